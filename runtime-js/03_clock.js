@@ -61,7 +61,7 @@
     });
   }
 
-  /** Maximum marks and measures that are kept, the newest of one call. */
+  /** Maximum stored marks and measures: the newest of one call. */
   const ENTRIES = 1_000;
   let entries = [];
 

@@ -14,7 +14,7 @@
   /** Unanswered ops of ended calls. */
   let unanswered = [];
 
-  /** Maximum of these that are kept. Promises of further ones never settle. */
+  /** Maximum stored ops of ended calls. The promises of further ones never settle. */
   const UNANSWERED = 100;
 
   /** Pending ops by number, with the handlers of their answers. */

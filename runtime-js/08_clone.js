@@ -49,9 +49,9 @@
     const name = kindOf(value);
     const copied = name === undefined ? undefined : KINDS[name];
     if (copied === undefined) return copyObject(value, seen);
-    const made = copied(value, seen);
-    seen.set(value, made);
-    return made;
+    const result = copied(value, seen);
+    seen.set(value, result);
+    return result;
   }
 
   const keepsNothing = () => refuse("a value of this kind");
@@ -114,12 +114,12 @@
   /** Returns the kind of an object by its internal state and not by its claims. */
   function kindOf(value) {
     const text = ObjectPrototypeToString(value);
-    const said = StringPrototypeSlice(text, 8, -1);
+    const claimed = StringPrototypeSlice(text, 8, -1);
     if (SymbolToStringTag in value) {
-      const proof = PROOFS[said];
-      return proof !== undefined && proves(proof, value) ? said : provenKind(value);
+      const proof = PROOFS[claimed];
+      return proof !== undefined && proves(proof, value) ? claimed : provenKind(value);
     }
-    return said;
+    return claimed;
   }
 
   function provenKind(value) {
@@ -146,77 +146,77 @@
   }
 
   function copyArray(value, seen) {
-    const made = [];
-    seen.set(value, made);
-    made.length = value.length;
+    const result = [];
+    seen.set(value, result);
+    result.length = value.length;
     const keys = ObjectKeys(value);
-    for (let i = 0; i < keys.length; i++) define(made, keys[i], copy(value[keys[i]], seen));
-    return made;
+    for (let i = 0; i < keys.length; i++) define(result, keys[i], copy(value[keys[i]], seen));
+    return result;
   }
 
   function copyObject(value, seen) {
-    const made = {};
-    seen.set(value, made);
+    const result = {};
+    seen.set(value, result);
     const keys = ObjectKeys(value);
-    for (let i = 0; i < keys.length; i++) define(made, keys[i], copy(value[keys[i]], seen));
-    return made;
+    for (let i = 0; i < keys.length; i++) define(result, keys[i], copy(value[keys[i]], seen));
+    return result;
   }
 
   function copyMap(value, seen) {
-    const made = new P.Map();
-    seen.set(value, made);
+    const result = new P.Map();
+    seen.set(value, result);
     const rows = [];
     P.MapPrototypeForEach(value, (held, key) => define(rows, rows.length, { __proto__: null, key, held }));
-    for (let i = 0; i < rows.length; i++) P.MapPrototypeSet(made, copy(rows[i].key, seen), copy(rows[i].held, seen));
-    return made;
+    for (let i = 0; i < rows.length; i++) P.MapPrototypeSet(result, copy(rows[i].key, seen), copy(rows[i].held, seen));
+    return result;
   }
 
   function copySet(value, seen) {
-    const made = new P.Set();
-    seen.set(value, made);
+    const result = new P.Set();
+    seen.set(value, result);
     const rows = [];
     P.SetPrototypeForEach(value, (held) => define(rows, rows.length, held));
-    for (let i = 0; i < rows.length; i++) P.SetPrototypeAdd(made, copy(rows[i], seen));
-    return made;
+    for (let i = 0; i < rows.length; i++) P.SetPrototypeAdd(result, copy(rows[i], seen));
+    return result;
   }
 
   function copyView(value, seen) {
     const name = P.TypedArrayPrototypeGetSymbolToStringTag(value);
     if (name === undefined) {
       const buffer = copy(P.DataViewPrototypeGetBuffer(value), seen);
-      const made = new P.DataView(buffer, P.DataViewPrototypeGetByteOffset(value), P.DataViewPrototypeGetByteLength(value));
-      seen.set(value, made);
-      return made;
+      const result = new P.DataView(buffer, P.DataViewPrototypeGetByteOffset(value), P.DataViewPrototypeGetByteLength(value));
+      seen.set(value, result);
+      return result;
     }
     const buffer = copy(P.TypedArrayPrototypeGetBuffer(value), seen);
-    const made = new VIEWS[name](buffer, P.TypedArrayPrototypeGetByteOffset(value), P.TypedArrayPrototypeGetLength(value));
-    seen.set(value, made);
-    return made;
+    const result = new VIEWS[name](buffer, P.TypedArrayPrototypeGetByteOffset(value), P.TypedArrayPrototypeGetLength(value));
+    seen.set(value, result);
+    return result;
   }
 
   function copyException(value, seen) {
-    const made = new DOMException(value.message, value.name);
-    seen.set(value, made);
+    const result = new DOMException(value.message, value.name);
+    seen.set(value, result);
     if (typeof value.stack === "string") {
-      ObjectDefineProperty(made, "stack", { __proto__: null, value: value.stack, writable: true, enumerable: false, configurable: true });
+      ObjectDefineProperty(result, "stack", { __proto__: null, value: value.stack, writable: true, enumerable: false, configurable: true });
     }
-    return made;
+    return result;
   }
 
   function copyError(value, seen) {
     const name = value.name;
     const Kind = typeof name === "string" && ERRORS[name] !== undefined ? ERRORS[name] : P.Error;
     const message = ReflectGetOwnPropertyDescriptor(value, "message")?.value;
-    const made = new Kind();
-    seen.set(value, made);
+    const result = new Kind();
+    seen.set(value, result);
     const hidden = (key, held) =>
-      ObjectDefineProperty(made, key, { __proto__: null, value: held, writable: true, enumerable: false, configurable: true });
+      ObjectDefineProperty(result, key, { __proto__: null, value: held, writable: true, enumerable: false, configurable: true });
     if (message !== undefined) hidden("message", String(message));
     const stack = value.stack;
     if (typeof stack === "string") hidden("stack", stack);
     const cause = ReflectGetOwnPropertyDescriptor(value, "cause");
     if (cause !== undefined) hidden("cause", copy(cause.value, seen));
-    return made;
+    return result;
   }
 
   offer("structuredClone", structuredClone);

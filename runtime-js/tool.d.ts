@@ -43,11 +43,10 @@ type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => ToolResult | Promise<ToolResult>;
 
 /**
- * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too: of
- * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told, 8 KiB at most.
- * A status from 300 to 399 with `location` fails the call: clients would send the caller's payment or key to that address.
- * A call that throws, answers what JSON cannot say, or says `application/json` of what is not JSON, is not charged; nor is
- * one with a status other than 2xx, or one of MCP's own blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`.
+ * The result of a handler. A JSON value is sent with status 200, and `undefined` as `null`. A `Response` has its own status
+ * and headers. Of the headers, the caller gets `content-type`, `content-language`, `content-disposition`, `location`,
+ * `retry-after` and `link`, 8 KiB at most. A status from 300 to 399 with `location` fails the call: clients would send the
+ * caller's payment or key to that address.
  *
  * A call is not charged if the handler throws, returns a value without a JSON form, or sends `application/json` with
  * a body that is not JSON. It is not charged either if the status is not 2xx, or the result consists of MCP content
@@ -621,7 +620,7 @@ interface Performance {
   /** Milliseconds since the call began. */
   now(): number;
   readonly timeOrigin: number;
-  /** Marks and measures belong to the call. Only the newest 1,000 are kept. */
+  /** Marks and measures belong to the call. Only the newest 1,000 are stored. */
   mark(name: string, options?: { detail?: any; startTime?: number }): ToolPerformanceEntry;
   measure(
     name: string,

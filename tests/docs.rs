@@ -58,8 +58,8 @@ fn read(path: &Path) -> String {
 
 /// Returns all documents for people.
 fn documents() -> Vec<PathBuf> {
-    let alongside =
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "sandbox/README.md"].map(|name| root().join(name));
+    let alongside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "sandbox/README.md"]
+        .map(|name| root().join(name));
     let mut found: Vec<_> = fs::read_dir(root().join("docs")).expect("the folder is there").flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     found.extend(alongside);

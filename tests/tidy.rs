@@ -15,6 +15,8 @@ mod ports;
 mod promises;
 #[path = "tidy/sizes.rs"]
 mod sizes;
+#[path = "tidy/sleeps.rs"]
+mod sleeps;
 #[path = "tidy/tokens.rs"]
 mod tokens;
 
@@ -51,7 +53,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("env::var", &["src/config", "src/cli/base/environment.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
     (
         "into_data_stream",
-        &["src/front/body.rs", "src/mcp/raw_result.rs"],
+        &["src/front/body.rs", "src/mcp/chunked_body.rs", "src/mcp/raw_result.rs", "src/mcp/transport.rs"],
         "bodies of requests are read in `front::body`, within their limits",
     ),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),

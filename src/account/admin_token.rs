@@ -3,6 +3,7 @@
 use std::{
     fmt,
     io::{self, Write as _},
+    ops::Deref,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
@@ -13,13 +14,12 @@ use super::token::{Token, TooShort};
 
 /// Why there is no valid admin token.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum TokenError {
     #[error(transparent)]
     TooShort(#[from] TooShort),
     #[error("`{0}` can be read by others: set its mode to 0600")]
     Readable(String),
-    #[error("`{0}` cannot be made or read")]
+    #[error("`{0}` cannot be created or read")]
     File(String, #[source] io::Error),
 }
 
@@ -52,23 +52,13 @@ impl AdminToken {
         };
         Ok(Self(Token::of(&token)?))
     }
+}
 
-    /// Compares in constant time.
-    #[must_use]
-    pub fn matches(&self, given: &[u8]) -> bool {
-        self.0.matches(given)
-    }
+impl Deref for AdminToken {
+    type Target = Token;
 
-    /// Returns a short [id](Token::id) of the token.
-    #[must_use]
-    pub fn id(&self) -> String {
-        self.0.id()
-    }
-
-    /// Returns whether a token with another purpose is the same.
-    #[must_use]
-    pub fn is(&self, other: &Token) -> bool {
-        self.0.is(other)
+    fn deref(&self) -> &Token {
+        &self.0
     }
 }
 

@@ -20,7 +20,7 @@ use tollhouse_store::{Durability, Space, Store, StoreError};
 use self::entry::AUDIT;
 pub use self::{
     entry::{Action, ActionOutcome, Actor, Entry},
-    list::{AuditFilter, AuditPage, AuditQuery},
+    list::{AuditPage, AuditQuery},
 };
 
 /// How many entries are kept, and how long.
@@ -54,16 +54,11 @@ impl fmt::Debug for Audit {
 
 impl Audit {
     /// Creates a trail with these retention settings.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: AuditSettings) -> Self {
         Self { store, clock, settings }
     }
 
     /// Records an action that is about to begin. It must not begin unless this succeeds.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn begin(&self, action: Action) -> Result<Entry, StoreError> {
         let at = self.clock.now();
         let entry = Entry { id: AuditId::of_time(at), at, action, outcome: None };
@@ -72,10 +67,6 @@ impl Audit {
     }
 
     /// Records how an action ended.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
         entry.outcome = Some(ActionOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
@@ -103,149 +94,4 @@ impl Audit {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tollhouse_base::id::{BuilderId, RequestId};
-    use tollhouse_store::{
-        Direction,
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-        test_wrappers::InterleavingStore,
-    };
-
-    const DAY: u64 = 24 * 3_600 * 1_000;
-    const FEW: AuditSettings = AuditSettings { count: 3, age_ms: 400 * DAY };
-
-    fn action(actor: Actor, slug: Option<&str>) -> Action {
-        Action {
-            actor,
-            method: "PATCH".to_owned(),
-            path: "/ai/endpoints/a-tool".to_owned(),
-            slug: slug.map(|slug| slug.parse().unwrap()),
-            builder_id: None,
-            request_id: RequestId::generate(),
-            fields: vec!["priceUsd".to_owned()],
-        }
-    }
-
-    #[tokio::test]
-    async fn entries_are_read_newest_first_by_actor_and_endpoint() {
-        let clock = Clock::fixed(Timestamp(1_000 * DAY));
-        let audit = Audit::new(Arc::new(MemoryStore::new()), clock.clone(), AuditSettings::default());
-        let builders = [BuilderId::generate(), BuilderId::generate()];
-        for n in 0..600_u64 {
-            clock.set(Timestamp(1_000 * DAY + n));
-            let actor = match n % 3 {
-                0 => Actor::Admin,
-                other => Actor::Builder { builder_id: builders[usize::try_from(other - 1).unwrap()].clone() },
-            };
-            let entry = audit.begin(action(actor, (n % 2 == 0).then_some("a-tool"))).await.unwrap();
-            if n % 5 != 0 {
-                audit.end(entry, 200, None).await.unwrap();
-            }
-        }
-        let read = async |by: Option<AuditFilter>, slug: Option<&str>, since: Option<u64>| {
-            let slug = slug.map(|slug| slug.parse().unwrap());
-            let mut query = AuditQuery { by, slug, since: since.map(|n| Timestamp(1_000 * DAY + n)), limit: 7, before: None };
-            let mut all = vec![];
-            loop {
-                let page = audit.list(&query).await.unwrap();
-                assert!(page.entries.len() <= 7);
-                all.extend(page.entries.iter().map(|entry| entry.at.0 - 1_000 * DAY));
-                match page.next {
-                    Some(next) => query.before = Some(next),
-                    None => return all,
-                }
-            }
-        };
-        let expected = |requested: fn(u64) -> bool| (0..600).rev().filter(|n| requested(*n)).collect::<Vec<u64>>();
-        assert_eq!(read(None, None, None).await, expected(|_| true));
-        assert_eq!(read(Some(AuditFilter::Admin), None, None).await, expected(|n| n % 3 == 0));
-        assert_eq!(
-            read(Some(AuditFilter::Builder(builders[1].clone())), Some("a-tool"), None).await,
-            expected(|n| n % 3 == 2 && n % 2 == 0)
-        );
-        assert_eq!(read(None, Some("a-tool"), Some(500)).await, expected(|n| n % 2 == 0 && n >= 500));
-        assert!(read(None, Some("other-tool"), None).await.is_empty());
-        let page = audit.list(&AuditQuery { limit: 200, ..AuditQuery::default() }).await.unwrap();
-        assert!(page.entries.iter().all(|entry| entry.outcome.is_none() == (entry.at.0 % 5 == 1_000 * DAY % 5)));
-    }
-
-    #[tokio::test]
-    async fn old_entries_are_not_shown_and_are_removed() {
-        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
-        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), AuditSettings::default());
-        for day in [1_000, 1_001, 1_400, 1_401] {
-            clock.set(Timestamp(day * DAY));
-            audit.begin(action(Actor::Admin, None)).await.unwrap();
-        }
-        let days = async || {
-            let page = audit.list(&AuditQuery { limit: 50, ..AuditQuery::default() }).await.unwrap();
-            page.entries.iter().map(|entry| entry.at.0 / DAY).collect::<Vec<_>>()
-        };
-        assert_eq!(days().await, [1_401, 1_400, 1_001]);
-        audit.sweep().await.unwrap();
-        let remaining = AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap();
-        assert_eq!((remaining, days().await.len()), (3, 3));
-    }
-
-    #[tokio::test]
-    async fn of_entries_that_are_too_many_the_newest_stay() {
-        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
-        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), FEW);
-        for n in 0..3_000 {
-            clock.set(Timestamp(1_000 * DAY + n));
-            audit.begin(action(Actor::Admin, None)).await.unwrap();
-        }
-        audit.sweep().await.unwrap();
-        let page = audit.list(&AuditQuery { limit: 50, ..AuditQuery::default() }).await.unwrap();
-        assert_eq!(page.entries.iter().map(|entry| entry.at.0 - 1_000 * DAY).collect::<Vec<_>>(), [2_999, 2_998, 2_997]);
-        assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
-        audit.sweep().await.unwrap();
-        assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
-    }
-
-    #[tokio::test]
-    async fn two_hosts_that_remove_entries_at_once_remove_as_many_as_one() {
-        let (inner, clock) = (Arc::new(MemoryStore::shared(Clock::default())), Clock::fixed(Timestamp(1_000 * DAY)));
-        let one = Audit::new(Arc::clone(&inner) as _, clock.clone(), FEW);
-        for n in 0..10 {
-            clock.set(Timestamp(1_000 * DAY + n));
-            one.begin(action(Actor::Admin, None)).await.unwrap();
-        }
-        let meanwhile = async move { one.sweep().await.unwrap() };
-        // By then it has searched for old entries and counted all: one page and one that is empty.
-        let other = Audit::new(InterleavingStore::before_scan(4, Arc::clone(&inner), meanwhile), clock, FEW);
-        other.sweep().await.unwrap();
-        assert_eq!(AUDIT.count(&*inner, &AUDIT.all(), 50).await.unwrap(), 3);
-    }
-
-    #[tokio::test]
-    async fn who_does_much_pushes_out_no_entry_of_another() {
-        let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
-        let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), AuditSettings { count: 1_000, ..FEW });
-        let busy = Actor::Builder { builder_id: BuilderId::generate() };
-        for n in 0..3_000 {
-            clock.set(Timestamp(1_000 * DAY + n));
-            audit.begin(action(if n % 10 == 0 { Actor::Admin } else { busy.clone() }, None)).await.unwrap();
-        }
-        audit.sweep().await.unwrap();
-        let rows = AUDIT.page(&*store, &AUDIT.all(), 10_000, Direction::Forward).await.unwrap();
-        let (admins, busy): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.value.action.actor == Actor::Admin);
-        assert_eq!((admins.len(), busy.len()), (300, 700));
-        assert!(busy.iter().all(|row| row.value.at.0 > 1_000 * DAY + 2_200), "the newest stay");
-    }
-
-    #[tokio::test]
-    async fn what_the_store_does_not_take_is_not_begun() {
-        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-        let audit = Audit::new(Arc::clone(&store) as _, Clock::fixed(Timestamp(DAY)), AuditSettings::default());
-        store.fail_nth(1, Fault::Before);
-        assert!(audit.begin(action(Actor::Admin, None)).await.is_err());
-        let entry = audit.begin(action(Actor::Admin, None)).await.unwrap();
-        store.fail_nth(1, Fault::Lost);
-        assert!(audit.end(entry.clone(), 200, None).await.is_err());
-        let page = audit.list(&AuditQuery { limit: 50, ..AuditQuery::default() }).await.unwrap();
-        assert_eq!(page.entries, [entry], "an action that has no end is still known to have begun");
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ use tollhouse_base::{
 };
 use tollhouse_protocol::Tier;
 use tollhouse_store::{Batch, CommittedChange, Direction, Durability, Row, Store, StoreError, Table, schema, update};
-use tollhouse_tool::public_texts;
+use tollhouse_tool::public_texts::{MAX_BUILDER_CONTACT, MAX_BUILDER_NAME, MAX_DECISION_REASON};
 
 pub use super::first_key::KEY_PREFIX;
 use crate::{
@@ -26,12 +26,6 @@ use crate::{
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
 tollhouse_store::json_values!(Builder);
 
-/// Maximum length of a name, in characters.
-const MAX_NAME: usize = public_texts::MAX_BUILDER_NAME;
-/// Maximum length of a contact, in characters.
-const MAX_CONTACT: usize = public_texts::MAX_BUILDER_CONTACT;
-/// Maximum length of an admin's reason, in characters.
-const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
 /// Number of builders read from the store at once.
 const PAGE: usize = 500;
 
@@ -39,14 +33,11 @@ const PAGE: usize = 500;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Builder {
-    /// The builder's id, never reused.
     pub id: BuilderId,
-    /// The registered name.
     pub name: String,
     /// How admins reach the builder. Shown only to admins and to the builder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
-    /// When the builder registered.
     pub created_at: Timestamp,
     /// When the current key was created.
     pub key_created_at: Timestamp,
@@ -76,7 +67,6 @@ pub struct Suspension {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuilderDecision {
-    /// The admin's decision.
     pub decision: BuilderAction,
     /// The tier, for the decision `tier`.
     pub tier: Option<Tier>,
@@ -84,13 +74,10 @@ pub struct BuilderDecision {
     pub reason: Option<String>,
 }
 
-/// An admin's decision about a builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BuilderAction {
-    /// Suspends the builder until it is undone.
     Suspend,
-    /// Undoes a suspension.
     Restore,
     /// Sets the least strict tier for the builder's tools.
     Tier,
@@ -107,7 +94,6 @@ pub struct BuilderStanding {
 
 /// Why a builder could not be created or their key could not be changed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum BuilderError {
     /// `pointer` names the invalid field.
     #[error("{message}")]
@@ -124,17 +110,16 @@ pub enum BuilderError {
 
 impl Builder {
     /// Creates a builder, who is not stored yet, and their first key. Only a hash of the key is kept.
-    ///
-    /// # Errors
-    ///
-    /// An invalid name or contact.
     pub fn new(name: &str, contact: Option<&str>, now: Timestamp, keys: &FirstKeys) -> Result<(Self, String), BuilderError> {
         let field = |pointer, message| BuilderError::Field { pointer, message };
-        if name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-            return Err(field("/name", format!("a name has 1 to {MAX_NAME} characters, none of them a control character")));
+        if name.trim().is_empty() || name.chars().count() > MAX_BUILDER_NAME || name.chars().any(char::is_control) {
+            return Err(field("/name", format!("a name has 1 to {MAX_BUILDER_NAME} characters, none of them a control character")));
         }
-        if contact.is_some_and(|text| text.chars().count() > MAX_CONTACT || text.chars().any(char::is_control)) {
-            return Err(field("/contact", format!("a contact has at most {MAX_CONTACT} characters, none of them a control character")));
+        if contact.is_some_and(|text| text.chars().count() > MAX_BUILDER_CONTACT || text.chars().any(char::is_control)) {
+            return Err(field(
+                "/contact",
+                format!("a contact has at most {MAX_BUILDER_CONTACT} characters, none of them a control character"),
+            ));
         }
         let id = BuilderId::generate();
         let (key, key_sha256) = keys.make(&id);
@@ -156,7 +141,6 @@ impl Builder {
     }
 
     /// Returns the record for the builder and for admins.
-    #[must_use]
     pub fn own(&self) -> Value {
         json!({
             "builderId": self.id,
@@ -170,12 +154,10 @@ impl Builder {
     }
 
     /// Returns the decisions about the builder that affect calls.
-    #[must_use]
     pub fn standing(&self) -> BuilderStanding {
         BuilderStanding { suspended: self.suspended.is_some(), tier: self.tier }
     }
 
-    /// Returns a batch that stores the new builder.
     #[must_use]
     pub fn stored(&self) -> Batch {
         BUILDERS.put(&self.id, self)
@@ -187,7 +169,6 @@ fn new_key(id: &BuilderId) -> Result<(String, SecretHash), BuilderError> {
     Ok(key_of(id, &secret))
 }
 
-/// All builders of a host.
 pub struct Builders {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -204,14 +185,10 @@ impl fmt::Debug for Builders {
 }
 
 impl Builders {
-    /// Creates the builders of this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, first_keys: FirstKeys) -> Self {
         Self { seen: LastSeenTimes::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Mutex::default() }
     }
 
-    /// Returns the generator of first keys.
-    #[must_use]
     pub fn first_keys(&self) -> &FirstKeys {
         &self.first_keys
     }
@@ -222,10 +199,6 @@ impl Builders {
     }
 
     /// Returns the builder with this key. Unknown ids and wrong secrets give the same result.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn by_key(&self, key: &str) -> Result<Option<Builder>, StoreError> {
         let Some((id, secret)) = credential::parts(KEY_PREFIX, key) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", BuilderId::PREFIX).parse::<BuilderId>() else { return Ok(None) };
@@ -240,10 +213,6 @@ impl Builders {
     }
 
     /// Returns when a builder's key was last used, to about an hour, or `None` if never.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn seen(&self, id: &BuilderId) -> Result<Option<Timestamp>, StoreError> {
         self.seen.of(id).await
     }
@@ -261,14 +230,9 @@ impl Builders {
         noting.await
     }
 
-    /// Returns a builder's first key again if it has never been used, and writes the batch from `told`. Returns `None`
-    /// if it has been used. The caller must have verified that the same payment paid for the registration. A key that
-    /// can no longer be derived is replaced by a new one: the master key was rotated, or an earlier version created the
-    /// key.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
+    /// Returns a builder's first key again if it has never been used, and writes the batch from `reported`. Returns
+    /// `None` if it has been used. The caller must have verified that the same payment paid for the registration. A key
+    /// that can no longer be derived, because the master key was rotated, is replaced by a new one.
     pub async fn complete(&self, id: &BuilderId, reported: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, BuilderError> {
         let reported = &reported;
         let completing = update(&*self.store, Durability::Durable, |mut tx| async move {
@@ -290,20 +254,10 @@ impl Builders {
         completing.await
     }
 
-    /// Returns the builder with this id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn get(&self, id: &BuilderId) -> Result<Option<Builder>, StoreError> {
         BUILDERS.get(&*self.store, id).await
     }
 
-    /// Returns the name of the builder with this id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store, if the name is not cached.
     pub async fn name(&self, id: &BuilderId) -> Result<Option<Arc<str>>, StoreError> {
         let names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = names().get(id) {
@@ -339,8 +293,11 @@ impl Builders {
     /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] if there is nothing to do, or
     /// an error of the store, which is `Conflict` if the key changed at the same time.
     pub async fn set_standing(&self, id: &BuilderId, verdict: &BuilderDecision, event: Batch) -> Result<Builder, BuilderError> {
-        if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-            return Err(BuilderError::Field { pointer: "/reason", message: format!("a reason has at most {MAX_REASON} characters") });
+        if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
+            return Err(BuilderError::Field {
+                pointer: "/reason",
+                message: format!("a reason has at most {MAX_DECISION_REASON} characters"),
+            });
         }
         if (verdict.decision == BuilderAction::Tier) != verdict.tier.is_some() {
             return Err(BuilderError::Field { pointer: "/tier", message: "the decision `tier` names one, and no other does".to_owned() });
@@ -362,10 +319,6 @@ impl Builders {
     }
 
     /// Returns the builders with decisions that affect calls.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn standing(&self) -> Result<HashMap<BuilderId, BuilderStanding>, StoreError> {
         let (mut judged, mut after) = (HashMap::new(), None);
         loop {
@@ -378,10 +331,6 @@ impl Builders {
     }
 
     /// Lists up to `limit` builders after `after`, in order of id, which is from the oldest.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, after: Option<&BuilderId>, limit: usize) -> Result<Vec<Builder>, StoreError> {
         let range = after.map_or_else(|| BUILDERS.all(), |id| BUILDERS.all().after(id));
         let rows = BUILDERS.page(&*self.store, &range, limit, Direction::Forward).await?;

@@ -18,28 +18,23 @@ pub fn random_secret() -> Result<String, getrandom::Error> {
 }
 
 impl SecretHash {
-    /// Hashes a secret.
-    #[must_use]
     pub fn of(secret: &str) -> Self {
         Self(hex::encode(Sha256::digest(secret)))
     }
 
     /// Compares in constant time.
-    #[must_use]
     pub fn matches(&self, secret: &str) -> bool {
         hex::encode(Sha256::digest(secret)).as_bytes().ct_eq(self.0.as_bytes()).into()
     }
 }
 
 /// Formats a token: `<prefix><the id without its own prefix>_<secret>`.
-#[must_use]
 pub fn token(prefix: &str, id: &str, secret: &str) -> String {
     let bare = id.split_once('_').map_or(id, |(_, bare)| bare);
     format!("{prefix}{bare}_{secret}")
 }
 
 /// Splits a token into the bare id and the secret, or returns `None` if it has another form.
-#[must_use]
 pub fn parts<'a>(prefix: &str, token: &'a str) -> Option<(&'a str, &'a str)> {
     token.strip_prefix(prefix)?.split_once('_')
 }

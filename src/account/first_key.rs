@@ -28,7 +28,6 @@ impl fmt::Debug for FirstKeys {
 
 impl FirstKeys {
     /// Derives keys from `secrets`, which must return at least one, the current one first.
-    #[must_use]
     pub fn from(secrets: Secrets) -> Self {
         Self(secrets)
     }
@@ -55,7 +54,6 @@ impl FirstKeys {
     }
 }
 
-/// Returns the key with this secret, and its hash.
 pub(super) fn key_of(id: &BuilderId, secret: &str) -> (String, SecretHash) {
     (credential::token(KEY_PREFIX, id.as_str(), secret), SecretHash::of(secret))
 }
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_key_is_the_same_at_every_host_and_another_for_every_builder() {
+    fn first_key_depends_on_host_secret_and_builder() {
         let keys = |bytes: &'static [u8]| FirstKeys::from(Box::new(|| bytes.iter().map(|byte| Zeroizing::new([*byte; 32])).collect()));
         let (one, other) = (BuilderId::generate(), BuilderId::generate());
         let (key, hash) = keys(&[1]).make(&one);

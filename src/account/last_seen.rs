@@ -16,7 +16,7 @@ const BUILDER_SEEN: Table<BuilderId, LastSeen> = schema::BUILDER_SEEN.holding();
 tollhouse_store::json_values!(LastSeen);
 
 /// Minimum time between two writes for one builder, in milliseconds.
-const EVERY_MS: u64 = 3_600_000;
+const WRITE_INTERVAL_MS: u64 = 3_600_000;
 
 /// When a builder's key was last used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,13 +42,13 @@ impl LastSeenTimes {
         let at = self.clock.now();
         {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-            if written.get(id).is_some_and(|before| at.0 < before.0.saturating_add(EVERY_MS)) {
+            if written.get(id).is_some_and(|before| at.0 < before.0.saturating_add(WRITE_INTERVAL_MS)) {
                 return;
             }
             written.insert(id.clone(), at);
         }
         if let Err(error) = BUILDER_SEEN.put(id, &LastSeen { at }).commit(&*self.store, Durability::Buffered).await {
-            tracing::debug!(%error, "when a builder was seen was not noted");
+            tracing::debug!(%error, "the last use of a builder's key could not be recorded");
             self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         }
     }
@@ -64,16 +64,22 @@ mod tests {
     use tollhouse_store::memory::MemoryStore;
 
     #[tokio::test]
-    async fn a_builder_is_seen_to_about_an_hour() {
+    async fn last_use_is_recorded_hourly() {
         let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000)));
         let seen = LastSeenTimes::new(Arc::clone(&store) as _, clock.clone());
         let id = BuilderId::generate();
         assert_eq!(seen.of(&id).await.unwrap(), None);
-        for (at, reported) in [(1_000, 1_000), (1_000 + EVERY_MS - 1, 1_000), (1_000 + EVERY_MS, 1_000 + EVERY_MS)] {
+        for (at, reported) in
+            [(1_000, 1_000), (1_000 + WRITE_INTERVAL_MS - 1, 1_000), (1_000 + WRITE_INTERVAL_MS, 1_000 + WRITE_INTERVAL_MS)]
+        {
             clock.set(Timestamp(at));
             seen.note(&id).await;
             assert_eq!(seen.of(&id).await.unwrap(), Some(Timestamp(reported)));
         }
-        assert_eq!(LastSeenTimes::new(store, clock).of(&id).await.unwrap(), Some(Timestamp(1_000 + EVERY_MS)), "also after a restart");
+        assert_eq!(
+            LastSeenTimes::new(store, clock).of(&id).await.unwrap(),
+            Some(Timestamp(1_000 + WRITE_INTERVAL_MS)),
+            "also after a restart"
+        );
     }
 }

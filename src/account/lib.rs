@@ -1,7 +1,5 @@
 //! Accounts: builders, the admin, their credentials, and the audit trail.
 
-#![warn(missing_docs)]
-
 pub mod admin_token;
 pub mod audit;
 pub mod builder;

@@ -14,7 +14,6 @@ use super::{
 
 /// A person who applies for registration.
 pub struct Applicant {
-    /// The builder's name.
     pub name: String,
     /// How the operator reaches them.
     pub contact: Option<String>,

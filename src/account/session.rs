@@ -22,7 +22,7 @@ tollhouse_store::json_values!(Session);
 type SessionKey = (TerminatedText<String>, String);
 
 /// Minimum time between two writes of a session's last use, in milliseconds.
-const SEEN_EVERY_MS: u64 = 60_000;
+const WRITE_INTERVAL_MS: u64 = 60_000;
 /// How long a sign-in link is valid, in milliseconds.
 const LINK_MS: u64 = 60_000;
 /// Number of sessions read at once.
@@ -36,9 +36,7 @@ const MAX_BROWSER: usize = 120;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionKind {
-    /// The admin token.
     Admin,
-    /// A builder's key.
     Builder,
     /// The token of a developer credit.
     Holder,
@@ -65,9 +63,7 @@ impl Default for SessionSettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// The kind of credential.
     pub kind: SessionKind,
-    /// When they signed in.
     pub created_at: Timestamp,
     /// When it was last used, to about a minute.
     pub seen_at: Timestamp,
@@ -83,9 +79,7 @@ pub struct OpenSession {
     pub owner: String,
     /// The name of the session among those of the account.
     pub name: SessionName,
-    /// The kind of credential.
     pub kind: SessionKind,
-    /// The credential itself.
     pub credential: Zeroizing<String>,
     /// The token that forms with side effects must contain, in hex (CSRF protection).
     pub form_token: String,
@@ -93,7 +87,6 @@ pub struct OpenSession {
 
 /// Why signing in failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SessionError {
     #[error("the system gave no randomness: {0}")]
     Random(String),
@@ -103,11 +96,10 @@ pub enum SessionError {
 
 impl fmt::Debug for OpenSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").field("owner", &self.owner).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("OpenSession").field("owner", &self.owner).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-/// All sessions of a host.
 pub struct Sessions {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -124,18 +116,12 @@ impl Sessions {
     /// Name of the round of [`Sessions::sweep`] in the store.
     pub const ROUND: &str = "sessions";
 
-    /// Creates the sessions of this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: SessionSettings) -> Self {
         Self { store, clock, settings }
     }
 
     /// Begins a session of `owner`, who has just presented `credential`. If the account then has too many, those unused
     /// longest end.
-    ///
-    /// # Errors
-    ///
-    /// No randomness, or an error of the store.
     pub async fn begin(&self, owner: &str, kind: SessionKind, credential: &str, browser: &str) -> Result<Token, SessionError> {
         let browser = browser.chars().filter(|letter| !letter.is_control()).take(MAX_BROWSER).collect();
         self.add(Token::of(owner), kind, credential, browser).await
@@ -143,10 +129,6 @@ impl Sessions {
 
     /// Creates a link that signs in as `owner` once, within a minute, without the credential. Returns its token and
     /// expiry.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`Sessions::begin`].
     pub async fn link(&self, owner: &str, kind: SessionKind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
         let token = self.add(Token::linking(owner), kind, credential, String::new()).await?;
         Ok((token, self.clock.now().plus_millis(LINK_MS)))
@@ -163,7 +145,7 @@ impl Sessions {
         let now = self.clock.now();
         let sealed = token.seal(credential).ok_or_else(|| SessionError::Random("a credential was not sealed".to_owned()))?;
         let session = Session { kind, created_at: now, seen_at: now, browser, sealed };
-        let position = place(&token.owner, &token.name());
+        let position = session_key(&token.owner, &token.name());
         let (position, session) = (&position, &session);
         let beginning = update(&*self.store, Durability::Buffered, |mut tx| async move {
             let others = tx.page(&SESSIONS, &SESSIONS.under(&position.0), PAGE, Direction::Forward).await?;
@@ -180,38 +162,22 @@ impl Sessions {
     }
 
     /// Opens the session of a token and records the use. Returns `None` if there is none or it has ended.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn open(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
         if token.is_link() {
             return Ok(None);
         }
-        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        let opened = self.opened(token, &row);
-        if opened.is_some() {
-            self.seen(&row).await;
-        }
-        Ok(opened)
+        let Some((row, opened)) = self.find(token).await? else { return Ok(None) };
+        self.record_use(&row).await;
+        Ok(Some(opened))
     }
 
     /// Returns the account that a link would sign in, without using the link.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn linked(&self, token: &Token) -> Result<Option<String>, StoreError> {
-        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        Ok(self.opened(token, &row).filter(|_| token.is_link()).map(|opened| opened.owner))
+        Ok(self.find(token).await?.filter(|_| token.is_link()).map(|(_, opened)| opened.owner))
     }
 
     /// Opens the first valid session among `tokens`. There can be several because a page on another port can set
     /// cookies of the same name before the right one. If there are many, only the first and the last few are tried.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn open_any(&self, tokens: &[Token]) -> Result<Option<OpenSession>, StoreError> {
         let last = tokens.len().saturating_sub(MAX_TRIED).max(MAX_TRIED.min(tokens.len()));
         for token in tokens.iter().take(MAX_TRIED).chain(&tokens[last..]) {
@@ -222,14 +188,9 @@ impl Sessions {
         Ok(None)
     }
 
-    /// Uses a link to sign in. It works only once, for whoever is first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
+    /// Uses a link to sign in. It works only once.
     pub async fn redeem(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
-        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        let Some(opened) = self.opened(token, &row).filter(|_| token.is_link()) else { return Ok(None) };
+        let Some((row, opened)) = self.find(token).await?.filter(|_| token.is_link()) else { return Ok(None) };
         let mut batch = Batch::new();
         batch.remove(&SESSIONS, &row);
         match batch.commit(&*self.store, Durability::Buffered).await {
@@ -239,30 +200,29 @@ impl Sessions {
         }
     }
 
-    fn opened(&self, token: &Token, row: &Row<SessionKey, Session>) -> Option<OpenSession> {
-        let credential = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(row))?;
-        let owner = token.account().to_owned();
-        Some(OpenSession { owner, name: token.name(), kind: row.value.kind, credential, form_token: token.form_token() })
+    /// Returns the session or link of a token, if it has not ended.
+    async fn find(&self, token: &Token) -> Result<Option<(Row<SessionKey, Session>, OpenSession)>, StoreError> {
+        let name = token.name();
+        let Some(row) = SESSIONS.row(&*self.store, &session_key(&token.owner, &name)).await? else { return Ok(None) };
+        let Some(credential) = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(&row)) else { return Ok(None) };
+        let (owner, kind, form_token) = (token.account().to_owned(), row.value.kind, token.form_token());
+        Ok(Some((row, OpenSession { owner, name, kind, credential, form_token })))
     }
 
     /// Records that a session was used. If the write fails, the next use tries again.
-    async fn seen(&self, row: &Row<SessionKey, Session>) {
+    async fn record_use(&self, row: &Row<SessionKey, Session>) {
         let now = self.clock.now();
-        if now.0 < row.value.seen_at.0.saturating_add(SEEN_EVERY_MS) {
+        if now.0 < row.value.seen_at.0.saturating_add(WRITE_INTERVAL_MS) {
             return;
         }
         let mut batch = Batch::new();
         batch.replace(&SESSIONS, row, &Session { seen_at: now, ..row.value.clone() });
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
-            tracing::debug!(%error, "the use of a session was not noted");
+            tracing::debug!(%error, "the last use of a session could not be recorded");
         }
     }
 
     /// Lists the current sessions of an account, the most recently used first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, owner: &str) -> Result<Vec<(SessionName, Session)>, StoreError> {
         let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), PAGE, Direction::Forward).await?;
         let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(row)).map(|row| (row.key.1, row.value)).collect();
@@ -271,24 +231,16 @@ impl Sessions {
     }
 
     /// Ends a session of an account. Does nothing if there is none with this name.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end(&self, owner: &str, name: &str) -> Result<(), StoreError> {
         if name.len() != cookie_token::NAME_DIGITS {
             return Ok(());
         }
         let mut batch = Batch::new();
-        batch.delete(&SESSIONS, &place(owner, name));
+        batch.delete(&SESSIONS, &session_key(owner, name));
         batch.commit(&*self.store, Durability::Buffered).await.map(|_| ())
     }
 
     /// Ends all sessions of an account.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
         SESSIONS.clear(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), u64::MAX).await.map(|_| ())
     }
@@ -325,7 +277,7 @@ impl Sessions {
     }
 }
 
-fn place(owner: &str, name: &str) -> SessionKey {
+fn session_key(owner: &str, name: &str) -> SessionKey {
     (TerminatedText(owner.to_owned()), name.to_owned())
 }
 

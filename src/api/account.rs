@@ -2,13 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::BuilderId};
 use tollhouse_protocol::Tier;
 
-use crate::{constant::True, revenue::RevenueTotals, time::Timestamp};
+use crate::{RevenueTotals, True};
 
 /// The request to register as a builder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RegistrationRequest {
     /// The builder's name.
     pub name: String,
@@ -18,11 +19,11 @@ pub struct RegistrationRequest {
 }
 
 /// A builder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Builder {
     /// The builder's id.
-    pub builder_id: String,
+    pub builder_id: BuilderId,
     /// The builder's name.
     pub name: String,
     /// How to reach the builder.
@@ -38,8 +39,7 @@ pub struct Builder {
 }
 
 /// When and why a builder was suspended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Suspension {
     /// When an admin suspended the builder.
@@ -50,17 +50,15 @@ pub struct Suspension {
 }
 
 /// A builder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BuilderResponse {
-    /// Always true.
     pub ok: True,
     /// The builder.
     pub builder: Builder,
 }
 
 /// A builder in the list for admins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuilderListEntry {
     /// The builder.
@@ -75,56 +73,51 @@ pub struct BuilderListEntry {
 }
 
 /// A page of builders, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuilderPage {
-    /// Always true.
     pub ok: True,
     /// The builders.
     pub builders: Vec<BuilderListEntry>,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+    pub next_cursor: Option<BuilderId>,
 }
 
 /// A builder with a new key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuilderKeyResponse {
-    /// Always true.
     pub ok: True,
     /// The builder's id.
-    pub builder_id: String,
+    pub builder_id: BuilderId,
     /// The key. It is shown only once.
     pub builder_key: String,
     /// The builder.
     pub builder: Builder,
 }
 
-/// The result of a registration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The result of a registration. The id of its receipt is in the header `X-Receipt-Id`.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RegistrationResponse {
-    /// Always true.
+#[schemars(rename = "RegistrationResponse")]
+pub struct RegistrationResponse<B = Builder> {
     pub ok: True,
     /// The builder's id.
-    pub builder_id: String,
+    pub builder_id: BuilderId,
     /// The builder. Absent if a payment is repeated without the secret that only its payer knows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub builder: Option<Builder>,
-    /// What to do next.
+    pub builder: Option<B>,
+    /// The next step.
     pub note: String,
     /// The key. It is shown only once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builder_key: Option<String>,
-    /// The receipt, if registration has a price.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receipt_id: Option<String>,
 }
 
 /// An admin's decision about a builder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct BuilderVerdict {
     /// The decision.
     pub decision: BuilderDecision,
@@ -136,7 +129,7 @@ pub struct BuilderVerdict {
     pub reason: Option<String>,
 }
 
-/// What an admin decides about a builder.
+/// An admin's decision about a builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -150,22 +143,20 @@ pub enum BuilderDecision {
 }
 
 /// The builder of a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct BuilderRef {
     /// The builder's id.
-    pub id: String,
+    pub id: BuilderId,
     /// The builder's name.
     pub name: String,
 }
 
 /// A link that signs in to the dashboard.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignInLink {
-    /// Always true.
     pub ok: True,
-    /// A page of the dashboard. It signs in whoever opens it first.
+    /// A page of the dashboard. It signs in the first visitor.
     pub url: String,
     /// When the link expires.
     pub expires_at: Timestamp,

@@ -1,39 +1,142 @@
-//! Calls of a tool.
+//! Calls of a tool: the requests, the results, the history and the log.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollhouse_protocol::Tier;
+use serde_json::{Map, Value};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, PaymentId, ReceiptId},
+};
+use tollhouse_protocol::{LogLevel, Tier};
+use tollhouse_tool::MicroUsd;
 
-use crate::{constant::True, error::Charged, money::MicroUsd, time::Timestamp};
+use crate::{Charged, Handler, Receipt, ReceiptKind, True};
+
+/// The request to call a tool.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "InvokeRequest")]
+pub struct InvokeRequest<I = Value> {
+    /// The tool.
+    pub slug: String,
+    /// The tool's input. Default: `{}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub input: Option<I>,
+    /// The quote to use, as in `X-Quote-Id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quote_id: Option<String>,
+    /// Whether to answer with Server-Sent Events. Long-running tools require it.
+    #[serde(default)]
+    pub stream: bool,
+}
+
+/// The result of a call, with its receipt. `R` is the JSON text of the result, which keeps the digits of numbers.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "InvokeResponse")]
+pub struct InvokeResponse<R = Value, C = Receipt> {
+    /// Whether the handler chose a status of success.
+    pub ok: bool,
+    /// The status that the handler chose, unless it is 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The headers that the handler chose.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The tool's result. A result that is not JSON is `{mediaType, text}` or `{mediaType, base64}`.
+    #[schemars(with = "Value")]
+    pub result: R,
+    /// The receipt.
+    pub receipt: Option<C>,
+    /// The payment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_id: Option<PaymentId>,
+    /// The settlement, as in the header `PAYMENT-RESPONSE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settlement: Option<Value>,
+}
+
+/// The request to run a draft, or a stored version, without publishing it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "DryRunRequest")]
+pub struct DryRunRequest<I = Value, H = Handler> {
+    /// The input. Default: `{}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub input: Option<I>,
+    /// The version to run. Default: the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The handler to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Handler>")]
+    pub handler: Option<H>,
+}
+
+/// The result of a dry run.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DryRunResponse")]
+pub struct DryRunResponse<R = Value> {
+    pub ok: True,
+    /// The run.
+    #[schemars(with = "DryRun")]
+    pub run: DryRun<R>,
+}
+
+/// A dry run.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct DryRun<R = Value> {
+    /// Hash of the version that ran.
+    pub version: String,
+    /// The log of the run.
+    pub log: Vec<LogLine>,
+    /// Resources that the run used.
+    pub spent: DryRunUsage,
+    /// The capabilities and hosts that the run could use.
+    pub granted: Map<String, Value>,
+    /// The status that the handler chose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Value>")]
+    pub result: Option<R>,
+    /// The error that a call would get, in place of a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub error: Option<Value>,
+}
+
+/// Resources that a dry run used.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct DryRunUsage {
+    /// Processor time, in milliseconds.
+    pub cpu_ms: f64,
+    /// Duration, in milliseconds.
+    pub wall_ms: f64,
+    /// Memory, in bytes.
+    pub heap_bytes: u64,
+    /// Number of ops.
+    pub ops: u64,
+}
 
 /// A call of a tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
     /// Id of the call.
-    pub call_id: String,
+    pub call_id: CallId,
     /// When it began.
     pub at: Timestamp,
     /// Whether it succeeded.
     pub outcome: CallOutcome,
-    /// Whether the caller was charged.
-    pub charged: Charged,
-    /// Its price.
-    pub price_usd: MicroUsd,
-    /// How it was paid.
-    pub payment: CallPayment,
-    /// How long it took, in milliseconds.
-    pub duration_ms: f64,
-    /// Size of its input, in bytes.
-    pub input_bytes: u64,
-    /// The version that ran.
-    pub version: String,
-    /// Its method, as its handler saw it. Absent for calls that an older host recorded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub method: Option<Method>,
-    /// The HTTP status that its handler chose. Absent if the handler did not answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u64>,
     /// The error code, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -41,11 +144,19 @@ pub struct Call {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Where its handler threw, innermost place first, as `tool:/SLUG/VERSION:LINE:COLUMN` of the published source.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thrown_at: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thrown_at: Vec<String>,
+    /// Whether the caller was charged.
+    pub charged: Charged,
+    /// Its price.
+    pub price_usd: MicroUsd,
     /// Whether the owner made the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub owner: Option<bool>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner: bool,
+    /// How it was paid.
+    pub payment: ReceiptKind,
+    /// How long it took, in milliseconds.
+    pub duration_ms: f64,
     /// Its processor time, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<f64>,
@@ -55,9 +166,20 @@ pub struct Call {
     /// Whether a worker had to load the handler for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cold: Option<bool>,
+    /// Size of its input, in bytes.
+    pub input_bytes: u64,
     /// Its receipt.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub receipt_id: Option<String>,
+    pub receipt_id: Option<ReceiptId>,
+    /// The version that ran.
+    pub version: String,
+    /// Its method, as its handler saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Method>")]
+    pub method: Option<String>,
+    /// The HTTP status that its handler chose. Absent if the handler did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
 }
 
 /// Whether a call succeeded.
@@ -69,19 +191,6 @@ pub enum CallOutcome {
     Succeeded,
     /// It failed.
     Failed,
-}
-
-/// How a call was paid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum CallPayment {
-    /// It was free.
-    Free,
-    /// With x402.
-    X402,
-    /// With developer credit.
-    Credit,
 }
 
 /// An HTTP method of tools.
@@ -96,13 +205,43 @@ pub enum Method {
 }
 
 /// A page of a tool's calls, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallPage {
-    /// Always true.
     pub ok: True,
     /// The calls.
     pub calls: Vec<Call>,
+    /// Cursor of the next page. Absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A line in the log of a handler.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogLine {
+    /// When it was written.
+    pub at: Timestamp,
+    /// Its severity.
+    pub level: LogLevel,
+    /// Its text.
+    pub message: String,
+    /// Its fields, as the handler wrote them.
+    pub fields: Map<String, Value>,
+    /// The call that wrote it.
+    pub call_id: Option<CallId>,
+    /// Whether the owner made the call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owner: bool,
+}
+
+/// A page of a handler's log, newest first.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogPage {
+    pub ok: True,
+    /// The lines.
+    pub logs: Vec<LogLine>,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,

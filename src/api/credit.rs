@@ -1,14 +1,11 @@
 //! Developer credit.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_tool::{MicroUsd, Slug, UsdChange};
 
-use crate::{
-    constant::True,
-    money::{MicroUsd, UsdChange},
-    present::present,
-    time::Timestamp,
-};
+use crate::True;
 
 /// Limits on the spending of a credit. An absent field is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,8 +29,7 @@ pub struct Budget {
 }
 
 /// The budgets of a credit. The lower of two limits applies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Budgets {
     /// The budget that an admin set.
@@ -45,14 +41,15 @@ pub struct Budgets {
 }
 
 /// A developer credit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Credit {
     /// Id of the credit.
-    pub credit_id: String,
+    pub credit_id: CreditId,
     /// Its label.
     pub label: String,
     /// Its balance.
+    #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
     /// When it was created.
     pub created_at: Timestamp,
@@ -65,7 +62,7 @@ pub struct Credit {
 }
 
 /// The revocation of a credit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditRevocation {
@@ -79,24 +76,23 @@ pub struct CreditRevocation {
 }
 
 /// A developer credit, with its spending of today.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreditResponse {
-    /// Always true.
-    pub ok: True,
     /// The credit.
     #[serde(flatten)]
     pub credit: Credit,
+    pub ok: True,
     /// Its spending of today.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub today: Option<CreditDay>,
 }
 
 /// The spending of a credit within the current UTC day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditDay {
     /// The amount that was spent.
+    #[serde(deserialize_with = "crate::sum")]
     pub spent_usd: MicroUsd,
     /// The rest of the budget. Null if it has no limit per day.
     pub left_usd: Option<MicroUsd>,
@@ -109,20 +105,21 @@ pub struct CreditDay {
 }
 
 /// The spending of a credit for one tool within the current UTC day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditToolDay {
     /// The tool.
     pub slug: String,
     /// The amount that was spent.
+    #[serde(deserialize_with = "crate::sum")]
     pub spent_usd: MicroUsd,
     /// The rest of the budget. Null if it has no limit per tool.
     pub left_usd: Option<MicroUsd>,
 }
 
 /// The request to mint a credit, or to add to one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MintCreditRequest {
     /// The amount to add.
@@ -136,47 +133,51 @@ pub struct MintCreditRequest {
 }
 
 /// The result of minting: a new credit with its token, or an existing one with its new balance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MintCreditResponse {
+    /// A new credit.
+    New(MintedCredit),
+    /// The credit that was added to.
+    Existing(Box<CreditResponse>),
+}
+
+impl<'de> Deserialize<'de> for MintCreditResponse {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The existing credit first: it has all fields that a new one must have.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Known {
+            Existing(Box<CreditResponse>),
+            New(MintedCredit),
+        }
+        Ok(match Known::deserialize(deserializer)? {
+            Known::Existing(credit) => Self::Existing(credit),
+            Known::New(credit) => Self::New(credit),
+        })
+    }
+}
+
+/// A new credit.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct MintCreditResponse {
-    /// Always true.
+#[schemars(inline)]
+pub struct MintedCredit {
     pub ok: True,
-    /// The credit.
-    #[serde(flatten)]
-    pub credit: MintedCredit,
-    /// The token of a new credit. It is shown only once.
+    /// Id of the credit.
+    pub credit_id: CreditId,
+    /// Its balance.
+    #[serde(deserialize_with = "crate::sum")]
+    pub balance_usd: MicroUsd,
+    /// Its label.
+    pub label: String,
+    /// The token. It is shown only once: a repeated request does not return it.
     #[serde(rename = "credit", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// A minted credit. An existing one has only its id, label and balance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(inline)]
-pub struct MintedCredit {
-    /// Id of the credit.
-    pub credit_id: String,
-    /// Its label.
-    pub label: String,
-    /// Its balance.
-    pub balance_usd: MicroUsd,
-    /// When it was created.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When and why an admin revoked it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(extend("nullable" = true))]
-    pub revoked: Option<Option<CreditRevocation>>,
-    /// The budget in force.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Budget>,
-    /// The budgets of both parties.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub budgets: Option<Budgets>,
-}
-
 /// One credit with its movements, or all credits for admins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CreditsResponse {
     /// One credit.
@@ -186,15 +187,14 @@ pub enum CreditsResponse {
 }
 
 /// A credit with its movements, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditHistory {
-    /// Always true.
-    pub ok: True,
     /// The credit.
     #[serde(flatten)]
     pub credit: Credit,
+    pub ok: True,
     /// Its movements.
     pub movements: Vec<CreditMovement>,
     /// Its spending of today.
@@ -205,21 +205,20 @@ pub struct CreditHistory {
 }
 
 /// A page of all credits, for admins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditPage {
-    /// Always true.
     pub ok: True,
     /// The credits.
     pub credits: Vec<Credit>,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+    pub next_cursor: Option<CreditId>,
 }
 
 /// A change of a credit's balance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditMovement {
     /// When the balance changed.
@@ -228,14 +227,14 @@ pub struct CreditMovement {
     pub kind: MovementKind,
     /// The amount.
     pub amount_usd: MicroUsd,
-    /// The balance afterwards.
-    pub balance_usd: UsdChange,
     /// Receipt of the call that was paid or refunded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
     /// The tool that was paid.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slug: Option<String>,
+    pub slug: Option<Slug>,
+    /// The balance afterwards.
+    pub balance_usd: UsdChange,
 }
 
 /// The kind of a change of a balance.
@@ -256,8 +255,8 @@ pub enum MovementKind {
 }
 
 /// An admin's decision about a credit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreditVerdict {
     /// The decision.
     pub decision: CreditDecision,
@@ -266,7 +265,7 @@ pub struct CreditVerdict {
     pub reason: Option<String>,
 }
 
-/// What an admin decides about a credit.
+/// An admin's decision about a credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -275,4 +274,24 @@ pub enum CreditDecision {
     Revoke,
     /// Undoes a revocation.
     Restore,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn minted_and_existing_credits_keep_their_fields() {
+        let minted = json!({ "ok": true, "creditId": CreditId::generate(), "balanceUsd": 1, "label": "a" });
+        let existing = json!({
+            "creditId": CreditId::generate(), "label": "a", "balanceUsd": 2_000_000, "createdAt": "2026-11-22T09:58:03.000Z", "revoked": null,
+            "budget": {}, "budgets": { "admin": {}, "holder": {}, "revision": 0 }, "ok": true,
+        });
+        for response in [minted, existing] {
+            let read: MintCreditResponse = serde_json::from_value(response.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), response);
+        }
+    }
 }

@@ -2,11 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollhouse_tool::MicroUsd;
 
-use crate::{constant::True, money::MicroUsd};
+use crate::True;
 
 /// The request for play money on the simulated ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaucetRequest {
     /// The address to fund.
@@ -22,10 +23,9 @@ pub struct FaucetRequest {
 }
 
 /// The balance of an address on the simulated ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulatedBalance {
-    /// Always true.
     pub ok: True,
     /// Always true: this is play money.
     pub simulated: True,
@@ -36,5 +36,6 @@ pub struct SimulatedBalance {
     /// The address.
     pub address: String,
     /// Its balance.
+    #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
 }

@@ -1,15 +1,21 @@
-//! The accounts of the ledger.
+//! The accounts of the ledger, settlements with an unknown outcome, and the comparison with a chain.
+
+use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{PaymentId, ReceiptId},
+};
+use tollhouse_tool::{MicroUsd, Slug, UsdChange};
 
-use crate::{constant::True, money::UsdChange, receipt::SettlementLoss, time::Timestamp};
+use crate::{SettlementLoss, True};
 
 /// The accounts of the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ledger {
-    /// Always true.
     pub ok: True,
     /// When the ledger was opened.
     pub opened_at: Option<Timestamp>,
@@ -17,23 +23,22 @@ pub struct Ledger {
     pub units: Vec<LedgerUnit>,
     /// The accounts.
     pub accounts: Vec<LedgerAccount>,
+    /// Cursor of the next page. Absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
     /// Whether all checks agree, and no reorganization undid a settlement.
     pub agrees: bool,
     /// Number of settlements with an unknown outcome, up to 10,000. Their money is in no account. Absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
-    pub unresolved_settlements: Option<u64>,
+    pub unresolved_settlements: Option<usize>,
     /// The newest settlements that a reorganization undid, at most 100.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reorganized: Option<Vec<ReorganizedSettlement>>,
-    /// Cursor of the next page. Absent on the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reorganized: Vec<ReorganizedSettlement>,
 }
 
 /// The sum of all accounts in one unit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct LedgerUnit {
     /// The unit.
@@ -43,7 +48,7 @@ pub struct LedgerUnit {
 }
 
 /// An account of the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct LedgerAccount {
@@ -65,12 +70,12 @@ pub struct LedgerAccount {
 }
 
 /// A settlement that a reorganization undid.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ReorganizedSettlement {
     /// Receipt of the payment.
-    pub receipt_id: String,
+    pub receipt_id: ReceiptId,
     /// The network.
     pub network: String,
     /// The transaction that is no longer in any block.
@@ -80,4 +85,146 @@ pub struct ReorganizedSettlement {
     /// Why the money can no longer move. Present once that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<SettlementLoss>,
+}
+
+/// A page of settlements with an unknown outcome, by payment.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnresolvedPage {
+    pub ok: True,
+    /// The settlements.
+    pub settlements: Vec<UnresolvedSettlement>,
+    /// Cursor of the next page. Absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<PaymentId>,
+}
+
+/// A settlement with an unknown outcome.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct UnresolvedSettlement {
+    /// The payment.
+    pub payment_id: PaymentId,
+    /// When the settlement began.
+    pub since: Timestamp,
+    /// The network.
+    pub network: String,
+    /// Address of the token.
+    pub asset: String,
+    /// The amount, in the smallest unit of the token.
+    pub amount: String,
+    /// The payer's address.
+    pub payer: String,
+    /// The recipient's address.
+    pub pay_to: String,
+    /// The tool that was called.
+    pub slug: Slug,
+    /// The price of the call.
+    pub price_usd: MicroUsd,
+    /// The facilitator of the settlement.
+    pub facilitator: Option<String>,
+    /// The transaction that was prepared for it.
+    pub transaction: Option<String>,
+}
+
+/// An admin's decision about a settlement with an unknown outcome.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettlementVerdict {
+    /// The decision.
+    pub decision: SettlementDecision,
+    /// With `paid`, the transaction of the transfer. It must match the chain if a node is available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
+}
+
+/// An admin's decision about a settlement. `look_up` looks on the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum SettlementDecision {
+    /// Asks the chain.
+    LookUp,
+    /// The payment arrived.
+    Paid,
+    /// The payment did not arrive.
+    Unpaid,
+}
+
+/// A comparison of a range of blocks with the ledger.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reconciliation {
+    pub ok: True,
+    /// The network.
+    pub network: Cow<'static, str>,
+    /// The first block.
+    pub from_block: u64,
+    /// The last block.
+    pub to_block: u64,
+    /// Number of transfers to the host's address in these blocks.
+    pub transfers: u64,
+    /// Number of receipts of payments on the network within the time of these blocks.
+    pub receipts: u64,
+    /// Transfers without a receipt.
+    pub unknown: Vec<UnknownTransfer>,
+    /// Receipts whose transaction contains no such transfer.
+    pub missing: Vec<MissingTransfer>,
+    /// Transactions with fewer transfers than receipts.
+    pub doubled: Vec<DoubledTransaction>,
+    /// Whether there are more differences than the lists contain. Compare a shorter time then.
+    pub truncated: bool,
+    /// Whether there are no differences.
+    pub agrees: bool,
+    /// Cursor of the next page. Absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A transfer without a receipt.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct UnknownTransfer {
+    /// Its transaction.
+    pub transaction: String,
+    /// Its block.
+    pub block: u64,
+    /// Index of its event in the block.
+    pub log_index: u64,
+    /// The sender.
+    pub from: String,
+    /// Address of the token.
+    pub asset: Cow<'static, str>,
+    /// The amount, in the smallest unit of the token.
+    pub amount: String,
+}
+
+/// A receipt whose transaction contains no such transfer.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct MissingTransfer {
+    /// The receipt.
+    pub receipt_id: ReceiptId,
+    /// Its transaction.
+    pub transaction: String,
+    /// Address of the token.
+    pub asset: String,
+    /// The amount, in the smallest unit of the token.
+    pub amount: String,
+}
+
+/// A transaction with fewer transfers than receipts.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct DoubledTransaction {
+    /// The transaction.
+    pub transaction: String,
+    /// Number of its transfers.
+    pub transfers: u64,
+    /// The receipts that name it.
+    pub receipt_ids: Vec<String>,
 }

@@ -1,46 +1,31 @@
 //! Statistics of calls.
 
+use std::borrow::Cow;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::{MicroUsd, Slug};
 
-use crate::{constant::True, money::MicroUsd, time::Timestamp};
+use crate::True;
 
 /// Statistics of a tool's calls over time, oldest bucket first, without gaps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
-    /// Always true.
-    pub ok: True,
     /// Start of the first bucket.
     pub since: Timestamp,
     /// Length of a bucket.
-    pub step: MetricsStep,
+    #[schemars(extend("enum" = ["1m", "5m", "1h", "1d"]))]
+    pub step: Cow<'static, str>,
     /// The buckets.
     pub buckets: Vec<MetricsBucket>,
-}
-
-/// The length of a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub enum MetricsStep {
-    /// A minute.
-    #[serde(rename = "1m")]
-    Minute,
-    /// 5 minutes.
-    #[serde(rename = "5m")]
-    FiveMinutes,
-    /// An hour.
-    #[serde(rename = "1h")]
-    Hour,
-    /// A day.
-    #[serde(rename = "1d")]
-    Day,
+    pub ok: True,
 }
 
 /// The calls within one bucket.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct MetricsBucket {
@@ -52,7 +37,8 @@ pub struct MetricsBucket {
     pub paid: u64,
     /// Number of failed calls, by error code.
     pub failed: BTreeMap<String, u64>,
-    /// What callers paid.
+    /// Amount that callers paid.
+    #[serde(deserialize_with = "crate::sum")]
     pub gross_usd: MicroUsd,
     /// Median duration, in milliseconds.
     #[serde(rename = "p50Ms", skip_serializing_if = "Option::is_none")]
@@ -63,10 +49,8 @@ pub struct MetricsBucket {
 }
 
 /// The calls of a tool within 30 days, oldest day first, without gaps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DailyUsage {
-    /// Always true.
     pub ok: True,
     /// Start of the first day.
     pub since: Timestamp,
@@ -75,7 +59,7 @@ pub struct DailyUsage {
 }
 
 /// The calls of a tool on one day.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct UsageDay {
@@ -92,7 +76,7 @@ pub struct UsageDay {
 }
 
 /// The recent calls of a tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentUsage {
     /// Calls within 30 days, without those of its builder.
@@ -103,24 +87,22 @@ pub struct RecentUsage {
 }
 
 /// Activity of the sandbox since the process started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RuntimeStats {
-    /// Always true.
     pub ok: True,
     /// The tools that were called most.
     pub endpoints: Vec<RuntimeEndpoint>,
     /// Number of tools that were called.
-    pub total: u64,
+    pub total: usize,
 }
 
 /// Activity of the sandbox for one tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct RuntimeEndpoint {
     /// The tool.
-    pub slug: String,
+    pub slug: Slug,
     /// Calls that are in the sandbox or wait for a place there.
     pub running: u64,
     /// Calls that ran, whatever their outcome.

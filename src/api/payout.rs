@@ -1,36 +1,34 @@
-//! Payouts of builders.
+//! Payouts of builders, and where and how they are paid.
+
+use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
-use crate::{
-    constant::{Number, True},
-    money::MicroUsd,
-    present::present,
-    time::Timestamp,
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, PayoutId},
 };
+use tollhouse_tool::MicroUsd;
+
+use crate::True;
 
 /// Receipts that are paid out together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Payout {
     /// Id of the payout.
-    pub id: String,
+    pub id: PayoutId,
     /// The builder.
-    pub builder_id: String,
-    /// Name of the builder. Only in the list of all payouts.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(extend("nullable" = true))]
-    pub builder_name: Option<Option<String>>,
+    pub builder_id: BuilderId,
     /// The amount.
+    #[serde(deserialize_with = "crate::sum")]
     pub amount_usd: MicroUsd,
     /// Number of its receipts.
     pub receipt_count: u64,
     /// Digest of its receipts.
-    pub digest: String,
+    pub digest: Option<String>,
     /// Times of its first and last receipt.
-    pub period: Value,
+    pub period: Option<PayoutPeriod>,
     /// The recipient's address.
     pub address: String,
     /// The network, as CAIP-2.
@@ -39,21 +37,35 @@ pub struct Payout {
     pub asset: String,
     /// When it was created.
     pub created_at: Timestamp,
+    /// The part of its receipts that is kept to balance earlier refunds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub withheld_usd: Option<MicroUsd>,
     /// Its status.
     pub status: PayoutStatus,
     /// JWS of the host's key for receipts.
     pub signature: Option<String>,
     /// When its status changed.
     pub updated_at: Timestamp,
-    /// The part of its receipts that is kept to balance earlier refunds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub withheld_usd: Option<MicroUsd>,
     /// The transaction that paid it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Name of the builder, null if there is none. Only in the list of all payouts.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present")]
+    #[schemars(extend("nullable" = true))]
+    pub builder_name: Option<Option<String>>,
+}
+
+/// The times of the first and the last receipt of a payout.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct PayoutPeriod {
+    /// Time of the first receipt.
+    pub from: Timestamp,
+    /// Time of the last receipt.
+    pub to: Timestamp,
 }
 
 /// The status of a payout.
@@ -61,6 +73,8 @@ pub struct Payout {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PayoutStatus {
+    /// Its receipts are being collected.
+    Collecting,
     /// It waits for an admin.
     Created,
     /// An admin approved it.
@@ -72,27 +86,23 @@ pub enum PayoutStatus {
 }
 
 /// A payout.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PayoutResponse {
-    /// Always true.
     pub ok: True,
     /// The payout.
     pub payout: Payout,
 }
 
 /// The result of creating a payout.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreatePayoutResponse {
-    /// Always true.
     pub ok: True,
     /// The payout.
     pub payout: CreatedPayout,
 }
 
 /// A payout, or none if no receipt is left to pay out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum CreatedPayout {
@@ -103,61 +113,51 @@ pub enum CreatedPayout {
 }
 
 /// No payout: there is nothing to pay out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EmptyPayout {
     /// Always null.
     pub id: (),
     /// Always `empty`.
-    pub status: EmptyStatus,
+    #[schemars(extend("const" = "empty"))]
+    pub status: Cow<'static, str>,
     /// Always 0.
-    pub amount_usd: Number<0>,
+    #[schemars(extend("const" = 0))]
+    pub amount_usd: u64,
     /// Always 0.
-    pub receipt_count: Number<0>,
-}
-
-/// The status of no payout.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum EmptyStatus {
-    /// There is nothing to pay out.
-    #[default]
-    Empty,
+    #[schemars(extend("const" = 0))]
+    pub receipt_count: u64,
 }
 
 /// A page of a builder's payouts, newest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PayoutPage {
-    /// Always true.
     pub ok: True,
     /// The payouts.
     pub payouts: Vec<Payout>,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+    pub next_cursor: Option<PayoutId>,
 }
 
 /// A page of all payouts, newest first, with their number by status.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AllPayoutsPage {
-    /// Always true.
     pub ok: True,
     /// The payouts.
     pub payouts: Vec<Payout>,
-    /// The number of payouts by status.
-    pub counts: PayoutCounts,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+    pub next_cursor: Option<PayoutId>,
+    /// The number of payouts by status.
+    pub counts: PayoutCounts,
 }
 
 /// The number of payouts by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct PayoutCounts {
     /// Payouts whose receipts are still being collected.
@@ -173,10 +173,9 @@ pub struct PayoutCounts {
 }
 
 /// A payout with a page of its receipts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PayoutReceiptPage {
-    /// Always true.
     pub ok: True,
     /// The payout.
     pub payout: Payout,
@@ -188,7 +187,7 @@ pub struct PayoutReceiptPage {
 }
 
 /// A receipt in a payout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct PayoutReceipt {
@@ -199,8 +198,8 @@ pub struct PayoutReceipt {
 }
 
 /// An admin's decision about a payout.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct PayoutVerdict {
     /// The decision.
     pub decision: PayoutDecision,
@@ -212,7 +211,7 @@ pub struct PayoutVerdict {
     pub reason: Option<String>,
 }
 
-/// What an admin decides about a payout.
+/// An admin's decision about a payout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -223,4 +222,62 @@ pub enum PayoutDecision {
     Paid,
     /// The money could not be sent.
     Failed,
+}
+
+/// Where and how a builder is paid.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PayoutSettings {
+    /// The recipient's address.
+    pub address: String,
+    /// The network, as CAIP-2.
+    pub network: String,
+    /// Address of the token.
+    pub asset: String,
+    /// Minimum amount of a payout.
+    pub minimum_usd: MicroUsd,
+    /// When the settings were changed.
+    pub updated_at: Timestamp,
+    /// Number of times that they were set.
+    pub revision: u64,
+}
+
+/// The payout settings of a builder, and what waits to be paid out.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PayoutSettingsResponse {
+    pub ok: True,
+    /// The settings. Null before they are first set.
+    pub payout_settings: Option<PayoutSettings>,
+    /// Amounts that wait to be paid out.
+    pub waiting: WaitingPayout,
+}
+
+/// Amounts that wait to be paid out.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct WaitingPayout {
+    /// Amount of the next payout, whatever the minimum.
+    #[serde(deserialize_with = "crate::sum")]
+    pub amount_usd: MicroUsd,
+    /// Number of receipts that are in no payout, up to 10,000.
+    pub receipt_count: u64,
+}
+
+/// The request to change payout settings.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PayoutSettingsDraft {
+    /// The recipient's address.
+    pub address: String,
+    /// The network, by name or as CAIP-2. Default: the host's first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The token, by symbol or address. Default: the first of the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asset: Option<String>,
+    /// Minimum amount of a payout. Default: 1 USD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum_usd: Option<MicroUsd>,
 }

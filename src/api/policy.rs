@@ -1,17 +1,17 @@
 //! The policy for builders, and the policy for content.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_protocol::Tier;
+use tollhouse_tool::{Capabilities, Slug, finding::Severity};
 
-use crate::{
-    constant::True,
-    tool::{Capabilities, Limits},
-};
+use crate::{Limits, True};
 
 /// The rules for builders.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
     /// Capabilities that builders get on request.
@@ -27,17 +27,15 @@ pub struct Policy {
 }
 
 /// The rules for builders.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyResponse {
-    /// Always true.
     pub ok: True,
     /// The policy.
     pub policy: Policy,
 }
 
 /// The whole policy to set. Absent fields get their defaults.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyDraft {
     /// Capabilities that builders get on request.
@@ -57,18 +55,16 @@ pub struct PolicyDraft {
     pub max_endpoints_per_builder: Option<u64>,
 }
 
-/// What a policy would change for existing tools.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+/// Effects of a policy on existing tools.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyCheckResponse {
-    /// Always true.
     pub ok: True,
-    /// What would change at once for existing tools of builders.
+    /// Immediate effects on existing tools of builders.
     pub narrows: Narrowing,
 }
 
 /// The tools that a policy would restrict.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Narrowing {
@@ -81,15 +77,93 @@ pub struct Narrowing {
     /// Number of tools that would no longer be long-running.
     pub long_running: u64,
     /// The first of these tools.
-    pub slugs: Vec<String>,
+    pub slugs: Vec<Slug>,
 }
 
 /// The policy for content.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SafetyPolicyResponse {
-    /// Always true.
     pub ok: True,
     /// The policy.
-    pub policy: Map<String, Value>,
+    pub policy: SafetyPolicy,
+}
+
+/// The rules for the content of tools, and what follows from a match.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct SafetyPolicy {
+    /// Version of the rules.
+    pub version: String,
+    /// The builder's attestation.
+    pub attestation: Attestation,
+    /// The fields of an upload that are scanned.
+    pub scanned: Vec<Cow<'static, str>>,
+    /// Consequences of each outcome.
+    pub outcomes: ScanOutcomes,
+    /// The rules.
+    pub rules: Vec<SafetyRule>,
+    /// How admins review content.
+    pub review: ReviewProcess,
+    /// How to report abuse.
+    pub abuse: AbuseReports,
+    /// The limits of the scan.
+    pub limits: Vec<Cow<'static, str>>,
+}
+
+/// The builder's attestation.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Attestation {
+    /// The field of an upload.
+    pub field: Cow<'static, str>,
+    /// The statement that the builder accepts.
+    pub statement: Cow<'static, str>,
+}
+
+/// Consequences of each outcome of a scan.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ScanOutcomes {
+    /// The upload passes.
+    pub pass: Cow<'static, str>,
+    /// An admin decides.
+    pub review: Cow<'static, str>,
+    /// The upload is refused.
+    pub block: Cow<'static, str>,
+}
+
+/// A rule of the scan.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct SafetyRule {
+    /// Name of the rule.
+    pub id: String,
+    /// The family that it belongs to.
+    pub family: String,
+    /// Its severity.
+    pub severity: Severity,
+    /// Its description.
+    pub description: String,
+}
+
+/// How admins review content.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ReviewProcess {
+    /// The decision.
+    pub process: Cow<'static, str>,
+    /// When tools are scanned again.
+    pub rescan: Cow<'static, str>,
+    /// How tools are taken down.
+    pub takedown: Cow<'static, str>,
+}
+
+/// How to report abuse.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct AbuseReports {
+    /// The contact, if there is one.
+    pub contact: Option<String>,
+    /// The content of a report.
+    pub report: Cow<'static, str>,
 }

@@ -1,19 +1,19 @@
-//! Publishing: drafts, changes and sources.
+//! Publishing: drafts, changes, sources and checks.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
+use tollhouse_base::id::EndpointId;
 use tollhouse_protocol::{Isolation, Language};
-
-use crate::{
-    constant::True,
-    endpoint::OwnEndpoint,
-    money::MicroUsd,
-    tool::{Capabilities, HandlerType, SchemaDocument, SettleTime, Status},
+use tollhouse_tool::{
+    Capabilities, MicroUsd, SettleTime, StaticResponse, Status,
+    finding::{Finding, ScanOutcome},
 };
 
+use crate::{HandlerType, Limits, OwnEndpoint, SchemaDocument, True};
+
 /// A tool to publish.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointDraft {
     /// Its name in `/tools/{slug}`.
@@ -26,13 +26,13 @@ pub struct EndpointDraft {
     #[serde(default)]
     pub description: String,
     /// Whether it accepts calls.
-    #[serde(default)]
+    #[serde(default = "active")]
     pub status: Status,
     /// Price of a call. Default: 0.
     #[serde(default)]
     pub price_usd: MicroUsd,
     /// Maximum price of a call, if the handler sets the price with `ctx.charge`.
-    #[serde(default, skip_serializing_if = "MicroUsd::is_zero")]
+    #[serde(default)]
     pub max_price_usd: MicroUsd,
     /// Tags for search.
     #[serde(default)]
@@ -73,6 +73,10 @@ pub struct EndpointDraft {
     pub safety_attestation: Option<SafetyAttestation>,
 }
 
+fn active() -> Status {
+    Status::Active
+}
+
 fn any_object() -> SchemaDocument {
     SchemaDocument(json!({ "type": "object" }))
 }
@@ -82,7 +86,7 @@ fn anything() -> SchemaDocument {
 }
 
 /// Changes of a tool. Only the fields that are present change.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointPatch {
     /// Title for people.
@@ -143,8 +147,8 @@ pub struct EndpointPatch {
 }
 
 /// A handler: `{source, language?}` or `{response}`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Handler {
     /// Source of one module, whose default export is `async (req, ctx) => …`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,8 +163,7 @@ pub struct Handler {
 }
 
 /// A builder's attestation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SafetyAttestation {
     /// Whether the tool is lawful, and the builder has the right to publish it.
     pub accepted: bool,
@@ -169,45 +172,47 @@ pub struct SafetyAttestation {
     pub more: Map<String, Value>,
 }
 
+impl SafetyAttestation {
+    /// Returns an attestation without further fields.
+    #[must_use]
+    pub fn accepted() -> Self {
+        Self { accepted: true, more: Map::new() }
+    }
+}
+
 /// A changed tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct EndpointChangeResponse {
-    /// Always true.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "EndpointChangeResponse")]
+pub struct EndpointChangeResponse<E = OwnEndpoint> {
     pub ok: True,
     /// The tool.
-    pub endpoint: OwnEndpoint,
+    pub endpoint: E,
     /// Warnings, for example about capabilities that its handler uses and does not have.
     pub warnings: Vec<String>,
 }
 
 /// A deleted tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DeleteEndpointResponse {
-    /// Always true.
     pub ok: True,
     /// Always true.
     pub deleted: True,
     /// Its slug.
     pub slug: String,
     /// Its id.
-    pub id: String,
+    pub id: EndpointId,
 }
 
 /// The source of a tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointSourceResponse {
-    /// Always true.
     pub ok: True,
     /// The handler.
     pub handler: UploadedHandler,
 }
 
 /// A handler as it was uploaded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct UploadedHandler {
     /// Hash of the version.
@@ -218,7 +223,60 @@ pub struct UploadedHandler {
     /// Its language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
-    /// The response of a `static_json` tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<Value>,
+    /// The response of a `static_json` tool, which can be `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schemars(with = "Option<Value>")]
+    pub response: Option<StaticResponse>,
+}
+
+/// Deserializes a field that is present, even if its value is `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StaticResponse>, D::Error> {
+    StaticResponse::deserialize(deserializer).map(Some)
+}
+
+/// The request to check an upload: the body of create, whole or in parts.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointCheckRequest(pub Map<String, Value>);
+
+/// The result of checking an upload.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointCheckResponse {
+    pub ok: True,
+    /// The result of a publication of the upload.
+    pub check: EndpointCheck,
+}
+
+/// The result that a publication would have.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct EndpointCheck {
+    /// Hash of the version.
+    pub version: String,
+    /// Whether the caller already has a tool with this slug.
+    pub existing: bool,
+    /// Capabilities that would be granted.
+    pub granted: Grants,
+    /// Capabilities that would wait for an admin.
+    pub requested: Grants,
+    /// Whether the upload would wait for an admin.
+    pub needs_review: bool,
+    /// Outcome of the scan. Null if nothing is scanned.
+    pub outcome: Option<ScanOutcome>,
+    /// Findings of the scan.
+    pub findings: Vec<Finding>,
+    /// The limits that would be in force.
+    pub limits: Limits,
+    /// Warnings, for example about capabilities that the handler uses and does not have.
+    pub warnings: Vec<String>,
+}
+
+/// Capabilities and hosts.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Grants {
+    /// Capabilities.
+    pub capabilities: Capabilities,
+    /// Hosts for `httpGetJson`.
+    pub hosts: Vec<String>,
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::{MicroUsd, Slug};
 
-use crate::{constant::True, money::MicroUsd, time::Timestamp};
+use crate::True;
 
 /// Calls and revenue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,22 +19,26 @@ pub struct RevenueTotals {
     pub paid_calls: u64,
     /// Number of failed calls.
     pub failed_calls: u64,
-    /// What callers paid.
+    /// Amount that callers paid.
+    #[serde(deserialize_with = "crate::sum")]
     pub gross_usd: MicroUsd,
-    /// What was refunded.
+    /// Amount refunded.
+    #[serde(deserialize_with = "crate::sum")]
     pub refunded_usd: MicroUsd,
-    /// What the host keeps.
+    /// The host's share.
+    #[serde(deserialize_with = "crate::sum")]
     pub fees_usd: MicroUsd,
-    /// What the builder gets.
+    /// The builder's share.
+    #[serde(deserialize_with = "crate::sum")]
     pub net_usd: MicroUsd,
 }
 
 /// The revenue of one tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointRevenue {
     /// The tool.
-    pub endpoint_slug: String,
+    pub endpoint_slug: Slug,
     /// Its calls and revenue.
     #[serde(flatten)]
     pub totals: RevenueTotals,
@@ -45,8 +51,7 @@ pub struct EndpointRevenue {
 }
 
 /// The revenue of one day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DayRevenue {
     /// The UTC day, for example `2026-11-21`.
     pub day: String,
@@ -56,10 +61,9 @@ pub struct DayRevenue {
 }
 
 /// The revenue of a builder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Revenue {
-    /// Always true.
     pub ok: True,
     /// Start of the report.
     pub since: Timestamp,
@@ -72,14 +76,14 @@ pub struct Revenue {
 }
 
 /// The revenue of the whole host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostRevenue {
-    /// Always true.
     pub ok: True,
     /// Start of the report.
     pub since: Timestamp,
     /// Fees from builders' tools, and revenue of the host's own.
+    #[serde(deserialize_with = "crate::sum")]
     pub revenue_usd: MicroUsd,
     /// The sum of all tools.
     pub totals: RevenueTotals,
@@ -94,11 +98,12 @@ pub struct HostRevenue {
 }
 
 /// The revenue of the whole host on one day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct HostDayRevenue {
     /// Fees from builders' tools, and revenue of the host's own.
+    #[serde(deserialize_with = "crate::sum")]
     pub revenue_usd: MicroUsd,
     /// The day.
     #[serde(flatten)]

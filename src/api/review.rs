@@ -3,56 +3,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tollhouse_base::clock::Timestamp;
 use tollhouse_protocol::Tier;
+use tollhouse_tool::{Capabilities, HoldKind, ReviewAction, ReviewRecord, Slug, finding::Finding};
 
-use crate::{account::BuilderRef, constant::True, metrics::RecentUsage, safety::Finding, time::Timestamp, tool::Capabilities};
+use crate::{BuilderRef, RecentUsage, True};
 
-/// What an admin decides about a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum ReviewDecision {
-    /// Approves its content and grants what it requested.
-    Approve,
-    /// Rejects its content.
-    Reject,
-    /// Undoes a decision.
-    Reopen,
-    /// Revokes capabilities or hosts.
-    Revoke,
-    /// Takes it down.
-    Takedown,
-    /// Undoes a takedown.
-    Restore,
-}
-
-/// A past decision of an admin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DecisionRecord {
-    /// The decision.
-    pub decision: ReviewDecision,
-    /// Who decided.
-    pub by: String,
-    /// When it was decided.
-    pub at: Timestamp,
-    /// The reason.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-/// What an admin has decided about a tool, or has to decide.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The admin's decisions about a tool, made and pending.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
-    /// What waits for a decision.
+    /// The state of the review.
     pub state: ReviewState,
     /// Since when it waits.
     pub since: Option<Timestamp>,
     /// Findings of the scan.
     pub findings: Vec<Finding>,
     /// The last decision.
-    pub decision: Option<DecisionRecord>,
+    pub decision: Option<ReviewRecord>,
     /// The version that an admin approved last.
     pub approved_version: Option<String>,
     /// The approved value of each field that has changed since. Does not contain the version.
@@ -79,21 +47,15 @@ pub enum ReviewState {
 }
 
 /// A tool that waits for a decision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingReview {
     /// The tool.
-    pub slug: String,
+    pub slug: Slug,
     /// Its title.
     pub title: String,
     /// `platform`, or a builder's id.
     pub owner: String,
-    /// Its recent calls. Absent while a host that has just started still counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<RecentUsage>,
-    /// Its builder. Absent for tools of the host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub builder: Option<BuilderRef>,
     /// Hash of the current version.
     pub version: String,
     /// The version that an admin approved last.
@@ -111,45 +73,39 @@ pub struct PendingReview {
     /// Hosts that were requested and not granted yet.
     pub requested_hosts: Vec<String>,
     /// How its content is held. Null if it is not.
-    pub content: Option<ContentHold>,
+    pub content: Option<HoldKind>,
     /// Findings of the scan. Null if nothing was scanned.
     pub findings: Option<Vec<Finding>>,
     /// Since when it waits.
     pub since: Option<Timestamp>,
-}
-
-/// How the content of a tool is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum ContentHold {
-    /// An admin decides.
-    ContentReview,
-    /// A rule blocks it.
-    ContentBlocked,
+    /// Its recent calls. Absent while a host that has just started still counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<RecentUsage>,
+    /// Its builder. Absent for tools of the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub builder: Option<BuilderRef>,
 }
 
 /// A page of tools that wait for a decision, longest waiting first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewPage {
-    /// Always true.
     pub ok: True,
     /// The tools.
     pub reviews: Vec<PendingReview>,
     /// Number of all tools that wait.
-    pub total: u64,
+    pub total: usize,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 /// An admin's decision about a tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewVerdict {
     /// The decision.
-    pub decision: ReviewDecision,
+    pub decision: ReviewAction,
     /// With `approve`, the capabilities to grant. With `revoke`, the capabilities to revoke.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
@@ -157,7 +113,7 @@ pub struct ReviewVerdict {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_hosts: Option<Vec<String>>,
     /// Limits to set, by name. `null` removes one.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[serde(default)]
     pub limits: Map<String, Value>,
     /// How the code of the tool runs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,18 +124,15 @@ pub struct ReviewVerdict {
 }
 
 /// The result of a new scan of all tools.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RescanResponse {
-    /// Always true.
     pub ok: True,
     /// The number of tools by outcome.
     pub rescan: RescanCounts,
 }
 
 /// The number of tools in a new scan, by outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct RescanCounts {
     /// All tools.

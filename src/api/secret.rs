@@ -1,14 +1,15 @@
 //! Secrets of tools.
 
-use std::fmt;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
+use tollhouse_base::clock::Timestamp;
+use zeroize::Zeroizing;
 
-use crate::{constant::True, time::Timestamp};
+use crate::True;
 
 /// A secret without its value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Secret {
     /// Its name.
@@ -34,30 +35,24 @@ pub enum SecretVisibility {
 }
 
 /// The secrets of a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SecretList {
-    /// Always true.
     pub ok: True,
     /// The secrets.
     pub secrets: Vec<Secret>,
 }
 
 /// A secret that was set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SecretResponse {
-    /// Always true.
     pub ok: True,
     /// The secret.
     pub secret: Secret,
 }
 
 /// A secret that was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveSecretResponse {
-    /// Always true.
     pub ok: True,
     /// Always true.
     pub removed: True,
@@ -66,36 +61,42 @@ pub struct RemoveSecretResponse {
 }
 
 /// The request to set a secret.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SetSecretRequest {
     /// Its name.
     pub name: String,
     /// Its value.
-    pub value: String,
+    #[serde(serialize_with = "exposed", deserialize_with = "hidden")]
+    #[schemars(with = "String")]
+    pub value: Zeroizing<String>,
     /// Who gets the value: the handler, or only a server that it asks with `auth`.
     #[serde(default)]
     pub visibility: SecretVisibility,
 }
 
-impl fmt::Debug for SetSecretRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SetSecretRequest").field("name", &self.name).field("visibility", &self.visibility).finish_non_exhaustive()
+fn exposed<S: Serializer>(value: &Zeroizing<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value)
+}
+
+/// Deserializes a string. Errors do not repeat the input.
+fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String>, D::Error> {
+    match Value::deserialize(deserializer) {
+        Ok(Value::String(text)) => Ok(Zeroizing::new(text)),
+        Ok(_) | Err(_) => Err(D::Error::custom("a secret's value is a string")),
     }
 }
 
 /// The result of rotating the master key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct KeyRotationResponse {
-    /// Always true.
     pub ok: True,
     /// The rotation.
     pub rotation: KeyRotation,
 }
 
 /// A rotation of the master key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct KeyRotation {

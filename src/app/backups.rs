@@ -13,9 +13,9 @@ use tokio::{
     net::UnixStream,
 };
 use tollhouse_backup::{
-    BackupError, BackupFolder, CopyReport, FillMode, FillSource, Header, Ids, NamedObject, ReadBack, bring,
+    BackupError, BackupFolder, CopyReport, FillMode, FillSource, Header, Ids, NamedObject, ReadBack, begin_fill,
     control::{self, ControlRequest},
-    fill_begins, give_back, newest, read_back, restore, write_dump,
+    copy_back, copy_in, newest, read_back, restore, write_dump,
 };
 use tollhouse_base::clock::Clock;
 use tollhouse_capability as capability;
@@ -35,11 +35,9 @@ use super::{
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupReport {
-    /// Path of the dump.
     pub dump: PathBuf,
     /// Approximate time of the dump, its version, and the keys it needs.
     pub header: Header,
-    /// Number of rows.
     pub rows: u64,
     /// Size of all keys and values, in bytes.
     pub bytes: u64,
@@ -100,7 +98,7 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<BackupReport, StartError>
         }
     };
     let ReadBack { header, rows, bytes, named } = read;
-    let files = bring(&home.objects, &folder.files(), named).await?;
+    let files = copy_in(&home.objects, &folder.files(), named).await?;
     let dump = unfinished.finish()?;
     drop(running);
     Ok(BackupReport { dump, header, rows, bytes, files })
@@ -123,8 +121,8 @@ pub async fn restore_to(home: &Home, from: &Path) -> Result<BackupReport, StartE
     };
     // The same dump can be restored again if this was interrupted.
     let id = hex::encode(Sha256::digest(serde_json::to_vec(&header).expect("a header has text keys")));
-    let filling = fill_begins(&*store, FillSource { id, how: FillMode::Restore, at: Clock::default().now() }).await?;
-    let files = give_back(&files, &home.objects, named).await?;
+    let filling = begin_fill(&*store, FillSource { id, how: FillMode::Restore, at: Clock::default().now() }).await?;
+    let files = copy_back(&files, &home.objects, named).await?;
     restore(&dump, &store).await?;
     filling.ends(&*store).await.map_err(BackupError::from)?;
     Ok(BackupReport { dump, header, rows, bytes, files })
@@ -138,7 +136,7 @@ struct ContentGuard<'a> {
 
 impl<'a> ContentGuard<'a> {
     async fn find(data: &'a Path) -> Result<Option<Self>, BackupError> {
-        let Some(mut held) = control::ask(data, &ControlRequest::Hold).await.map_err(of_control(data))? else { return Ok(None) };
+        let Some(mut held) = control::connect(data, &ControlRequest::Hold).await.map_err(of_control(data))? else { return Ok(None) };
         match control::read_event(&mut held).await.map_err(of_control(data))? {
             Some(_) => Ok(Some(Self { data, _held: held })),
             None => Err(BackupError::Refused("it is for the user that runs it".to_owned())),
@@ -147,7 +145,8 @@ impl<'a> ContentGuard<'a> {
 
     /// Lets the host write a dump to `file`.
     async fn copy(&self, file: std::fs::File) -> Result<(), BackupError> {
-        let mut from = control::ask(self.data, &ControlRequest::Copy).await.map_err(of_control(self.data))?.ok_or(BackupError::CutOff)?;
+        let mut from =
+            control::connect(self.data, &ControlRequest::Copy).await.map_err(of_control(self.data))?.ok_or(BackupError::CutOff)?;
         let mut to = tokio::fs::File::from_std(file);
         loop {
             let some = from.fill_buf().await.map_err(of_control(self.data))?;
@@ -184,9 +183,8 @@ fn cut_off(error: BackupError) -> BackupError {
 }
 
 fn named(written: &WrittenRow) -> Option<NamedObject> {
-    let file = capability::object_of(written).map(|(name, sha256)| NamedObject { name, sha256 });
-    let hashed = || money::object_of(written).or_else(|| catalog::object_of(written));
-    file.or_else(|| hashed().map(|(name, sha256)| NamedObject { name, sha256: Some(sha256) }))
+    let object = capability::object_of(written).or_else(|| money::object_of(written)).or_else(|| catalog::object_of(written));
+    object.map(|(name, sha256)| NamedObject { name, sha256: Some(sha256) })
 }
 
 /// Opens the store of a host that does not run, or a shared store.
@@ -211,7 +209,7 @@ fn holds_keys(home: &Home, needed: &Ids) -> Result<(), StartError> {
     let none = || "this host has none".to_owned();
     let (signer, ring) = keys::known(&home.secrets, &home.data)?;
     let receipt = |id: &str| match &signer {
-        Some(signer) if signer.kid() == id || signer.had(id) => Ok(()),
+        Some(signer) if signer.kid() == id || signer.is_retired(id) => Ok(()),
         Some(signer) => Err(format!("this host has `{}`", signer.kid())),
         None => Err(none()),
     };
@@ -220,5 +218,5 @@ fn holds_keys(home: &Home, needed: &Ids) -> Result<(), StartError> {
         Some(ring) => Err(format!("this host has `{}`", ring.current().id())),
         None => Err(none()),
     };
-    Ok(needed.are_had(receipt, master)?)
+    Ok(needed.check_owned(receipt, master)?)
 }

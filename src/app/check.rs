@@ -1,6 +1,6 @@
 //! Consistency checks of a store and its objects, and compaction of a store's folder.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use tollhouse_base::check_report::CheckReport;
 use tollhouse_capability as capability;
@@ -17,7 +17,7 @@ use tollhouse_operate::disk::taken;
 use tollhouse_replica as replica;
 use tollhouse_store::{
     Store,
-    sled::{MoneyRows, SledStore},
+    sled::{MoneyRows, SledConfig, SledStore},
 };
 
 use super::{
@@ -48,16 +48,7 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
         let store = SledStore::open(&folder, home.store.clone()).map_err(StartError::Store)?;
         is_here(&store, &home.data).await?;
         let flaws = flaws_of(&store, home).await?;
-        if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
-            return Ok(StoreCheck { flaws, ledger: None });
-        }
-        let mut check = Check::new(&store).await.map_err(StartError::Ledger)?;
-        check.all().await.map_err(StartError::Ledger)?;
-        let mut archived = MoneyRows::of(&folder).map_err(StartError::Store)?;
-        while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
-            check.archived(&rows).await.map_err(StartError::Ledger)?;
-        }
-        return Ok(StoreCheck { flaws, ledger: Some(check.found()) });
+        return Ok(StoreCheck { flaws, ledger: ledger_in(&store, &folder).await? });
     };
     let store: Arc<dyn Store> = open_database(database).await?;
     is_whole(&*store, &home.data, &home.store).await?;
@@ -82,6 +73,33 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
     Ok(StoreCheck { flaws, ledger: Some(found) })
 }
 
+/// Verifies the ledger of a host that does not run, with its data in `data`.
+///
+/// # Errors
+///
+/// The store does not open, for example because a host that runs has it, or it is damaged; an error of the store.
+pub async fn check_ledger(data: &Path) -> Result<LedgerReport, StartError> {
+    let folder = store_of(data)?;
+    let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
+    is_here(&store, data).await?;
+    replica::readable(&store).await.map_err(StartError::Replica)?;
+    ledger_in(&store, &folder).await?.ok_or(StartError::NoLedger)
+}
+
+/// Verifies the ledger of a store in a folder, if there is one: for itself, and against the journal's archive.
+async fn ledger_in(store: &SledStore, folder: &Path) -> Result<Option<LedgerReport>, StartError> {
+    if ledger::opened(store).await.map_err(StartError::Ledger)?.is_none() {
+        return Ok(None);
+    }
+    let mut check = Check::new(store);
+    check.all().await.map_err(StartError::Ledger)?;
+    let mut archived = MoneyRows::of(folder).map_err(StartError::Store)?;
+    while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
+        check.archived(&rows).await.map_err(StartError::Ledger)?;
+    }
+    Ok(Some(check.report()))
+}
+
 async fn flaws_of(store: &dyn Store, home: &Home) -> Result<CheckReport, StartError> {
     replica::readable(store).await.map_err(StartError::Replica)?;
     let mut flaws = CheckReport::default();
@@ -97,9 +115,7 @@ async fn flaws_of(store: &dyn Store, home: &Home) -> Result<CheckReport, StartEr
 /// Size of a store's folder on disk before and after compaction, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct CompactReport {
-    /// Size before.
     pub before: u64,
-    /// Size after.
     pub after: u64,
 }
 

@@ -20,20 +20,20 @@ use tollhouse_store::live_migration::MigratableStore;
 use super::{migration, services::Services};
 
 /// Maximum time to wait for a slow receiver of a copy. The host keeps its journal meanwhile.
-const TAKEN_WITHIN: Duration = Duration::from_secs(60);
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum unread progress messages.
-const STEPS: usize = 16;
+const MAX_PENDING_STEPS: usize = 16;
 /// Maximum number of unresolved settlements to count.
 const MAX_UNRESOLVED: usize = 1_000;
 /// Bytes per write.
-const SENT: usize = 256 * 1024;
+const WRITE_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Listens on the control socket as long as the host runs. If that is impossible, the host runs
 /// without it.
 pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data: &Path) {
     let listener = match control::listen(data) {
         Ok(listener) => listener,
-        Err(error) => return tracing::warn!(%error, "there is no control socket: backups of this host are made once it is stopped"),
+        Err(error) => return tracing::warn!(%error, "the control socket cannot be opened: stop this host to back it up"),
     };
     let services = Arc::downgrade(services);
     tokio::spawn(async move {
@@ -41,7 +41,7 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "the control socket could not be answered");
+                    tracing::warn!(%error, "a connection to the control socket failed");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     continue;
                 }
@@ -50,7 +50,7 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
             let store = Arc::clone(&store);
             tokio::spawn(async move {
                 if let Err(error) = answer(&services, store, stream).await {
-                    tracing::warn!(error = ?error, "what was asked through the control socket was not done to its end");
+                    tracing::warn!(error = ?error, "a request through the control socket failed");
                 }
             });
         }
@@ -59,21 +59,25 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
 
 async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixStream) -> Result<(), BackupError> {
     let removed = |source| BackupError::Io { path: "control".into(), source };
-    let Some((request, mut stream)) = control::asked(stream).await.map_err(removed)? else { return Ok(()) };
+    let Some((request, mut stream)) = control::read_request(stream).await.map_err(removed)? else { return Ok(()) };
     match request {
         ControlRequest::Hold => {
-            let _stays = services.objects.is_paused();
+            let _stays = services.objects.pause_deletions();
             control::write_event(&mut stream, &ControlEvent::Done("held".to_owned())).await.map_err(removed)?;
             // Wait until the client disconnects.
             _ = stream.read_u8().await;
             Ok(())
         }
         ControlRequest::Copy => {
-            tracing::info!("a copy of the store is handed out");
+            tracing::info!("sending a copy of the store");
             let to = blocking(stream).map_err(removed)?;
             let keys = Ids { receipt: Some(services.signer.kid().to_owned()), master: Some(services.secrets.key_id()) };
-            write_dump(&*services.store, &Header::of(&*services.store, services.clock.now(), keys), BufWriter::with_capacity(SENT, to))
-                .await
+            write_dump(
+                &*services.store,
+                &Header::of(&*services.store, services.clock.now(), keys),
+                BufWriter::with_capacity(WRITE_BUFFER_BYTES, to),
+            )
+            .await
         }
         ControlRequest::Unresolved => {
             let (count, oldest) = services.payments.summarize_unresolved(MAX_UNRESOLVED).await?;
@@ -86,7 +90,7 @@ async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixSt
 /// Moves the store, and reports progress. If the client disconnects before the end, the store
 /// stays.
 async fn migrate_to(store: Arc<MigratableStore>, mut stream: UnixStream, to: String, password: Option<String>) -> io::Result<()> {
-    let (report, mut reported) = mpsc::channel(STEPS);
+    let (report, mut reported) = mpsc::channel(MAX_PENDING_STEPS);
     // A separate task, so that its last steps are not cut off.
     let moving = tokio::spawn(async move { migration::run(&store, &to, password.as_deref(), report).await });
     while let Some(step) = reported.recv().await {
@@ -100,7 +104,7 @@ async fn migrate_to(store: Arc<MigratableStore>, mut stream: UnixStream, to: Str
         }
         Err(error) => {
             let message = full_message(&error);
-            tracing::error!(error = message, "the store did not move, and is where it was");
+            tracing::error!(error = message, "the migration failed; the store stays where it was");
             ControlEvent::Failed(message)
         }
     };
@@ -111,6 +115,6 @@ async fn migrate_to(store: Arc<MigratableStore>, mut stream: UnixStream, to: Str
 fn blocking(stream: UnixStream) -> io::Result<std::os::unix::net::UnixStream> {
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(TAKEN_WITHIN))?;
+    stream.set_write_timeout(Some(SEND_TIMEOUT))?;
     Ok(stream)
 }

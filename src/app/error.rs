@@ -12,9 +12,8 @@ use super::keys::KeysError;
 
 /// Why a host does not start. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum StartError {
-    #[error("the data folder `{0}` cannot be made or read")]
+    #[error("the data folder `{0}` cannot be created or read")]
     Data(String, #[source] std::io::Error),
     #[error("the admin token cannot be used")]
     AdminToken(#[source] TokenError),

@@ -31,7 +31,7 @@ pub(super) fn all(services: &Arc<Services>, shared: &Arc<FrontServices>) -> Fron
         base_url: services.base_url.clone(),
     };
     let routes = api.merge(mcp::routes(mcp(services, shared))).merge(web::routes(pages.clone()));
-    let doors = Arc::new([mcp::door(&services.mcp), web::door(&pages)]);
+    let doors = Arc::new([mcp::door(&services.mcp), web::host_check(&pages)]);
     let [to_scripts, to_people] = web::wordings(pages);
     Fronts { routes, doors, wordings: Arc::new([mcp::wording(), to_scripts, to_people]) }
 }

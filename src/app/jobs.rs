@@ -18,11 +18,11 @@ use super::services::Services;
 const POLL_EVERY: Duration = Duration::from_secs(60);
 
 /// Interval at which a host checks whether another one has finished publishing the built-in tools.
-const SHIPS_EVERY: Duration = Duration::from_millis(250);
+const SEED_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Jobs that do not remove anything because of its age. They run even while [ages cannot be
 /// determined](tollhouse_replica::Replica::can_tell_ages).
-const WHATEVER_THE_TIME: [&str; 7] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions", "orphans"];
+const AGE_INDEPENDENT: [&str; 5] = [Sales::ROUND, "versions", "payouts", "reorganizations", "deletions"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -38,10 +38,10 @@ pub(super) fn start(services: &Arc<Services>) {
         "removing old receipts of free calls",
         |services| async move { services.free_receipts.turn().await },
     );
-    job(services, "credit-days", 5 * SECOND, "forgetting what was spent on days long gone", |services| async move {
+    job(services, "credit-days", 5 * SECOND, "removing old daily spending", |services| async move {
         services.payments.credits().forget_days().await
     });
-    job(services, "nonces", 5 * SECOND, "forgetting nonces that expired", |services| async move {
+    job(services, "nonces", 5 * SECOND, "removing expired nonces", |services| async move {
         let Some(ledger) = &services.ledger else { return Ok(()) };
         ledger.forget(services.payments.settling_since().await?).await
     });
@@ -51,15 +51,9 @@ pub(super) fn start(services: &Arc<Services>) {
     job(services, "deletions", 10 * SECOND, "removing the rest of deleted endpoints", |services| async move {
         services.catalog.finish_deletions().await
     });
-    job(services, "orphans", MINUTE, "looking for what endpoints kept that older versions deleted", |services| async move {
-        services.catalog.mark_orphans().await
-    });
     job(services, "audit", MINUTE, "sweeping the audit trail", |services| async move { services.audit.sweep().await });
-    run_sweeps(services, Sales::ROUND, 10 * MINUTE, "folding sales", |services| async move {
+    run_sweeps(services, Sales::ROUND, 10 * MINUTE, "aggregating sales", |services| async move {
         services.sales.fold_left(services.clock.now()).await
-    });
-    job(services, "sellers", MINUTE, "listing who sold something", |services| async move {
-        services.sales.list_sellers(&services.replica, services.clock.now()).await
     });
     run_sweeps(services, Events::ROUND, HOUR, "sweeping events", |services| async move { services.events.sweep().await });
     run_sweeps(services, History::ROUND, HOUR, "removing old calls", |services| async move { services.history.sweep().await });
@@ -67,13 +61,13 @@ pub(super) fn start(services: &Arc<Services>) {
     run_sweeps(services, Logs::ROUND, HOUR, "sweeping logs", |services| async move { services.capabilities.logs().sweep().await });
     run_sweeps(services, Sessions::ROUND, HOUR, "removing sessions that ended", |services| async move { services.sessions.sweep().await });
     if services.store.is_shared() {
-        job(services, "versions", HOUR, "removing versions that nobody has", |services| async move {
+        job(services, "versions", HOUR, "removing unused versions", |services| async move {
             services.catalog.forget_versions().await.map_err(|error| StoreError::Away(error.to_string()))
         });
         // A host with its own store completes payouts at start, and nobody else can have begun one.
         job(services, "payouts", 10 * MINUTE, "completing payouts", |services| async move {
             if let Err(error) = services.payouts.resume().await {
-                tracing::error!(%error, "a payout that was cut off could not go on; it is tried again");
+                tracing::error!(%error, "an interrupted payout could not be continued; it is retried");
             }
             Ok(())
         });
@@ -90,7 +84,7 @@ where
     maintain(services, look, what, move |services, _| {
         let (replica, clock, doing) = (Arc::clone(&services.replica), services.clock.clone(), work(services));
         async move {
-            if !replica.can_expire() && !WHATEVER_THE_TIME.contains(&name) {
+            if !replica.can_expire() && !AGE_INDEPENDENT.contains(&name) {
                 return Ok(());
             }
             let done = replica.alone(name, every, |_| doing).await;
@@ -124,18 +118,18 @@ pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path
     let Services { catalog, replica, .. } = services;
     let mut waited = false;
     let tools = loop {
-        match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.ship(folder, &turn).await }).await? {
+        match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.publish_seed_tools(folder, &turn).await }).await? {
             Some(tools) => break tools,
             None if waited => {}
             None => {
-                tracing::info!("waiting for another host of the store, which publishes the shipped tools");
+                tracing::info!("waiting for another host of the store to publish the built-in tools");
                 waited = true;
             }
         }
-        tokio::time::sleep(SHIPS_EVERY).await;
+        tokio::time::sleep(SEED_POLL_INTERVAL).await;
     };
     if tools > 0 {
-        tracing::info!(tools, "published the shipped catalogue");
+        tracing::info!(tools, "published the built-in tools");
     }
     if waited {
         replica.wait_until_applied().await;
@@ -146,7 +140,7 @@ pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path
 /// Scans builders' endpoints in the background if the rules have changed and no other host of the
 /// store is doing it. Continues the work of a host that is gone. Shutdown does not wait for it.
 pub(super) fn rescan(services: &Arc<Services>) {
-    maintain(services, MINUTE, "scanning endpoints by the rules in force", |services, _| {
+    maintain(services, MINUTE, "scanning endpoints with the current rules", |services, _| {
         let (catalog, replica) = (Arc::clone(&services.catalog), Arc::clone(&services.replica));
         async move {
             if !catalog.rescan_is_due().await? {

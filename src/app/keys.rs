@@ -11,12 +11,11 @@ use tollhouse_store::{Store, StoreError};
 
 /// Number of times, and the interval, at which hosts that start together check the admin token of
 /// the first one.
-const ASKED_AGAIN: u32 = 20;
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const TOKEN_ATTEMPTS: u32 = 20;
+const TOKEN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why a host's keys are unusable. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeysError {
     #[error("the receipt key does not read")]
     Receipt(#[source] receipt::KeyError),
@@ -38,7 +37,7 @@ pub(super) fn known(keys: &SecretSettings, data: &Path) -> Result<(Option<Receip
 /// Returns the existing key that signs receipts.
 fn known_signer(keys: &SecretSettings, data: &Path) -> Result<ReceiptSigner, KeysError> {
     let signer = match &keys.receipt_key {
-        Some(key) => ReceiptSigner::given(key.expose(), data),
+        Some(key) => ReceiptSigner::from_pem(key.expose(), data),
         None => ReceiptSigner::open(data),
     };
     signer.map_err(KeysError::Receipt)
@@ -46,7 +45,7 @@ fn known_signer(keys: &SecretSettings, data: &Path) -> Result<ReceiptSigner, Key
 
 /// Returns the key that signs receipts. Creates it if needed.
 pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store) -> Result<ReceiptSigner, KeysError> {
-    if keys.receipt_key.is_none() && ReceiptSigner::is_truncated(data, store).await? {
+    if keys.receipt_key.is_none() && ReceiptSigner::is_missing(data, store).await? {
         tracing::error!(
             file = %data.join("receipt-key.pem").display(),
             "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
@@ -93,11 +92,11 @@ async fn another_token(replica: &Replica, ours: &str) -> Result<Option<String>, 
         if theirs == ours {
             return Ok(None);
         }
-        if request == ASKED_AGAIN {
+        if request == TOKEN_ATTEMPTS {
             return Ok(Some(theirs));
         }
         request += 1;
-        tokio::time::sleep(ASK_AGAIN).await;
+        tokio::time::sleep(TOKEN_RETRY_INTERVAL).await;
     }
 }
 
@@ -125,7 +124,7 @@ pub(super) async fn agree_with_replicas(
         return Err(other_token(ours, theirs));
     }
     let theirs = replica.agreed(RECEIPT_KEY, signer.kid()).await?;
-    if signer.had(&theirs) {
+    if signer.is_retired(&theirs) {
         replica.agree_on(RECEIPT_KEY, signer.kid()).await?;
     } else if theirs != signer.kid() {
         let how = "TOLLHOUSE_RECEIPT_KEY, or `receipt-key.pem` in the data folder";

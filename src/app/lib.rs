@@ -1,12 +1,9 @@
 //! The composition root of the host: the only place that names concrete types.
 
-#![warn(missing_docs)]
-
 mod backups;
 mod check;
 mod control;
 mod error;
-mod facilitator_check;
 mod fronts;
 mod gauges;
 mod jobs;
@@ -17,12 +14,13 @@ mod stores;
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token::AdminToken, audit::Audit, builder::Builders, session::Sessions};
 use tollhouse_base::{clock::Clock, cpu_share::CpuShares};
 use tollhouse_call::{
-    CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
+    CallParts, Calls, DeskParts, History, JoinLimits, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
 use tollhouse_capability::{
@@ -37,8 +35,7 @@ use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, 
 use tollhouse_mcp::McpOptions;
 use tollhouse_money::{
     ConfigError, FacilitatorAccess, FacilitatorParts, FacilitatorSite, Facilitators, Ledger, PaymentConfig, Payments, QuoteKey, Quotes,
-    ReceiptFinisher, RemoteRoutes, RouteProvider, TableRoutes,
-    ledger::{self, Check, LedgerReport},
+    ReachReport, ReceiptFinisher, RemoteRoutes, RouteProvider, TableRoutes, ledger,
     payout::Payouts,
     receipt::{FreeReceipts, PublishedKeys},
     refund::Refunds,
@@ -50,16 +47,15 @@ use tollhouse_pool::{Pool, PoolConfig};
 use tollhouse_replica::Replica;
 use tollhouse_store::{
     Store, StoreError,
-    sled::{MoneyRows, SledConfig, SledStore},
+    sled::{SledConfig, SledStore},
 };
 use tollhouse_telemetry::{Exporter, OtlpSettings};
 
 pub use self::{
     backups::{BackupReport as CopyReport, back_up, restore_to},
-    check::{CompactReport, StoreCheck as CheckedRows, check_rows, compact},
+    check::{CompactReport, StoreCheck as CheckedRows, check_ledger, check_rows, compact},
     control::{Unresolved, ask_unresolved},
     error::StartError,
-    facilitator_check::reach,
     keys::KeysError,
     migration::{migrate, stay},
 };
@@ -69,7 +65,7 @@ use self::{
 };
 
 /// Interval for checking open settlements and removing old answers.
-const SWEEP: Duration = Duration::from_secs(5);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A host.
 pub struct App {
@@ -87,10 +83,6 @@ impl fmt::Debug for App {
 
 impl App {
     /// Opens the store, starts the sandbox, continues what a crash left open, and publishes the built-in tools.
-    ///
-    /// # Errors
-    ///
-    /// The error of the first component that does not start.
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         make_folder(&settings.data)?;
         let Some(database) = &settings.database else {
@@ -106,10 +98,6 @@ impl App {
     }
 
     /// Starts the host with this store, which other hosts may use too if it [is shared](Store::is_shared).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`App::start`].
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let data = &settings.data;
         make_folder(data)?;
@@ -138,13 +126,12 @@ impl App {
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales));
-        let finisher = Arc::new(finisher.among(&replica));
+        let finisher = Arc::new(finisher);
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
         let refunds = Arc::new(Refunds::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&sales)));
-        payouts.open().await.map_err(StartError::Ledger)?;
         if let Err(error) = payouts.resume().await {
-            tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
+            tracing::error!(%error, "an interrupted payout could not be continued; the builder's next request retries it");
         }
         let objects = objects(settings, &store, &clock).await?;
         let payments = Payments::new(
@@ -186,11 +173,10 @@ impl App {
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
-        catalog.store_index();
+        catalog.maintain_index();
         let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness.clone());
-        let receipts =
-            FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.retention.free_receipts).await.map_err(StartError::Receipts)?;
+        let receipts = FreeReceipts::new(Arc::clone(&store), clock.clone(), settings.retention.free_receipts);
         let history = History::new(Arc::clone(&store), clock.clone(), settings.retention.history);
         history.start();
         let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.retention.metrics);
@@ -218,6 +204,7 @@ impl App {
             clock: clock.clone(),
             code: |error| Code::of_call(error).row().name,
             replica: Arc::clone(&replica),
+            joins: JoinLimits { of_payment: settings.http.joins.of_payment, of_address: settings.http.joins.of_address },
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let desk = QuoteDesk::new(DeskParts {
@@ -288,7 +275,7 @@ impl App {
         jobs::publish_seed_tools(&app.services, tools).await.map_err(StartError::Catalog)?;
         // Succeeds at once if no other host can serve the store. Otherwise it is retried until it does.
         if let Err(error) = app.services.replica.write_what_all_read().await {
-            tracing::warn!(%error, "rows are written as versions before have them, until the store says whether they may not be");
+            tracing::warn!(%error, "rows are written in the older format until the store shows that all hosts read the newer one");
         }
         jobs::start(&app.services);
         app.settle_open();
@@ -298,10 +285,6 @@ impl App {
     }
 
     /// Replaces the HTTP answers for an endpoint's handler with recorded ones, from its next request on. `None` restores real requests.
-    ///
-    /// # Errors
-    ///
-    /// The error of the store.
     pub async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<RecordedAnswers>>) -> Result<(), StoreError> {
         if let Some(shown) = self.services.catalog.shown(slug).await? {
             self.services.capabilities.answer_recorded(&shown.endpoint.id, recorded);
@@ -325,23 +308,23 @@ impl App {
         self.shared.shutdown.begin();
     }
 
-    /// Lets running calls and changes finish for at most `patience`, then ends the sandbox and writes pending records.
+    /// Lets running calls and changes finish for at most `timeout`, then ends the sandbox and writes pending records.
     pub async fn shutdown(&self, timeout: Duration) {
         self.begin_shutdown();
         self.shared.background.close();
         let (calls, background) =
             tokio::join!(self.services.calls.drain(timeout), tokio::time::timeout(timeout, self.shared.background.wait()));
         if !calls {
-            tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
+            tracing::warn!("calls were still running at shutdown; their payments are resolved at the next start");
         }
         if background.is_err() {
-            tracing::warn!(tasks = self.shared.background.len(), "changes were cut off by the end of the host; the audit trail says which");
+            tracing::warn!(tasks = self.shared.background.len(), "changes were interrupted by the shutdown; the audit trail lists them");
         }
         if let Err(error) = self.services.write_behind.write_all().await {
-            tracing::error!(%error, "what the last free and failed calls leave could not be written");
+            tracing::error!(%error, "records of the last free and failed calls could not be written");
         }
         if let Err(error) = self.services.metrics.write().await {
-            tracing::error!(%error, "metrics of the last calls could not be written");
+            tracing::error!(%error, "the metrics of the last calls could not be written");
         }
         self.services.pool.shutdown().await;
         // No handler runs any more that could add data.
@@ -357,7 +340,7 @@ impl App {
         let app = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(SWEEP).await;
+                tokio::time::sleep(SWEEP_INTERVAL).await;
                 let Some(app) = app.upgrade() else { return };
                 app.shared.limits.prune_idle();
                 app.services.mcp.prune_idle();
@@ -373,10 +356,10 @@ impl App {
         tokio::spawn(async move {
             while let Some(app) = app.upgrade() {
                 if let Err(error) = app.services.payments.tick().await {
-                    tracing::error!(%error, "open settlements could not be looked at");
+                    tracing::error!(%error, "open settlements could not be checked");
                 }
                 drop(app);
-                tokio::time::sleep(SWEEP).await;
+                tokio::time::sleep(SWEEP_INTERVAL).await;
             }
         });
     }
@@ -407,6 +390,14 @@ fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<
     money.networks.iter().map(site).collect()
 }
 
+/// Contacts the facilitators of all networks at the same time, before a host starts. Returns each
+/// network with the result.
+pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, ReachReport)> {
+    let strangers = FacilitatorAccess::default();
+    let requests = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach().await) });
+    join_all(requests).await
+}
+
 fn exporter(settings: &Settings, services: &Arc<Services>, shared: &Arc<FrontServices>) -> Result<Option<Exporter>, StartError> {
     let start = |otlp: &OtlpSettings| Exporter::start(otlp.clone(), services.replica.id().as_str(), gauges::gather(services, shared));
     settings.telemetry.otlp.as_ref().map(start).transpose().map_err(StartError::Telemetry)
@@ -419,7 +410,6 @@ fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
 }
 
 /// Converts the settings of the pool.
-#[must_use]
 pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     let mut config = PoolConfig::new(sandbox.worker.clone());
     config.spares = sandbox.spares.unwrap_or(config.spares);
@@ -435,28 +425,6 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config.strict.clone_from(&sandbox.strict);
     config.bytes = sandbox.bytes.unwrap_or(config.bytes);
     config
-}
-
-/// Verifies the ledger of a host that does not run, with its data in `data`: for itself, and against the journal's archive.
-///
-/// # Errors
-///
-/// The store does not open, for example because a host that runs has it, or it is damaged; an error of the store.
-pub async fn check_ledger(data: &Path) -> Result<LedgerReport, StartError> {
-    let folder = store_of(data)?;
-    let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
-    is_here(&store, data).await?;
-    tollhouse_replica::readable(&store).await.map_err(StartError::Replica)?;
-    if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
-        return Err(StartError::NoLedger);
-    }
-    let mut check = Check::new(&store).await.map_err(StartError::Ledger)?;
-    check.all().await.map_err(StartError::Ledger)?;
-    let mut archived = MoneyRows::of(&folder).map_err(StartError::Store)?;
-    while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
-        check.archived(&rows).await.map_err(StartError::Ledger)?;
-    }
-    Ok(check.found())
 }
 
 /// Rotates the master key of a host that does not run, with its data in `data`.

@@ -15,9 +15,9 @@ use std::{
 
 use tokio::sync::mpsc::{self, Sender};
 use tollhouse_backup::{
-    BackupError, Departure, FillMode, FillSource,
+    BackupError, Departure, FillMode, FillSource, begin_fill,
     control::{self, ControlEvent, ControlRequest},
-    depart, departed, fill_begins,
+    depart, departed,
 };
 use tollhouse_base::{clock::Clock, id::RequestId};
 use tollhouse_config::Home;
@@ -33,26 +33,22 @@ use super::{
 };
 
 /// Approximate number of rows that may be left when commits are paused.
-const FEW: u64 = 256;
-/// Number of rows that may be left if commits arrive too fast to get below [`FEW`].
-const BEARABLE: u64 = 4_096;
+const TARGET_REMAINING: u64 = 256;
+/// Number of rows that may be left if commits arrive too fast to get below [`TARGET_REMAINING`].
+const MAX_REMAINING: u64 = 4_096;
 /// Maximum rounds of following commits.
 const ROUNDS: u32 = 100;
 /// Maximum pause of commits for the last changes. After that they continue in the folder.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// Interval of progress messages about copied rows.
-const REPORT_EVERY: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Moves the rows of the host with its data in `home`, which may run, to the database at `to`.
-/// Calls `tell` with progress. Returns a summary.
-///
-/// # Errors
-///
-/// The reason that prevents it. The rows are where they were.
+/// Calls `report` with progress. Returns a summary.
 pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: impl FnMut(&str)) -> Result<String, StartError> {
     let request = ControlRequest::Migrate { to: to.to_owned(), password: password.map(str::to_owned) };
     let io = |source| BackupError::Io { path: home.data.join("control"), source };
-    let Some(mut running) = control::ask(&home.data, &request).await.map_err(io)? else {
+    let Some(mut running) = control::connect(&home.data, &request).await.map_err(io)? else {
         store_of(&home.data)?;
         let store = open_movable(&home.data, &home.store)?;
         is_here(&store, &home.data).await?;
@@ -76,10 +72,6 @@ pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: 
 
 /// Makes a folder's store usable again after its rows have moved, with the rows as of then. Returns
 /// where they went.
-///
-/// # Errors
-///
-/// The store does not open, for example because a host that runs has it.
 pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     store_of(&home.data)?;
     let store = open_movable(&home.data, &home.store)?;
@@ -103,14 +95,14 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
     let here = Departure { id: id.clone(), to: shown.clone(), at: None };
     depart(folder, &here).await.map_err(BackupError::from)?;
     // The mark stays: only this host may use the database until it has restarted.
-    fill_begins(&*target, FillSource { id, how: FillMode::Migration, at: clock.now() }).await?;
+    begin_fill(&*target, FillSource { id, how: FillMode::Migration, at: clock.now() }).await?;
 
     let mut leaving = store.leave(Arc::clone(&target)).await;
     let (mut last, mut pages) = (Instant::now(), 0_u64);
     log_progress(&report, format!("copying to {shown}")).await?;
     while leaving.copy_some().await.map_err(BackupError::from)? {
         pages += 1;
-        if last.elapsed() >= REPORT_EVERY {
+        if last.elapsed() >= REPORT_INTERVAL {
             log_progress(&report, format!("{} rows in {pages} pages", leaving.rows)).await?;
             last = Instant::now();
         }
@@ -163,14 +155,14 @@ async fn follow(leaving: &mut MigrationWalk, look: Verify, report: &Sender<Strin
     let mut followed = 0;
     for _ in 0..ROUNDS {
         followed = leaving.follow(look == Verify::Back).await.map_err(BackupError::from)?;
-        if followed <= FEW {
+        if followed <= TARGET_REMAINING {
             return Ok(());
         }
         if report.is_closed() {
             return Err(departure_of());
         }
     }
-    if followed <= BEARABLE {
+    if followed <= MAX_REMAINING {
         return Ok(());
     }
     Err(BackupError::from(StoreError::Away("commits come faster than they are copied; try again at another hour".to_owned())).into())
@@ -199,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_password_is_shown() {
+    fn password_is_not_shown() {
         assert_eq!(shown("postgres://me:secret@db:1/tolls?password=other&sslmode=require"), "postgres://me@db:1/tolls");
         assert_eq!(shown("no address"), "the database");
     }

@@ -27,71 +27,45 @@ use tollhouse_store::Store;
 pub(super) struct Services {
     /// Public URL, as in records and payments.
     pub(super) base_url: String,
-    /// The clock that all services use.
     pub(super) clock: Clock,
-    /// Audit log of admins' and builders' changes.
     pub(super) audit: Arc<Audit>,
-    /// Builders, who own endpoints.
     pub(super) builders: Arc<Builders>,
-    /// Dashboard sessions.
     pub(super) sessions: Arc<Sessions>,
-    /// Terms of registering as a builder.
     pub(super) registration: Arc<CallTerms>,
-    /// Events, live and stored.
     pub(super) events: Arc<Events>,
-    /// Encrypted secrets of endpoints.
     pub(super) secrets: Arc<Secrets>,
-    /// The catalog of endpoints.
     pub(super) catalog: Arc<Catalog>,
-    /// Scanner of uploads.
     pub(super) scanner: Arc<Scanner>,
     /// Contact for abuse reports.
     pub(super) abuse_contact: Option<String>,
     /// Contact of the host's operator.
     pub(super) contact: Option<String>,
-    /// The call pipeline.
     pub(super) calls: Arc<Calls>,
-    /// Issues quotes.
     pub(super) desk: Arc<QuoteDesk>,
     /// The host's fee for each sale.
     pub(super) fee: FeeBps,
-    /// Writes records of calls in the background.
     pub(super) write_behind: Arc<WriteBehind>,
-    /// Receipts of free calls.
     pub(super) free_receipts: Arc<FreeReceipts>,
-    /// All receipts.
     pub(super) receipts: Arc<Receipts>,
-    /// Records of calls.
     pub(super) history: Arc<History>,
-    /// Aggregated metrics of calls.
     pub(super) metrics: Arc<Metrics>,
-    /// Revenue of calls.
     pub(super) sales: Arc<Sales>,
-    /// Payouts to builders.
     pub(super) payouts: Arc<Payouts>,
     pub(super) refunds: Arc<Refunds>,
-    /// Accepts and settles payments.
     pub(super) payments: Arc<Payments>,
     /// The simulated ledger, if that is used for settlement.
     pub(super) ledger: Option<Arc<Ledger>>,
-    /// Worker processes.
     pub(super) pool: Pool,
-    /// Services behind the capabilities of handlers.
     pub(super) capabilities: Arc<CapabilityServices>,
-    /// Signs receipts and payouts.
     pub(super) signer: Arc<ReceiptSigner>,
-    /// Public keys for verifying signatures.
     pub(super) receipt_keys: Arc<PublishedKeys>,
     /// Free space of the data folder.
     pub(super) disk: Arc<Disk>,
     /// Whether local clients can read `/metrics` without a token.
     pub(super) metrics_here: bool,
     pub(super) metrics_token: Option<Token>,
-    /// The store.
     pub(super) store: Arc<dyn Store>,
-    /// Objects that are too large for the store.
     pub(super) objects: Arc<Objects>,
-    /// This process among the hosts of the store.
     pub(super) replica: Arc<Replica>,
     /// An endpoint with a higher wall limit counts as long-running.
     pub(super) long_running_ms: u64,
@@ -99,7 +73,6 @@ pub(super) struct Services {
     pub(super) dry_runs: usize,
     /// Interval of `progress` events of a streamed call.
     pub(super) progress: Duration,
-    /// Effective settings of the MCP front end.
     pub(super) mcp: Arc<McpOptions>,
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn is_free(store: &dyn Store, settings: &Settings) -> Result<()
     if is_whole(store, &settings.data, &settings.store).await? {
         return Ok(());
     }
-    Ok(backup::is_open_to_all(store).await.map_err(BackupError::from)?)
+    Ok(backup::open_to_all(store).await.map_err(BackupError::from)?)
 }
 
 /// Refuses an incomplete database. Returns whether it is available to all, and not only to the host
@@ -71,12 +71,10 @@ pub(super) async fn note_last_sale(store: &dyn Store, replica: &Replica) -> Resu
     Ok(())
 }
 
-/// Opens the store in a database.
 pub(super) async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn Store>, StartError> {
     Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?))
 }
 
-/// Opens the store in a data folder.
 pub(super) fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn Store>, StartError> {
     Ok(Arc::new(open_movable(data, config)?))
 }

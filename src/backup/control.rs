@@ -26,7 +26,7 @@ const NAME: &str = "control";
 /// Maximum length of a line, in bytes.
 const LINE: u64 = 64 * 1024;
 /// How long a client may take to send its request after connecting.
-const ASKED_WITHIN: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request to a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,10 +80,6 @@ fn path_in(folder: &File) -> PathBuf {
 }
 
 /// Listens in a data folder whose store this process has locked. Removes a socket left by a host that was killed.
-///
-/// # Errors
-///
-/// The socket cannot be created in the folder.
 pub fn listen(data: &Path) -> io::Result<UnixListener> {
     let folder = File::open(data)?;
     let path = path_in(&folder);
@@ -101,15 +97,15 @@ pub fn listen(data: &Path) -> io::Result<UnixListener> {
 /// # Errors
 ///
 /// Errors of the system, such as no free file descriptors.
-pub async fn asked(stream: UnixStream) -> io::Result<Option<(ControlRequest, UnixStream)>> {
-    let asker = stream.peer_cred()?.uid();
-    if asker != geteuid().as_raw() && asker != 0 {
+pub async fn read_request(stream: UnixStream) -> io::Result<Option<(ControlRequest, UnixStream)>> {
+    let client = stream.peer_cred()?.uid();
+    if client != geteuid().as_raw() && client != 0 {
         return Ok(None);
     }
     let mut stream = stream;
     let mut line = Vec::new();
     // Read byte by byte, so that nothing after the line is consumed.
-    let read = timeout(ASKED_WITHIN, async {
+    let read = timeout(REQUEST_TIMEOUT, async {
         while line.len() as u64 <= LINE {
             match stream.read_u8().await {
                 Ok(b'\n') => return Ok(true),
@@ -128,22 +124,14 @@ pub async fn asked(stream: UnixStream) -> io::Result<Option<(ControlRequest, Uni
 }
 
 /// Sends a line.
-///
-/// # Errors
-///
-/// The client has closed the connection.
-pub async fn write_event(stream: &mut UnixStream, reported: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(reported)?;
+pub async fn write_event(stream: &mut UnixStream, event: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(event)?;
     line.push(b'\n');
     stream.write_all(&line).await
 }
 
 /// Sends a request to the host that uses a data folder. Returns `None` if no host is listening there.
-///
-/// # Errors
-///
-/// The socket cannot be opened.
-pub async fn ask(data: &Path, request: &ControlRequest) -> io::Result<Option<BufReader<UnixStream>>> {
+pub async fn connect(data: &Path, request: &ControlRequest) -> io::Result<Option<BufReader<UnixStream>>> {
     let Ok(folder) = File::open(data) else { return Ok(None) };
     let mut stream = match UnixStream::connect(path_in(&folder)).await {
         Ok(stream) => stream,
@@ -157,23 +145,15 @@ pub async fn ask(data: &Path, request: &ControlRequest) -> io::Result<Option<Buf
 }
 
 /// Reads the next progress report of a host, or `None` at the end.
-///
-/// # Errors
-///
-/// Errors of the connection, and a malformed line.
 pub async fn read_event(from: &mut BufReader<UnixStream>) -> io::Result<Option<ControlEvent>> {
     read_line(from).await
 }
 
 /// Asks the host that uses a data folder for its unresolved settlements. Returns `None` if no host listens there, or
-/// if it does not say.
-///
-/// # Errors
-///
-/// The socket cannot be opened, and a malformed answer.
+/// if it does not answer.
 pub async fn ask_unresolved(data: &Path) -> io::Result<Option<Unresolved>> {
-    let answer = timeout(ASKED_WITHIN, async {
-        let Some(mut from) = ask(data, &ControlRequest::Unresolved).await? else { return Ok(None) };
+    let answer = timeout(REQUEST_TIMEOUT, async {
+        let Some(mut from) = connect(data, &ControlRequest::Unresolved).await? else { return Ok(None) };
         read_line(&mut from).await
     });
     answer.await.unwrap_or(Ok(None))

@@ -6,13 +6,13 @@ use tollhouse_store::{StoreError, dump::DumpError, import::FillError};
 
 /// Why a backup cannot be made or restored. Each is one sentence, with its cause as the source.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum BackupError {
     #[error("the store could not be copied")]
     Store(#[from] StoreError),
     #[error("the store could not be filled")]
     Fill(#[from] FillError),
-    #[error("the dump `{}` is not to be used", path.display())]
+    #[error("the dump `{}` cannot be used", path.display())]
     Dump {
         path: PathBuf,
         #[source]
@@ -26,15 +26,15 @@ pub enum BackupError {
         #[source]
         source: io::Error,
     },
-    #[error("`{}` is the host's own folder: a backup is kept apart from what it is of", .0.display())]
+    #[error("`{}` is the host's own folder: a backup must be in another folder", .0.display())]
     Own(PathBuf),
     #[error("another backup is being written to `{}`", .0.display())]
     Busy(PathBuf),
     #[error("`{}` holds no dump", .0.display())]
     NoDump(PathBuf),
-    #[error("the host ended the copy before its end; its log says why")]
+    #[error("the host ended the copy early; its log has the reason")]
     CutOff,
-    #[error("the host did not do it: {0}")]
+    #[error("the host refused: {0}")]
     Refused(String),
     #[error(
         "the backup is of a host with the {what} key `{theirs}`, and {ours}: put that host's `{file}` into the data folder, or name the key in the environment, and \
@@ -43,7 +43,7 @@ pub enum BackupError {
     Key { what: &'static str, file: &'static str, theirs: String, ours: String },
     #[error("the store is not empty: nothing was changed; name another data folder or database, or empty that one")]
     NotEmpty,
-    #[error("rows were put there that are not all of a store ({0}): empty it, and begin again")]
+    #[error("it contains only part of a store ({0}): empty it, and begin again")]
     Unfinished(String),
 }
 

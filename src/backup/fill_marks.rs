@@ -48,20 +48,12 @@ pub struct Departure {
 json_values!(Departure);
 
 /// Returns who imports into a store, if the import is not known to be complete.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn filled_by(store: &dyn Store) -> Result<Option<FillSource>, StoreError> {
     FILLED_BY.get(store, &()).await
 }
 
 /// Begins an import into an empty store. Rows left by an earlier attempt with the same id are deleted.
-///
-/// # Errors
-///
-/// [`BackupError::NotEmpty`], [`BackupError::Unfinished`], and errors of the store.
-pub async fn fill_begins(store: &dyn Store, by: FillSource) -> Result<FillGuard, BackupError> {
+pub async fn begin_fill(store: &dyn Store, by: FillSource) -> Result<FillGuard, BackupError> {
     let mut batch = Batch::new();
     match FILLED_BY.row(store, &()).await? {
         Some(before) if before.value.id == by.id => {
@@ -83,10 +75,7 @@ pub async fn fill_begins(store: &dyn Store, by: FillSource) -> Result<FillGuard,
 
 impl FillGuard {
     /// Marks the import as complete.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. [`StoreError::Conflict`] if another attempt has begun meanwhile.
+    /// It conflicts if another attempt has begun meanwhile.
     pub async fn ends(&self, store: &dyn Store) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         batch.remove(&FILLED_BY, &self.0);
@@ -95,39 +84,23 @@ impl FillGuard {
 }
 
 /// Opens a store to all hosts after the host that imported into it has served it alone.
-///
-/// # Errors
-///
-/// Errors of the store.
-pub async fn is_open_to_all(store: &dyn Store) -> Result<(), StoreError> {
+pub async fn open_to_all(store: &dyn Store) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     batch.delete(&FILLED_BY, &());
     batch.commit(store, Durability::Durable).await.map(drop)
 }
 
 /// Returns where the rows of a store are being moved, or have moved.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn departed(store: &dyn Store) -> Result<Option<Departure>, StoreError> {
     DEPARTED.get(store, &()).await
 }
 
 /// Records where the rows are being moved, or have moved.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn depart(store: &dyn Store, departed: &Departure) -> Result<(), StoreError> {
     DEPARTED.put(&(), departed).commit(store, Durability::Durable).await.map(drop)
 }
 
 /// Removes the record that the rows have moved.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn stay(store: &dyn Store) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     batch.delete(&DEPARTED, &());

@@ -37,10 +37,6 @@ pub struct UnfinishedDump {
 
 impl BackupFolder {
     /// Locks a folder, and creates it for this user alone if it does not exist. Removes incomplete dumps.
-    ///
-    /// # Errors
-    ///
-    /// [`BackupError::Busy`], or the folder cannot be written.
     pub fn take(path: &Path) -> Result<Self, BackupError> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(BackupError::io(path))?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path.join(LOCK));
@@ -57,10 +53,6 @@ impl BackupFolder {
     }
 
     /// Begins the dump of this time.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be created.
     pub fn begin(&self, at: Timestamp) -> Result<(UnfinishedDump, File), BackupError> {
         let name = at.to_string().replace(':', "-");
         let [path, named] = [UNFINISHED, EXTENSION].map(|extension| self.path.join(format!("{name}.{extension}")));
@@ -69,7 +61,6 @@ impl BackupFolder {
     }
 
     /// Returns the subfolder for objects.
-    #[must_use]
     pub fn files(&self) -> PathBuf {
         self.path.join(FILES)
     }
@@ -77,16 +68,11 @@ impl BackupFolder {
 
 impl UnfinishedDump {
     /// Returns its path until it has its final name.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Syncs it and gives it its final name, which is returned.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the disk.
     pub fn finish(self) -> Result<PathBuf, BackupError> {
         let finish = || -> io::Result<()> {
             File::open(&self.path)?.sync_all()?;
@@ -106,10 +92,6 @@ impl Drop for UnfinishedDump {
 }
 
 /// Finds a dump and the folder of its objects. `path` is the dump, or a folder whose newest dump is used.
-///
-/// # Errors
-///
-/// [`BackupError::NoDump`], or the folder cannot be read.
 pub fn newest(path: &Path) -> Result<(PathBuf, PathBuf), BackupError> {
     let dump = if path.is_dir() {
         found(path, EXTENSION)?.pop().map(|(_, dump)| dump).ok_or_else(|| BackupError::NoDump(path.to_owned()))?

@@ -22,7 +22,6 @@ pub struct Header {
 
 impl Header {
     /// Creates the header for a copy of this store by this version.
-    #[must_use]
     pub fn of(store: &dyn Store, at: Timestamp, keys: Ids) -> Self {
         Self { version: env!("CARGO_PKG_VERSION").to_owned(), at, backend: store.sizes().backend.to_owned(), keys }
     }
@@ -41,11 +40,7 @@ pub struct Ids {
 impl Ids {
     /// Checks that the host has these keys. Each function returns the host's own key id, as an error, if the given one
     /// differs.
-    ///
-    /// # Errors
-    ///
-    /// [`BackupError::Key`] names the first missing key.
-    pub fn are_had(
+    pub fn check_owned(
         &self,
         receipt: impl Fn(&str) -> Result<(), String>,
         master: impl Fn(&str) -> Result<(), String>,

@@ -11,20 +11,18 @@
 #![warn(missing_docs)]
 
 pub mod control;
+mod dump;
 mod error;
 mod fill_marks;
 mod folder;
 mod header;
 mod objects;
-mod restore;
-mod write;
 
 pub use self::{
+    dump::{ReadBack, read_back, restore, write_dump},
     error::BackupError,
-    fill_marks::{Departure, FillGuard, FillMode, FillSource, depart, departed, fill_begins, filled_by, is_open_to_all, stay},
+    fill_marks::{Departure, FillGuard, FillMode, FillSource, begin_fill, depart, departed, filled_by, open_to_all, stay},
     folder::{BackupFolder, UnfinishedDump, newest},
     header::{Header, Ids},
-    objects::{CopyReport, NamedObject, bring, give_back},
-    restore::{ReadBack, read_back, restore},
-    write::write_dump,
+    objects::{CopyReport, NamedObject, copy_back, copy_in},
 };

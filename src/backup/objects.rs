@@ -1,9 +1,6 @@
 //! Objects in backups: copied next to the dumps that name them, and restored.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -42,11 +39,7 @@ impl NamedObject {
 }
 
 /// Copies objects from a host's folder that are not yet in `files`. Objects in a bucket stay there.
-///
-/// # Errors
-///
-/// A folder cannot be read or written.
-pub async fn bring(
+pub async fn copy_in(
     position: &BucketLocation,
     files: &Path,
     named: impl IntoIterator<Item = NamedObject>,
@@ -62,11 +55,7 @@ pub async fn bring(
 }
 
 /// Restores objects to a host's storage.
-///
-/// # Errors
-///
-/// A folder or bucket cannot be read or written.
-pub async fn give_back(
+pub async fn copy_back(
     files: &Path,
     position: &BucketLocation,
     named: impl IntoIterator<Item = NamedObject>,
@@ -94,7 +83,7 @@ async fn copy(
     let (from, to) = (ObjectLayout::at_if_there(from).map_err(refused)?, ObjectLayout::at(to).map_err(refused)?);
     let mut copied = CopyReport::default();
     for one in named {
-        let io = || BackupError::io(path_of(shown, &one.name));
+        let io = || BackupError::io(shown.join(&one.name));
         // A name is never reused for other content, so an existing object is copied again only if it is damaged.
         if to.get(&one.name).await.map_err(io())?.is_some_and(|content| one.fits(&content)) {
             copied.there += 1;
@@ -115,9 +104,4 @@ async fn copy(
         fs::File::open(shown).and_then(|folder| folder.sync_all()).map_err(BackupError::io(shown))?;
     }
     Ok(copied)
-}
-
-/// Returns the path that reports show.
-fn path_of(shown: &Path, name: &str) -> PathBuf {
-    shown.join(name)
 }

@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::OwnedMutexGuard;
 
 /// Maximum number of entries examined for eviction each time an entry is added.
-const LOOKED_AT: usize = 64;
+const MAX_EXAMINED: usize = 64;
 
 /// A value that the cache can hold.
 pub trait CacheKey: Clone {
@@ -83,13 +83,13 @@ struct CacheState<K, T> {
 struct CacheEntry<T> {
     value: T,
     bytes: usize,
-    is_asked_for: bool,
+    was_used: bool,
 }
 
 impl<K, T> fmt::Debug for Cache<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = self.held();
-        f.debug_struct("Ready").field("kept", &held.all.len()).field("bytes", &held.bytes).finish_non_exhaustive()
+        f.debug_struct("Cache").field("values", &held.all.len()).field("bytes", &held.bytes).finish_non_exhaustive()
     }
 }
 
@@ -112,9 +112,9 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
         K: Borrow<Q>,
     {
         let mut held = self.held();
-        let one = held.all.get_mut(key)?;
-        one.is_asked_for = true;
-        Some(one.value.clone())
+        let entry = held.all.get_mut(key)?;
+        entry.was_used = true;
+        Some(entry.value.clone())
     }
 
     /// Returns all cached values.
@@ -130,8 +130,8 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 
     /// Caches a built value and returns it with the values that were evicted for it. If a complete value is already cached, returns that
     /// instead. Returns `None` if the value is no longer `current`.
-    pub fn keep(&self, key: &K, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
-        let bytes = made.bytes();
+    pub fn keep(&self, key: &K, value: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
+        let bytes = value.bytes();
         let mut held = self.held();
         if let Some(one) = held.all.get(key).filter(|one| one.value.is_whole()) {
             return Some((one.value.clone(), vec![]));
@@ -140,8 +140,8 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
         if !current() {
             return None;
         }
-        let removed = held.put(key, (made.clone(), bytes), self.max_bytes);
-        Some((made, removed))
+        let removed = held.put(key, (value.clone(), bytes), self.max_bytes);
+        Some((value, removed))
     }
 
     /// Removes and returns the cached value of `key`.
@@ -167,7 +167,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
     /// Waits for the lock on building the value of `key`. Dropping the result releases it.
     pub async fn turn(&self, key: &K) -> CacheBuild<'_, K, T> {
         let lock = Arc::clone(self.making().entry(key.clone()).or_default());
-        let mut making = CacheBuild { ready: self, key: key.clone(), lock: Some(Arc::clone(&lock)), turn: None };
+        let mut making = CacheBuild { cache: self, key: key.clone(), lock: Some(Arc::clone(&lock)), turn: None };
         making.turn = Some(lock.lock_owned().await);
         making
     }
@@ -180,11 +180,11 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 impl<K: Clone + Eq + Hash, T: CacheKey> CacheState<K, T> {
     fn put(&mut self, key: &K, (stored, bytes): (T, usize), max_bytes: usize) -> Vec<T> {
         self.bytes += bytes;
-        match self.all.insert(key.clone(), CacheEntry { value: stored, bytes, is_asked_for: true }) {
+        match self.all.insert(key.clone(), CacheEntry { value: stored, bytes, was_used: true }) {
             Some(before) => self.bytes -= before.bytes,
             None => self.turns.push_back(key.clone()),
         }
-        if self.turns.len() > 2 * self.all.len() + LOOKED_AT {
+        if self.turns.len() > 2 * self.all.len() + MAX_EXAMINED {
             let mut seen = HashSet::new();
             self.turns.retain(|key| self.all.contains_key(key) && seen.insert(key.clone()));
         }
@@ -193,13 +193,13 @@ impl<K: Clone + Eq + Hash, T: CacheKey> CacheState<K, T> {
 
     fn make_room(&mut self, max_bytes: usize) -> Vec<T> {
         let mut removed = Vec::new();
-        for _ in 0..LOOKED_AT.min(2 * self.turns.len()) {
+        for _ in 0..MAX_EXAMINED.min(2 * self.turns.len()) {
             if self.bytes <= max_bytes {
                 break;
             }
             let Some(key) = self.turns.pop_front() else { break };
             let Some(one) = self.all.get_mut(&key) else { continue };
-            if std::mem::take(&mut one.is_asked_for) || one.value.is_in_use() {
+            if std::mem::take(&mut one.was_used) || one.value.is_in_use() {
                 self.turns.push_back(key);
             } else if let Some(one) = self.all.remove(&key) {
                 self.bytes -= one.bytes;
@@ -212,7 +212,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> CacheState<K, T> {
 
 /// The lock on building one value.
 pub struct CacheBuild<'r, K: Clone + Eq + Hash, T: CacheKey> {
-    ready: &'r Cache<K, T>,
+    cache: &'r Cache<K, T>,
     key: K,
     lock: Option<BuildTurn>,
     turn: Option<OwnedMutexGuard<BuildFailure>>,
@@ -235,9 +235,9 @@ impl<K: Clone + Eq + Hash, T: CacheKey> CacheBuild<'_, K, T> {
 
 impl<K: Clone + Eq + Hash, T: CacheKey> Drop for CacheBuild<'_, K, T> {
     fn drop(&mut self) {
-        let mut making = self.ready.making();
+        let mut making = self.cache.making();
         self.turn = None;
-        // A count of 2 means that nobody else waits: one is in the map and one is here.
+        // A count of 2 means that no other task waits: one is in the map and one is here.
         if self.lock.take().is_some_and(|lock| Arc::strong_count(&lock) == 2) {
             making.remove(&self.key);
         }

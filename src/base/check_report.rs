@@ -36,7 +36,7 @@ impl CheckReport {
     }
 
     /// Counts one checked item and returns its value. A read error is recorded as a flaw.
-    pub fn is_clean<T>(&mut self, read: Result<T, impl std::fmt::Display>) -> Option<T> {
+    pub fn checked<T>(&mut self, read: Result<T, impl std::fmt::Display>) -> Option<T> {
         self.count_checked();
         read.map_err(|error| self.add(error.to_string())).ok()
     }
@@ -47,11 +47,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_hundred_are_reported_and_all_are_counted() {
+    fn first_hundred_flaws_are_listed_and_all_are_counted() {
         let mut flaws = CheckReport::default();
         (0..150).for_each(|number| flaws.unless(number < 0, || number.to_string()));
         assert_eq!((flaws.count, flaws.listed.len(), flaws.listed[99].as_str()), (150, 100, "99"));
-        assert_eq!(flaws.is_clean(Err::<(), _>("torn")), None);
+        assert_eq!(flaws.checked(Err::<(), _>("torn")), None);
         assert_eq!((flaws.checked_count, flaws.count), (1, 151));
     }
 }

@@ -9,11 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// A point in time, in milliseconds since 1970 UTC. In JSON it is RFC 3339 with milliseconds and `Z`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Timestamp(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(inline, extend("format" = "date-time"))]
+pub struct Timestamp(#[schemars(with = "String")] pub u64);
 
 impl Timestamp {
     /// Returns the seconds since 1970, rounded down.
@@ -97,15 +99,15 @@ impl Clock {
         Self(ClockSource::Others(Arc::default()))
     }
 
-    /// Sets this clock to another one that reported `there` in answer to a query sent at `asked` and answered now. Does
+    /// Sets this clock to another one that reported `remote` in answer to a query sent at `sent` and answered now. Does
     /// nothing if this clock does not follow another, or if its time is within the error of measurement.
-    pub fn follow_remote(&self, there: Timestamp, request: Instant) {
-        let ClockSource::Others(message) = &self.0 else { return };
-        let (elapsed, before) = (request.elapsed(), self.now());
-        let least = Timestamp(before.0.saturating_sub(millis(elapsed + SLACK)));
-        let mut message = message.write().unwrap_or_else(PoisonError::into_inner);
-        if message.is_none() || !(least..=before.plus(SLACK)).contains(&there) {
-            *message = Some(RemoteTime { at: there, read: request + elapsed / 2 });
+    pub fn follow_remote(&self, remote: Timestamp, sent: Instant) {
+        let ClockSource::Others(last) = &self.0 else { return };
+        let (elapsed, before) = (sent.elapsed(), self.now());
+        let earliest = Timestamp(before.0.saturating_sub(millis(elapsed + SLACK)));
+        let mut last = last.write().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none() || !(earliest..=before.plus(SLACK)).contains(&remote) {
+            *last = Some(RemoteTime { at: remote, read: sent + elapsed / 2 });
         }
     }
 
@@ -121,7 +123,7 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             ClockSource::Fixed(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
-            ClockSource::Others(message) => match *message.read().unwrap_or_else(PoisonError::into_inner) {
+            ClockSource::Others(last) => match *last.read().unwrap_or_else(PoisonError::into_inner) {
                 Some(RemoteTime { at, read }) => at.plus(read.elapsed()),
                 None => system(),
             },
@@ -146,9 +148,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn following_clock_goes_by_what_it_was_reported_and_stays_where_it_may_be_right() {
+    fn following_clock_moves_only_beyond_the_error_of_measurement() {
         let clock = Clock::following();
-        assert!(clock.now().0.abs_diff(system().0) < 60_000, "nobody has told it yet");
+        assert!(clock.now().0.abs_diff(system().0) < 60_000, "no host has set it yet");
         let there = Timestamp(1_800_000_000_000);
         clock.follow_remote(there, Instant::now());
         let is_at = |at: Timestamp| {

@@ -36,10 +36,10 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const BURST: Duration = Duration::from_millis(500);
 
 /// How long after its last turn an address counts as active.
-const ASKING: Duration = Duration::from_secs(1);
+const ACTIVE_FOR: Duration = Duration::from_secs(1);
 
 /// Interval between two checks whether a turn can begin.
-const LOOKS: std::ops::RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(100);
+const CHECK_INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(100);
 
 /// The processor time that each address owes.
 #[derive(Debug)]
@@ -47,11 +47,11 @@ pub struct CpuShares {
     /// Processor seconds per second for each address. `None` means no limit.
     share: Option<f64>,
     machine: Machine,
-    now: Mutex<CpuMoment>,
+    now: Mutex<CpuState>,
 }
 
 #[derive(Debug, Default)]
-struct CpuMoment {
+struct CpuState {
     /// Accounts of addresses that owe something or have a turn.
     accounts: HashMap<IpAddr, CpuAccount>,
     /// The two addresses that most recently had a turn, the latest first.
@@ -68,7 +68,7 @@ struct CpuAccount {
 
 /// An address uses more than its share of the processor while others need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("what you asked for used more processor time than one address may while others wait for it")]
+#[error("the request used more CPU time than an address is allowed while others wait")]
 pub struct OverCpuShare {
     /// Seconds until it may try again.
     pub seconds: u64,
@@ -105,18 +105,18 @@ impl CpuShares {
             if Instant::now() + wait > until {
                 return Err(OverCpuShare { seconds: wait.as_secs() + 1 });
             }
-            sleep(wait.clamp(*LOOKS.start(), *LOOKS.end())).await;
+            sleep(wait.clamp(*CHECK_INTERVAL.start(), *CHECK_INTERVAL.end())).await;
         }
     }
 
-    /// Takes a turn if the debt is small enough or `whatever` is set. Otherwise returns how long to wait.
-    fn take(&self, share: f64, address: IpAddr, expected: f64, whatever: bool) -> Option<Duration> {
+    /// Takes a turn if the debt is small enough or `force` is set. Otherwise returns how long to wait.
+    fn take(&self, share: f64, address: IpAddr, expected: f64, force: bool) -> Option<Duration> {
         let (at, mut now) = (Instant::now(), self.now());
-        now.asks(address, at);
+        now.record_turn(address, at);
         let owed = now.accounts.get(&address).map_or(0.0, |account| account.owed(share, at));
         // Work that costs more than a whole burst gets its turn once nothing is owed.
         let too_much = owed.min(owed + expected - BURST.as_secs_f64() * share);
-        if too_much > 0.0 && !whatever {
+        if too_much > 0.0 && !force {
             return Some(Duration::from_secs_f64(too_much / share));
         }
         let account = now.accounts.entry(address).or_insert(CpuAccount { owed, at, turns: 0 });
@@ -133,12 +133,12 @@ impl CpuShares {
     fn end(&self, address: IpAddr, expected: f64, cost: f64) {
         let Some(share) = self.share else { return };
         let burst = BURST.as_secs_f64() * share;
-        let is_dear = cost > burst;
-        let contended = is_dear && self.is_contended(address);
+        let is_costly = cost > burst;
+        let contended = is_costly && self.is_contended(address);
         let (at, mut now) = (Instant::now(), self.now());
         let Some(account) = now.accounts.get_mut(&address) else { return };
         let mut owed = (account.owed(share, at) + cost - expected).max(0.0);
-        if is_dear && !contended {
+        if is_costly && !contended {
             // Nobody had to wait for it.
             owed = owed.min(burst);
         }
@@ -167,13 +167,13 @@ impl CpuShares {
         self.now().accounts.retain(|_, account| account.turns > 0 || account.owed(share, at) > 0.0);
     }
 
-    fn now(&self) -> MutexGuard<'_, CpuMoment> {
+    fn now(&self) -> MutexGuard<'_, CpuState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl CpuMoment {
-    fn asks(&mut self, address: IpAddr, at: Instant) {
+impl CpuState {
+    fn record_turn(&mut self, address: IpAddr, at: Instant) {
         if self.newest[0].is_none_or(|(newest, _)| newest != address) {
             self.newest.swap(0, 1);
         }
@@ -181,7 +181,7 @@ impl CpuMoment {
     }
 
     fn is_contended_by_others(&self, address: IpAddr) -> bool {
-        self.newest.iter().flatten().any(|(request, at)| *request != address && at.elapsed() < ASKING)
+        self.newest.iter().flatten().any(|(request, at)| *request != address && at.elapsed() < ACTIVE_FOR)
     }
 }
 
@@ -244,9 +244,9 @@ pub fn turn_for<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
 /// Runs `work`, which must not wait, and adds its processor time.
 fn measured<T>(spent: &CpuTime, work: impl FnOnce() -> T) -> T {
     let started = thread_time();
-    let made = work();
+    let result = work();
     add(spent, thread_time().saturating_sub(started));
-    made
+    result
 }
 
 fn add(spent: &CpuTime, time: Duration) {

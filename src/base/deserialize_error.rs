@@ -27,19 +27,19 @@ pub struct DeserializeError {
 
 /// Deserializes a JSON value.
 pub fn json<T: DeserializeOwned>(value: &Value) -> Result<T, DeserializeError> {
-    read(Node::Json(value)).map_err(|misfit| misfit.among("member"))
+    read(Node::Json(value)).map_err(|error| error.among("member"))
 }
 
 /// Deserializes the fields of a JSON object.
 pub fn members<T: DeserializeOwned>(object: &Map<String, Value>) -> Result<T, DeserializeError> {
-    read(nodes(object)).map_err(|misfit| misfit.among("member"))
+    read(nodes(object)).map_err(|error| error.among("member"))
 }
 
 /// Deserializes the parameters of a query.
 pub fn query<T: DeserializeOwned>(query: &str) -> Result<T, DeserializeError> {
     let fields: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
     let nodes = fields.iter().map(|(name, text)| (&**name, Node::Text(text)));
-    read(MapDeserializer::new(nodes)).map_err(|misfit| misfit.among("parameter"))
+    read(MapDeserializer::new(nodes)).map_err(|error| error.among("parameter"))
 }
 
 fn read<'de, T: DeserializeOwned, D: Deserializer<'de, Error = SerdeError>>(node: D) -> Result<T, ErrorPath> {
@@ -84,7 +84,7 @@ impl ErrorPath {
             SerdeError::Twice(_) => format!("{subject} is there twice"),
             SerdeError::Unknown(_, known) => format!("there is no {kind} {subject}{}", choices(known, "here are")),
             SerdeError::Value(got, known) => format!("{subject} is `{}`{}", short(&got), choices(known, "it may be")),
-            SerdeError::Said(message) => message,
+            SerdeError::Custom(message) => message,
         };
         let escaped = self.path.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")));
         DeserializeError { pointer: escaped.collect(), message }

@@ -19,7 +19,7 @@ use serde_json::{
 ///
 /// A string is not Unicode, or the nesting is too deep.
 pub fn compact(json: &RawValue) -> Result<String, Error> {
-    written(json, CompactFormatter)
+    reformat(json, CompactFormatter)
 }
 
 /// Returns JSON on several lines for people.
@@ -28,7 +28,7 @@ pub fn compact(json: &RawValue) -> Result<String, Error> {
 ///
 /// It is not JSON, or as for [`compact`].
 pub fn pretty(json: &str) -> Result<String, Error> {
-    written(serde_json::from_str(json)?, PrettyFormatter::new())
+    reformat(serde_json::from_str(json)?, PrettyFormatter::new())
 }
 
 /// Parses JSON, with the nearest double for each number that does not fit into 64 bits. For `1e400` that is the largest double.
@@ -82,11 +82,11 @@ pub fn with_text_at(text: &[u8], path: &[&str]) -> Result<Value, Error> {
 
 /// Iterates over the numbers of a JSON text.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    places(text).map(move |position| &text[position])
+    positions(text).map(move |position| &text[position])
 }
 
 /// Iterates over the positions of the numbers in a JSON text.
-fn places(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+fn positions(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
@@ -119,7 +119,7 @@ fn end_of_string(text: &[u8], start: usize) -> usize {
 fn indexed(json: &RawValue) -> Result<(Value, Vec<&str>), Error> {
     let text = json.get();
     let (mut numbers, mut indexed, mut end) = (vec![], String::with_capacity(text.len()), 0);
-    for position in places(text.as_bytes()) {
+    for position in positions(text.as_bytes()) {
         indexed.push_str(&text[end..position.start]);
         indexed.push_str(&numbers.len().to_string());
         end = position.end;
@@ -151,7 +151,7 @@ fn nearest(number: &str) -> Number {
     })
 }
 
-fn written(json: &RawValue, inner: impl Formatter) -> Result<String, Error> {
+fn reformat(json: &RawValue, inner: impl Formatter) -> Result<String, Error> {
     let (value, numbers) = indexed(json)?;
     let mut text = Vec::with_capacity(json.get().len());
     value.serialize(&mut Serializer::with_formatter(&mut text, Verbatim { numbers: &numbers, inner }))?;
@@ -184,76 +184,4 @@ impl<F: Formatter> Formatter for Verbatim<'_, F> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// Numbers that a `Value` changes.
-    const CHANGED: [&str; 8] =
-        ["12345678901234567890123", "0.1000", "1e400", "-1E+0400", "-0.0", "-0", "1.00", "0.12345678901234567890123456789"];
-
-    fn raw(json: &str) -> &RawValue {
-        serde_json::from_str(json).unwrap()
-    }
-
-    #[test]
-    fn numbers_keep_their_text_and_the_rest_is_written_like_a_value() {
-        for number in CHANGED {
-            let text = format!("{{ \"a\\\"1\" : [ {number} , \"2 \\u00e9\", {{\"b\":{number}}},\n null ], \"c\": {number} }}");
-            let requested = format!("{{\"a\\\"1\":[{number},\"2 é\",{{\"b\":{number}}},null],\"c\":{number}}}");
-            assert_eq!(compact(raw(&text)).unwrap(), requested);
-            assert_eq!(compact(raw(&requested)).unwrap(), requested);
-            assert_eq!(compact(raw(&pretty(&text).unwrap())).unwrap(), requested);
-            assert_eq!(compact(raw(number)).unwrap(), number);
-        }
-        for text in ["{}", "[]", "\"7\"", "[[],{}]", "{\"a\":[1,-2.5,{\"b\":0}],\"c\":\"\\\\\"}"] {
-            let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!(pretty(text).unwrap(), serde_json::to_string_pretty(&value).unwrap());
-        }
-        assert_eq!(compact(raw(r#"{"a":1e400,"b":2,"a":3.0}"#)).unwrap(), r#"{"a":3.0,"b":2}"#, "the last of equal keys counts");
-    }
-
-    #[test]
-    fn numbers_out_of_range_are_approximated() {
-        let value = approximate(raw(r#"{"a":[1e400,-1e400,12345678901234567890123,-0.0,7,"1e400"]}"#)).unwrap();
-        assert_eq!(value, json!({ "a": [f64::MAX, f64::MIN, 12_345_678_901_234_567_890_123_f64, -0.0, 7, "1e400"] }));
-    }
-
-    #[test]
-    fn json_that_a_value_cannot_hold_is_an_error() {
-        let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
-        for json in [r#"["\ud83d"]"#, &deep] {
-            assert!(compact(raw(json)).is_err() && approximate(raw(json)).is_err() && pretty(json).is_err(), "{json}");
-        }
-        for json in ["", "01", "[1.]", "{", "1 2"] {
-            assert!(pretty(json).is_err(), "{json}");
-        }
-    }
-
-    #[test]
-    fn cutting_a_value_moves_no_other_byte() {
-        let text = "{\"x\": 1,\n \"h\": {\"r\": {\"é\":\n 1e400 } }, \"y\": oops";
-        assert!(cut(text.as_bytes(), &["h", "r"]).is_none());
-        let text = text.replace("oops", "2}");
-        let (rest, json) = cut(text.as_bytes(), &["h", "r"]).unwrap();
-        assert_eq!((rest.len(), json.get()), (text.len(), "{\"é\":\n 1e400 }"));
-        assert_eq!(rest.iter().position(|byte| *byte == b'y'), text.find('y'));
-        assert_eq!(serde_json::from_slice::<Value>(&rest).unwrap(), json!({ "x": 1, "h": { "r": 0 }, "y": 2 }));
-        for path in [&["h", "r", "z"][..], &["x", "r"], &["z"]] {
-            assert!(cut(text.as_bytes(), path).is_none(), "{path:?}");
-        }
-        let read = |text: &str| with_text_at(text.as_bytes(), &["h", "r"]).unwrap();
-        assert_eq!(read(r#"{"h":{"q":1,"r":[1e400]}}"#), json!({ "h": { "q": 1, "r": "[1e400]" } }));
-        assert_eq!(read(r#"{"h":{"r":null}}"#), json!({ "h": { "r": null } }));
-        assert_eq!(read(r#"{"h":1}"#), json!({ "h": 1 }));
-        assert!(with_text_at(br#"{"h":{"r":1,"s":1e400}}"#, &["h", "r"]).is_err(), "other numbers are as strict as ever");
-    }
-
-    #[test]
-    fn numbers_in_strings_are_not_found() {
-        let found = |text: &'static str| numbers(text.as_bytes()).map(|number| str::from_utf8(number).unwrap()).collect::<Vec<_>>();
-        assert_eq!(found(r#"{"1":-2.5e+3,"a\"4":[5,"6\\",7]}"#), ["-2.5e+3", "5", "7"]);
-        assert_eq!(found(r#""1"#), Vec::<&str>::new());
-    }
-}
+mod tests;

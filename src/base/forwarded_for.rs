@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_process_says_for_whom_it_asks() {
+    fn forwarded_value_of_another_process_is_rejected() {
         for address in ["127.0.0.2", "2001:db8::1"].map(|address| address.parse().unwrap()) {
             assert_eq!(parse_forwarded(forwarded_value(address).as_bytes()), Some(address));
         }

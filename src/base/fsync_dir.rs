@@ -14,19 +14,19 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    std::fs::create_dir_all(of(path))?;
+    std::fs::create_dir_all(parent_of(path))?;
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        made => made,
+        result => result,
     }
 }
 
 /// Syncs the directory entry of `path` to disk.
 pub fn sync_entry(path: &Path) -> io::Result<()> {
-    File::open(of(path))?.sync_all()
+    File::open(parent_of(path))?.sync_all()
 }
 
-fn of(path: &Path) -> &Path {
+fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -37,24 +37,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_folder_is_for_its_owner_alone_and_one_that_exists_stays_as_it_is() {
+    fn new_folder_is_private_and_existing_one_is_unchanged() {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let folder = tempfile::tempdir().unwrap();
-        let (parent, made) = (folder.path().join("parent"), folder.path().join("parent/data"));
-        make_private(&made).unwrap();
-        assert_eq!(mode(&made), 0o700);
+        let (parent, folder_path) = (folder.path().join("parent"), folder.path().join("parent/data"));
+        make_private(&folder_path).unwrap();
+        assert_eq!(mode(&folder_path), 0o700);
         assert_ne!(mode(&parent) & 0o055, 0, "whatever the umask leaves");
-        std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o755)).unwrap();
-        make_private(&made).unwrap();
-        assert_eq!(mode(&made), 0o755);
-        std::fs::write(made.join("file"), "").unwrap();
-        assert!(make_private(&made.join("file")).is_err());
+        std::fs::set_permissions(&folder_path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        make_private(&folder_path).unwrap();
+        assert_eq!(mode(&folder_path), 0o755);
+        std::fs::write(folder_path.join("file"), "").unwrap();
+        assert!(make_private(&folder_path.join("file")).is_err());
     }
 
     #[test]
-    fn path_of_one_part_is_in_the_folder_that_the_host_runs_in() {
+    fn parent_of_a_bare_name_is_the_current_folder() {
         for (path, folder) in [("key", "."), ("data/key", "data"), ("/data/key", "/data"), ("/key", "/"), ("data/", ".")] {
-            assert_eq!(of(Path::new(path)), Path::new(folder), "{path}");
+            assert_eq!(parent_of(Path::new(path)), Path::new(folder), "{path}");
         }
     }
 }

@@ -14,7 +14,7 @@ const MAX_NAME: usize = 512;
 
 /// A counter whose keys are also counted by other hosts.
 pub trait Tally: Send + Sync + 'static {
-    /// Takes up to `most` uses that were not yet reported to other hosts, of keys that used more than a tenth of their
+    /// Takes up to `max` uses that were not yet reported to other hosts, of keys that used more than a tenth of their
     /// burst. Uses before the first call are not included.
     fn take_used(&self, most: usize) -> Vec<(String, u64)>;
 
@@ -26,7 +26,7 @@ pub trait Tally: Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Gcra<K> {
     keys: HashMap<K, GcraState>,
-    /// Keys with uses to report. `None` until somebody asks for them.
+    /// Keys with uses to report. `None` until the first request for them.
     unreported: Option<Vec<K>>,
     /// Number of keys visited to forget some.
     #[cfg(test)]
@@ -102,7 +102,7 @@ impl<K: Hash + Eq + Clone> Gcra<K> {
         reported.collect()
     }
 
-    /// Makes room for a key among at most `most`. At the limit, at least an eighth of the keys is forgotten: quiet keys
+    /// Makes room for a key among at most `max`. At the limit, at least an eighth of the keys is forgotten: quiet keys
     /// first, then those with the smallest debt. So all keys are visited only once for many new ones, and each new key
     /// costs little.
     pub(super) fn evict(&mut self, key: &K, max: usize, now: Instant) {
@@ -165,41 +165,4 @@ pub(super) fn named<K: DeserializeOwned>(name: &str) -> Option<K> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_new_keys_have_each_key_looked_at_a_few_times() {
-        const MAX: usize = 65_536;
-        const NEW: u32 = 100_000;
-        let (mut uses, started) = (Gcra::default(), Instant::now());
-        // One key becomes quiet for each new one, so quiet keys alone make room for only one.
-        for key in 0..NEW {
-            let now = started + Duration::from_millis(key.into());
-            uses.evict(&key, MAX, now);
-            uses.use_here(&key, 1, now, Duration::from_millis(MAX as u64 - 1), Duration::ZERO);
-            assert!(uses.len() <= MAX);
-        }
-        assert!(uses.checked_at < 10 * NEW as usize, "{} keys were looked at for {NEW} new ones", uses.checked_at);
-    }
-
-    #[test]
-    fn what_is_to_be_reported_is_of_keys_that_are_remembered() {
-        const MAX: usize = 64;
-        let (mut uses, now) = (Gcra::default(), Instant::now());
-        assert_eq!(uses.take(0), []);
-        for key in 0..10_000_u32 {
-            uses.evict(&key, MAX, now);
-            uses.use_here(&key, 1, now, Duration::from_secs(1), Duration::ZERO);
-            assert!(uses.unreported.as_ref().is_some_and(|unreported| unreported.len() <= 2 * MAX));
-        }
-        for max in [1, 2, 7, 8, 9] {
-            let mut few = Gcra::default();
-            for key in 0..100_u32 {
-                few.evict(&key, max, now);
-                few.use_here(&key, 1, now, Duration::from_secs(1), Duration::ZERO);
-                assert!((1..=max).contains(&few.len()), "{max}");
-            }
-        }
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -14,32 +15,33 @@ use crate::clock::Timestamp;
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String")]
+        #[schemars(inline)]
         pub struct $name(String);
 
         impl $name {
             /// The prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// Generates a new id. Ids sort by the time at which they were made.
+            /// Generates a new id. Ids sort by the time at which they were generated.
             #[must_use]
             pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), Ulid::generate())) }
 
             /// Generates a new id with the time `at`. Ids that this process makes one after another for the same
-            /// millisecond sort in the order in which they were made.
+            /// millisecond sort in the order in which they were generated.
             #[must_use]
             pub fn of_time(at: Timestamp) -> Self {
                 Self(format!(concat!($prefix, "{}"), ordered(at)))
             }
 
-            /// Returns the lowest id that can be made at `at`, for ranges.
+            /// Returns the lowest id that can be generated at `at`, for ranges.
             #[must_use]
             pub fn first_of(at: Timestamp) -> Self {
                 Self(format!(concat!($prefix, "{}"), Ulid::from_parts(at.0, 0)))
             }
 
-            /// Returns the time at which the id was made.
+            /// Returns the time at which the id was generated.
             #[must_use]
             pub fn made_at(&self) -> Timestamp {
                 Timestamp(Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
@@ -82,7 +84,7 @@ macro_rules! ids {
     )*};
 }
 
-/// Returns a ULID for `at` that sorts after the last one made for that time.
+/// Returns a ULID for `at` that sorts after the last one generated for that time.
 fn ordered(at: Timestamp) -> Ulid {
     static LAST: Mutex<Ulid> = Mutex::new(Ulid::nil());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +93,7 @@ fn ordered(at: Timestamp) -> Ulid {
 }
 
 /// Returns a ULID for `at`. If the last one has the same time, returns its successor. The library's own monotonic
-/// generator would replace an earlier time with the last one's, but ids must show when they were made.
+/// generator would replace an earlier time with the last one's, but ids must show when they were generated.
 fn after(last: Ulid, at: Timestamp) -> Ulid {
     let next = if last.timestamp_ms() == at.0 { last.increment().ok() } else { None };
     next.unwrap_or_else(|| Ulid::from_parts(at.0, Ulid::generate().random()))
@@ -126,7 +128,8 @@ ids! {
 }
 
 /// Identifies a payment. It is derived from network, asset, payer and nonce, so that the payer can compute it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct PaymentId(String);
 
 impl PaymentId {
@@ -143,6 +146,12 @@ impl PaymentId {
     /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for PaymentId {
+    fn as_ref(&self) -> &str {
         &self.0
     }
 }
@@ -173,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_one_moment_sort_as_they_were_made() {
+    fn ids_of_one_millisecond_sort_in_order_of_creation() {
         let at = Timestamp(1_234_567_890_123);
         let first = after(Ulid::generate(), at);
         let made: Vec<_> = std::iter::successors(Some(first), |last| Some(after(*last, at))).take(100).collect();

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shows_nothing_is_found() {
+    fn invisible_characters_are_found() {
         for text in
             ["\u{0}", "\u{7f}", "\u{85}", "\u{ad}", "\u{34f}", "\u{180e}", "\u{200b}", "\u{2028}", "\u{202e}", "\u{2064}", "\u{2800}"]
         {
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_joins_letters_and_pictures_is_theirs() {
+    fn joiners_within_letters_and_emoji_are_visible() {
         for whole in ["👩\u{200d}💻", "❤\u{fe0f}", "👁\u{fe0f}\u{200d}🗨\u{fe0f}", "می\u{200c}خواهم", "क\u{94d}\u{200d}ष"]
         {
             assert_eq!(shown(whole), whole);

@@ -137,7 +137,7 @@ impl<'s> Lexer<'s> {
     }
 
     fn comment_to_line_end(&mut self) {
-        let end = memchr_line_end(self.bytes, self.at);
+        let end = line_end(self.bytes, self.at);
         self.push(Kind::Comment, end);
     }
 
@@ -266,7 +266,7 @@ impl<'s> Lexer<'s> {
     }
 }
 
-fn memchr_line_end(bytes: &[u8], from: usize) -> usize {
+fn line_end(bytes: &[u8], from: usize) -> usize {
     bytes[from..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| from + length)
 }
 

@@ -58,27 +58,27 @@ impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I
     }
 
     /// Adds an item that is not present yet. Its weight must be at least 1.
-    pub fn add(&mut self, remaining: &L, right: &R, id: I, weight: usize) {
-        self.lefts.add(remaining, weight);
+    pub fn add(&mut self, left: &L, right: &R, id: I, weight: usize) {
+        self.lefts.add(left, weight);
         self.rights.add(right, weight);
-        self.change(remaining, right, |pile| {
+        self.change(left, right, |pile| {
             pile.weight += weight;
             pile.ids.insert(id);
         });
     }
 
     /// Removes an item that was added with the same arguments.
-    pub fn remove(&mut self, remaining: &L, right: &R, id: &I, weight: usize) {
-        self.lefts.take(remaining, weight);
+    pub fn remove(&mut self, left: &L, right: &R, id: &I, weight: usize) {
+        self.lefts.take(left, weight);
         self.rights.take(right, weight);
-        self.change(remaining, right, |pile| {
+        self.change(left, right, |pile| {
             pile.weight -= weight;
             pile.ids.remove(id);
         });
     }
 
-    fn change(&mut self, remaining: &L, right: &R, change: impl FnOnce(&mut Pile<I>)) {
-        let key = (remaining.clone(), right.clone());
+    fn change(&mut self, left: &L, right: &R, change: impl FnOnce(&mut Pile<I>)) {
+        let key = (left.clone(), right.clone());
         let pile = self.piles.entry(key.clone()).or_insert_with(|| Pile { weight: 0, ids: BTreeSet::new() });
         let before = pile.rank();
         change(pile);
@@ -86,15 +86,15 @@ impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I
         if after.is_none() {
             self.piles.remove(&key);
         }
-        rank(&mut self.of_left, remaining, before.as_ref(), after.clone());
+        rank(&mut self.of_left, left, before.as_ref(), after.clone());
         rank(&mut self.of_right, right, before.as_ref(), after);
     }
 
     /// Returns the oldest item of the largest user: in the heaviest pile of the left or right with the largest total
     /// weight.
     pub fn oldest_of_most(&self) -> Option<&I> {
-        let ((remaining, of_left), (right, of_right)) = (self.lefts.largest()?, self.rights.largest()?);
-        let ranks = if of_right >= of_left { self.of_right.get(right)? } else { self.of_left.get(remaining)? };
+        let ((left, of_left), (right, of_right)) = (self.lefts.largest()?, self.rights.largest()?);
+        let ranks = if of_right >= of_left { self.of_right.get(right)? } else { self.of_left.get(left)? };
         ranks.last().map(|(_, Reverse(oldest))| oldest)
     }
 }
@@ -112,66 +112,4 @@ fn rank<K: Clone + Hash + Eq, I: Ord>(of: &mut HashMap<K, BTreeSet<Rank<I>>>, ke
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::counted::Counted;
-
-    /// Computes [`Piles::oldest_of_most`] by visiting all items.
-    fn looked_up(things: &[(u8, u8, u32, usize)]) -> Option<u32> {
-        let sum = |is_in: &dyn Fn(&(u8, u8, u32, usize)) -> bool| -> usize {
-            things.iter().filter(|thing| is_in(thing)).map(|thing| thing.3).sum()
-        };
-        let max = |side: fn(&(u8, u8, u32, usize)) -> u8| {
-            let sums = things.iter().map(|thing| (sum(&|other| side(other) == side(thing)), side(thing)));
-            sums.max().unwrap_or((0_usize, 0))
-        };
-        let ((of_left, remaining), (of_right, right)) = (max(|thing| thing.0), max(|thing| thing.1));
-        let is_in = |thing: &&(u8, u8, u32, usize)| if of_right >= of_left { thing.1 == right } else { thing.0 == remaining };
-        let heaviest = things.iter().filter(is_in).map(|thing| {
-            let pile = |other: &&(u8, u8, u32, usize)| (other.0, other.1) == (thing.0, thing.1);
-            let weight: usize = things.iter().filter(pile).map(|thing| thing.3).sum();
-            (weight, Reverse(things.iter().filter(pile).map(|thing| thing.2).min()))
-        });
-        heaviest.max().and_then(|(_, Reverse(oldest))| oldest)
-    }
-
-    #[test]
-    fn the_oldest_of_anyone_who_has_most_is_found_in_random_histories() {
-        for seed in 0..100 {
-            let (mut random, mut piles, mut things) = (fastrand::Rng::with_seed(seed), Piles::default(), vec![]);
-            for id in 0..200 {
-                if random.u8(..3) > 0 {
-                    let thing = (random.u8(..4), random.u8(..4), id, 1 + random.usize(..9));
-                    piles.add(&thing.0, &thing.1, thing.2, thing.3);
-                    things.push(thing);
-                } else if let Some(oldest) = piles.oldest_of_most().copied() {
-                    let (remaining, right, id, weight) = things.remove(things.iter().position(|thing| thing.2 == oldest).unwrap());
-                    piles.remove(&remaining, &right, &id, weight);
-                }
-                assert_eq!(piles.oldest_of_most().copied(), looked_up(&things));
-            }
-            for (remaining, right, id, weight) in things {
-                piles.remove(&remaining, &right, &id, weight);
-            }
-            assert!(piles.is_empty());
-        }
-    }
-
-    #[test]
-    fn what_goes_first_is_found_in_few_steps_among_many_things() {
-        const THINGS: u32 = 100_000;
-        let mut piles = Piles::default();
-        // Each pile has one item, so there are as many owners and addresses as possible.
-        for n in 0..THINGS {
-            piles.add(&Counted(n), &Counted(n), Counted(n), 1);
-        }
-        let steps = Counted::steps(|| {
-            for n in THINGS..2 * THINGS {
-                piles.add(&Counted(n), &Counted(n), Counted(n), 1);
-                let Counted(oldest) = *piles.oldest_of_most().unwrap();
-                piles.remove(&Counted(oldest), &Counted(oldest), &Counted(oldest), 1);
-            }
-        });
-        assert!(steps < u64::from(THINGS) * 400, "{steps} steps for {THINGS} things");
-    }
-}
+mod tests;

@@ -46,12 +46,12 @@ impl FromStr for TimeParam {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = "a moment is digits and `d`, `h`, `m` or `s`, such as `30d` for 30 days ago, or itself, such as `2026-11-22` or `2026-11-22T09:58:03Z`";
-        ago(text).map(Self::Ago).or_else(|| itself(text).map(Self::At)).ok_or(wrong)
+        relative(text).map(Self::Ago).or_else(|| absolute(text).map(Self::At)).ok_or(wrong)
     }
 }
 
 /// Parses a duration into milliseconds.
-fn ago(text: &str) -> Option<u64> {
+fn relative(text: &str) -> Option<u64> {
     let (unit, millis) = [('d', 24 * 3_600 * 1_000), ('h', 3_600 * 1_000), ('m', 60 * 1_000), ('s', 1_000)]
         .into_iter()
         .find(|(unit, _)| text.ends_with(*unit))?;
@@ -61,7 +61,7 @@ fn ago(text: &str) -> Option<u64> {
     Some(number * millis)
 }
 
-fn itself(text: &str) -> Option<Timestamp> {
+fn absolute(text: &str) -> Option<Timestamp> {
     let at = match text.len() {
         10 => jiff::tz::TimeZone::UTC.to_timestamp(text.parse::<jiff::civil::Date>().ok()?.at(0, 0, 0, 0)).ok()?,
         _ => text.parse::<jiff::Timestamp>().ok()?,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_so_long_ago_or_itself_and_nothing_else() {
+    fn time_is_relative_or_absolute() {
         for (text, millis) in [("30d", 2_592_000_000), ("24h", 86_400_000), ("15m", 900_000), ("90s", 90_000), ("0s", 0)] {
             assert_eq!(text.parse(), Ok(TimeParam::Ago(millis)), "{text}");
         }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_yet_to_come_is_no_time_ago() {
+    fn future_times_are_zero_milliseconds_ago() {
         let now = Timestamp(90_000);
         assert_eq!((TimeParam::Ago(60_000).at(now), TimeParam::Ago(100_000).at(now)), (Timestamp(30_000), Timestamp(0)));
         assert_eq!(

@@ -13,39 +13,22 @@ const JSON: &str = "application/json";
 #[derive(Debug)]
 pub enum Content<'a> {
     /// The handler's JSON text, with its original spacing and digits.
-    Json {
-        /// Its content type.
-        media_type: Cow<'a, str>,
-        /// The text.
-        json: &'a RawValue,
-    },
+    Json { media_type: Cow<'a, str>, json: &'a RawValue },
     /// `text/*` in UTF-8.
-    Text {
-        /// Its content type.
-        media_type: Cow<'a, str>,
-        /// The text.
-        text: &'a str,
-    },
+    Text { media_type: Cow<'a, str>, text: &'a str },
     /// Any other content.
-    Bytes {
-        /// Its content type.
-        media_type: Cow<'a, str>,
-        /// The bytes.
-        bytes: &'a [u8],
-    },
+    Bytes { media_type: Cow<'a, str>, bytes: &'a [u8] },
     /// The status allows no body.
     Nothing,
 }
 
 impl<'a> Content<'a> {
     /// Classifies an answer by its content type.
-    #[must_use]
     pub fn of(answer: &'a StoredAnswer) -> Self {
         Self::new(answer.status, &answer.headers, &answer.body)
     }
 
     /// Classifies `bytes` by status and headers.
-    #[must_use]
     pub fn new(status: u16, headers: &'a [(String, String)], bytes: &'a [u8]) -> Self {
         if bodiless(status) {
             return Self::Nothing;
@@ -67,26 +50,21 @@ impl<'a> Content<'a> {
 }
 
 /// Returns the headers that the handler set, with lower-case names. The content type is left out if it is just JSON.
-#[must_use]
 pub fn chosen_headers(answer: &StoredAnswer) -> BTreeMap<String, &str> {
     let headers = answer.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()));
     headers.filter(|(name, value)| name != "content-type" || !value.eq_ignore_ascii_case(JSON)).collect()
 }
 
 /// Returns whether an answer with this status has no body.
-#[must_use]
 pub fn bodiless(status: u16) -> bool {
     matches!(status, 204 | 205 | 304)
 }
 
 /// Returns whether a content type is JSON, as defined by the MIME Sniffing Standard.
-#[must_use]
 pub fn is_json_type(content_type: &str) -> bool {
     is_json(&mime_essence(content_type))
 }
 
-/// Returns the content type among headers.
-#[must_use]
 pub fn content_type(headers: &[(String, String)]) -> Option<&str> {
     let message = headers.iter().rfind(|(name, _)| name.eq_ignore_ascii_case("content-type")).map(|(_, value)| value.as_str());
     message.filter(|message| !message.trim().is_empty())
@@ -113,7 +91,6 @@ fn to_utf8(content_type: &str) -> bool {
 }
 
 /// Encodes a JSON value for an answer.
-#[must_use]
 pub fn json_bytes(value: &Value) -> Bytes {
     Bytes::from(value.to_string())
 }
@@ -130,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_what_its_media_type_says_and_its_bytes_allow() {
+    fn a_body_is_classified_by_media_type_and_bytes() {
         let cases: &[(Option<&str>, &'static [u8], &str)] = &[
             (None, b"{\"a\": 1}", "json {\"a\": 1}"),
             (Some("Application/Problem+JSON; v=1"), b" 12345678901234567890.10 ", "json 12345678901234567890.10"),
@@ -162,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_json_is_no_header_of_its_own() {
+    fn the_content_type_of_plain_json_is_left_out() {
         assert!(chosen_headers(&answer(200, Some("application/json"), b"1")).is_empty());
         let chosen = answer(200, Some("application/problem+json"), b"1");
         assert_eq!(chosen_headers(&chosen), BTreeMap::from([("content-type".to_owned(), "application/problem+json")]));

@@ -30,13 +30,22 @@ pub struct PaidFailure {
 pub enum PaidCause {
     /// The handler reported a failure in its answer.
     Answered(StoredAnswer),
-    /// The call ended with an error.
     Error(Box<CallError>),
+}
+
+/// The limit on joined requests that was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JoinsFull {
+    /// The limit for one payment.
+    #[error("{0} requests wait for its result already, the limit")]
+    Payment(usize),
+    /// The limit for one address.
+    #[error("{0} requests of your address wait for results of running calls already, the limit")]
+    Address(usize),
 }
 
 /// Why a call ended without a result. The table in `front` defines the public error.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum CallError {
     #[error("no endpoint is called `{0}`")]
     UnknownEndpoint(String),
@@ -69,6 +78,9 @@ pub enum CallError {
     PaymentMisnamed,
     #[error("{}", Refusal::InProgress(.0.clone()))]
     PaymentInProgress(PaymentId),
+    /// The payment is in use by a run, and this request may not wait for its end.
+    #[error("another request uses payment `{payment}`, and {full}")]
+    TooManyJoins { payment: PaymentId, full: JoinsFull, retry_after: Duration },
     /// The payment was charged once, when its call ended.
     #[error("{}", Refusal::AnswerLost(.0.clone()))]
     AnswerLost(PaymentId),
@@ -97,11 +109,11 @@ pub enum CallError {
     CreditFrozen,
     #[error(transparent)]
     OverBudget(OverBudget),
-    #[error("no worker came free in time")]
+    #[error("no worker became free in time")]
     Busy { retry_after: Duration },
-    #[error("endpoint is held for a moment after repeated faults")]
+    #[error("endpoint is paused briefly after repeated faults")]
     Held { retry_after: Duration },
-    #[error("calls of yours were stopped too often at this endpoint of late; those of others were not, and run")]
+    #[error("your calls of this endpoint were stopped too often recently; calls of others run")]
     StoppedTooOften { retry_after: Duration },
     #[error("no sandbox could be started")]
     NoSandbox,
@@ -111,7 +123,7 @@ pub enum CallError {
     Misbehaved(String),
     #[error("result does not fit the tool's outputSchema: {0}")]
     Output(#[source] Mismatch),
-    #[error("result is no JSON that others can read: {0}")]
+    #[error("result is not portable JSON: {0}")]
     Unreadable(PortabilityIssue),
     #[error(transparent)]
     Stopped(StopReason),
@@ -144,21 +156,18 @@ const MAX_UNKNOWN: usize = Slug::MAX_BYTES;
 
 impl CallError {
     /// Constructs the error for an unknown slug, of which only the start is repeated if it is long.
-    #[must_use]
     pub fn unknown_endpoint(slug: &str) -> Self {
         let end = slug.floor_char_boundary(MAX_UNKNOWN);
         Self::UnknownEndpoint(if end < slug.len() { format!("{}…", &slug[..end]) } else { slug.to_owned() })
     }
 
     /// Returns whether the handler ran and failed.
-    #[must_use]
     pub fn is_the_tools(&self) -> bool {
         matches!(self, Self::Threw(_) | Self::Misbehaved(_) | Self::Output(_) | Self::Unreadable(_) | Self::Stopped(_))
     }
 
     /// Returns whether a run with this outcome was completed or canceled by its caller, so that nobody pays for the
     /// work.
-    #[must_use]
     pub fn is_of_a_run(&self) -> bool {
         self.is_the_tools() || matches!(self, Self::Cancelled)
     }

@@ -12,7 +12,6 @@ mod tests;
 use std::{
     borrow::Cow,
     collections::HashMap,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -65,11 +64,9 @@ impl Default for HistorySettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
-    /// The id of the call.
     pub call_id: CallId,
     /// When it ended.
     pub at: Timestamp,
-    /// Its outcome.
     pub outcome: CallOutcome,
     /// The error code that its caller got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,22 +99,19 @@ pub struct CallRecord {
     /// Whether a worker had to load the handler. `None` if no handler ran in the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold: Option<bool>,
-    /// Size of its input.
     pub input_bytes: u64,
     /// The receipt, if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<ReceiptId>,
     /// The version that ran.
     pub version: String,
-    /// `GET` or `POST`, as the handler saw it. `None` for calls recorded by an older host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub method: Option<Cow<'static, str>>,
-    /// The handler's status. `None` if it did not answer, or if an older host recorded the call.
+    /// `GET` or `POST`, as the handler saw it.
+    pub method: Cow<'static, str>,
+    /// The handler's status. `None` if it did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
 
-/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CallOutcome {
@@ -155,7 +149,6 @@ impl TryFrom<serde_json::Value> for Charge {
     }
 }
 
-/// The calls of all tools.
 pub struct History {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -165,12 +158,10 @@ pub struct History {
     counts: Mutex<HashMap<EndpointId, Option<u64>>>,
 }
 
-/// A call and its position.
 #[derive(Debug, Clone)]
 pub struct StoredCall {
     /// The position after which to continue.
     pub position: CallPosition,
-    /// The call.
     pub call: CallRecord,
 }
 
@@ -181,15 +172,7 @@ pub(super) struct CallBatch {
     calls: Vec<StoredCall>,
 }
 
-impl fmt::Debug for History {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("History").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
 impl History {
-    /// Constructs the history in this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: HistorySettings) -> Arc<Self> {
         let feed = Feed::of(&*store, &clock);
         Arc::new(Self { store, clock, settings, feed, counts: Mutex::default() })
@@ -204,13 +187,13 @@ impl History {
         }
         // Distinguishes packs of the same time by different writers.
         let name = RequestId::generate();
-        let chapters = by_endpoint.into_iter().map(|(endpoint, calls)| batch_rows(endpoint, calls, &name, &mut batch)).collect();
-        (batch, chapters)
+        let batches = by_endpoint.into_iter().map(|(endpoint, calls)| batch_rows(endpoint, calls, &name, &mut batch)).collect();
+        (batch, batches)
     }
 
     /// Counts committed calls, and notifies followers.
-    pub(super) fn announce(&self, chapters: Vec<CallBatch>) {
-        for CallBatch { endpoint, calls } in chapters {
+    pub(super) fn announce(&self, batches: Vec<CallBatch>) {
+        for CallBatch { endpoint, calls } in batches {
             let more = calls.len() as u64;
             self.counts().entry(endpoint.clone()).or_default().iter_mut().for_each(|count| *count += more);
             for call in calls {
@@ -220,10 +203,6 @@ impl History {
     }
 
     /// Follows the calls of `endpoint` from now on.
-    ///
-    /// # Errors
-    ///
-    /// [`TooManyFollowers`].
     pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<StoredCall>>, TooManyFollowers> {
         self.feed.follow(endpoint.as_str())
     }
@@ -251,17 +230,17 @@ fn batch_rows(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId
         packs(some)
     });
     let packed: Vec<_> = packed.collect();
-    let mut placed = Vec::with_capacity(calls.len());
+    let mut stored = Vec::with_capacity(calls.len());
     let mut rest = calls.into_iter();
     for (part, (count, pack)) in (0_u32..).zip(packed) {
         let some: Vec<_> = rest.by_ref().take(count).collect();
         let last = some.last().map_or(Timestamp(0), |call| call.at);
         batch.put(&CALLS, &(TerminatedText(endpoint.clone()), last, name.clone(), part), &pack);
-        placed.extend(
+        stored.extend(
             (0..).zip(some).map(|(number, call)| StoredCall { position: CallPosition::within(last, name.clone(), part, number), call }),
         );
     }
-    CallBatch { endpoint, calls: placed }
+    CallBatch { endpoint, calls: stored }
 }
 
 /// Returns the end of the period of `at`. Calls that ended before `at` are in packs before it.

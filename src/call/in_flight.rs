@@ -7,55 +7,84 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, time::Instant};
+use futures_util::FutureExt as _;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 use tollhouse_money::{HeldPaymentEnd, PaymentId, Payments};
 use tollhouse_telemetry::{Stage, enter};
 
 use super::{
     completed::{CompletedCall, SharedResult},
     error::{CallError, PaidFailure},
+    joins::{JoinLimits, JoinPermit, Joins, Waiter},
 };
 
 /// How long to wait for another replica that runs the same payment, beyond the tool's wall limit.
-pub(super) const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Returns how long to wait for another replica's call of a tool with the time limit `wall_ms`.
-pub(super) fn timeout(wall_ms: u64) -> Duration {
+pub(super) fn join_timeout(wall_ms: u64) -> Duration {
     Duration::from_millis(wall_ms) + JOIN_TIMEOUT
 }
 
 /// First and maximum interval between two lookups of a payment that another replica runs. The interval doubles in
 /// between.
-const JOIN_POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+const JOIN_POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// When a client should retry if too many requests wait for calls.
+const JOIN_RETRY: Duration = Duration::from_secs(5);
 
 /// Sends the outcome of the call once.
-type EndReceiver = watch::Sender<Option<SharedResult>>;
+type EndSender = watch::Sender<Option<SharedResult>>;
 
 /// A call that others can join.
 #[derive(Debug, Clone)]
 pub(super) struct JoinableCall {
-    pub(super) end: EndReceiver,
+    pub(super) end: EndSender,
     /// Whether nobody waits for it any more and it is being stopped. Later requests wait for that and start again.
     is_abandoned: bool,
 }
 
-/// The result of joining a call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum JoinEnd {
-    /// The outcome of the call.
     Shared(SharedResult),
     /// It was stopped for its own caller, and its payment was released. The same payment can buy another run.
     Abandoned,
 }
 
-/// The payments whose calls are in flight in this process.
-#[derive(Default)]
-pub(super) struct InFlight(Mutex<HashMap<PaymentId, JoinableCall>>);
+impl JoinEnd {
+    fn failed(error: CallError) -> Self {
+        Self::Shared(Err(Arc::new(error)))
+    }
+}
+
+/// The outcome of looking up a payment until its run has ended.
+#[derive(Debug, Clone)]
+enum LookupEnd {
+    Joined(JoinEnd),
+    /// A call with the payment has begun in this process.
+    RunsHere,
+}
+
+/// Calls by payment.
+type CallMap = Mutex<HashMap<PaymentId, JoinableCall>>;
+
+/// The payments whose calls are in flight in this process, and the requests that wait for calls.
+pub(super) struct InFlight {
+    calls: Arc<Mutex<HashMap<PaymentId, JoinableCall>>>,
+    joins: Joins<LookupEnd>,
+}
 
 impl InFlight {
+    pub(super) fn new(limits: JoinLimits) -> Self {
+        Self { calls: Arc::default(), joins: Joins::new(limits) }
+    }
+
     /// Lets others join the call of `payment` until the returned value is dropped.
     pub(super) fn track(&self, payment: &PaymentId) -> TrackedCall<'_> {
-        let end = EndReceiver::new(None);
+        let end = EndSender::new(None);
         self.calls().insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
         TrackedCall { in_flight: self, payment: payment.clone(), end }
     }
@@ -63,12 +92,33 @@ impl InFlight {
     /// Waits for the call of the payment, and shares its outcome. A call of this process is awaited without limit, one
     /// of another replica for `timeout`. If that one was charged before its run and fails, this request fails with it:
     /// it begins no run of its own, which would use up one of the payment's runs.
-    pub(super) async fn join(&self, payments: &Payments, payment: &PaymentId, timeout: Duration) -> JoinEnd {
+    ///
+    /// The wait ends with [`CallError::Cancelled`] once the request is gone, and does not begin if too many requests
+    /// wait: then it is [`CallError::TooManyJoins`].
+    pub(super) async fn join(&self, payments: &Arc<Payments>, payment: &PaymentId, waiter: &Waiter, timeout: Duration) -> JoinEnd {
         enter(Stage::Join);
-        let (started, (mut poll, max_len)) = (Instant::now(), JOIN_POLL);
-        let failed = |error| JoinEnd::Shared(Err(Arc::new(error)));
-        // Number of runs that had ended without an answer when the payment was first looked up.
-        let mut failed_before = None::<u32>;
+        let permit = match self.joins.admit(payment, waiter.from) {
+            Ok(permit) => permit,
+            Err(full) => {
+                let (payment, retry_after) = (payment.clone(), JOIN_RETRY);
+                return JoinEnd::failed(CallError::TooManyJoins { payment, full, retry_after });
+            }
+        };
+        tokio::select! {
+            biased;
+            end = self.wait_for_end(payments, payment, &permit, timeout) => end,
+            () = waiter.gone.cancelled() => JoinEnd::failed(CallError::Cancelled),
+        }
+    }
+
+    async fn wait_for_end(
+        &self,
+        payments: &Arc<Payments>,
+        payment: &PaymentId,
+        permit: &JoinPermit<LookupEnd>,
+        timeout: Duration,
+    ) -> JoinEnd {
+        let until = Instant::now() + timeout;
         loop {
             // Under the lock, so that an abandoned call is not joined.
             let joined = self.calls().get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
@@ -80,33 +130,20 @@ impl InFlight {
                 return match ended.clone() {
                     Some(Err(error)) if is_abandoned && matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
                     Some(ended) => JoinEnd::Shared(ended),
-                    None => failed(CallError::Internal),
+                    None => JoinEnd::failed(CallError::Internal),
                 };
             }
-            match payments.ended(payment).await {
-                Ok(HeldPaymentEnd::Answer(answer)) => return JoinEnd::Shared(Ok(CompletedCall::paid(payment.clone(), answer))),
-                Ok(HeldPaymentEnd::Lost) => return failed(CallError::AnswerLost(payment.clone())),
-                Ok(HeldPaymentEnd::Without) => return failed(CallError::Joined(payment.clone())),
-                Ok(HeldPaymentEnd::Open) => return failed(CallError::SettlementUnknown(payment.clone())),
-                Ok(HeldPaymentEnd::NotYet) => _ = failed_before.get_or_insert(0),
-                Ok(HeldPaymentEnd::Running { failed_runs }) => _ = failed_before.get_or_insert(failed_runs),
-                Ok(HeldPaymentEnd::Owed { failed_runs, unanswered }) if failed_before.is_some_and(|before| failed_runs > before) => {
-                    return failed(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: None })));
-                }
-                // Its host died, or had no room for it. The same payment buys another run.
-                Ok(HeldPaymentEnd::Owed { .. }) => return JoinEnd::Abandoned,
-                Err(error) => return failed(error.into()),
+            let lookup = || look_up(Arc::clone(&self.calls), Arc::clone(payments), payment.clone()).boxed();
+            match timeout_at(until, permit.lookup(lookup)).await {
+                Ok(LookupEnd::Joined(end)) => return end,
+                Ok(LookupEnd::RunsHere) => {}
+                Err(_) => return JoinEnd::failed(CallError::Joined(payment.clone())),
             }
-            if started.elapsed() > timeout {
-                return failed(CallError::Joined(payment.clone()));
-            }
-            tokio::time::sleep(poll).await;
-            poll = max_len.min(poll * 2);
         }
     }
 
     /// Returns once no joined request waits for the call and none can join it.
-    pub(super) async fn remaining(&self, payment: &PaymentId) {
+    pub(super) async fn abandoned(&self, payment: &PaymentId) {
         loop {
             let end = match self.calls().get_mut(payment) {
                 Some(call) if call.end.receiver_count() > 0 => call.end.clone(),
@@ -121,7 +158,46 @@ impl InFlight {
     }
 
     pub(super) fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, JoinableCall>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.calls)
+    }
+
+    /// Returns the number of payments and addresses with waiting requests.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        self.joins.len()
+    }
+}
+
+fn lock(calls: &CallMap) -> MutexGuard<'_, HashMap<PaymentId, JoinableCall>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Looks up the payment until its run at another replica has ended. All requests that wait for the run share this.
+async fn look_up(calls: Arc<CallMap>, payments: Arc<Payments>, payment: PaymentId) -> LookupEnd {
+    let (mut poll, max_poll) = JOIN_POLL;
+    let failed = |error| LookupEnd::Joined(JoinEnd::failed(error));
+    // Number of runs that had ended without an answer when the payment was first looked up.
+    let mut failed_before = None::<u32>;
+    loop {
+        if lock(&calls).contains_key(&payment) {
+            return LookupEnd::RunsHere;
+        }
+        match payments.ended(&payment).await {
+            Ok(HeldPaymentEnd::Answer(answer)) => return LookupEnd::Joined(JoinEnd::Shared(Ok(CompletedCall::paid(payment, answer)))),
+            Ok(HeldPaymentEnd::Lost) => return failed(CallError::AnswerLost(payment)),
+            Ok(HeldPaymentEnd::Without) => return failed(CallError::Joined(payment)),
+            Ok(HeldPaymentEnd::Open) => return failed(CallError::SettlementUnknown(payment)),
+            Ok(HeldPaymentEnd::NotYet) => _ = failed_before.get_or_insert(0),
+            Ok(HeldPaymentEnd::Running { failed_runs }) => _ = failed_before.get_or_insert(failed_runs),
+            Ok(HeldPaymentEnd::Owed { failed_runs, unanswered }) if failed_before.is_some_and(|before| failed_runs > before) => {
+                return failed(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: None })));
+            }
+            // Its host died, or had no room for it. The same payment buys another run.
+            Ok(HeldPaymentEnd::Owed { .. }) => return LookupEnd::Joined(JoinEnd::Abandoned),
+            Err(error) => return failed(error.into()),
+        }
+        tokio::time::sleep(poll).await;
+        poll = max_poll.min(poll * 2);
     }
 }
 
@@ -129,13 +205,14 @@ impl InFlight {
 pub(super) struct TrackedCall<'a> {
     in_flight: &'a InFlight,
     payment: PaymentId,
-    end: EndReceiver,
+    end: EndSender,
 }
 
 impl TrackedCall<'_> {
-    /// Sends the outcome to everyone who joined.
-    pub(super) fn end(self, ended: SharedResult) {
-        self.end.send_replace(Some(ended));
+    /// Sends the outcome to everyone who joined, and returns it.
+    pub(super) fn end(self, ended: SharedResult) -> SharedResult {
+        self.end.send_replace(Some(ended.clone()));
+        ended
     }
 }
 

@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tollhouse_base::offload::{length, run_blocking};
+use tollhouse_base::{
+    exact::numbers,
+    offload::{length, run_blocking},
+};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::{
     binding,
@@ -10,12 +13,11 @@ use tollhouse_money::{
 };
 use tollhouse_tool::{EndpointCode, Mismatch, TextReader, depth, parse_json};
 
-use super::{CallError, fingerprint::fingerprint_bytes};
+use super::CallError;
 
 /// Maximum number of fields in a call's query.
 pub const MAX_QUERY_FIELDS: usize = 256;
 
-/// The raw input.
 #[derive(Debug, Clone)]
 pub enum Input {
     /// JSON text, for example the body of a POST. Empty counts as `{}`.
@@ -31,18 +33,18 @@ pub struct Parsed {
     /// The JSON text.
     pub text: Bytes,
     /// The mismatch that the host found.
-    unfit: Option<Mismatch>,
+    mismatch: Option<Mismatch>,
 }
 
 impl Input {
     /// Parses the input, and hashes the request. Does not validate it, since the payment comes before the schema.
     pub(super) async fn read(self, live: &LiveEndpoint) -> Result<(Parsed, String), CallError> {
-        let read = |input: Self| {
-            let parsed = input.parse(live)?;
+        run_blocking(self.work(live), || {
+            let parsed = self.parse(live)?;
             let hash = request_hash(live.endpoint.id.as_str(), &canonical(&parsed.value));
             Ok((parsed.retain_for(live), hash))
-        };
-        run_blocking(self.work(live), || read(self)).await
+        })
+        .await
     }
 
     /// Does the same for a paid request, and also returns the binding of the payment.
@@ -52,27 +54,27 @@ impl Input {
         method: &str,
         query: Option<&str>,
     ) -> Result<(Parsed, String, String), CallError> {
-        let read = |input: Self| {
-            let in_query = matches!(input, Self::Query(_));
-            let parsed = input.parse(live)?;
+        run_blocking(self.work(live), || {
+            let in_query = matches!(self, Self::Query(_));
+            let parsed = self.parse(live)?;
             let canonical = canonical(&parsed.value);
             let hash = request_hash(live.endpoint.id.as_str(), &canonical);
             let body = if in_query { None } else { Some(fingerprint_bytes(&parsed.text, &canonical)) };
             let binding = binding(live.endpoint.slug.as_str(), method, query, body);
             Ok((parsed.retain_for(live), hash, binding))
-        };
-        run_blocking(self.work(live), || read(self)).await
+        })
+        .await
     }
 
     /// Returns the binding of a payment for a request with this input, whatever the tool's current state. `None` if
     /// nobody can have paid for it.
     pub(super) async fn bound(self, slug: &str, method: &str, query: Option<&str>) -> Option<String> {
-        let read = |input: Self| {
-            let Self::Body(text) = input else { return Some(binding(slug, method, query, None)) };
+        run_blocking(self.bytes(), || {
+            let Self::Body(text) = self else { return Some(binding(slug, method, query, None)) };
             let (value, text) = from_body(text).ok()?;
             Some(binding(slug, method, query, Some(fingerprint_bytes(&text, &canonical(&value)))))
-        };
-        run_blocking(self.bytes(), || read(self)).await
+        })
+        .await
     }
 
     /// Estimates the work of parsing, in bytes. A query is parsed with the schema.
@@ -83,7 +85,6 @@ impl Input {
         }
     }
 
-    /// Estimates the size in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Body(body) => body.len(),
@@ -107,8 +108,8 @@ impl Input {
         if depth(&value) as u64 > limits.input_depth {
             return Err(CallError::InvalidJson(format!("nested deeper than {} levels", limits.input_depth)));
         }
-        let unfit = live.input.check(&value).err();
-        Ok(Parsed { value, text, unfit })
+        let mismatch = live.input.check(&value).err();
+        Ok(Parsed { value, text, mismatch })
     }
 }
 
@@ -120,7 +121,7 @@ impl Parsed {
 
     /// Returns the input if it matches the schema, as far as the host can tell.
     pub(super) fn check(self) -> Result<Self, CallError> {
-        match self.unfit {
+        match self.mismatch {
             Some(mismatch) => Err(CallError::Input(mismatch)),
             None => Ok(self),
         }
@@ -138,10 +139,6 @@ fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
 
 /// Rejects a query with more than [`MAX_QUERY_FIELDS`] fields, whether it is the input or passed to the handler in
 /// addition.
-///
-/// # Errors
-///
-/// [`CallError::Input`].
 pub fn check_query(fields: &[(String, String)]) -> Result<(), CallError> {
     if fields.len() > MAX_QUERY_FIELDS {
         return Err(CallError::Input(Mismatch::whole(format!("more than {MAX_QUERY_FIELDS} query fields"))));
@@ -149,21 +146,66 @@ pub fn check_query(fields: &[(String, String)]) -> Result<(), CallError> {
     Ok(())
 }
 
+/// Number of significant decimal digits that a double preserves.
+const EXACT_DIGITS: usize = f64::DIGITS as usize;
+/// Below this value, doubles are less precise.
+const LEAST_EXACT: f64 = f64::MIN_POSITIVE * 1e16;
+
+/// Returns the identity of a body: the canonical JSON, independent of spacing and field order. If the text contains a
+/// number that a double does not represent uniquely, returns the text, because a handler may read it.
+fn fingerprint_bytes<'a>(text: &'a [u8], canonical: &'a [u8]) -> &'a [u8] {
+    if numbers(text).all(fits_a_double) { canonical } else { text.trim_ascii() }
+}
+
+/// Returns whether no other number with as few digits is the same double: at most 15 digits, and not near the smallest
+/// doubles.
+fn fits_a_double(number: &[u8]) -> bool {
+    let mantissa = number.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
+    let digits = mantissa.iter().filter(|byte| byte.is_ascii_digit()).skip_while(|digit| **digit == b'0').count();
+    let value: f64 = str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or_default();
+    digits == 0 || (digits <= EXACT_DIGITS && value.abs() > LEAST_EXACT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_input_is_about_as_long_as_its_text() {
+    fn the_size_of_an_input_is_that_of_its_text() {
         let field = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         assert_eq!(Input::Body(Bytes::from_static(b"[1, 2]")).bytes(), 6);
         assert_eq!(Input::Query(vec![field("abc", "defg"), field("h", "")]).bytes(), 8);
     }
 
     #[test]
-    fn a_query_has_256_fields_at_most() {
+    fn a_query_has_at_most_256_fields() {
         let fields = |count| vec![("name".to_owned(), "text".to_owned()); count];
         assert!(check_query(&fields(256)).is_ok() && check_query(&[]).is_ok());
         assert!(matches!(check_query(&fields(257)), Err(CallError::Input(_))));
+    }
+
+    #[test]
+    fn a_body_with_a_precise_number_is_identified_by_its_text() {
+        for short in [
+            "{}",
+            "[1,2.5,-3e8]",
+            r#"{"a":123456789012345}"#,
+            r#"["12345678901234567890 \" 1e-400"]"#,
+            "0.000000000000000000",
+            "[0]",
+            "1e-280",
+        ] {
+            assert_eq!(fingerprint_bytes(short.as_bytes(), b"canonical"), b"canonical", "{short}");
+        }
+        for long in [
+            "9007199254740993",
+            r#"{"a":[0.12345678901234567]}"#,
+            r#"["\\",12345678901234567890]"#,
+            "1e-400",
+            "[-5e-324]",
+            " 1.0000000000000001\n",
+        ] {
+            assert_eq!(fingerprint_bytes(long.as_bytes(), b"canonical"), long.trim().as_bytes(), "{long}");
+        }
     }
 }

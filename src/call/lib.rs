@@ -8,34 +8,28 @@
 //! caller who disconnects cannot interrupt a settlement. Nothing is charged before the result has passed its schema.
 //! Nothing is retried: the caller can repeat a call that was not charged.
 
-#![warn(missing_docs)]
-
 mod completed;
 mod content;
-mod dry_run;
 mod error;
-mod fingerprint;
+mod execute;
 mod history;
 mod in_flight;
 mod input;
+mod joins;
 mod metrics;
 mod new_call;
 mod paid_before;
 mod quote_desk;
-mod quoted;
 mod receipts;
 mod register;
 mod replay;
 mod request;
-pub mod run;
-mod running_call;
+mod run;
 #[cfg(test)]
 mod tests;
-mod with_payment;
 mod write_behind;
 
 use std::{
-    fmt,
     net::IpAddr,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
@@ -47,7 +41,7 @@ use tollhouse_base::{
     clock::Clock,
     cpu_share::CpuShares,
     id::{CallId, ReceiptId},
-    offload::still_asked,
+    offload::for_same_client,
 };
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{Catalog, LiveEndpoint};
@@ -58,13 +52,21 @@ use tollhouse_telemetry as telemetry;
 use tollhouse_telemetry::{Stage, enter};
 use tollhouse_tool::{Availability, Owner};
 
+use self::{
+    completed::SharedResult,
+    in_flight::{InFlight, JoinEnd},
+    joins::Waiter,
+    new_call::{FailureReason, NewCall},
+    run::{HandlerResult, SandboxCounts},
+};
 pub use self::{
-    completed::CompletedCall,
+    completed::{CompletedCall, RunningCall},
     content::{Content, bodiless, chosen_headers, content_type, is_json_type, json_bytes},
-    dry_run::DryRun,
-    error::{CallError, ERROR_STATUS, PaidCause, PaidFailure},
-    history::{CallPage, CallPosition, CallQuery, CallRecord, History, HistorySettings, OutcomeFilter, StoredCall},
+    error::{CallError, ERROR_STATUS, JoinsFull, PaidCause, PaidFailure},
+    execute::DryRun,
+    history::{CallOutcome, CallPage, CallPosition, CallQuery, CallRecord, Charge, History, HistorySettings, OutcomeFilter, StoredCall},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
+    joins::JoinLimits,
     metrics::{Metrics, MetricsSettings, RecentStats, Series, SeriesQuery, SeriesStep, StepError},
     quote_desk::{DeskParts, QuoteDesk, QuoteError},
     receipts::Receipts,
@@ -78,15 +80,7 @@ pub use self::{
             seller::{Method as SellerMethod, SellerError, SellerQuote},
         },
     },
-    running_call::RunningCall,
     write_behind::{WriteBehind, WriteBehindParts},
-};
-use self::{
-    completed::SharedResult,
-    history::Charge,
-    in_flight::{InFlight, JoinEnd},
-    new_call::{FailureReason, NewCall},
-    run::{HandlerResult, SandboxCounts},
 };
 pub use tollhouse_money::{
     Admission, Admit, CallTerms, EntryMethod, OfferedPayment, PaymentRequest, Payments, Quotes, ReceiptContext, ReceiptFinisher, Refusal,
@@ -96,83 +90,40 @@ pub use tollhouse_money::{
 /// Returns the code of an error that the caller gets, for the record of a failed call.
 pub type CodeOf = fn(&CallError) -> &'static str;
 
-/// Performs calls.
 pub struct Calls {
-    catalog: Arc<Catalog>,
-    payments: Arc<Payments>,
-    builders: Arc<Builders>,
-    quotes: Arc<Quotes>,
-    runner: Runner,
-    write_behind: Arc<WriteBehind>,
-    fee: FeeBps,
-    shares: Arc<CpuShares>,
-    clock: Clock,
-    code: CodeOf,
-    replica: Arc<Replica>,
+    parts: CallParts,
     in_flight: InFlight,
     /// Calls and dry runs in flight.
     running: TaskTracker,
 }
 
-/// The dependencies of calls.
-#[derive(Debug)]
 pub struct CallParts {
-    /// The tools.
     pub catalog: Arc<Catalog>,
-    /// Admits and settles payments.
     pub payments: Arc<Payments>,
-    /// Builders, for registrations.
     pub builders: Arc<Builders>,
-    /// Quotes.
     pub quotes: Arc<Quotes>,
-    /// Runs handlers.
     pub runner: Runner,
-    /// Writes records after the answers.
     pub write_behind: Arc<WriteBehind>,
     /// The host's fee on each sale.
     pub fee: FeeBps,
     /// Each address's use of the processors.
     pub shares: Arc<CpuShares>,
-    /// Clock.
     pub clock: Clock,
     /// Returns error codes for records of calls.
     pub code: CodeOf,
-    /// Knows whether cached state may be stale.
     pub replica: Arc<Replica>,
-}
-
-impl fmt::Debug for Calls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls").finish_non_exhaustive()
-    }
+    /// Limits on requests that wait for running calls of their payments.
+    pub joins: JoinLimits,
 }
 
 impl Calls {
-    /// Constructs the pipeline.
-    #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, payments, builders, quotes, runner, write_behind, fee, shares, clock, code, replica } = parts;
-        Arc::new(Self {
-            catalog,
-            payments,
-            builders,
-            quotes,
-            runner,
-            write_behind,
-            fee,
-            shares,
-            clock,
-            code,
-            replica,
-            in_flight: InFlight::default(),
-            running: TaskTracker::new(),
-        })
+        let in_flight = InFlight::new(parts.joins);
+        Arc::new(Self { parts, in_flight, running: TaskTracker::new() })
     }
 
-    /// Returns the sandbox's counts per tool.
-    #[must_use]
     pub fn tally(&self) -> &SandboxCounts {
-        self.runner.tally()
+        self.parts.runner.tally()
     }
 
     /// Finds a tool that takes calls. `by` returns the caller's role from the tool's owner.
@@ -183,23 +134,20 @@ impl Calls {
     /// [`CallError::UnderReview`], [`CallError::TakenDown`]; and [`CallError::Store`] if it is not cached and its
     /// record cannot be read.
     pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<LiveEndpoint>, CalledBy), CallError> {
-        let live = self.catalog.find(slug).await.map_err(CallError::Store)?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
+        let live = self.parts.catalog.find(slug).await?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
         let by = by(&live.endpoint.owner);
-        match live.endpoint.availability() {
-            Availability::Active => Ok((live, by)),
-            Availability::Paused if by == CalledBy::Owner => Ok((live, by)),
-            Availability::Paused => Err(CallError::Paused(live.endpoint.slug.clone())),
-            Availability::OwnerSuspended => Err(CallError::OwnerSuspended(live.endpoint.slug.clone())),
-            Availability::UnderReview => Err(CallError::UnderReview(live.endpoint.slug.clone())),
-            Availability::TakenDown => Err(CallError::TakenDown(live.endpoint.slug.clone())),
-        }
+        let slug = || live.endpoint.slug.clone();
+        Err(match live.endpoint.availability() {
+            Availability::Active => return Ok((live, by)),
+            Availability::Paused if by == CalledBy::Owner => return Ok((live, by)),
+            Availability::Paused => CallError::Paused(slug()),
+            Availability::OwnerSuspended => CallError::OwnerSuspended(slug()),
+            Availability::UnderReview => CallError::UnderReview(slug()),
+            Availability::TakenDown => CallError::TakenDown(slug()),
+        })
     }
 
     /// Performs a call on its own task. Dropping the future does not stop it.
-    ///
-    /// # Errors
-    ///
-    /// Why it ended without a result.
     pub async fn perform(self: &Arc<Self>, call: Call) -> SharedResult {
         self.begin(call, CancellationToken::new(), ()).await
     }
@@ -207,87 +155,92 @@ impl Calls {
     /// Begins a call that its caller can cancel. Once `cancel` is canceled, the handler is stopped and its payment
     /// released, and the call ends with [`CallError::Cancelled`]. If the handler has already ended, the call is settled
     /// as usual. Data that it has written stays. While others wait for the same call, it continues until the last of
-    /// them is gone. A call that only joined another one cannot be canceled, and is awaited to its end.
+    /// them is gone. A call that only joined another one cannot be canceled: it waits until the other one ends or the
+    /// returned handle is dropped.
     ///
-    /// `kept` is dropped when the call has ended.
-    pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, stored: impl Send + 'static) -> RunningCall<CompletedCall> {
+    /// `guard` is dropped when the call has ended.
+    pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, guard: impl Send + 'static) -> RunningCall<CompletedCall> {
         let this = Arc::clone(self);
         let header = |name: &str| call.head.headers.get(name).map(String::as_str);
         let followed = telemetry::follow(header("traceparent"), header("tracestate"));
         // Boxed before it is passed on, so that the task holds only a pointer.
-        let work = Box::pin(async move {
-            let code = this.code;
-            let ended = followed.during(this.run_local(call, cancel), |ended| outcome(ended, code)).await;
-            drop(stored);
-            ended
-        });
-        self.detached(work)
+        self.detached(|gone| {
+            Box::pin(async move {
+                let code = this.parts.code;
+                let ended = followed.during(this.run_local(call, cancel, gone), |ended| outcome(ended, code)).await;
+                drop(guard);
+                ended
+            })
+        })
     }
 
     /// Runs `work` to its end even if nobody waits for it, and lets a drain wait for it. Separate tasks are spread over
-    /// the cores better than calls on their connection's task.
-    fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> RunningCall<T> {
-        RunningCall(self.running.spawn(still_asked(work)))
+    /// the cores better than calls on their connection's task. The token that `work` gets is canceled once nobody waits.
+    fn detached<T: Send + 'static, F>(&self, work: impl FnOnce(CancellationToken) -> F) -> RunningCall<T>
+    where
+        F: Future<Output = Result<T, Arc<CallError>>> + Send + 'static,
+    {
+        let gone = CancellationToken::new();
+        let caller = gone.clone().drop_guard();
+        RunningCall { task: self.running.spawn(for_same_client(work(gone))), _caller: caller }
     }
 
     /// Returns the number of calls, registrations and dry runs in flight.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.running.len()
     }
 
-    /// Waits until no call is in flight, at most `patience`. Returns true if none is left.
+    /// Waits until no call is in flight, at most `timeout`. Returns true if none is left.
     pub async fn drain(&self, timeout: Duration) -> bool {
         self.running.close();
         tokio::time::timeout(timeout, self.running.wait()).await.is_ok()
     }
 
     /// Fails while this host may have stale prices or a wrong clock.
-    fn is_callable(&self) -> Result<(), Arc<CallError>> {
-        if self.replica.is_fenced() {
-            let reason = "what other hosts of the store have changed is not heard of".to_owned();
-            return Err(Arc::new(CallError::Store(StoreError::Away(reason))));
+    fn check_callable(&self) -> Result<(), CallError> {
+        if self.parts.replica.is_fenced() {
+            return Err(StoreError::Away("changes of other hosts do not arrive".to_owned()).into());
         }
-        self.replica.clock_is_wrong().map_or(Ok(()), |reason| Err(Arc::new(CallError::NotReady(reason))))
+        self.parts.replica.clock_is_wrong().map_or(Ok(()), |reason| Err(CallError::NotReady(reason)))
     }
 
-    async fn run_local(&self, mut call: Call, cancel: CancellationToken) -> SharedResult {
-        self.is_callable()?;
-        if self.replica.is_shared() {
+    async fn run_local(&self, mut call: Call, cancel: CancellationToken, gone: CancellationToken) -> SharedResult {
+        self.check_callable()?;
+        if self.parts.replica.is_shared() {
             // The tool was found earlier, and the process may have been suspended since. Use its current price and
             // version. Another owner may have published under its name meanwhile; then the caller is not the owner.
             let before = &call.live.endpoint;
             let by = |owner: &Owner| if *owner == before.owner { call.by } else { CalledBy::Anyone };
-            (call.live, call.by) = self.find(before.slug.as_str(), by).await.map_err(Arc::new)?;
+            (call.live, call.by) = self.find(before.slug.as_str(), by).await?;
         }
+        let waiter = Waiter { from: call.from, gone };
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
-            Err(refused) => match Box::pin(self.paid_under(&call, refused)).await {
+            Err(refused) => match Box::pin(self.paid_under(&call, refused, &waiter)).await {
                 // A call that was charged while the quote was valid runs without it.
-                None => self.under(&call.live.terms, None).map_err(Arc::new)?,
+                None => self.under(&call.live.terms, None)?,
                 Some(ended) => return ended,
             },
         };
-        let Call { live, by, entry_method: method, input, offered, head, from, progress, .. } = call;
+        let Call { live, by, entry_method, input, offered, head, from, progress, .. } = call;
         // Before a payment is admitted, so that a waiting or refused call holds nothing.
-        let turn = self.shares.turn(from, live.usual_cost.get()).await.map_err(|over| Arc::new(over.into()))?;
-        let charge = Arc::new(MeteredCharge::new(live.endpoint.max_price_usd));
+        let turn = self.parts.shares.turn(from, live.usual_cost.get()).await.map_err(CallError::from)?;
         let task = NewCall {
+            charge: Arc::new(MeteredCharge::new(live.endpoint.max_price_usd)),
             live,
             quoted,
             by,
-            entry_method: method,
+            entry_method,
             head,
             from,
             progress,
             cancel,
-            started: self.clock.now(),
+            started: self.parts.clock.now(),
             clock_start: Instant::now(),
             call: CallId::generate(),
             receipt: ReceiptId::generate(),
             payment: receipt::PaymentKind::Free,
             input_bytes: 0,
-            charge,
             elapsed: OnceLock::new(),
             status: OnceLock::new(),
             turn,
@@ -296,59 +249,60 @@ impl Calls {
         telemetry::note("tollhouse.endpoint.slug", || task.live.endpoint.slug.to_string());
         // A tool that is free now may have been paid for earlier.
         if task.max().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
-            let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
-            let checked = parsed.check().map_err(Arc::new)?;
-            return self.free(task, checked, hash).await.map_err(Arc::new);
+            let (parsed, hash) = task.turn.during(input.read(&task.live)).await?;
+            return Ok(self.free(task, parsed.check()?, hash).await?);
         }
         // Boxed, here and below, because the future of a free call is moved into its task and should stay small.
-        Box::pin(self.priced(task, input, offered)).await
+        Box::pin(self.priced(task, input, offered, &waiter)).await
     }
 
-    async fn priced(&self, task: NewCall, input: Input, offered: OfferedPayment) -> SharedResult {
+    async fn priced(&self, task: NewCall, input: Input, offered: OfferedPayment, waiter: &Waiter) -> SharedResult {
         if matches!(offered, OfferedPayment::Nothing) {
-            return Err(Arc::new(self.unpaid(&task.quoted.terms, task.entry_method)));
+            return Err(self.unpaid(&task.quoted.terms, task.entry_method).into());
         }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
-        let (parsed, hash, binding) = task.turn.during(read).await.map_err(Arc::new)?;
+        let (parsed, hash, binding) = task.turn.during(read).await?;
         let wall_ms = task.live.endpoint.limits.wall_ms;
         if task.max().is_zero() {
             return match self.earlier(&offered, &binding).await? {
-                Some(SeenPayment::Owed(owed)) => self.owed(task, parsed, owed).await,
-                Some(seen) => self.replay(seen, wall_ms).await,
-                None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
+                Some(SeenPayment::Owed(owed)) => self.owed(task, parsed, owed, waiter).await,
+                Some(seen) => self.replay(seen, wall_ms, waiter).await,
+                None => Ok(self.free(task, parsed.check()?, hash).await?),
             };
         }
         let admission = loop {
             match self.admit(&task.quoted.terms, task.entry_method, offered.clone(), &binding, task.from).await? {
                 Admit::Stored(payment, answer) => return Ok(CompletedCall::paid(payment, answer)),
                 Admit::Run(admission) => break admission,
-                Admit::Owed(owed) => return self.owed(task, parsed, owed).await,
-                Admit::InFlight(payment) => match self.join_running(&payment, wall_ms).await {
-                    JoinEnd::Shared(ended) => return ended,
-                    // Its caller canceled it before this one came.
-                    JoinEnd::Abandoned => {}
-                },
+                Admit::Owed(owed) => return self.owed(task, parsed, owed, waiter).await,
+                Admit::InFlight(payment) => {
+                    task.note_payment(&payment);
+                    match self.join_running(&payment, wall_ms, waiter).await {
+                        JoinEnd::Shared(ended) => return ended,
+                        // Its caller canceled it before this one came.
+                        JoinEnd::Abandoned => {}
+                    }
+                }
             }
         };
+        task.note_payment(admission.id());
         let tracked = self.in_flight.track(admission.id());
-        let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
-        tracked.end(ended.clone());
-        ended
+        tracked.end(self.paid(task, parsed, hash, admission).await.map_err(Arc::new))
     }
 
     async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<CompletedCall, CallError> {
         task.input_bytes = input.text.len();
         let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error))?;
-        self.free_call(&task, hash, ran).await
+        self.end_free(&task, hash, ran).await
     }
 
     /// Ends a call that nobody pays for.
-    async fn free_call(&self, task: &NewCall, hash: String, ran: HandlerResult) -> Result<CompletedCall, CallError> {
+    async fn end_free(&self, task: &NewCall, hash: String, ran: HandlerResult) -> Result<CompletedCall, CallError> {
         enter(Stage::Commit);
-        let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
+        let closing = self.closing(task, hash, Some(&ran));
         let answer = CompletedCall::of(ran, &closing.receipt);
         if answer.success {
-            self.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(task, error))?;
+            self.parts.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(task, error))?;
             self.record(task, None, Charge::No);
         } else {
             self.record_failed_call(task, FailureReason::answered());
@@ -380,13 +334,10 @@ impl Calls {
             // Not charged, because the tool failed or reported a failure.
             other => {
                 enter(Stage::Commit);
-                match &other {
-                    Err(error) if !error.is_of_a_run() => admission.release().await,
-                    _ => admission.fail().await,
-                }
+                end_unused(admission, other.as_ref().err()).await;
                 let ran = other.inspect_err(|error| self.failed(&task, error))?;
                 self.record_failed_call(&task, FailureReason::answered());
-                let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
+                let closing = self.closing(&task, hash, Some(&ran));
                 return Ok(CompletedCall::of(ran, &closing.receipt));
             }
         };
@@ -394,36 +345,33 @@ impl Calls {
             // The tool set a price of zero, so the offered payment is not used.
             admission.release().await;
             task.payment = receipt::PaymentKind::Free;
-            return self.free_call(&task, hash, ran).await;
+            return self.end_free(&task, hash, ran).await;
         }
         admission.charge(task.price());
-        let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
+        let closing = self.closing(&task, hash, Some(&ran));
         let answer = Arc::unwrap_or_clone(CompletedCall::of(ran, &closing.receipt).answer);
-        let settled = self.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-        let answer = settled.map_err(|error| self.unsettled(&task.quoted.terms, task.entry_method, error)).inspect_err(|error| {
-            // The gate has reported a refusal. An unknown outcome may still be a success.
-            match error {
-                CallError::Store(_) => self.failed(&task, error),
-                CallError::SettlementUnknown(_) => self.record(&task, Some(self.reason(error)), Charge::Unknown),
-                _ => self.record(&task, Some(self.reason(error)), Charge::No),
-            }
-        })?;
+        let settled = self.parts.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
+        let answer = settled.map_err(|error| self.record_unsettled(&task, error))?;
         self.record(&task, None, Charge::Yes);
         Ok(CompletedCall::paid(payment, answer))
     }
 
+    /// Builds the data of the call's last commit, or of a settlement before the run.
+    fn closing(&self, task: &NewCall, request_hash: String, ran: Option<&HandlerResult>) -> ReceiptContext {
+        task.closing(request_hash, ran, self.parts.clock.now(), self.parts.fee)
+    }
+
     /// Returns the error for an unpaid request of something that has a price under `terms`.
-    #[must_use]
     pub fn unpaid(&self, terms: &CallTerms, method: EntryMethod) -> CallError {
         self.refused(terms, method, Refusal::NoPayment)
     }
 
     fn refused(&self, terms: &CallTerms, method: EntryMethod, refusal: Refusal) -> CallError {
-        CallError::refused(refusal, |reason| self.payments.challenge(terms, method, reason))
+        CallError::refused(refusal, |reason| self.parts.payments.challenge(terms, method, reason))
     }
 
     fn unsettled(&self, terms: &CallTerms, method: EntryMethod, error: SettleError) -> CallError {
-        CallError::unsettled(error, |reason| self.payments.challenge(terms, method, reason))
+        CallError::unsettled(error, |reason| self.parts.payments.challenge(terms, method, reason))
     }
 
     async fn admit(
@@ -433,9 +381,22 @@ impl Calls {
         offered: OfferedPayment,
         binding: &str,
         from: IpAddr,
-    ) -> Result<Admit, Arc<CallError>> {
+    ) -> Result<Admit, CallError> {
         let request = PaymentRequest { binding, from: Some(from) };
-        self.payments.admit(terms, offered, request).await.map_err(|refusal| Arc::new(self.refused(terms, method, refusal)))
+        self.parts.payments.admit(terms, offered, request).await.map_err(|refusal| self.refused(terms, method, refusal))
+    }
+
+    /// Records a call whose payment was not settled.
+    fn record_unsettled(&self, task: &NewCall, error: SettleError) -> CallError {
+        let error = self.unsettled(&task.quoted.terms, task.entry_method, error);
+        match error {
+            CallError::Store(_) => self.failed(task, &error),
+            // It may still be settled.
+            CallError::SettlementUnknown(_) => self.record(task, Some(self.reason(&error)), Charge::Unknown),
+            // `payments` has announced the refusal.
+            _ => self.record(task, Some(self.reason(&error)), Charge::No),
+        }
+        error
     }
 
     /// Records an error of a call whose handler ran or would have run. It would not have if the input is invalid.
@@ -447,20 +408,24 @@ impl Calls {
 
     /// Returns why a call failed, as its caller gets it.
     fn reason(&self, error: &CallError) -> FailureReason {
-        FailureReason::of((self.code)(error), error)
+        FailureReason::of((self.parts.code)(error), error)
     }
 
-    /// Records that a call failed.
     fn record_failed_call(&self, task: &NewCall, reason: FailureReason) {
         let code = reason.code;
         self.record(task, Some(reason), Charge::No);
-        self.write_behind.failed(task.failed(code, self.clock.now()));
+        self.parts.write_behind.failed(task.failed(code, self.parts.clock.now()));
     }
 
     /// Records a call, as failed if `reason` is set.
     fn record(&self, task: &NewCall, reason: Option<FailureReason>, charged: Charge) {
-        self.write_behind.ended(&task.live.endpoint.id, task.record(reason, charged, self.clock.now()));
+        self.parts.write_behind.ended(&task.live.endpoint.id, task.record(reason, charged, self.parts.clock.now()));
     }
+}
+
+/// Ends an admission that is not charged: as failed if the handler ran, so that nobody pays for its work.
+async fn end_unused(admission: Admission, error: Option<&CallError>) {
+    if error.is_none_or(CallError::is_of_a_run) { admission.fail().await } else { admission.release().await }
 }
 
 /// Returns the name of a call's outcome in metrics.

@@ -5,20 +5,15 @@
 
 mod bucket;
 mod read;
-mod recent_stats;
 mod stats;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
-    fmt,
+    collections::HashMap,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
-
-pub use self::read::{Series, SeriesQuery, SeriesStep, StepError};
-pub use self::recent_stats::RecentStats;
 
 use tollhouse_base::{
     clock::{Clock, Timestamp},
@@ -28,7 +23,11 @@ use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Te
 
 use self::{
     bucket::{Bucket, DurationHistogram},
-    recent_stats::RecentDurations,
+    stats::RecentDurations,
+};
+pub use self::{
+    read::{Series, SeriesQuery, SeriesStep, StepError},
+    stats::RecentStats,
 };
 use super::history::{CallRecord, Charge};
 
@@ -74,14 +73,12 @@ enum Span {
     Hour = 1,
 }
 
-/// Metrics of all tools.
 pub struct Metrics {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: MetricsSettings,
-    /// Name of this process.
     name: RequestId,
-    pending_bucket: Mutex<PendingBucket>,
+    pending: Mutex<PendingBuckets>,
     /// Held while buckets are written, so that an older state never follows a newer one.
     writing: tokio::sync::Mutex<()>,
     /// Figures of recent calls.
@@ -89,7 +86,7 @@ pub struct Metrics {
 }
 
 #[derive(Default)]
-struct PendingBucket {
+struct PendingBuckets {
     /// The buckets that are being filled.
     open: HashMap<(EndpointId, Span), BucketWindow>,
     /// Full buckets that are not stored yet, with their keys.
@@ -102,7 +99,6 @@ struct PendingBucket {
 
 /// Changes since the last write.
 struct ChangedBuckets {
-    /// The rows to write.
     batches: Vec<Batch>,
     /// The full buckets among them.
     full: Vec<(Key, Bucket)>,
@@ -115,12 +111,6 @@ struct BucketWindow {
     bucket: Bucket,
     /// Whether it changed since it was stored.
     changed: bool,
-}
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("settings", &self.settings).finish_non_exhaustive()
-    }
 }
 
 impl Span {
@@ -138,11 +128,16 @@ impl Metrics {
     /// The store's name for the sweep of [`Metrics::sweep`].
     pub const ROUND: &str = "call-metrics";
 
-    /// Constructs metrics in this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: MetricsSettings) -> Arc<Self> {
-        let (name, adding, writing, stored) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { store, clock, settings, name, pending_bucket: adding, writing, recent: stored })
+        Arc::new(Self {
+            store,
+            clock,
+            settings,
+            name: RequestId::generate(),
+            pending: Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
+            recent: Mutex::default(),
+        })
     }
 
     /// Starts the tasks that write and count. They end when the metrics are dropped. Call it inside a tokio runtime.
@@ -150,7 +145,7 @@ impl Metrics {
         self.start_counting();
         maintain(self, WRITE_EVERY, "metrics of calls", |metrics, turn| async move {
             if turn.is_multiple_of(FADE_EVERY) {
-                metrics.drop_expired();
+                metrics.fade();
             }
             metrics.write().await
         });
@@ -158,40 +153,33 @@ impl Metrics {
 
     /// Adds a call to its tool and to the sum of all.
     pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
-        let mut adding = self.pending_bucket();
+        let mut pending = self.pending();
         // Otherwise free calls could raise a tool above paid ones.
         if call.charged == Charge::Yes && !call.owner {
-            *Arc::make_mut(&mut adding.called).entry(endpoint.clone()).or_default() += CALL;
+            *Arc::make_mut(&mut pending.called).entry(endpoint.clone()).or_default() += CALL;
         }
         for endpoint in [endpoint, &*OF_ALL] {
-            adding.fresh.entry(endpoint.clone()).or_default().add(call.duration_ms);
+            pending.fresh.entry(endpoint.clone()).or_default().add(call.duration_ms);
         }
         for (endpoint, span) in [endpoint, &*OF_ALL].into_iter().flat_map(|endpoint| Span::ALL.map(|span| (endpoint, span))) {
             let start = call.at.0 / span.millis() * span.millis();
-            let filling = match adding.open.entry((endpoint.clone(), span)) {
-                Entry::Occupied(position) => position.into_mut(),
-                Entry::Vacant(position) => position.insert(BucketWindow { start, bucket: Bucket::default(), changed: false }),
-            };
+            let new = || BucketWindow { start, bucket: Bucket::default(), changed: false };
+            let window = pending.open.entry((endpoint.clone(), span)).or_insert_with(new);
             // If the clock was set back, the current bucket is filled.
-            if start > filling.start {
-                let full = std::mem::replace(filling, BucketWindow { start, bucket: Bucket::default(), changed: false });
-                filling.add(call);
-                if full.changed {
-                    let key = self.key(endpoint, span, full.start);
-                    adding.full.push((key, full.bucket));
-                }
-            } else {
-                filling.add(call);
+            let full = (start > window.start).then(|| std::mem::replace(window, new()));
+            window.bucket.add(call);
+            window.changed = true;
+            if let Some(full) = full.filter(|full| full.changed) {
+                pending.full.push((self.key(endpoint, span, full.start), full.bucket));
             }
         }
-        let beyond = adding.full.len().saturating_sub(MAX_FULL);
-        adding.full.drain(..beyond);
+        let beyond = pending.full.len().saturating_sub(MAX_FULL);
+        pending.full.drain(..beyond);
     }
 
     /// Returns the weight of recent charged calls per tool, as counted by this process. The weight halves in a day.
-    #[must_use]
     pub fn called(&self) -> Arc<HashMap<EndpointId, u64>> {
-        Arc::clone(&self.pending_bucket().called)
+        Arc::clone(&self.pending().called)
     }
 
     /// Writes the changes.
@@ -203,14 +191,13 @@ impl Metrics {
         let _one = self.writing.lock().await;
         let ChangedBuckets { batches: changed, full, fresh } = self.changed();
         for batch in changed {
-            let written = batch.commit(&*self.store, Durability::Buffered).await;
-            if let Err(error) = written {
+            if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
                 // Open buckets are marked as changed.
-                let mut adding = self.pending_bucket();
-                adding.full.splice(..0, full);
-                adding.open.values_mut().for_each(|filling| filling.changed = true);
+                let mut pending = self.pending();
+                pending.full.splice(..0, full);
+                pending.open.values_mut().for_each(|window| window.changed = true);
                 for (endpoint, lengths) in fresh {
-                    *adding.fresh.entry(endpoint).or_default() += lengths;
+                    *pending.fresh.entry(endpoint).or_default() += lengths;
                 }
                 return Err(error);
             }
@@ -220,12 +207,11 @@ impl Metrics {
         Ok(())
     }
 
-    /// Returns the changes to write.
     fn changed(&self) -> ChangedBuckets {
-        let mut adding = self.pending_bucket();
-        let (full, fresh) = (std::mem::take(&mut adding.full), std::mem::take(&mut adding.fresh));
-        let open = adding.open.iter_mut().filter_map(|((endpoint, span), filling)| {
-            std::mem::take(&mut filling.changed).then(|| (self.key(endpoint, *span, filling.start), &filling.bucket))
+        let mut pending = self.pending();
+        let (full, fresh) = (std::mem::take(&mut pending.full), std::mem::take(&mut pending.fresh));
+        let open = pending.open.iter_mut().filter_map(|((endpoint, span), window)| {
+            std::mem::take(&mut window.changed).then(|| (self.key(endpoint, *span, window.start), &window.bucket))
         });
         let mut batches = vec![];
         for (position, (key, bucket)) in full.iter().map(|(key, bucket)| (key.clone(), bucket)).chain(open).enumerate() {
@@ -240,14 +226,10 @@ impl Metrics {
     /// Drops stored buckets whose time is over.
     fn prune_idle(&self) {
         let now = self.clock.now().0;
-        self.pending_bucket().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
+        self.pending().open.retain(|(_, span), window| window.changed || now < window.start + span.millis());
     }
 
     /// Deletes old buckets of [some tools](tollhouse_store::sweep_cursor). Each call continues after the last tool of the previous one.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = CALL_METRICS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         while let Some((own, number, start, _)) = round.next().await? {
@@ -263,8 +245,8 @@ impl Metrics {
     }
 
     /// Reduces the weight of calls, once an hour. Tools that are no longer called are forgotten after days.
-    fn drop_expired(&self) {
-        Arc::make_mut(&mut self.pending_bucket().called).retain(|_, weight| {
+    fn fade(&self) {
+        Arc::make_mut(&mut self.pending().called).retain(|_, weight| {
             *weight -= weight.div_ceil(32);
             *weight > 0
         });
@@ -286,14 +268,7 @@ impl Metrics {
         (TerminatedText(endpoint.clone()), span as u8, start, self.name.clone())
     }
 
-    fn pending_bucket(&self) -> MutexGuard<'_, PendingBucket> {
-        self.pending_bucket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl BucketWindow {
-    fn add(&mut self, call: &CallRecord) {
-        self.bucket.add(call);
-        self.changed = true;
+    fn pending(&self) -> MutexGuard<'_, PendingBuckets> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@ use tollhouse_base::{
 };
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{LiveEndpoint, SPECIFIER};
-use tollhouse_money::{EntryMethod, QuotedTerms, ReceiptContext, receipt, sale::FeeBps};
+use tollhouse_money::{EntryMethod, PaymentId, QuotedTerms, ReceiptContext, receipt, sale::FeeBps};
 use tollhouse_tool::{MicroUsd, SettleTime};
 
 use super::{
@@ -34,7 +34,6 @@ pub(super) struct NewCall {
     pub(super) by: CalledBy,
     pub(super) entry_method: EntryMethod,
     pub(super) head: RequestHead,
-    /// The caller's address.
     pub(super) from: IpAddr,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
     pub(super) cancel: CancellationToken,
@@ -56,6 +55,14 @@ pub(super) struct NewCall {
 }
 
 impl NewCall {
+    /// Reports the payment, so that a caller who does not wait knows what the call may charge. A reader that is gone or
+    /// slow does not stop the call.
+    pub(super) fn note_payment(&self, payment: &PaymentId) {
+        if let Some(progress) = &self.progress {
+            _ = progress.try_send(Progress::Admitted(payment.clone()));
+        }
+    }
+
     /// Returns the maximum price for the caller, which is required before the call runs.
     pub(super) fn max(&self) -> MicroUsd {
         match self.by {
@@ -75,17 +82,8 @@ impl NewCall {
         }
     }
 
-    /// Builds the data of the call's last commit.
-    pub(super) fn closing(&self, request_hash: String, ran: &HandlerResult, ended: Timestamp, fee: FeeBps) -> ReceiptContext {
-        self.closing_of(request_hash, Some(ran), ended, fee)
-    }
-
-    /// Builds the data of a settlement before the run.
-    pub(super) fn settling(&self, request_hash: String, now: Timestamp, fee: FeeBps) -> ReceiptContext {
-        self.closing_of(request_hash, None, now, fee)
-    }
-
-    fn closing_of(&self, request_hash: String, ran: Option<&HandlerResult>, at: Timestamp, fee: FeeBps) -> ReceiptContext {
+    /// Builds the data of the call's last commit, or of a settlement before the run.
+    pub(super) fn closing(&self, request_hash: String, ran: Option<&HandlerResult>, at: Timestamp, fee: FeeBps) -> ReceiptContext {
         let endpoint = &self.live.endpoint;
         let receipt = receipt::ReceiptDraft {
             receipt_id: self.receipt.clone(),
@@ -122,11 +120,11 @@ impl NewCall {
         }
     }
 
-    /// Builds its record, as failed if `why` is set.
+    /// Builds its record, as failed if `reason` is set.
     pub(super) fn record(&self, reason: Option<FailureReason>, charged: Charge, at: Timestamp) -> CallRecord {
         let outcome = if reason.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
-        let (code, error, thrown_at) = match reason {
-            Some(FailureReason { code, reason_text: words, thrown_at }) => (Some(code.to_owned()), words, thrown_at),
+        let (code, error, throw_position) = match reason {
+            Some(FailureReason { code, message, thrown_at }) => (Some(code.to_owned()), message, thrown_at),
             None => (None, None, vec![]),
         };
         let elapsed = self.elapsed.get();
@@ -136,7 +134,7 @@ impl NewCall {
             outcome,
             code,
             error,
-            throw_position: thrown_at,
+            throw_position,
             charged,
             price_usd: self.price(),
             owner: self.by == CalledBy::Owner,
@@ -148,42 +146,43 @@ impl NewCall {
             input_bytes: self.input_bytes as u64,
             receipt_id: (outcome == CallOutcome::Succeeded).then(|| self.receipt.clone()),
             version: self.live.endpoint.version.clone(),
-            method: Some(self.head.method.into()),
+            method: self.head.method.into(),
             status: self.status.get().copied(),
         }
     }
 }
 
-/// Why a call failed.
 #[derive(Debug)]
 pub(super) struct FailureReason {
     /// The code that its caller got.
     pub(super) code: &'static str,
     /// The shortened message. `None` if the handler reported the failure itself.
-    reason_text: Option<String>,
+    message: Option<String>,
     /// The stack, if the handler threw.
     thrown_at: Vec<String>,
 }
 
 /// Maximum length of the message, in characters.
-const MOST_WORDS: usize = 300;
+const MAX_MESSAGE: usize = 300;
 /// Maximum number of stack frames, and maximum length of each in bytes.
 const MAX_PLACES: usize = 8;
-const MAX_OF_PLACE: usize = 120;
+const MAX_PLACE_BYTES: usize = 120;
 
 impl FailureReason {
     /// Constructs a failure that the handler reported in its answer.
     pub(super) fn answered() -> Self {
-        Self { code: ERROR_STATUS, reason_text: None, thrown_at: vec![] }
+        Self { code: ERROR_STATUS, message: None, thrown_at: vec![] }
     }
 
     /// Constructs a failure from an error with this code.
     pub(super) fn of(code: &'static str, error: &CallError) -> Self {
-        let words = error.to_string();
-        let shown: String = words.chars().take(MOST_WORDS).collect();
-        let whole = shown.len() == words.len();
+        let mut message = error.to_string();
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
         let thrown_at = if let CallError::Threw(thrown) = error { places(&thrown.stack) } else { vec![] };
-        Self { code, reason_text: Some(if whole { words } else { format!("{shown}…") }), thrown_at }
+        Self { code, message: Some(message), thrown_at }
     }
 }
 
@@ -192,12 +191,11 @@ fn places(stack: &str) -> Vec<String> {
     let of_line = |line: &str| {
         let position = line.get(line.find(SPECIFIER)?..)?;
         let position = position.split(|c: char| c == ')' || c.is_whitespace()).next()?;
-        (position.len() <= MAX_OF_PLACE).then(|| position.to_owned())
+        (position.len() <= MAX_PLACE_BYTES).then(|| position.to_owned())
     };
     stack.lines().filter_map(of_line).take(MAX_PLACES).collect()
 }
 
-/// Converts microseconds to milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "of a call, at most minutes")]
 fn millis(micros: u128) -> f64 {
     micros as f64 / 1_000.0
@@ -210,16 +208,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_a_call_failed_is_reported_in_few_words() {
-        let reason = |words: &str| FailureReason::of("code", &CallError::Misbehaved(words.to_owned())).reason_text.unwrap();
+    fn the_reason_of_a_failure_is_shortened() {
+        let reason = |words: &str| FailureReason::of("code", &CallError::Misbehaved(words.to_owned())).message.unwrap();
         assert_eq!(reason("at all"), CallError::Misbehaved("at all".to_owned()).to_string());
         let long = reason(&"é".repeat(5_000));
-        assert!(long.chars().count() == MOST_WORDS + 1 && long.ends_with("é…"), "{long}");
-        assert!(FailureReason::answered().reason_text.is_none());
+        assert!(long.chars().count() == MAX_MESSAGE + 1 && long.ends_with("é…"), "{long}");
+        assert!(FailureReason::answered().message.is_none());
     }
 
     #[test]
-    fn where_a_handler_threw_is_kept_and_nothing_else_of_its_stack() {
+    fn only_positions_of_handlers_are_kept_of_a_stack() {
         let stack = "Error: boom at no place\n    at deep (tool:/shout/3f9a1c0b22aa:7:27)\n    at Array.map (<anonymous>)\n    at async tool:/shout/3f9a1c0b22aa:2:1";
         let reason =
             |stack: String| FailureReason::of("handler_failed", &CallError::Threw(Thrown { message: "boom".to_owned(), stack })).thrown_at;

@@ -17,12 +17,14 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Calls,
     completed::{CompletedCall, SharedResult},
+    end_unused,
     error::{CallError, PaidCause, PaidFailure},
+    execute::PaidBy,
     history::Charge,
     input,
     new_call::{FailureReason, NewCall},
     run::HandlerResult,
-    with_payment::PaidBy,
+    write_behind::Failed,
 };
 
 impl Calls {
@@ -39,26 +41,18 @@ impl Calls {
             let paid = PaidBy::from(&admission);
             tokio::select! {
                 biased;
-                () = self.taken_back(&task, Some(&paid)) => Err(CallError::Cancelled),
-                fits = self.runner.check_input(&task.live, input.text.clone(), ValidationSubject::Call(&task.turn)) => fits,
+                () = self.canceled(&task, Some(&paid)) => Err(CallError::Cancelled),
+                fits = self.parts.runner.check_input(&task.live, input.text.clone(), ValidationSubject::Call(&task.turn)) => fits,
             }
         };
         if let Err(error) = fits {
-            match error.is_of_a_run() {
-                true => admission.fail().await,
-                false => admission.release().await,
-            }
+            end_unused(admission, Some(&error)).await;
             self.failed(&task, &error);
             return Err(error);
         }
-        let closing = ReceiptFinisher::encode(&task.settling(hash, self.clock.now(), self.fee));
-        let settled = self.payments.settle_before(admission, &closing).await;
-        let owed =
-            settled.map_err(|error| self.unsettled(&task.quoted.terms, task.entry_method, error)).inspect_err(|error| match error {
-                CallError::Store(_) => self.failed(&task, error),
-                CallError::SettlementUnknown(_) => self.record(&task, Some(self.reason(error)), Charge::Unknown),
-                _ => self.record(&task, Some(self.reason(error)), Charge::No),
-            })?;
+        let closing = ReceiptFinisher::encode(&self.closing(&task, hash, None));
+        let settled = self.parts.payments.settle_before(admission, &closing).await;
+        let owed = settled.map_err(|error| self.record_unsettled(&task, error))?;
         self.run_owed(task, input, owed).await
     }
 
@@ -66,27 +60,26 @@ impl Calls {
     pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<SharedResult> {
         let terms = Arc::clone(&task.quoted.terms);
         // Whatever prevents the run, the payer is told that the payment was charged.
-        let unanswered = self.payments.unanswered_by(&owed);
+        let unanswered = self.parts.payments.unanswered_by(&owed);
         let not_run = |error: CallError| {
             let cause = Some(PaidCause::Error(Box::new(error)));
-            Some(Err(Arc::new(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered: unanswered.clone(), cause })))))
+            let failure = PaidFailure { unanswered: unanswered.clone(), cause };
+            Some(Err(CallError::PaidRunFailed(Arc::new(failure)).into()))
         };
         let checked = match parsed.check() {
             Ok(checked) => checked,
             Err(error) => return not_run(error),
         };
         let request = tollhouse_money::PaymentRequest { binding: "", from: Some(task.from) };
-        let owed = match self.payments.resume(owed, &terms, request).await {
+        let owed = match self.parts.payments.resume(owed, &terms, request).await {
             Ok(owed) => owed?,
             Err(refusal @ (Refusal::NoMoreRuns { .. } | Refusal::Reorganized(_))) => {
-                return Some(Err(Arc::new(self.refused(&terms, task.entry_method, refusal))));
+                return Some(Err(self.refused(&terms, task.entry_method, refusal).into()));
             }
             Err(refusal) => return not_run(self.refused(&terms, task.entry_method, refusal)),
         };
         let tracked = self.in_flight.track(owed.payment());
-        let ended = self.run_owed(task, checked, owed).await.map_err(Arc::new);
-        tracked.end(ended.clone());
-        Some(ended)
+        Some(tracked.end(self.run_owed(task, checked, owed).await.map_err(Arc::new)))
     }
 
     async fn run_owed(&self, mut task: NewCall, input: input::Parsed, owed: OwedRun) -> Result<CompletedCall, CallError> {
@@ -95,7 +88,7 @@ impl Calls {
         }
         (task.payment, task.input_bytes) = (owed.kind(), input.text.len());
         let charged = if owed.is_first() { Charge::Yes } else { Charge::No };
-        if self.replica.is_fenced() {
+        if self.parts.replica.is_fenced() {
             // Another host may be running it by now.
             let away = StoreError::Away("the host has lost its lease".to_owned());
             return Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(away.into())), owed.fail(false).await));
@@ -104,18 +97,22 @@ impl Calls {
             Ok(ran) if ran.success() => ran,
             other => {
                 enter(Stage::Commit);
-                let ran = match &other {
-                    Ok(_) => true,
-                    Err(error) => error.is_of_a_run(),
-                };
-                let cause = match other {
-                    Ok(ran) => PaidCause::Answered(answer_of(ran)),
-                    Err(error) => PaidCause::Error(Box::new(error)),
+                let (ran, cause) = match other {
+                    Ok(ran) => (true, PaidCause::Answered(answer_of(ran))),
+                    Err(error) => (error.is_of_a_run(), PaidCause::Error(Box::new(error))),
                 };
                 return Err(self.unanswered(&task, charged, cause, owed.fail(ran).await));
             }
         };
-        let (payment, delivery) = (owed.payment().clone(), task.delivery(&ran, !owed.is_first()));
+        let payment = owed.payment().clone();
+        let delivery = Delivery {
+            call: task.call.clone(),
+            owner: task.live.endpoint.owner.clone(),
+            version: task.live.endpoint.version.clone(),
+            result_hash: ran.result_hash.clone(),
+            repeated: !owed.is_first(),
+            started_at: task.started,
+        };
         match owed.deliver(answer_of(ran), &delivery).await {
             Ok(answer) => {
                 self.record(&task, None, charged);
@@ -131,9 +128,9 @@ impl Calls {
             PaidCause::Answered(_) => FailureReason::answered(),
             PaidCause::Error(error) => self.reason(error),
         };
-        let failed = task.failed(reason.code, self.clock.now());
+        let failed = Failed { paid: Some(charged == Charge::Yes), ..task.failed(reason.code, self.parts.clock.now()) };
         self.record(task, Some(reason), charged);
-        self.write_behind.failed(super::write_behind::Failed { paid: Some(charged == Charge::Yes), ..failed });
+        self.parts.write_behind.failed(failed);
         CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: Some(cause) }))
     }
 }
@@ -141,18 +138,4 @@ impl Calls {
 fn answer_of(ran: HandlerResult) -> StoredAnswer {
     let HandlerResult { status, headers, body, .. } = ran;
     StoredAnswer { status, headers, body, receipt_id: String::new(), settlement: None }
-}
-
-impl NewCall {
-    fn delivery(&self, ran: &HandlerResult, repeated: bool) -> Delivery {
-        let endpoint = &self.live.endpoint;
-        Delivery {
-            call: self.call.clone(),
-            owner: endpoint.owner.clone(),
-            version: endpoint.version.clone(),
-            result_hash: ran.result_hash.clone(),
-            repeated,
-            started_at: self.started,
-        }
-    }
 }

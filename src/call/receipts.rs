@@ -1,9 +1,9 @@
-//! Finds public receipts, wherever they are at the moment.
+//! Finds public receipts: waiting to be written, or stored.
 //!
 //! The receipt of a free call is written after its answer. If hosts share a store, a request to another host may be
 //! faster. So a receipt that may still be written there is awaited, at most a tenth of a second.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tollhouse_base::id::ReceiptId;
@@ -28,15 +28,8 @@ pub struct Receipts {
     signer: Arc<ReceiptSigner>,
 }
 
-impl fmt::Debug for Receipts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipts").finish_non_exhaustive()
-    }
-}
-
 impl Receipts {
     /// Constructs it from the places of receipts and their signer.
-    #[must_use]
     pub fn new(write_behind: Arc<WriteBehind>, free: Arc<FreeReceipts>, store: Arc<dyn Store>, signer: Arc<ReceiptSigner>) -> Self {
         Self { write_behind, free, store, signer }
     }
@@ -64,15 +57,10 @@ impl Receipts {
         stored.map(|stored| self.signer.present(&stored)).transpose()
     }
 
-    /// Reads a stored receipt. The first table is read twice, because free receipts of an older version move from the
-    /// second to the first.
     async fn stored(&self, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
         match self.free.get(id).await? {
             Some(free) => Ok(Some(free)),
-            None => match receipt::paid(&*self.store, id).await? {
-                Some(stored) => Ok(Some(stored)),
-                None => self.free.get(id).await,
-            },
+            None => receipt::paid(&*self.store, id).await,
         }
     }
 }

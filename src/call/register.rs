@@ -1,4 +1,4 @@
-//! Registers builders. It is paid through the same gate as a call, with the same invariant.
+//! Registers builders. A registration is paid like a call, with the same invariant.
 //!
 //! The builder is written in the commit of the receipt. The key is not in a stored answer. It is
 //! [derived](tollhouse_account::first_key) for the request that registered, and for later ones that send the payment
@@ -7,23 +7,20 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tollhouse_account::{
     builder::{Builder, BuilderError},
     registration::{Applicant, Registrant},
 };
-use tollhouse_base::{
-    clock::Timestamp,
-    id::{CallId, EndpointId, ReceiptId, RequestId},
-};
+use tollhouse_base::id::{CallId, ReceiptId, RequestId};
 use tollhouse_money::{
-    Admit, CallTerms, EntryMethod, OfferedPayment, QuotedTerms, ReceiptContext, ReceiptFinisher, SeenPayment, SignedOffers, StoredAnswer,
-    binding,
+    Admission, Admit, CallTerms, EntryMethod, OfferedPayment, QuotedTerms, ReceiptContext, ReceiptFinisher, SeenPayment, SignedOffers,
+    StoredAnswer, binding,
     receipt::{self, request_hash},
 };
-use tollhouse_store::StoreError;
 use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, SettleTime, Slug};
 
-use super::{CallError, Calls, CompletedCall, completed::SharedResult, json_bytes};
+use super::{CallError, Calls, CompletedCall, completed::SharedResult, joins::Waiter, json_bytes};
 
 /// Placeholder for the id of a tool.
 const ENDPOINT: &str = "ep_00000000000000000000000000";
@@ -31,29 +28,22 @@ const ENDPOINT: &str = "ep_00000000000000000000000000";
 /// How long an authorization must be valid, in seconds, as x402 v2 clients expect.
 const TIMEOUT_SECS: u64 = 300;
 
-/// A request to register.
 #[derive(Debug)]
 pub struct Registration {
     /// The price and recipient.
     pub terms: Arc<CallTerms>,
-    /// The builder's name.
     pub name: String,
     /// Contact for admins.
     pub contact: Option<String>,
-    /// The query as in the URL.
     pub query: Option<String>,
-    /// The offered payment.
     pub offered: OfferedPayment,
-    /// The named quote.
     pub quote: Option<String>,
     /// The request's id in the audit trail.
     pub request: RequestId,
-    /// The caller's address.
     pub from: IpAddr,
 }
 
 /// Returns the terms of registration, with the texts of its challenge.
-#[must_use]
 pub fn registration_terms(price: MicroUsd, base_url: &str) -> CallTerms {
     let input = json!({
         "type": "object",
@@ -89,90 +79,110 @@ impl Calls {
     /// See [`Calls::perform`]; [`CallError::Input`] for an invalid name or contact.
     pub async fn register(self: &Arc<Self>, registration: Registration) -> SharedResult {
         let this = Arc::clone(self);
-        self.detached(async move { this.register_builder(registration).await }).await
+        self.detached(|gone| async move { this.register_builder(registration, gone).await }).await
     }
 
-    async fn register_builder(&self, registration: Registration) -> SharedResult {
-        self.is_callable()?;
+    async fn register_builder(&self, registration: Registration, gone: CancellationToken) -> SharedResult {
+        self.check_callable()?;
         let Registration { terms, name, contact, query, offered, quote, request, from } = registration;
-        let applicant = Applicant { name, contact, request };
-        let body = json!({ "name": applicant.name, "contact": applicant.contact });
-        let body = receipt::canonical(&body);
+        let (applicant, waiter) = (Applicant { name, contact, request }, Waiter { from, gone });
+        let body = receipt::canonical(&json!({ "name": applicant.name, "contact": applicant.contact }));
         let hash = request_hash(terms.endpoint_id.as_str(), &body);
         let binding = binding(terms.slug.as_str(), "POST", query.as_deref(), Some(&body));
         let quoted = match self.under(&terms, quote.as_deref()) {
             Ok(quoted) => quoted,
             Err(refused) => {
-                let seen = self.earlier(&offered, &binding).await?.ok_or_else(|| Arc::new(refused))?;
-                return self.replay(seen, 0).await;
+                let seen = self.earlier(&offered, &binding).await?.ok_or(refused)?;
+                return self.replay(seen, 0, &waiter).await;
             }
         };
         let terms = &quoted.terms;
         if terms.price.is_zero() {
-            let joining = self.make(&quoted, &applicant, hash).map_err(Arc::new)?;
-            return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
+            return Ok(self.register_free(self.make(&quoted, &applicant, hash)?).await?);
         }
         if matches!(offered, OfferedPayment::Nothing) {
-            return Err(Arc::new(self.unpaid(terms, EntryMethod::Post)));
+            return Err(self.unpaid(terms, EntryMethod::Post).into());
         }
-        match self.admit(terms, EntryMethod::Post, offered, &binding, from).await? {
-            Admit::Stored(payment, answer) => Ok(CompletedCall::paid(payment, answer)),
-            Admit::InFlight(payment) => self.replay(SeenPayment::InFlight(payment), 0).await,
+        let admission = match self.admit(terms, EntryMethod::Post, offered, &binding, from).await? {
+            Admit::Run(admission) => admission,
+            Admit::Stored(payment, answer) => return Ok(CompletedCall::paid(payment, answer)),
+            Admit::InFlight(payment) => return self.replay(SeenPayment::InFlight(payment), 0, &waiter).await,
             // Registrations are never charged before the builder is created.
-            Admit::Owed(owed) => self.replay(SeenPayment::Owed(owed), 0).await,
-            Admit::Run(admission) => {
-                let tracked = self.in_flight.track(admission.id());
-                let payment = admission.id().clone();
-                let registered = match self.make(&quoted, &applicant, hash) {
-                    Ok(Joining { closing, answer }) => {
-                        let settled = self.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-                        settled
-                            .map(|answer| CompletedCall::paid(payment, answer))
-                            .map_err(|error| self.unsettled(terms, EntryMethod::Post, error))
-                    }
-                    Err(error) => {
-                        admission.release().await;
-                        Err(error)
-                    }
-                };
-                let registered = registered.map_err(Arc::new);
-                tracked.end(registered.clone());
-                registered.map(|done| CompletedCall { first: true, ..done })
+            Admit::Owed(owed) => return self.replay(SeenPayment::Owed(owed), 0, &waiter).await,
+        };
+        let tracked = self.in_flight.track(admission.id());
+        let registered = self.register_paid(&quoted, &applicant, hash, admission).await.map_err(Arc::new);
+        tracked.end(registered).map(|done| CompletedCall { first: true, ..done })
+    }
+
+    async fn register_paid(
+        &self,
+        quoted: &QuotedTerms,
+        applicant: &Applicant,
+        hash: String,
+        admission: Admission,
+    ) -> Result<CompletedCall, CallError> {
+        let payment = admission.id().clone();
+        match self.make(quoted, applicant, hash) {
+            Ok(NewBuilder { closing, answer }) => {
+                let settled = self.parts.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
+                let answer = settled.map_err(|error| self.unsettled(&quoted.terms, EntryMethod::Post, error))?;
+                Ok(CompletedCall::paid(payment, answer))
+            }
+            Err(error) => {
+                admission.release().await;
+                Err(error)
             }
         }
     }
 
-    async fn register_free(&self, joining: Joining) -> Result<CompletedCall, StoreError> {
-        let Joining { closing, mut answer } = joining;
+    async fn register_free(&self, builder: NewBuilder) -> Result<CompletedCall, CallError> {
+        let NewBuilder { closing, mut answer } = builder;
         answer.receipt_id = closing.receipt.receipt_id.to_string();
-        self.write_behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
-        if let Err(error) = self.write_behind.succeeded(closing).await {
-            tracing::error!(%error, "a builder was registered, and the receipt of it is lost");
+        let write_behind = &self.parts.write_behind;
+        write_behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
+        if let Err(error) = write_behind.succeeded(closing).await {
+            tracing::error!(%error, "a builder was registered, but its receipt is lost");
         }
         Ok(CompletedCall { answer: Arc::new(answer), payment: None, success: true, first: true })
     }
 
     /// Creates a builder who is not stored yet, with the data of the commit that stores the builder.
-    fn make(&self, quoted: &QuotedTerms, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
-        let terms = &quoted.terms;
-        let now = self.clock.now();
-        let keys = self.builders.first_keys();
+    fn make(&self, QuotedTerms { terms, id }: &QuotedTerms, applicant: &Applicant, request_hash: String) -> Result<NewBuilder, CallError> {
+        let now = self.parts.clock.now();
+        let keys = self.parts.builders.first_keys();
         let (builder, _) = Builder::new(&applicant.name, applicant.contact.as_deref(), now, keys).map_err(refused)?;
         let body = builder_json(&builder);
+        let receipt = receipt::ReceiptDraft {
+            receipt_id: ReceiptId::generate(),
+            slug: terms.slug.clone(),
+            endpoint_id: terms.endpoint_id.clone(),
+            version: terms.version.clone(),
+            price_usd: terms.price,
+            quote_id: id.clone(),
+            max_price_usd: None,
+            owner: false,
+            resource_url: terms.resource_url.clone(),
+            request_hash,
+            result_hash: receipt::json_hash(&body),
+            settle: SettleTime::After,
+            started_at: now,
+            issued_at: now,
+        };
         let closing = ReceiptContext {
-            receipt: draft(quoted, request_hash, &body, now),
+            receipt,
             call: CallId::generate(),
             owner: Owner::Platform,
-            fee: self.fee.of(terms.price, &Owner::Platform),
+            fee: self.parts.fee.of(terms.price, &Owner::Platform),
             registered: Some(applicant.registrant(builder, now)),
         };
         let answer = StoredAnswer { status: 200, headers: vec![], body: json_bytes(&body), receipt_id: String::new(), settlement: None };
-        Ok(Joining { closing, answer })
+        Ok(NewBuilder { closing, answer })
     }
 }
 
 /// A builder to be stored.
-struct Joining {
+struct NewBuilder {
     closing: ReceiptContext,
     answer: StoredAnswer,
 }
@@ -185,25 +195,6 @@ fn builder_json(builder: &Builder) -> Value {
         "builder": builder.own(),
         "note": "Only a hash of the key is kept. Until the key is first used, the same request gets it again if its payment carries what no chain shows: x402's `payment-identifier`, the `replay-token` of the challenge, or a credit's `Idempotency-Key`. Later, an admin makes a new one: POST /ai/builders/keys?builderId=…",
     })
-}
-
-fn draft(QuotedTerms { terms, id }: &QuotedTerms, request_hash: String, body: &Value, now: Timestamp) -> receipt::ReceiptDraft {
-    receipt::ReceiptDraft {
-        receipt_id: ReceiptId::generate(),
-        slug: terms.slug.clone(),
-        endpoint_id: EndpointId::clone(&terms.endpoint_id),
-        version: terms.version.clone(),
-        price_usd: terms.price,
-        quote_id: id.clone(),
-        max_price_usd: None,
-        owner: false,
-        resource_url: terms.resource_url.clone(),
-        request_hash,
-        result_hash: receipt::json_hash(body),
-        settle: SettleTime::After,
-        started_at: now,
-        issued_at: now,
-    }
 }
 
 fn refused(error: BuilderError) -> CallError {

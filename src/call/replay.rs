@@ -9,8 +9,9 @@ use tollhouse_protocol::limits::Limits;
 use super::{
     Call, CallError, Calls, CompletedCall, Input, RunningCall,
     completed::SharedResult,
-    in_flight::{JoinEnd, timeout},
+    in_flight::{JoinEnd, join_timeout},
     input,
+    joins::Waiter,
     new_call::NewCall,
 };
 
@@ -21,11 +22,8 @@ pub struct ReplayRequest<'a> {
     pub slug: &'a str,
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// The query as in the URL.
     pub query: Option<&'a str>,
-    /// The input of the call.
     pub input: Input,
-    /// The offered payment.
     pub offered: OfferedPayment,
     /// The caller's address, for its share of the processor.
     pub from: IpAddr,
@@ -39,35 +37,37 @@ impl Calls {
     ///
     /// [`CallError::OverShare`], [`CallError::AnswerOwed`], or errors of the store.
     pub async fn find_paid(self: &Arc<Self>, request: ReplayRequest<'_>) -> Result<Option<RunningCall<CompletedCall>>, Arc<CallError>> {
+        let from = request.from;
         let Some(seen) = self.seen(request).await? else { return Ok(None) };
         if let SeenPayment::Owed(owed) = &seen {
-            return Err(Arc::new(CallError::AnswerOwed(owed.payment().clone())));
+            return Err(CallError::AnswerOwed(owed.payment().clone()).into());
         }
         let this = Arc::clone(self);
-        Ok(Some(self.detached(async move { this.replay(seen, Limits::ceilings().wall_ms).await })))
+        let replay = |gone| async move { this.replay(seen, Limits::ceilings().wall_ms, &Waiter { from, gone }).await };
+        Ok(Some(self.detached(replay)))
     }
 
     /// Returns what a call's payment has bought while its quote was valid, or else `refused`, since the quote is no
     /// longer valid. `None` if an answer is owed.
-    pub(super) async fn paid_under(&self, call: &Call, refused: CallError) -> Option<SharedResult> {
+    pub(super) async fn paid_under(&self, call: &Call, refused: CallError, waiter: &Waiter) -> Option<SharedResult> {
         let Call { live, input, offered, head, from, .. } = call;
         let slug = live.endpoint.slug.as_str();
         let (input, offered) = (input.clone(), offered.clone());
         let request = ReplayRequest { slug, method: head.method, query: head.raw_query(), input, offered, from: *from };
         match self.seen(request).await {
             Ok(Some(SeenPayment::Owed(_))) => None,
-            Ok(Some(seen)) => Some(self.replay(seen, live.endpoint.limits.wall_ms).await),
-            Ok(None) => Some(Err(Arc::new(refused))),
-            Err(error) => Some(Err(error)),
+            Ok(Some(seen)) => Some(self.replay(seen, live.endpoint.limits.wall_ms, waiter).await),
+            Ok(None) => Some(Err(refused.into())),
+            Err(error) => Some(Err(error.into())),
         }
     }
 
-    async fn seen(&self, request: ReplayRequest<'_>) -> Result<Option<SeenPayment>, Arc<CallError>> {
+    async fn seen(&self, request: ReplayRequest<'_>) -> Result<Option<SeenPayment>, CallError> {
         let ReplayRequest { slug, method, query, input, offered, from } = request;
         if !offered.repeatable() {
             return Ok(None);
         }
-        let turn = self.shares.turn(from, Duration::ZERO).await.map_err(|over| Arc::new(over.into()))?;
+        let turn = self.parts.shares.turn(from, Duration::ZERO).await?;
         match turn.during(input.bound(slug, method, query)).await {
             Some(binding) => self.earlier(&offered, &binding).await,
             None => Ok(None),
@@ -75,47 +75,48 @@ impl Calls {
     }
 
     /// Returns what the offered payment has already bought for this request.
-    pub(super) async fn earlier(&self, offered: &OfferedPayment, binding: &str) -> Result<Option<SeenPayment>, Arc<CallError>> {
-        match self.payments.earlier(offered, binding).await {
+    pub(super) async fn earlier(&self, offered: &OfferedPayment, binding: &str) -> Result<Option<SeenPayment>, CallError> {
+        match self.parts.payments.earlier(offered, binding).await {
             Ok(seen) => Ok(seen),
-            Err(Refusal::Store(error)) => Err(Arc::new(error.into())),
-            Err(Refusal::Slowed(slowed)) => Err(Arc::new(CallError::Slowed(slowed))),
-            Err(Refusal::AnswerLost(payment)) => Err(Arc::new(CallError::AnswerLost(payment))),
-            Err(Refusal::AnswerExpired(payment)) => Err(Arc::new(CallError::AnswerExpired(payment))),
-            Err(Refusal::NoMoreRuns { payment, receipt }) => Err(Arc::new(CallError::NoMoreRuns { payment, receipt })),
+            Err(Refusal::Store(error)) => Err(error.into()),
+            Err(Refusal::Slowed(slowed)) => Err(CallError::Slowed(slowed)),
+            Err(Refusal::AnswerLost(payment)) => Err(CallError::AnswerLost(payment)),
+            Err(Refusal::AnswerExpired(payment)) => Err(CallError::AnswerExpired(payment)),
+            Err(Refusal::NoMoreRuns { payment, receipt }) => Err(CallError::NoMoreRuns { payment, receipt }),
             Err(_) => Ok(None),
         }
     }
 
     /// Runs the tool again for a payment that was charged before. Of concurrent requests with the same payment, one
     /// runs it.
-    pub(super) async fn owed(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> SharedResult {
+    pub(super) async fn owed(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment, waiter: &Waiter) -> SharedResult {
+        task.note_payment(owed.payment());
         let (payment, wall_ms) = (owed.payment().clone(), task.live.endpoint.limits.wall_ms);
         match Box::pin(self.paid_earlier(task, parsed, owed)).await {
             Some(ended) => ended,
-            None => self.join(&payment, wall_ms).await,
+            None => self.join(&payment, wall_ms, waiter).await,
         }
     }
 
     /// Returns what a payment bought, for a tool with the time limit `wall_ms`.
-    pub(super) async fn replay(&self, seen: SeenPayment, wall_ms: u64) -> SharedResult {
+    pub(super) async fn replay(&self, seen: SeenPayment, wall_ms: u64, waiter: &Waiter) -> SharedResult {
         match seen {
             SeenPayment::Stored(payment, answer) => Ok(CompletedCall::paid(payment, answer)),
-            SeenPayment::InFlight(payment) => self.join(&payment, wall_ms).await,
-            SeenPayment::Owed(owed) => Err(Arc::new(CallError::AnswerOwed(owed.payment().clone()))),
+            SeenPayment::InFlight(payment) => self.join(&payment, wall_ms, waiter).await,
+            SeenPayment::Owed(owed) => Err(CallError::AnswerOwed(owed.payment().clone()).into()),
         }
     }
 
     /// Waits for the run that uses the payment, for a tool with the time limit `wall_ms`.
-    async fn join(&self, payment: &PaymentId, wall_ms: u64) -> SharedResult {
-        match self.join_running(payment, wall_ms).await {
+    async fn join(&self, payment: &PaymentId, wall_ms: u64, waiter: &Waiter) -> SharedResult {
+        match self.join_running(payment, wall_ms, waiter).await {
             JoinEnd::Shared(ended) => ended,
-            JoinEnd::Abandoned => Err(Arc::new(CallError::Joined(payment.clone()))),
+            JoinEnd::Abandoned => Err(CallError::Joined(payment.clone()).into()),
         }
     }
 
     /// Waits for the run that uses the payment. If that was stopped, the caller may start another one.
-    pub(super) async fn join_running(&self, payment: &PaymentId, wall_ms: u64) -> JoinEnd {
-        self.in_flight.join(&self.payments, payment, timeout(wall_ms)).await
+    pub(super) async fn join_running(&self, payment: &PaymentId, wall_ms: u64, waiter: &Waiter) -> JoinEnd {
+        self.in_flight.join(&self.parts.payments, payment, waiter, join_timeout(wall_ms)).await
     }
 }

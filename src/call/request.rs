@@ -16,19 +16,14 @@ use super::input::Input;
 static SHOWN: [HeaderName; 6] =
     [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
-/// A call from a front.
 pub struct Call {
     /// The tool, which the front has already found to limit the body.
     pub live: Arc<LiveEndpoint>,
-    /// The caller's role.
     pub by: CalledBy,
     /// The way of calling, which also determines how payment is requested.
     pub entry_method: EntryMethod,
-    /// The input.
     pub input: Input,
-    /// The offered payment.
     pub offered: OfferedPayment,
-    /// The named quote.
     pub quote: Option<String>,
     /// The parts of the request that a handler may see.
     pub head: RequestHead,
@@ -45,7 +40,6 @@ pub struct RequestHead {
     pub method: &'static str,
     /// The URL as the caller requested it.
     pub url: String,
-    /// The path without the query.
     pub path: String,
     /// The query fields. If a name is repeated, the last value counts.
     pub query: BTreeMap<String, String>,
@@ -54,10 +48,15 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// Returns the head of a call that did not come as an HTTP request to the tool's URL.
+    pub fn post(live: &LiveEndpoint, headers: BTreeMap<&'static str, String>) -> Self {
+        let (url, path) = (live.terms.resource_url.clone(), format!("/tools/{}", live.endpoint.slug));
+        Self { method: "POST", url, path, query: BTreeMap::new(), headers }
+    }
+
     /// Returns the headers of a request that a handler sees. If a name is repeated, the first value counts. Trace
     /// headers follow W3C Trace Context, sections 3.2 and 3.3: states are joined in order, and repeated parents are
     /// dropped.
-    #[must_use]
     pub fn shown(headers: &HeaderMap) -> BTreeMap<&'static str, String> {
         let shown = |name: &'static HeaderName| {
             let mut all = headers.get_all(name).iter().map(|value| value.to_str().ok());
@@ -77,7 +76,6 @@ impl RequestHead {
     }
 }
 
-/// The role of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CalledBy {
     /// A payer.
@@ -89,9 +87,11 @@ pub enum CalledBy {
 /// The progress of a streamed call.
 #[derive(Debug, Clone)]
 pub enum Progress {
+    /// The payment is reserved, or an earlier request has used it for this call. It may be settled before the handler
+    /// starts.
+    Admitted(PaymentId),
     /// The payment is admitted, the input is valid, and the handler starts.
     Accepted {
-        /// The call.
         call: CallId,
         /// The payment. `None` for free calls.
         payment: Option<PaymentId>,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_headers_that_are_there_twice_states_are_joined_and_parents_are_none() {
+    fn repeated_trace_states_are_joined_and_repeated_parents_dropped() {
         let mut headers = HeaderMap::new();
         for (name, value) in [("traceparent", "a"), ("tracestate", "a=1"), ("tracestate", "b=2"), ("accept", "x"), ("accept", "y")] {
             headers.append(name, value.parse().unwrap());

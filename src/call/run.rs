@@ -1,12 +1,12 @@
 //! Runs handlers: the host's own in this process, builders' code in the sandbox.
 
-pub mod builtin;
+pub(crate) mod builtin;
 mod handler_result;
 mod isolate;
 mod sandbox_counts;
 mod task;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -19,16 +19,15 @@ use tollhouse_protocol::Side;
 use tollhouse_telemetry::{Stage, enter};
 use tollhouse_tool::{EndpointCode, StaticResponse};
 
-use self::handler_result::is_mismatch;
-pub use self::{
-    builtin::readiness::ReadinessClient,
+use self::handler_result::validation_error;
+pub use self::{builtin::readiness::ReadinessClient, sandbox_counts::EndpointCounts};
+pub(crate) use self::{
     handler_result::HandlerResult,
-    sandbox_counts::{EndpointCounts, SandboxCounts},
+    sandbox_counts::SandboxCounts,
     task::{RunUsage, Task},
 };
 use super::CallError;
 
-/// Runs handlers.
 #[derive(Clone)]
 pub struct Runner {
     pool: Pool,
@@ -37,22 +36,13 @@ pub struct Runner {
     tally: Arc<SandboxCounts>,
 }
 
-impl fmt::Debug for Runner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner").finish_non_exhaustive()
-    }
-}
-
 impl Runner {
     /// Constructs a runner with the sandbox's `pool`, the capabilities' `services`, and the client of the readiness
     /// check.
-    #[must_use]
     pub fn new(pool: Pool, services: Arc<CapabilityServices>, readiness: ReadinessClient) -> Self {
         Self { pool, services, readiness, tally: Arc::default() }
     }
 
-    /// Returns the sandbox's counts per tool.
-    #[must_use]
     pub fn tally(&self) -> &SandboxCounts {
         &self.tally
     }
@@ -80,8 +70,8 @@ impl Runner {
                 let produced = builtin::answer(*builtin, &self.readiness, &task).await?;
                 enter(Stage::Check);
                 if task.live.bundle.is_some() {
-                    let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.asker());
-                    Box::pin(output).await.map_err(|unfit| is_mismatch(unfit, CallError::Output))?;
+                    let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.validation_subject());
+                    Box::pin(output).await.map_err(|error| validation_error(error, CallError::Output))?;
                 }
                 Ok(produced)
             }
@@ -90,7 +80,7 @@ impl Runner {
 
     /// Begins a run in this process, if its input is valid.
     async fn begin(&self, task: &Task<'_>) -> Result<(), CallError> {
-        self.check_input(task.live, task.input.text.clone(), task.asker()).await?;
+        self.check_input(task.live, task.input.text.clone(), task.validation_subject()).await?;
         task.accept();
         Ok(())
     }
@@ -100,9 +90,9 @@ impl Runner {
     /// # Errors
     ///
     /// [`CallError::Input`], or why the input could not be validated.
-    pub(crate) async fn check_input(&self, live: &LiveEndpoint, input: Bytes, asker: ValidationSubject<'_>) -> Result<(), CallError> {
-        let checked = live.fits(&self.pool, Side::Input, input, asker);
-        Box::pin(checked).await.map_err(|unfit| is_mismatch(unfit, CallError::Input))
+    pub(crate) async fn check_input(&self, live: &LiveEndpoint, input: Bytes, subject: ValidationSubject<'_>) -> Result<(), CallError> {
+        let checked = live.fits(&self.pool, Side::Input, input, subject);
+        Box::pin(checked).await.map_err(|error| validation_error(error, CallError::Input))
     }
 }
 

@@ -36,6 +36,7 @@ use super::*;
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const QUOTE: Duration = Duration::from_secs(60);
 const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+const LIMITS: JoinLimits = JoinLimits { of_payment: 16, of_address: Some(64) };
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
 /// The outcome of settlements.
@@ -179,7 +180,7 @@ impl Fixture {
             replica: Arc::clone(&replica),
         };
         let catalog = Arc::new(Catalog::open(Arc::clone(&any), parts).await.unwrap());
-        let free = FreeReceipts::open(Arc::clone(&any), clock.clone(), Default::default()).await.unwrap();
+        let free = FreeReceipts::new(Arc::clone(&any), clock.clone(), Default::default());
         let history = History::new(Arc::clone(&any), clock.clone(), HistorySettings::default());
         let metrics = Metrics::new(Arc::clone(&any), clock.clone(), MetricsSettings::default());
         let parts = WriteBehindParts {
@@ -207,6 +208,7 @@ impl Fixture {
                 _ => "other",
             },
             replica,
+            joins: LIMITS,
         });
         let receipts = Receipts::new(Arc::clone(&write_behind), free, any, signer);
         let owner = Owner::Builder(BuilderId::generate());
@@ -263,6 +265,10 @@ impl Fixture {
 
     async fn perform(&self, live: &Arc<LiveEndpoint>, offered: OfferedPayment) -> SharedResult {
         self.calls.perform(self.call(live, offered)).await
+    }
+
+    fn begin(&self, live: &Arc<LiveEndpoint>, offered: OfferedPayment) -> RunningCall<CompletedCall> {
+        self.calls.begin(self.call(live, offered), CancellationToken::new(), ())
     }
 
     fn settle(&self, settles: Settles) {

@@ -10,7 +10,6 @@ mod pending;
 mod tests;
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -54,27 +53,21 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Records on their way to the store. A crash may lose those of the last half second.
 pub struct WriteBehind {
     store: Arc<dyn Store>,
-    events: Arc<Events>,
-    sales: Arc<Sales>,
-    history: Arc<History>,
-    metrics: Arc<Metrics>,
+    parts: WriteBehindParts,
     waiting: Mutex<PendingWrites>,
     /// The batch that is being written. The lock is held meanwhile.
     batch: tokio::sync::Mutex<Option<Batch>>,
+    /// Notified after each batch.
     written: Notify,
-    some: Notify,
+    /// Notified when there is something to write.
+    work: Notify,
 }
 
-/// The destinations of records.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct WriteBehindParts {
-    /// Announces events of calls.
     pub events: Arc<Events>,
-    /// Counts sales.
     pub sales: Arc<Sales>,
-    /// Stores call records.
     pub history: Arc<History>,
-    /// Aggregates metrics.
     pub metrics: Arc<Metrics>,
 }
 
@@ -93,15 +86,8 @@ pub(super) struct Failed {
     pub(super) paid: Option<bool>,
 }
 
-impl fmt::Debug for WriteBehind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteBehind").field("receipts", &self.waiting().receipts()).finish_non_exhaustive()
-    }
-}
-
 impl WriteBehind {
     /// Starts the writing task, which ends when the value is dropped. Call it inside a tokio runtime.
-    #[must_use]
     pub fn start(store: Arc<dyn Store>, parts: WriteBehindParts) -> Arc<Self> {
         let write_behind = Arc::new(Self::new(store, parts));
         let weak = Arc::downgrade(&write_behind);
@@ -109,11 +95,11 @@ impl WriteBehind {
             while let Some(write_behind) = weak.upgrade() {
                 if write_behind.waiting().is_empty() {
                     // The time-out lets the task notice that the value was dropped.
-                    _ = tokio::time::timeout(RETRY, write_behind.some.notified()).await;
+                    _ = tokio::time::timeout(RETRY, write_behind.work.notified()).await;
                 }
                 tokio::time::sleep(GATHER).await;
                 if let Err(error) = write_behind.write().await {
-                    tracing::error!(%error, "what free and failed calls leave could not be written yet");
+                    tracing::error!(%error, "records of calls could not be written; trying again");
                     tokio::time::sleep(RETRY).await;
                 }
             }
@@ -122,9 +108,8 @@ impl WriteBehind {
     }
 
     fn new(store: Arc<dyn Store>, parts: WriteBehindParts) -> Self {
-        let WriteBehindParts { events, sales, history, metrics } = parts;
         let (waiting, batch) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { store, events, sales, history, metrics, waiting, batch, written: Notify::new(), some: Notify::new() }
+        Self { store, parts, waiting, batch, written: Notify::new(), work: Notify::new() }
     }
 
     /// Records a successful free call.
@@ -135,21 +120,20 @@ impl WriteBehind {
     pub(super) async fn succeeded(&self, closing: ReceiptContext) -> Result<(), StoreError> {
         while !self.waiting().has_room(&closing.owner) {
             let written = self.written.notified();
-            self.some.notify_one();
+            self.work.notify_one();
             let away = |_| StoreError::Away(format!("{MAX_WAITING} receipts wait to be written"));
             tokio::time::timeout(TIMEOUT, written).await.map_err(away)?;
         }
         let event = match closing.owner {
             // Calls of the host's own free tools interest nobody, and are the most frequent.
             Owner::Platform => None,
-            Owner::Builder(_) => Some(call_succeeded(&self.events, &closing)),
+            Owner::Builder(_) => Some(call_succeeded(&self.parts.events, &closing)),
         };
         let ReceiptContext { receipt, owner, .. } = closing;
         // An owner's calls are not sales.
         let sale =
             (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: SaleTotals::FREE });
-        let at = receipt.issued_at;
-        let id = receipt.receipt_id.clone();
+        let (at, id) = (receipt.issued_at, receipt.receipt_id.clone());
         // It is signed when it is fetched.
         let record = Bytes::from(UnsignedReceipt::free(receipt).to_bytes());
         let mut waiting = self.waiting();
@@ -163,7 +147,7 @@ impl WriteBehind {
         }
         drop(waiting);
         if first {
-            self.some.notify_one();
+            self.work.notify_one();
         }
         Ok(())
     }
@@ -175,7 +159,7 @@ impl WriteBehind {
         if by == CalledBy::Owner {
             data["owner"] = json!(true);
         }
-        let event = self.events.event(Kind::CallFailed, Some(&slug), data);
+        let event = self.parts.events.event(Kind::CallFailed, Some(&slug), data);
         let mut waiting = self.waiting();
         waiting.add_failure(&owner, event);
         if by == CalledBy::Anyone {
@@ -186,26 +170,25 @@ impl WriteBehind {
             );
         }
         drop(waiting);
-        self.some.notify_one();
+        self.work.notify_one();
     }
 
     /// Records a call that has ended, whatever its outcome. Never waits.
     pub(super) fn ended(&self, endpoint: &EndpointId, call: CallRecord) {
         // An owner's calls do not count as business.
         if !call.owner {
-            self.metrics.add(endpoint, &call);
+            self.parts.metrics.add(endpoint, &call);
         }
         let mut waiting = self.waiting();
         let first = waiting.is_empty();
         waiting.add_call(endpoint, call);
         drop(waiting);
         if first {
-            self.some.notify_one();
+            self.work.notify_one();
         }
     }
 
     /// Returns a receipt that is not in the store yet.
-    #[must_use]
     pub fn receipt(&self, id: &ReceiptId) -> Option<Bytes> {
         self.waiting().receipt(id)
     }
@@ -216,14 +199,11 @@ impl WriteBehind {
     }
 
     /// Writes a batch of waiting records. Those that the store does not accept are retried later.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn write(&self) -> Result<(), StoreError> {
         let mut slot = self.batch.lock().await;
         if slot.is_none() {
-            *slot = self.next();
+            let taken = self.waiting().take();
+            *slot = Batch::build(taken, &self.parts.events, &self.parts.sales);
         }
         let Some(batch) = slot.as_mut() else { return Ok(()) };
         let written = batch.unsure && batch.rows.was_committed(&*self.store).await?;
@@ -235,21 +215,17 @@ impl WriteBehind {
         let Some(batch) = slot.take() else { return Ok(()) };
         self.waiting().written(&batch.receipts);
         for (owner, event) in batch.events {
-            self.events.announce(&owner, event);
+            self.parts.events.announce(&owner, event);
         }
-        self.history.announce(batch.calls);
+        self.parts.history.announce(batch.calls);
         for owner in &batch.owners {
-            self.sales.sold(owner);
+            self.parts.sales.sold(owner);
         }
         self.written.notify_waiters();
         Ok(())
     }
 
     /// Writes until nothing waits.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn write_all(&self) -> Result<(), StoreError> {
         loop {
             self.write().await?;
@@ -257,17 +233,6 @@ impl WriteBehind {
                 return Ok(());
             }
         }
-    }
-
-    /// Takes the waiting records as a batch.
-    fn next(&self) -> Option<Batch> {
-        let mut waiting = self.waiting();
-        if waiting.is_empty() {
-            return None;
-        }
-        let taken = waiting.take();
-        drop(waiting);
-        Batch::made_of(taken, &self.events, &self.sales)
     }
 
     fn waiting(&self) -> MutexGuard<'_, PendingWrites> {

@@ -1,8 +1,6 @@
 //! Consistency check: whether each tool's stored data matches its usage record, and whether files have their original
 //! content. For a store that nobody writes to.
 
-use std::cmp::Ordering;
-
 use tollhouse_base::{check_report::CheckReport, id::EndpointId};
 use tollhouse_objects::{Bucket, ObjectLayout};
 use tollhouse_store::{CountedText, Store, StoreError, Table};
@@ -18,29 +16,29 @@ const PAGE: usize = 64;
 ///
 /// Errors of the store. Unreadable data is recorded as a flaw.
 pub async fn check_objects(store: &dyn Store, objects: &ObjectLayout, flaws: &mut CheckReport) -> Result<(), StoreError> {
-    let mut sums = Sums::new("kv");
+    let mut sums = Sums::new("kv", store, &kv::KV_USAGE);
     let mut rows = kv::KV.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let bytes = (row.key.1.len() + row.value.json.len()) as u64;
-        sums.add(store, &kv::KV_USAGE, &row.key.0, bytes, flaws).await?;
+        sums.add(&row.key.0, bytes, flaws).await?;
     }
-    sums.end(store, &kv::KV_USAGE, flaws).await?;
-    let mut sums = Sums::new("files");
+    sums.end(flaws).await?;
+    let mut sums = Sums::new("files", store, &files::FILES_USAGE);
     let mut rows = files::FILES.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let (name, sha256) = row.value.object();
-        content(objects, &format!("`{}` of {}", row.key.1, row.key.0.0), name, sha256, flaws).await;
-        sums.add(store, &files::FILES_USAGE, &row.key.0, row.value.size(), flaws).await?;
+        check_content(objects, &format!("`{}` of {}", row.key.1, row.key.0.0), name, sha256, flaws).await;
+        sums.add(&row.key.0, row.value.size(), flaws).await?;
     }
-    sums.end(store, &files::FILES_USAGE, flaws).await
+    sums.end(flaws).await
 }
 
 /// Checks one file's content. At most one is in memory at a time.
-async fn content(objects: &ObjectLayout, what: &str, name: &str, sha256: Option<&str>, flaws: &mut CheckReport) {
+async fn check_content(objects: &ObjectLayout, what: &str, name: &str, sha256: &str, flaws: &mut CheckReport) {
     flaws.count_checked();
     match objects.get(name).await {
         Ok(Some(content)) => {
-            let fits = sha256.is_none_or(|sha256| tollhouse_objects::digest(&content) == sha256);
+            let fits = tollhouse_objects::digest(&content) == sha256;
             flaws.unless(fits, || format!("the content of file {what} is not what was put there (object {name})"));
         }
         Ok(None) => flaws.add(format!("the content of file {what} is missing (object {name})")),
@@ -49,29 +47,23 @@ async fn content(objects: &ObjectLayout, what: &str, name: &str, sha256: Option<
 }
 
 /// Running totals of the current tool, in store order.
-struct Sums {
+struct Sums<'a> {
     what: &'static str,
+    store: &'a dyn Store,
+    usage: &'static Table<CountedText<EndpointId>, Usage>,
     of: Option<CountedText<EndpointId>>,
     found: Usage,
-    /// Number of tools with data.
     endpoints: u64,
 }
 
-impl Sums {
-    fn new(what: &'static str) -> Self {
-        Self { what, of: None, found: Usage::default(), endpoints: 0 }
+impl<'a> Sums<'a> {
+    fn new(what: &'static str, store: &'a dyn Store, usage: &'static Table<CountedText<EndpointId>, Usage>) -> Self {
+        Self { what, store, usage, of: None, found: Usage::default(), endpoints: 0 }
     }
 
-    async fn add(
-        &mut self,
-        store: &dyn Store,
-        usage: &Table<CountedText<EndpointId>, Usage>,
-        of: &CountedText<EndpointId>,
-        bytes: u64,
-        flaws: &mut CheckReport,
-    ) -> Result<(), StoreError> {
-        if self.of.as_ref().map(|last| last.0.cmp(&of.0)) != Some(Ordering::Equal) {
-            self.turn(store, usage, flaws).await?;
+    async fn add(&mut self, of: &CountedText<EndpointId>, bytes: u64, flaws: &mut CheckReport) -> Result<(), StoreError> {
+        if self.of.as_ref().is_none_or(|last| last.0 != of.0) {
+            self.compare(flaws).await?;
             self.of = Some(of.clone());
         }
         self.found = self.found.replaced(None, Some(bytes));
@@ -79,41 +71,28 @@ impl Sums {
     }
 
     /// Compares the totals of one tool with its usage record.
-    async fn turn(
-        &mut self,
-        store: &dyn Store,
-        usage: &Table<CountedText<EndpointId>, Usage>,
-        flaws: &mut CheckReport,
-    ) -> Result<(), StoreError> {
+    async fn compare(&mut self, flaws: &mut CheckReport) -> Result<(), StoreError> {
         let found = std::mem::take(&mut self.found);
         let Some(of) = self.of.take() else { return Ok(()) };
         self.endpoints += 1;
-        let answer = usage.get(store, &of).await?.unwrap_or_default();
-        if answer.is_closed() {
-            // The tool was deleted and the rest of its data is being removed.
-            return Ok(());
-        }
-        flaws.unless(answer == found, || {
+        let counted = self.usage.get(self.store, &of).await?.unwrap_or_default();
+        // The rest of a deleted tool's data is being removed.
+        flaws.unless(counted.is_closed() || counted == found, || {
             format!(
                 "{} of {}: {} of {} bytes are there, and {} of {} bytes are counted",
-                self.what, of.0, found.items, found.bytes, answer.items, answer.bytes
+                self.what, of.0, found.items, found.bytes, counted.items, counted.bytes
             )
         });
         Ok(())
     }
 
     /// Compares the last tool, and finds usage records of tools without data.
-    async fn end(
-        &mut self,
-        store: &dyn Store,
-        usage: &Table<CountedText<EndpointId>, Usage>,
-        flaws: &mut CheckReport,
-    ) -> Result<(), StoreError> {
-        self.turn(store, usage, flaws).await?;
-        let (mut range, mut counted) = (usage.all(), 0);
-        while let Some(page) = usage.next(store, &mut range, PAGE).await? {
+    async fn end(&mut self, flaws: &mut CheckReport) -> Result<(), StoreError> {
+        self.compare(flaws).await?;
+        let (mut range, mut counted) = (self.usage.all(), 0);
+        while let Some(page) = self.usage.next(self.store, &mut range, PAGE).await? {
             for row in page {
-                counted += u64::from(flaws.is_clean(row).is_some_and(|row| row.value.items > 0));
+                counted += u64::from(flaws.checked(row).is_some_and(|row| row.value.items > 0));
             }
         }
         let (what, endpoints) = (self.what, self.endpoints);

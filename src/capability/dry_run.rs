@@ -14,7 +14,6 @@ const KEYS: u64 = 1_000;
 /// Maximum bytes of one dry run in kv, and again in files, because they are in the host's memory.
 const BYTES: u64 = 4 << 20;
 
-/// The storage of one dry run.
 pub struct DryRunStore {
     pub(super) kv: Kv,
     pub(super) files: Files,
@@ -22,8 +21,6 @@ pub struct DryRunStore {
 }
 
 impl DryRunStore {
-    /// Creates empty storage.
-    #[must_use]
     pub fn new(clock: &Clock) -> Arc<Self> {
         let store = Arc::new(MemoryStore::new());
         let objects = Objects::new(Arc::clone(&store) as _, clock.clone(), Arc::new(ObjectLayout::in_memory()));
@@ -32,7 +29,6 @@ impl DryRunStore {
     }
 
     /// Narrows a call's limits to those of a dry run.
-    #[must_use]
     pub fn narrowed(mut limits: Limits) -> Limits {
         limits.kv_keys = limits.kv_keys.min(KEYS);
         limits.kv_bytes = limits.kv_bytes.min(BYTES);

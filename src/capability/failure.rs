@@ -12,41 +12,40 @@ pub(super) fn is_the_hosts(failure: &OpFailure) -> bool {
     failure.code == STORE_UNAVAILABLE
 }
 
-fn failure(code: &str, message: impl Into<String>) -> OpFailure {
-    OpFailure::new(code, message)
-}
-
 /// The call has no grant for the op. `field` is the line of the manifest that requests one.
 pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
-    failure("not_granted", format!("{what} is not granted: ask for it with {field} in the manifest, an admin may have to allow it"))
+    OpFailure::new("not_granted", format!("{what} is not granted: ask for it with {field} in the manifest, an admin may have to allow it"))
 }
 
 /// The tool was deleted while the call ran, so nothing can be stored for it.
 pub(super) fn deleted() -> OpFailure {
-    failure("not_granted", "the tool was deleted while this call ran: nothing can be stored for it any more")
+    OpFailure::new("not_granted", "the tool was deleted while this call ran: nothing can be stored for it any more")
 }
 
 /// The tool has no secret with this name.
 pub(super) fn no_secret(name: &str) -> OpFailure {
-    failure("not_granted", format!("the endpoint has no secret `{name}`: its builder sets it with POST /ai/endpoints/{{slug}}/secrets"))
+    OpFailure::new(
+        "not_granted",
+        format!("the endpoint has no secret `{name}`: its builder sets it with POST /ai/endpoints/{{slug}}/secrets"),
+    )
 }
 
 pub(super) fn invalid_argument(message: impl Into<String>) -> OpFailure {
-    failure("invalid_argument", message)
+    OpFailure::new("invalid_argument", message)
 }
 
 pub(super) fn quota_exceeded(message: impl Into<String>) -> OpFailure {
-    failure("quota_exceeded", message)
+    OpFailure::new("quota_exceeded", message)
 }
 
 /// The op used the `ctx` of a call that has ended.
 pub(super) fn call_ended() -> OpFailure {
-    failure("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")
+    OpFailure::new("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")
 }
 
 /// Other writes of the same keys came first at every attempt.
 pub(super) fn contended() -> OpFailure {
-    failure("contended", "others wrote at the same time, at every attempt; try again")
+    OpFailure::new("contended", "every attempt conflicted with other writes; try again")
 }
 
 /// An error of the host's store. Its details go only to the host's log.
@@ -54,8 +53,8 @@ pub(super) fn store(error: StoreError) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the store");
     match error {
         StoreError::Conflict | StoreError::Contended | StoreError::LockTimeout(_) | StoreError::Beyond { .. } => contended(),
-        StoreError::Away(_) => failure(STORE_UNAVAILABLE, "storage is unavailable, nothing was written; try again"),
-        StoreError::Unknown(_) => failure(STORE_UNAVAILABLE, "storage did not confirm; the write may or may not have happened"),
+        StoreError::Away(_) => OpFailure::new(STORE_UNAVAILABLE, "storage is unavailable, nothing was written; try again"),
+        StoreError::Unknown(_) => OpFailure::new(STORE_UNAVAILABLE, "storage did not confirm; the write may or may not have happened"),
     }
 }
 
@@ -85,25 +84,21 @@ impl From<StoreError> for UpdateError {
 
 /// Other replicas may have made changes that this one does not know of.
 pub(super) fn fenced() -> OpFailure {
-    failure(STORE_UNAVAILABLE, "storage is unavailable, nothing was done; try again")
+    OpFailure::new(STORE_UNAVAILABLE, "storage is unavailable, nothing was done; try again")
 }
 
 /// A stored record is malformed.
 pub(super) fn damaged(what: &str) -> OpFailure {
     tracing::error!(record.kind = what, "a stored record does not decode");
-    failure(STORE_UNAVAILABLE, "storage returned a record that does not decode")
+    OpFailure::new(STORE_UNAVAILABLE, "storage returned a record that does not decode")
 }
 
 pub(super) fn objects(error: &dyn std::fmt::Display) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the object store");
-    failure(STORE_UNAVAILABLE, "file storage is unavailable; try again")
+    OpFailure::new(STORE_UNAVAILABLE, "file storage is unavailable; try again")
 }
 
 /// A server's response with `status` is not JSON.
 pub(super) fn not_json(status: u16, reason: &str) -> OpFailure {
-    OpFailure { status: Some(status), ..failure("not_json", format!("the answer (status {status}) {reason}")) }
-}
-
-pub(super) fn outgoing(code: &str, message: impl Into<String>) -> OpFailure {
-    failure(code, message)
+    OpFailure { status: Some(status), ..OpFailure::new("not_json", format!("the answer (status {status}) {reason}")) }
 }

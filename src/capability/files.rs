@@ -6,9 +6,8 @@
 
 mod path;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
@@ -18,7 +17,7 @@ use tollhouse_base::{
 };
 use tollhouse_fair::{FairSemaphore, Share};
 use tollhouse_objects::{EndedObjects, Objects, PendingObject};
-use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
+use tollhouse_protocol::{Limits, OpFailure, OpValue};
 use tollhouse_store::{
     Batch, CountedText, Direction, Durability, Store, StoreError, Table, TextPrefix, Tx, UpdatePlan, WrittenRow, schema, update,
 };
@@ -26,8 +25,9 @@ use tollhouse_tool::Owner;
 
 use self::path::normalize;
 use super::{
-    failure::{self, UpdateError, invalid_argument, quota_exceeded},
-    usage::{Usage, WriteTurn, WriteTurns},
+    failure::{self, UpdateError, quota_exceeded},
+    kv::list::{check_limit, decode_cursor, encode_cursor},
+    usage::{Usage, UsageTable, WriteTurn, WriteTurns},
 };
 
 /// Maximum number of attempts to read content that is being replaced, before the call fails.
@@ -42,13 +42,12 @@ const SOME: usize = 100;
 
 pub(super) const FILES: Table<Key, Entry> = schema::FILES.holding();
 pub(super) const FILES_USAGE: Table<CountedText<EndpointId>, Usage> = schema::FILES_USAGE.holding();
+pub(super) const USAGE: UsageTable = UsageTable(&FILES_USAGE);
 
-/// The tool and the path.
 pub(super) type Key = (CountedText<EndpointId>, String);
 
-/// Returns the object with a file's content and its SHA-256 in hex, if known. Returns `None` if the row is not a file.
-#[must_use]
-pub fn object_of(written: &WrittenRow) -> Option<(String, Option<String>)> {
+/// Returns the object with a file's content and its SHA-256 in hex. Returns `None` if the row is not a file.
+pub fn object_of(written: &WrittenRow) -> Option<(String, String)> {
     let entry = FILES.read(written.of(&FILES)?).ok()?.value;
     Some((entry.object, entry.sha256))
 }
@@ -69,7 +68,6 @@ struct Inner {
 
 impl Files {
     /// Creates the files of this store, with their content in `objects`.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<Objects>) -> Self {
         Self(Arc::new(Inner {
             store,
@@ -91,16 +89,6 @@ impl Files {
         self.0.changes.wait().await;
     }
 
-    /// Prevents anything from being stored for `endpoint` from this commit on.
-    pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.put(&FILES_USAGE, &CountedText(endpoint.clone()), &Usage::CLOSED);
-    }
-
-    /// Removes the mark that `endpoint` is closed, once none of its calls is running.
-    pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.delete(&FILES_USAGE, &CountedText(endpoint.clone()));
-    }
-
     /// Removes every file of `endpoint`: first all entries, then their content. If this is interrupted, the content is
     /// collected later.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
@@ -116,11 +104,7 @@ impl Files {
             batch.commit(&*self.0.store, Durability::built_on(&*self.0.store)).await?;
             ended = ended.and(contents);
         }
-        if let Some(row) = FILES_USAGE.row(&*self.0.store, &own).await?.filter(|row| !row.value.is_closed()) {
-            let mut batch = Batch::new();
-            batch.remove(&FILES_USAGE, &row);
-            batch.commit(&*self.0.store, Durability::Buffered).await?;
-        }
+        USAGE.forget(&*self.0.store, endpoint).await?;
         self.0.objects.discard(ended).await;
         Ok(())
     }
@@ -136,12 +120,6 @@ impl Inner {
     /// entry names and no quota counts.
     async fn run_to_end(&self, change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
         self.changes.spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&error)))
-    }
-}
-
-impl fmt::Debug for Files {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files").finish_non_exhaustive()
     }
 }
 
@@ -164,7 +142,7 @@ impl EndpointFiles {
                 return Err(quota_exceeded(format!("file is {} bytes, limit {}", entry.size, self.limits.file_bytes)));
             }
             let reading = self.files.reads.turn(self.owner.clone()).await;
-            let found = self.files.objects.get(&entry.object, entry.sha256.as_deref()).await.map_err(|e| failure::objects(&e))?;
+            let found = self.files.objects.get(&entry.object, Some(&entry.sha256)).await.map_err(|e| failure::objects(&e))?;
             drop(reading);
             match found {
                 Some(content) => return Ok(OpValue::Bytes(content)),
@@ -230,22 +208,16 @@ impl EndpointFiles {
     }
 
     pub(super) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
-        if !(1..=LIST_LIMIT).contains(&limit) {
-            return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
-        }
+        let limit = check_limit(limit)?;
         let mut range = FILES.under(&(CountedText(self.endpoint.clone()), TextPrefix(&prefix)));
         if let Some(cursor) = cursor {
-            let path = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|path| String::from_utf8(path).ok());
-            let path = path.filter(|path| path.starts_with(&prefix));
-            let path = path.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))?;
-            range = range.after(&self.key(path));
+            range = range.after(&self.key(decode_cursor(&cursor, &prefix)?));
         }
-        let limit = limit as usize;
         let rows = FILES.page(&*self.files.store, &range, limit + 1, Direction::Forward).await.map_err(failure::store)?;
         let more = rows.len() > limit;
         let listed = rows.into_iter().take(limit).map(|row| (row.key.1, row.value));
         let files: Vec<_> = listed.map(|(path, entry)| Line { path, size: entry.size, modified_at: entry.modified_at }).collect();
-        let cursor = files.last().filter(|_| more).map(|last| URL_SAFE_NO_PAD.encode(&last.path));
+        let cursor = files.last().filter(|_| more).map(|last| encode_cursor(&last.path));
         let page = serde_json::to_vec(&Page { files, cursor }).map_err(|_| failure::damaged("file list"))?;
         Ok(OpValue::Json(page.into()))
     }
@@ -276,9 +248,9 @@ impl EndpointFiles {
         match content {
             Some((object, size)) => {
                 if !object.claim(&mut tx).await? {
-                    return Err(failure::objects(&"a day went by before its entry was written").into());
+                    return Err(failure::objects(&"its entry was not written within a day").into());
                 }
-                let (object, sha256) = (object.name.clone(), Some(object.sha256.clone()));
+                let (object, sha256) = (object.name.clone(), object.sha256.clone());
                 tx.put(&FILES, key, &Entry { object, size, modified_at: self.files.clock.now(), sha256 });
             }
             None => _ = tx.delete(&FILES, key),
@@ -306,22 +278,20 @@ impl EndpointFiles {
     }
 }
 
-/// A file's entry in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     object: String,
     size: u64,
     modified_at: Timestamp,
-    /// SHA-256 of the content, in hex. Entries of earlier versions have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sha256: Option<String>,
+    /// SHA-256 of the content, in hex.
+    sha256: String,
 }
 tollhouse_store::json_values!(Entry);
 
 impl Entry {
-    /// Returns the object with its content, and the content's hash in hex, if known.
-    pub(super) fn object(&self) -> (&str, Option<&str>) {
-        (&self.object, self.sha256.as_deref())
+    /// Returns the object with its content, and the content's hash in hex.
+    pub(super) fn object(&self) -> (&str, &str) {
+        (&self.object, &self.sha256)
     }
 
     /// Returns the size of its content in bytes.

@@ -1,17 +1,17 @@
-//! The permissions that a tool currently has.
+//! The permissions that a tool currently has, and those of one call.
 
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use tollhouse_protocol::OpFailure;
-use tollhouse_tool::{Capabilities, Capability, capabilities};
+use tollhouse_base::id::{CallId, EndpointId};
+use tollhouse_protocol::{Limits, OpFailure};
+use tollhouse_tool::{Capabilities, Capability, Owner, capabilities};
 
-use super::{AllowedHosts, failure};
+use super::{AllowedHosts, failure, secret::Secret};
 
 /// The grant of a tool at one moment. Default: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// The granted capabilities.
     pub capabilities: Capabilities,
     /// The hosts that outgoing requests may reach.
     pub hosts: AllowedHosts,
@@ -25,7 +25,6 @@ pub struct Grant(ArcSwap<Granted>);
 
 impl Grant {
     /// Creates a grant to share with calls.
-    #[must_use]
     pub fn new(granted: Granted) -> Arc<Self> {
         Arc::new(Self(ArcSwap::from_pointee(granted)))
     }
@@ -35,14 +34,12 @@ impl Grant {
         self.0.store(Arc::new(granted));
     }
 
-    /// Returns the current grant.
-    #[must_use]
     pub fn now(&self) -> Arc<Granted> {
         self.0.load_full()
     }
 
     /// Returns the current grant if it includes the capability.
-    fn having(&self, capability: Capability) -> Result<Guard<Arc<Granted>>, Denied> {
+    fn require(&self, capability: Capability) -> Result<Guard<Arc<Granted>>, Denied> {
         let granted = self.0.load();
         if granted.capabilities.has(capability) { Ok(granted) } else { Err(Denied(capability)) }
     }
@@ -54,7 +51,7 @@ pub(super) struct Denied(Capability);
 
 impl From<Denied> for OpFailure {
     fn from(Denied(capability): Denied) -> Self {
-        failure::not_granted(&format!("ctx.{}", capability.row().member), &capability.asked_by())
+        failure::not_granted(&format!("ctx.{}", capability.row().member), &capability.manifest_lines())
     }
 }
 
@@ -63,10 +60,26 @@ macro_rules! gates {
     ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $($said:literal)+;)*) => {
         impl Grant {
             $(pub(super) fn $field(&self) -> Result<Guard<Arc<Granted>>, Denied> {
-                self.having(Capability::$capability)
+                self.require(Capability::$capability)
             })*
         }
     };
 }
 
 capabilities!(gates);
+
+/// Everything that determines what the ops of one call may do.
+#[derive(Debug, Clone)]
+pub struct CallGrants {
+    pub owner: Owner,
+    pub endpoint_id: EndpointId,
+    pub call_id: CallId,
+    /// Whether the tool's owner made the call.
+    pub by_owner: bool,
+    /// The tool's grant, shared with the catalog and read again at every op.
+    pub grant: Arc<Grant>,
+    /// The tool's secrets, decrypted for this call.
+    pub secrets: Vec<Secret>,
+    /// The call's effective limits.
+    pub limits: Limits,
+}

@@ -27,7 +27,7 @@ mod recorded;
 mod resolve;
 mod system;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use tollhouse_fair::{FairSemaphore, Share};
 use url::{Host, Url};
@@ -50,7 +50,6 @@ pub use self::{
 };
 use super::AllowedHosts;
 
-/// Settings of the guard.
 #[derive(Default)]
 pub struct GuardSettings {
     /// Allows `http` URLs too, on port 80. Default: only `https`.
@@ -155,12 +154,6 @@ impl Guard {
 
     fn client_for(&self, url: &Url) -> &GuardedClient {
         self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public)
-    }
-}
-
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("allow_http", &self.0.allow_http).field("allow", &self.0.allow).finish_non_exhaustive()
     }
 }
 

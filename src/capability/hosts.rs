@@ -24,7 +24,6 @@ impl AllowedHosts {
     }
 
     /// Returns whether the list allows `host`, in the form of a parsed URL.
-    #[must_use]
     pub fn allows(&self, host: &str) -> bool {
         self.0.iter().any(|entry| match entry.strip_prefix('*') {
             Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
@@ -32,7 +31,6 @@ impl AllowedHosts {
         })
     }
 
-    /// Returns the entries.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
@@ -57,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_and_suffix_entries_allow_what_they_say() {
+    fn exact_and_suffix_entries_allow_matching_hosts() {
         let hosts = AllowedHosts::parse(&["API.Example.com", "*.example.org", "münchen.example"]).unwrap();
         let cases = [
             ("api.example.com", true),
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_are_no_hosts_are_refused_by_name() {
+    fn invalid_entries_are_refused_by_name() {
         for entry in [
             "",
             "*",

@@ -127,7 +127,7 @@ impl OutgoingRequest<'_> {
             self.guard.fetch(request).await
         };
         let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
-        let fetched = fetched.map_err(|error| failure::outgoing(error.code(), self.hidden.redact(&error.to_string())))?;
+        let fetched = fetched.map_err(|error| OpFailure::new(error.code(), self.hidden.redact(&error.to_string())))?;
         let json = answer(&fetched)?;
         // A server that received a secret may send it back, escaped in any way, so each string must be checked.
         Ok(OpValue::Json(if self.hidden.is_empty() { json } else { self.hidden.redact_json_bytes(&json).unwrap_or(json) }))
@@ -202,7 +202,6 @@ fn answer(fetched: &Fetched) -> Result<Bytes, OpFailure> {
 
 impl Fetched {
     /// Returns whether the response declares that it is JSON.
-    #[must_use]
     pub fn is_json(&self) -> bool {
         self.kind().is_some_and(|kind| is_json(&kind))
     }

@@ -12,11 +12,10 @@
 //! is written or when the tool reaches its quota. Writes are [`Durability::Buffered`].
 
 mod entry;
-mod list;
+pub(super) mod list;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
     sync::{Arc, Mutex},
 };
 
@@ -34,11 +33,12 @@ pub(super) use self::entry::Entry;
 use self::entry::{apply, holds};
 use super::{
     failure::{self, UpdateError, invalid_argument, quota_exceeded},
-    usage::{Usage, WriteTurns},
+    usage::{Usage, UsageTable, WriteTurns},
 };
 
 pub(super) const KV: Table<Key, Entry> = schema::KV.holding();
 pub(super) const KV_USAGE: Table<CountedText<EndpointId>, Usage> = schema::KV_USAGE.holding();
+pub(super) const USAGE: UsageTable = UsageTable(&KV_USAGE);
 
 /// The tool and the handler's own key.
 pub(super) type Key = (CountedText<EndpointId>, String);
@@ -53,6 +53,7 @@ const SCAN: usize = 64;
 const CHANGES: usize = 128;
 /// Minimum time between two sweeps of one tool, so that not every write at the quota causes a scan.
 const RECLAIM_EVERY_MS: u64 = 1_000;
+
 /// The keys and values of all tools.
 pub struct Kv {
     store: Arc<dyn Store>,
@@ -64,7 +65,6 @@ pub struct Kv {
 
 impl Kv {
     /// Creates the keys and values of this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self { store, clock, turns: WriteTurns::new(CHANGES), reclaimed: Mutex::default() }
     }
@@ -73,26 +73,9 @@ impl Kv {
         EndpointKv { kv: self, owner, endpoint, limits }
     }
 
-    /// Prevents anything from being stored for `endpoint` from this commit on.
-    pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.put(&KV_USAGE, &CountedText(endpoint.clone()), &Usage::CLOSED);
-    }
-
-    /// Removes the mark that `endpoint` is closed, once none of its calls is running.
-    pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.delete(&KV_USAGE, &CountedText(endpoint.clone()));
-    }
-
-    /// Removes every entry of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let own = CountedText(endpoint.clone());
-        // Remove the usage record last, so that it never counts too little.
-        KV.clear(&*self.store, &KV.under(&own), u64::MAX).await?;
-        if let Some(row) = KV_USAGE.row(&*self.store, &own).await?.filter(|row| !row.value.is_closed()) {
-            let mut batch = Batch::new();
-            batch.remove(&KV_USAGE, &row);
-            batch.commit(&*self.store, Durability::Buffered).await?;
-        }
+        KV.clear(&*self.store, &KV.under(&CountedText(endpoint.clone())), u64::MAX).await?;
+        USAGE.forget(&*self.store, endpoint).await?;
         self.reclaimed.lock().expect("no holder panics").remove(endpoint);
         Ok(())
     }
@@ -106,12 +89,6 @@ impl Kv {
         }
         reclaimed.insert(endpoint.clone(), now);
         true
-    }
-}
-
-impl fmt::Debug for Kv {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kv").finish_non_exhaustive()
     }
 }
 

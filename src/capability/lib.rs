@@ -8,18 +8,15 @@
 //!
 //! It does *not* count ops or cut log lines: the pool has already done both.
 
-#![warn(missing_docs)]
-
 mod consistency;
+mod data_kind;
 mod dry_run;
 mod failure;
 mod files;
 mod grant;
-mod grants;
 pub mod guard;
 mod hosts;
 mod http;
-mod keepers;
 mod kv;
 mod log;
 mod metered_charge;
@@ -30,7 +27,6 @@ mod usage;
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -48,13 +44,12 @@ use tollhouse_store::{Batch, Store, StoreError};
 
 pub use self::{
     consistency::check_objects,
+    data_kind::{DataKind, KindTurn},
     dry_run::DryRunStore,
     files::{Files, object_of},
-    grant::{Grant, Granted},
-    grants::CallGrants,
+    grant::{CallGrants, Grant, Granted},
     guard::{Guard, GuardSettings},
     hosts::{AllowedHosts, HostPatternError},
-    keepers::{Keepers, Kept},
     kv::Kv,
     log::{FollowedLine, LogEntry, LogPage, LogPosition, LogQuery, LogSettings, Logs},
     metered_charge::MeteredCharge,
@@ -79,7 +74,6 @@ pub struct CapabilityServices {
 
 impl CapabilityServices {
     /// Creates the services. Call it inside a tokio runtime, because the log's writer is a task.
-    #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
         clock: Clock,
@@ -101,25 +95,19 @@ impl CapabilityServices {
     }
 
     /// Returns the logs of all tools, for reading and following.
-    #[must_use]
     pub fn logs(&self) -> &Logs {
         &self.logs
     }
 
     /// Returns the client for addresses that others supply.
-    #[must_use]
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// Returns the files of all tools.
-    #[must_use]
     pub fn files(&self) -> &Files {
         &self.files
     }
 
-    /// Returns the secrets of all tools.
-    #[must_use]
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
@@ -148,15 +136,15 @@ impl CapabilityServices {
     /// that deletes the tool.
     pub fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
         secret::added_count::close(batch, endpoint);
-        self.kv.close(batch, endpoint);
-        self.files.close(batch, endpoint);
+        kv::USAGE.close(batch, endpoint);
+        files::USAGE.close(batch, endpoint);
     }
 
     /// Removes the mark that a tool is closed. Call it when none of its calls can be running, after [`Self::forget`].
     pub fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
         secret::added_count::release(batch, endpoint);
-        self.kv.release(batch, endpoint);
-        self.files.release(batch, endpoint);
+        kv::USAGE.release(batch, endpoint);
+        files::USAGE.release(batch, endpoint);
     }
 
     /// Removes all data of a deleted tool: secrets, keys, files, log lines. Repeating it is safe and continues after an
@@ -180,13 +168,6 @@ impl CapabilityServices {
     }
 }
 
-impl fmt::Debug for CapabilityServices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CapabilityServices").finish_non_exhaustive()
-    }
-}
-
-/// The ops of one call.
 pub struct Ops {
     call: CallGrants,
     services: Arc<CapabilityServices>,
@@ -195,7 +176,6 @@ pub struct Ops {
     /// Finds secrets that the handler itself must not see.
     hidden: OnceLock<Redactor>,
     listener: Option<progress::Listener>,
-    /// The storage of a dry run.
     scratch: Option<Arc<DryRunStore>>,
     /// The charge that the handler sets for the call.
     charge: Arc<MeteredCharge>,
@@ -205,7 +185,6 @@ pub struct Ops {
 impl Ops {
     /// Creates the ops of a call with these grants. By default, data is stored for the tool, and nobody receives
     /// progress.
-    #[must_use]
     pub fn new(call: CallGrants, services: Arc<CapabilityServices>) -> Self {
         let (http, redactor, hidden) = (http::HttpCounters::default(), OnceLock::new(), OnceLock::new());
         Self {
@@ -223,7 +202,7 @@ impl Ops {
 
     /// Uses the kv, files and log of `dry_run` instead of the tool's own.
     #[must_use]
-    pub fn is_dry_run(mut self, scratch: Arc<DryRunStore>) -> Self {
+    pub fn with_dry_run(mut self, scratch: Arc<DryRunStore>) -> Self {
         self.scratch = Some(scratch);
         self
     }
@@ -235,15 +214,14 @@ impl Ops {
         self
     }
 
-    /// Sends the handler's progress messages to `hear` as they come. It must not block.
+    /// Sends the handler's progress messages to `on_update` as they come. It must not block.
     #[must_use]
-    pub fn with_listener(mut self, hear: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
-        self.listener = Some(progress::Listener::new(hear));
+    pub fn with_listener(mut self, on_update: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
+        self.listener = Some(progress::Listener::new(on_update));
         self
     }
 
     /// Returns a redactor for the call's secrets, for texts that leave the host by other ways than the log.
-    #[must_use]
     pub fn redactor(&self) -> &Redactor {
         self.redactor.get_or_init(|| Redactor::new(self.call.secrets.iter().map(|secret| secret.value.as_str())))
     }
@@ -256,7 +234,6 @@ impl Ops {
     }
 
     /// Returns whether an op failed because of the host. The handler is then not responsible for the outcome.
-    #[must_use]
     pub fn host_failed(&self) -> bool {
         self.host_failed.load(Ordering::Relaxed)
     }
@@ -350,7 +327,7 @@ impl OpHost for Ops {
 
     fn progress(&self, message: ProgressMessage) {
         if let Some(listener) = &self.listener {
-            listener.on_update(&message, &self.call.limits, self.redactor());
+            listener.update(&message, &self.call.limits, self.redactor());
         }
     }
 

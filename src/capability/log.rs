@@ -11,12 +11,9 @@ mod sanitize;
 mod settings;
 mod writer;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use serde::Serialize;
@@ -39,7 +36,6 @@ use self::{
 
 tollhouse_store::json_values!(LogEntry);
 
-/// A query for log lines.
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
     /// Only lines from this time on.
@@ -68,9 +64,7 @@ pub struct LogPage {
 /// A line with its position in the log.
 #[derive(Debug, Clone)]
 pub struct FollowedLine {
-    /// Its position.
     pub position: LogPosition,
-    /// The line.
     pub entry: LogEntry,
 }
 
@@ -79,7 +73,6 @@ const SCAN_LIMIT: usize = 5_000;
 /// Number of lines read from the store at once.
 const SCAN: usize = 250;
 
-/// The logs of all tools.
 pub struct Logs {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -95,7 +88,6 @@ impl Logs {
 
     /// Starts the writing task, which ends when the value is dropped and all lines are written, and the task that
     /// delivers lines of other hosts.
-    #[must_use]
     pub fn start(store: Arc<dyn Store>, clock: Clock, settings: LogSettings) -> Self {
         let waiting = Arc::new(PendingLines::new(&settings));
         tokio::spawn(LogWriter::new(Arc::clone(&store), clock.clone(), settings.clone(), Arc::clone(&waiting)).run());
@@ -135,35 +127,22 @@ impl Logs {
     }
 
     /// Returns the number of lines dropped since the start, of all tools.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.waiting.dropped()
     }
 
     /// Follows the lines of `endpoint` from now on. A slow follower learns how many lines it missed.
-    ///
-    /// # Errors
-    ///
-    /// [`TooManyFollowers`].
     pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<FollowedLine>>, TooManyFollowers> {
         self.feed.follow(endpoint.as_str())
     }
 
     /// Returns up to `limit` lines of `endpoint` after `position`, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn after(&self, endpoint: &EndpointId, position: &LogPosition, limit: usize) -> Result<Vec<FollowedLine>, StoreError> {
         let from = position.clone().max(LogPosition::start_of(self.settings.oldest(&self.clock)));
         stored_after(&*self.store, endpoint.clone(), from, limit).await
     }
 
     /// Returns the lines of `endpoint` that match `query`, or `Ok(None)` if its cursor is invalid.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &LogQuery) -> Result<Option<LogPage>, StoreError> {
         let oldest = self.settings.oldest(&self.clock).max(query.since.unwrap_or(Timestamp(0)));
         let own = CountedText(endpoint.clone());
@@ -212,7 +191,6 @@ impl Logs {
         round.end().await
     }
 
-    /// Removes every line of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.flush().await;
         LOGS.clear(&*self.store, &LOGS.under(&CountedText(endpoint.clone())), u64::MAX).await.map(|_| ())
@@ -240,15 +218,8 @@ impl Drop for Logs {
     }
 }
 
-impl fmt::Debug for Logs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Logs").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
 impl LogQuery {
     /// Returns whether `entry` matches the time, the level and the call.
-    #[must_use]
     pub fn wants(&self, entry: &LogEntry) -> bool {
         self.since.is_none_or(|since| entry.at >= since)
             && self.level.is_none_or(|level| entry.level >= level)

@@ -17,13 +17,11 @@ pub struct MeteredCharge {
 
 impl MeteredCharge {
     /// Creates the charge of a call that costs at most `max`, or zero if the price is fixed.
-    #[must_use]
     pub fn new(max: MicroUsd) -> Self {
         Self { max, charged: Mutex::default() }
     }
 
     /// Returns the last amount that was set.
-    #[must_use]
     pub fn charged(&self) -> Option<MicroUsd> {
         *self.charged.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_amount_counts_and_what_cannot_be_changes_nothing() {
+    fn the_last_amount_counts_and_an_invalid_one_changes_nothing() {
         let charge = MeteredCharge::new(MicroUsd(50_000));
         assert_eq!(charge.charged(), None);
         for (usd, micros) in [("0.02", 20_000), ("0.05", 50_000), ("0", 0), ("0.000001", 1)] {

@@ -1,7 +1,6 @@
 //! `ctx.progress`: messages to a caller while its call runs.
 
 use std::{
-    fmt,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -21,8 +20,8 @@ pub struct ProgressUpdate {
 
 /// Receives a call's messages, with a rate limit.
 pub(super) struct Listener {
-    hear: Box<dyn Fn(ProgressUpdate) + Send + Sync>,
-    pace: Mutex<MessageRate>,
+    on_update: Box<dyn Fn(ProgressUpdate) + Send + Sync>,
+    rate: Mutex<MessageRate>,
 }
 
 /// The messages of the current second.
@@ -33,22 +32,17 @@ struct MessageRate {
 }
 
 impl Listener {
-    pub(super) fn new(hear: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
-        Self { hear: Box::new(hear), pace: Mutex::new(MessageRate { since: Instant::now(), sent: 0 }) }
+    pub(super) fn new(on_update: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
+        Self { on_update: Box::new(on_update), rate: Mutex::new(MessageRate { since: Instant::now(), sent: 0 }) }
     }
 
     /// Passes a message on, unless there were too many within a second.
-    pub(super) fn on_update(&self, text: &ProgressMessage, limits: &Limits, redactor: &Redactor) {
-        let in_time = self.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(limits.progress_per_second);
-        if in_time {
-            (self.hear)(ProgressUpdate { message: message(text, limits, redactor), fraction: text.fraction });
+    pub(super) fn update(&self, text: &ProgressMessage, limits: &Limits, redactor: &Redactor) {
+        let is_admitted = self.rate.lock().unwrap_or_else(PoisonError::into_inner).admit(limits.progress_per_second);
+        if is_admitted {
+            let message = redactor.redact_limited(&text.message, &sanitize(&text.message), limits.progress_bytes);
+            (self.on_update)(ProgressUpdate { message, fraction: text.fraction });
         }
-    }
-}
-
-impl fmt::Debug for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").field("pace", &self.pace).finish_non_exhaustive()
     }
 }
 
@@ -60,11 +54,4 @@ impl MessageRate {
         self.sent += 1;
         self.sent <= limit
     }
-}
-
-fn message(text: &ProgressMessage, limits: &Limits, redactor: &Redactor) -> String {
-    // The worker cuts at the limit, possibly within a character or a secret.
-    let cut = text.message.len() as u64 + 4 >= limits.progress_bytes;
-    let message = sanitize(&text.message);
-    if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned()
 }

@@ -7,7 +7,6 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
-    fmt,
     ops::Range,
 };
 
@@ -36,7 +35,6 @@ pub struct Redactor {
 
 impl Redactor {
     /// Creates a redactor for `values` and their usual encodings.
-    #[must_use]
     pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let mut forms = BTreeSet::new();
         for value in values.into_iter().filter(|value| value.len() >= MIN_BYTES) {
@@ -53,33 +51,28 @@ impl Redactor {
     }
 
     /// Returns whether there is nothing to search for.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.finder.is_none()
     }
 
     /// Returns whether `bytes` may contain a value in any form.
-    #[must_use]
     pub fn finds_in(&self, bytes: &[u8]) -> bool {
         self.finder.as_ref().is_some_and(|finder| finder.is_match(bytes))
     }
 
     /// Returns `bytes` with the values replaced, or `None` if it contains none.
-    #[must_use]
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Bytes> {
-        let positions = self.found(self.finder.as_ref()?, bytes);
-        if positions.is_empty() { None } else { Some(replace(bytes, positions).into()) }
+        let ranges = self.found(self.finder.as_ref()?, bytes);
+        if ranges.is_empty() { None } else { Some(replace(bytes, ranges).into()) }
     }
 
     /// Redacts JSON text like [`Redactor::redact_json`]. Returns `None` if it is not JSON.
-    #[must_use]
     pub fn redact_json_bytes(&self, json: &[u8]) -> Option<Bytes> {
         let value = serde_json::from_slice(json).ok()?;
         Some(self.redact_json(value).to_string().into())
     }
 
     /// Returns `text` with the values replaced.
-    #[must_use]
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.finder {
             Some(finder) => replace_text(text, self.found(finder, text.as_bytes())),
@@ -88,22 +81,27 @@ impl Redactor {
     }
 
     /// Like [`Redactor::redact`], for a text that was cut to a length: hides a value at the end even if it was cut off.
-    #[must_use]
     pub fn redact_cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
-        let mut positions = self.found(finder, text.as_bytes());
+        let mut ranges = self.found(finder, text.as_bytes());
         // A value with its whole head in the text was already found above.
         let from = text.len().saturating_sub(HEAD_BYTES);
         let until = (text.len() + 1).saturating_sub(MIN_BYTES);
         let started = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text.as_bytes()[*start..]));
         if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(started) {
-            positions.push(start..text.len());
+            ranges.push(start..text.len());
         }
-        replace_text(text, positions)
+        replace_text(text, ranges)
+    }
+
+    /// Like [`Redactor::redact`], for a text of at most `max` bytes that a worker has cut there, possibly within a
+    /// character or a secret. `clean` is the text without control characters.
+    pub(crate) fn redact_limited(&self, text: &str, clean: &str, max: u64) -> String {
+        let is_cut = text.len() as u64 + 4 >= max;
+        if is_cut { self.redact_cut(clean) } else { self.redact(clean) }.into_owned()
     }
 
     /// Replaces the values in every string of `value`, including names. A number that contains one becomes the mark.
-    #[must_use]
     pub fn redact_json(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         match value {
@@ -122,7 +120,7 @@ impl Redactor {
     /// keeps this linear for repetitive texts. A head within a match of another head is not skipped, because its value
     /// may extend beyond that match.
     fn found(&self, finder: &AhoCorasick, text: &[u8]) -> Vec<Range<usize>> {
-        let mut positions: Vec<Range<usize>> = Vec::new();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
         let mut ends = BTreeMap::new();
         for head in finder.find_overlapping_iter(text) {
             if ends.get(&head.pattern()).is_some_and(|end| head.end() <= *end) {
@@ -131,10 +129,10 @@ impl Redactor {
             let rest = &text[head.start()..];
             let same = |form: &String| form.as_bytes().iter().zip(rest).take_while(|(a, b)| a == b).count();
             let max_len = self.forms[head.pattern().as_usize()].iter().map(same).max().unwrap_or(0);
-            positions.push(head.start()..head.start() + max_len);
+            ranges.push(head.start()..head.start() + max_len);
             ends.insert(head.pattern(), head.start() + max_len);
         }
-        positions
+        ranges
     }
 }
 
@@ -143,32 +141,26 @@ fn finder_of(heads: &[Vec<u8>]) -> Result<AhoCorasick, aho_corasick::BuildError>
     AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(heads)
 }
 
-impl fmt::Debug for Redactor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("forms", &self.forms.len()).finish_non_exhaustive()
-    }
-}
-
 /// Replaces the places. A character that is partly in a place is replaced as a whole.
-fn replace_text(text: &str, mut positions: Vec<Range<usize>>) -> Cow<'_, str> {
-    if positions.is_empty() {
+fn replace_text(text: &str, mut ranges: Vec<Range<usize>>) -> Cow<'_, str> {
+    if ranges.is_empty() {
         return Cow::Borrowed(text);
     }
-    for position in &mut positions {
-        *position = text.floor_char_boundary(position.start)..text.ceil_char_boundary(position.end);
+    for range in &mut ranges {
+        *range = text.floor_char_boundary(range.start)..text.ceil_char_boundary(range.end);
     }
-    Cow::Owned(String::from_utf8(replace(text.as_bytes(), positions)).expect("cut between characters only"))
+    Cow::Owned(String::from_utf8(replace(text.as_bytes(), ranges)).expect("cut between characters only"))
 }
 
-fn replace(bytes: &[u8], mut positions: Vec<Range<usize>>) -> Vec<u8> {
-    positions.sort_by_key(|position| position.start);
+fn replace(bytes: &[u8], mut ranges: Vec<Range<usize>>) -> Vec<u8> {
+    ranges.sort_by_key(|range| range.start);
     let (mut clean, mut done) = (Vec::with_capacity(bytes.len()), 0);
-    for position in positions {
-        if position.start >= done {
-            clean.extend_from_slice(&bytes[done..position.start]);
+    for range in ranges {
+        if range.start >= done {
+            clean.extend_from_slice(&bytes[done..range.start]);
             clean.extend_from_slice(MARK.as_bytes());
         }
-        done = done.max(position.end);
+        done = done.max(range.end);
     }
     clean.extend_from_slice(&bytes[done..]);
     clean

@@ -60,7 +60,6 @@ pub use self::{
 pub(super) const SECRETS: Table<Key, SealedSecret> = schema::SECRETS.holding();
 tollhouse_store::json_values!(SealedSecret);
 
-/// The tool and the name.
 type Key = (CountedText<EndpointId>, String);
 
 /// Number of records read from the store at once, more than a tool can have.
@@ -76,7 +75,6 @@ const OVERHEAD_BYTES: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretInfo {
-    /// Its name.
     pub name: SecretName,
     /// Whether the handler may read it.
     pub visibility: Visibility,
@@ -89,7 +87,6 @@ pub struct SecretInfo {
 /// A secret decrypted for a call.
 #[derive(Clone)]
 pub struct Secret {
-    /// Its name.
     pub name: String,
     /// The plain value, wiped when the call ends.
     pub value: Zeroizing<String>,
@@ -100,11 +97,8 @@ pub struct Secret {
 /// The tool that a secret is set for.
 #[derive(Debug, Clone)]
 pub struct SecretOwner {
-    /// The tool's id.
     pub id: EndpointId,
-    /// The tool's owner.
     pub owner: Owner,
-    /// The tool's slug.
     pub slug: Slug,
     /// Maximum number of secrets.
     pub names: u64,
@@ -112,7 +106,6 @@ pub struct SecretOwner {
     pub value_bytes: u64,
 }
 
-/// The secrets of one tool.
 type EndpointSecrets = BTreeMap<SecretName, SealedSecret>;
 
 /// The cached secrets of a tool, shared by its calls.
@@ -129,7 +122,6 @@ impl CacheKey for Cached {
     }
 }
 
-/// The secrets of all tools.
 pub struct Secrets {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -141,29 +133,22 @@ pub struct Secrets {
     changes: AtomicU64,
     /// Serializes changes on this host. Calls and the follower of other hosts never take it, because it is held during commits.
     changing: Mutex<()>,
-    /// Serializes rotations.
     rotating: Mutex<()>,
 }
 
 impl Secrets {
     /// Returns keys for a purpose other than secrets, one derived from each master key, the current one first.
-    #[must_use]
     pub fn derived(&self, what: &str) -> Vec<Zeroizing<[u8; 32]>> {
         self.ring.load().all().map(|key| key.derived(what)).collect()
     }
 
     /// Returns the id of the current key.
-    #[must_use]
     pub fn key_id(&self) -> String {
         self.ring.load().current().id().to_owned()
     }
 
     /// Opens the secrets with a cache of about `max_bytes` bytes. It decrypts nothing, and reads only enough to check that the keys match
     /// those that secrets were encrypted with.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn open(
         store: Arc<dyn Store>,
         clock: Clock,
@@ -207,10 +192,6 @@ impl Secrets {
     }
 
     /// Lists the secrets of a tool by name, without their values.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId) -> Result<Vec<SecretInfo>, StoreError> {
         let stored = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
         Ok(stored.into_iter().filter_map(|((_, name), sealed)| Some(info(&name.parse().ok()?, &sealed?))).collect())
@@ -260,9 +241,9 @@ impl Secrets {
         // A malformed record is overwritten.
         let stored = found.and_then(Result::ok);
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
-        let position = SealContext { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
+        let context = SealContext { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
         let sealed =
-            SealedSecret::seal(self.ring.load().current(), position, value, visibility, [created, now]).ok_or(SecretError::Random)?;
+            SealedSecret::seal(self.ring.load().current(), context, value, visibility, [created, now]).ok_or(SecretError::Random)?;
         let data = json!({ "name": name, "visibility": visibility, "replaced": replaced });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
         tx.append(Events::stored(&to.owner, &event));
@@ -293,10 +274,6 @@ impl Secrets {
     }
 
     /// Removes all secrets of a deleted tool. Repeating it is safe.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         loop {
             let rows = SECRETS.unread(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
@@ -346,8 +323,8 @@ impl Secrets {
         }
         let ring = self.ring.load();
         let open = |(name, sealed): (&SecretName, &SealedSecret)| {
-            let position = SealContext { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
-            let value = sealed.open(&ring, position).ok_or(SecretError::Unopened)?;
+            let context = SealContext { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
+            let value = sealed.open(&ring, context).ok_or(SecretError::Unopened)?;
             Ok(Secret { name: name.as_str().to_owned(), value, visibility: sealed.visibility })
         };
         all.iter().map(open).collect()
@@ -389,10 +366,6 @@ impl Secrets {
 
     /// Updates the cache for a tool whose secrets another host may have changed. It does not wait for changes on this host. Malformed
     /// records are left for the next call to report.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn refresh(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.evict(endpoint);
         let since = self.changes.load(SeqCst);
@@ -403,10 +376,6 @@ impl Secrets {
 
     /// Updates the whole cache: the tools in `known` are read now, the others by their next calls. Returns the tools in `known` whose
     /// secrets may have changed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn refresh_all(&self, known: Vec<EndpointId>) -> Result<Vec<EndpointId>, StoreError> {
         let before: Vec<_> = known.iter().map(|endpoint| self.held.get(endpoint)).collect();
         let since = self.changes.fetch_add(1, SeqCst) + 1;
@@ -442,12 +411,6 @@ impl Secrets {
     }
 }
 
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secrets").finish_non_exhaustive()
-    }
-}
-
 impl From<&Endpoint> for SecretOwner {
     fn from(endpoint: &Endpoint) -> Self {
         Self {
@@ -461,8 +424,6 @@ impl From<&Endpoint> for SecretOwner {
 }
 
 impl Secret {
-    /// Creates a decrypted secret.
-    #[must_use]
     pub fn new(name: &str, value: &str, visibility: Visibility) -> Self {
         Self { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility }
     }

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tollhouse_base::id::EndpointId;
 use tollhouse_fair::{FairPermit, FairSemaphore, Share};
-use tollhouse_store::Formatted;
+use tollhouse_store::{Batch, CountedText, Durability, Formatted, Store, StoreError, Table};
 use tollhouse_tool::Owner;
 
 /// How much data a tool stores.
@@ -20,10 +20,9 @@ pub(super) struct Usage {
 
 impl Usage {
     /// The usage of a deleted tool: so large that no write of its calls fits, on any host. It stays until all calls
-    /// that were running have ended, even after all data is gone. Versions before this one see a quota that is used up.
+    /// that were running have ended, even after all data is gone.
     pub(super) const CLOSED: Self = Self { items: 0, bytes: 1 << 62 };
 
-    /// Returns whether the tool was deleted.
     pub(super) fn is_closed(self) -> bool {
         self == Self::CLOSED
     }
@@ -48,6 +47,32 @@ impl Formatted for Usage {
     }
 }
 
+/// The usage records of a kind of data.
+#[derive(Clone, Copy)]
+pub(super) struct UsageTable(pub(super) &'static Table<CountedText<EndpointId>, Usage>);
+
+impl UsageTable {
+    /// Prevents anything from being stored for `endpoint` from this commit on.
+    pub(super) fn close(self, batch: &mut Batch, endpoint: &EndpointId) {
+        batch.put(self.0, &CountedText(endpoint.clone()), &Usage::CLOSED);
+    }
+
+    /// Removes the mark that `endpoint` is closed, once none of its calls is running.
+    pub(super) fn release(self, batch: &mut Batch, endpoint: &EndpointId) {
+        batch.delete(self.0, &CountedText(endpoint.clone()));
+    }
+
+    /// Removes the record of `endpoint`, unless it is closed. Call it after all data is removed, so that the record never
+    /// counts too little.
+    pub(super) async fn forget(self, store: &dyn Store, endpoint: &EndpointId) -> Result<(), StoreError> {
+        let row = self.0.row(store, &CountedText(endpoint.clone())).await?.filter(|row| !row.value.is_closed());
+        let Some(row) = row else { return Ok(()) };
+        let mut batch = Batch::new();
+        batch.remove(self.0, &row);
+        batch.commit(store, Durability::Buffered).await.map(drop)
+    }
+}
+
 /// Schedules changes of stored data.
 #[derive(Debug)]
 pub(super) struct WriteTurns {
@@ -57,7 +82,7 @@ pub(super) struct WriteTurns {
 }
 
 impl WriteTurns {
-    /// Allows `most` concurrent changes. The next one goes to the owner with the fewest in progress.
+    /// Allows `max` concurrent changes. The next one goes to the owner with the fewest in progress.
     pub(super) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { endpoints: Mutex::default(), changes: FairSemaphore::new(max, Share::All) })
     }

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Maximum attempts of a change without a revision, if others change the endpoint meanwhile.
-const TRIES: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 impl Catalog {
     /// Changes an endpoint. Fields that `patch` does not name stay. `if_match` is the revision that
@@ -32,7 +32,7 @@ impl Catalog {
     /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that the owner
     /// may not make.
     pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
-        for _ in 1..TRIES {
+        for _ in 1..MAX_ATTEMPTS {
             match self.update_once(slug, patch.clone(), if_match, by).await {
                 // Another change came in between, which is fine for a caller without a revision.
                 Err(PublishError::Changed(_)) if if_match.is_none() => {}
@@ -46,13 +46,13 @@ impl Catalog {
 
     async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         if let Some(settle) = patch.settle {
-            self.known_to_all(settle).await?;
+            self.check_settle_support(settle).await?;
         }
         // Checking in a worker and scanning happen without a lock, so nobody waits for them.
         let mut checked =
             if patch.is_looked_at() { self.checked_patch(slug, &patch, if_match, by).await? } else { CheckedPatch::default() };
         checked.revision = checked.revision.or(if_match);
-        let mut staged = self.lay(checked.prepared.as_mut(), checked.report.as_ref(), by).await?;
+        let mut staged = self.stage(checked.prepared.as_mut(), checked.report.as_ref(), by).await?;
         let updated = self.update_checked(slug, patch, by, (checked, staged.as_mut())).await;
         self.sources.settle(staged, &updated).await;
         updated
@@ -78,7 +78,7 @@ impl Catalog {
         if let Some(prepared) = prepared {
             endpoint.handler = prepared.handler;
             bundle = prepared.bundle;
-            endpoint.run_version(Version { by: Some(by.into()), via: patch.via, ..Version::new(prepared.version, now) });
+            endpoint.run_version(Version { via: patch.via, ..Version::new(prepared.version, now, by.into()) });
         }
         if let Some(note) = &patch.note {
             endpoint.note(note);
@@ -88,7 +88,7 @@ impl Catalog {
         if let Some(report) = report {
             endpoint.decided_on = None;
             rows.append(self.claim(&endpoint, handler.as_ref()).await?);
-            self.weigh_findings(&mut endpoint, ScannedUpload { handler: handler.as_ref(), report, attested_at, by }).await?;
+            self.apply_findings(&mut endpoint, ScannedUpload { handler: handler.as_ref(), report, attested_at, by }).await?;
         } else if let Some(safety) = &mut endpoint.content_safety {
             safety.attested_at = attested_at;
         }
@@ -126,8 +126,8 @@ impl Catalog {
         let schemas = worker_schemas(&endpoint.input_schema, &endpoint.output_schema);
         self.apply_policy(&mut endpoint);
         match checked.handler {
-            None => self.usable(&endpoint, &endpoint.input_schema, &endpoint.output_schema).await?,
-            Some(_) if other_schemas => self.bounded(&endpoint.owner, &endpoint.input_schema, &endpoint.output_schema).await?,
+            None => self.check_schemas(&endpoint, &endpoint.input_schema, &endpoint.output_schema).await?,
+            Some(_) if other_schemas => self.check_schema_cost(&endpoint.owner, &endpoint.input_schema, &endpoint.output_schema).await?,
             Some(_) => {}
         }
         if let Some(handler) = &checked.handler {
@@ -137,7 +137,7 @@ impl Catalog {
             checked.prepared = Some(prepared);
         }
         if old.version != endpoint.version || old.output_schema != endpoint.output_schema {
-            self.check_promises(endpoint.clone(), bundle).await?;
+            self.check_static_response(endpoint.clone(), bundle).await?;
         }
         self.with_report(checked, old, &endpoint).await
     }
@@ -164,23 +164,23 @@ impl Catalog {
         let mut endpoint = old.clone();
         patch.apply(&mut endpoint, &draft::ceilings(&policy.policy, by))?;
         if let Some(accepts) = &patch.accepts {
-            self.payable(accepts)?;
+            self.check_accepts(accepts)?;
         }
         if patch.capabilities.is_some() || patch.allowed_hosts.is_some() {
             let had = Entitlements::of(old);
-            let mut wish = if by == ChangedBy::Builder { had.requested() } else { had.granted.clone() };
-            wish.capabilities = patch.capabilities.unwrap_or(wish.capabilities);
+            let mut wanted = if by == ChangedBy::Builder { had.requested() } else { had.granted.clone() };
+            wanted.capabilities = patch.capabilities.unwrap_or(wanted.capabilities);
             if let Some(hosts) = &patch.allowed_hosts {
-                wish.hosts = draft::hosts(hosts)?;
+                wanted.hosts = draft::hosts(hosts)?;
             }
-            self.apply_standing(&mut endpoint, if by == ChangedBy::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
+            self.set_entitlements(&mut endpoint, had.changed(&wanted, &policy.policy, by));
             endpoint.decided_on = None;
         }
         Ok(endpoint)
     }
 
     /// Stores what an endpoint may access in its record, and since when it requests more.
-    pub(super) fn apply_standing(&self, endpoint: &mut Endpoint, standing: Entitlements) {
+    pub(super) fn set_entitlements(&self, endpoint: &mut Endpoint, standing: Entitlements) {
         standing.put(endpoint);
         endpoint.review.asked_since = endpoint.asks().then(|| endpoint.review.asked_since.unwrap_or_else(|| self.clock.now()));
     }

@@ -1,43 +1,18 @@
 //! Validation of an upload: reports all problems at once, and stores nothing.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollhouse_base::deserialize_error::{self, DeserializeError};
-use tollhouse_capability::AllowedHosts;
-use tollhouse_protocol::Schemas;
 use tollhouse_tool::{Endpoint, Owner, Slug, StaticResponse};
 
 use super::{
-    Catalog, ChangedBy, Draft, KeepsResponse, PublishError, draft,
-    entitlements::{AccessSet, Entitlements},
-    publish,
+    Catalog, ChangedBy, Draft, KeepsResponse, PublishError,
+    examine::{DraftUpload, ExaminedUpload, MAX_PROBLEMS, Problems},
     scan::ScannedUpload,
 };
 
-/// Fields of a draft. Required ones have a placeholder for a missing or invalid value.
-const MEMBERS: &[(&str, Option<&str>)] = &[
-    ("slug", Some("draft")),
-    ("title", Some("draft")),
-    ("description", None),
-    ("status", None),
-    ("priceUsd", None),
-    ("maxPriceUsd", None),
-    ("handlerType", Some("receipt_echo")),
-    ("tags", None),
-    ("inputSchema", None),
-    ("outputSchema", None),
-    ("capabilities", None),
-    ("handler", None),
-    ("limits", None),
-    ("allowedHosts", None),
-    ("isolation", None),
-    ("accepts", None),
-    ("settle", None),
-    ("safetyAttestation", None),
-    ("note", None),
-];
+/// The required fields of a draft, with a placeholder for a missing or invalid value.
+const PLACEHOLDERS: [(&str, &str); 3] = [("slug", "draft"), ("title", "draft"), ("handlerType", "receipt_echo")];
 
 /// The body of a check: that of a create request, which is read field by field.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -89,58 +64,24 @@ impl Catalog {
     /// Every reason for which [`Catalog::create`] would refuse it, in the same order, or the reason
     /// why it cannot be checked.
     pub async fn check(&self, given: CheckBody, owner: Owner, by: ChangedBy) -> Result<CheckedUpload, Vec<PublishError>> {
-        let DraftReader { draft, slug, handler, mut problems } = read(given);
+        let DraftReader { draft, slug, handler, problems } = read(given);
         let Some(draft) = draft else { return Err(problems) };
-        if by == ChangedBy::Builder && !draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted) {
-            problems.push(PublishError::AttestationRequired);
-        }
-        problems.extend(draft.problems());
-        problems.extend(self.payable(&draft.accepts).err());
-        problems.extend(self.known_to_all(draft.settle).await.err());
+        let mut problems = Problems::all(problems);
         let existing = match &slug {
             Some(slug) => self.shown(slug.as_str()).await.map_err(|error| vec![error.into()])?,
             None => None,
         };
         let existing = existing.filter(|shown| by != ChangedBy::Builder || shown.endpoint.owner == owner);
-        if existing.is_none() {
-            problems.extend(self.room_for(&owner, by).err());
-            if let Some(slug) = &slug {
-                problems.extend(self.free_slug(slug, &owner, by).await.err());
-            }
+        let existing = existing.as_ref().map(|shown| &shown.endpoint);
+        let owner = existing.map_or(owner, |endpoint| endpoint.owner.clone());
+        let upload = DraftUpload { draft: &draft, owner: &owner, by, existing, has_slug: slug.is_some(), has_handler: handler };
+        let ExaminedUpload { mut endpoint, report, .. } = self.examine(&upload, &mut problems).await.map_err(|error| vec![error])?;
+        let mut problems = problems.found;
+        if let Some(report) = report {
+            let attested_at = draft.is_attested().then(|| self.clock.now());
+            let upload = ScannedUpload { handler: draft.handler.as_ref(), report, attested_at, by };
+            problems.extend(self.apply_findings(&mut endpoint, upload).await.err());
         }
-        let owner = existing.as_ref().map_or(owner, |live| live.endpoint.owner.clone());
-        let policy = self.policy();
-        let ceilings = draft::ceilings(&policy.policy, by);
-        problems.extend(draft.limit_problems(&ceilings).take(MAX_PROBLEMS));
-        problems.extend(host_problems(&draft.allowed_hosts));
-        let now = self.clock.now();
-        let mut endpoint = publish::new(&draft, owner, draft.limits(&ceilings).unwrap_or_default(), now);
-        let mut had = Entitlements::default();
-        if let Some(live) = &existing {
-            had = Entitlements::of(&live.endpoint);
-            endpoint.review = live.endpoint.review.clone();
-            endpoint.limit_caps = live.endpoint.limit_caps.clone();
-            endpoint.tier_cap = live.endpoint.tier_cap;
-        }
-        let wish = AccessSet { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
-        let standing = if by == ChangedBy::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) };
-        standing.put(&mut endpoint);
-        self.apply_policy(&mut endpoint);
-        if handler {
-            match self.prepare(&endpoint, draft.handler.as_ref(), Schemas::default()).await {
-                Ok(prepared) => (endpoint.handler, endpoint.version) = (prepared.handler, prepared.version),
-                Err(error) => problems.push(error),
-            }
-        }
-        let attested_at = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted).then_some(now);
-        let judged = match self.scan(&endpoint, draft.handler.as_ref()).await {
-            Ok(report) => {
-                self.weigh_findings(&mut endpoint, ScannedUpload { handler: draft.handler.as_ref(), report, attested_at, by }).await
-            }
-            Err(error) => Err(error),
-        };
-        problems.extend(judged.err());
-        problems.extend(self.schema_problems(&endpoint).await);
         if problems.is_empty() {
             return Ok(CheckedUpload { warnings: self.warnings_of(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
         }
@@ -153,48 +94,20 @@ impl Catalog {
             }
         }
     }
-
-    /// Returns the problems of each schema, and of a static response that does not match.
-    async fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
-        let anything = Arc::new(json!({}));
-        let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
-        let mut problems: Vec<_> = self.usable(endpoint, input, &anything).await.err().into_iter().collect();
-        let promised = match self.usable(endpoint, &anything, output).await {
-            Ok(()) => {
-                let endpoint = Endpoint { input_schema: Arc::clone(&anything), ..endpoint.clone() };
-                self.check_promises(endpoint, None).await
-            }
-            unusable => unusable,
-        };
-        problems.extend(promised.err());
-        problems
-    }
 }
-
-/// Maximum problems in one answer. Further ones are left out.
-const MAX_PROBLEMS: usize = 32;
-
-/// Maximum length of a name repeated in a message, in characters.
-const REPEATED: usize = 64;
 
 fn read(given: CheckBody) -> DraftReader {
     let CheckBody { members: given, response } = given;
-    let stand_ins = || MEMBERS.iter().filter_map(|(name, stand_in)| Some(((*name).to_owned(), json!((*stand_in)?))));
-    let mut whole: Map<_, _> = stand_ins().collect();
-    let mut problems = Vec::new();
-    for (name, _) in stand_ins().filter(|(name, _)| name != "slug" && !given.contains_key(name)) {
-        problems.push(PublishError::field(format!("/{name}"), format!("`{name}` is missing")));
-    }
-    let mut sound = Vec::new();
+    let placeholders = || PLACEHOLDERS.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+    let mut whole: Map<_, _> = placeholders().collect();
+    let missing = PLACEHOLDERS[1..].iter().filter(|(name, _)| !given.contains_key(*name));
+    let missing = missing.map(|(name, _)| PublishError::field(format!("/{name}"), format!("`{name}` is missing")));
+    let (mut problems, mut sound): (Vec<_>, _) = (missing.collect(), Vec::new());
     for (name, value) in given {
-        if MEMBERS.iter().all(|(known, _)| *known != name) {
-            if problems.len() < MAX_PROBLEMS {
-                let name: String = name.chars().take(REPEATED).collect();
-                problems.push(PublishError::field(format!("/{name}"), format!("there is no member `{name}`")));
-            }
-            continue;
+        if problems.len() >= MAX_PROBLEMS {
+            break;
         }
-        let mut alone: Map<_, _> = stand_ins().collect();
+        let mut alone: Map<_, _> = placeholders().collect();
         alone.insert(name.clone(), value);
         match deserialize_error::members::<Draft>(&alone) {
             Ok(_) => {
@@ -215,17 +128,6 @@ fn read(given: CheckBody) -> DraftReader {
     DraftReader { handler: is_sound("handlerType") && !unsound("/handler"), slug, draft, problems }
 }
 
-/// Returns a problem for each invalid host, or one if there are too many.
-fn host_problems(hosts: &[String]) -> Vec<PublishError> {
-    let Err(first) = draft::hosts(hosts) else { return vec![] };
-    let alone = |(index, host): (usize, &String)| {
-        let error = AllowedHosts::parse(std::slice::from_ref(host)).err()?;
-        Some(PublishError::field(format!("/allowedHosts/{index}"), error.to_string()))
-    };
-    let each: Vec<_> = hosts.iter().take(draft::MAX_HOSTS).enumerate().filter_map(alone).collect();
-    if each.is_empty() { vec![first] } else { each }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,10 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_members_are_those_of_a_draft() {
-        let error = Draft::deserialize(&json!({ "nothing": 1 })).unwrap_err().to_string();
-        let known: Vec<_> = error.split("expected one of ").nth(1).unwrap().split(", ").map(|name| name.trim_matches('`')).collect();
-        assert_eq!(known, MEMBERS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    fn missing_fields_are_reported() {
         let read = read(body(json!({})));
         assert!(read.draft.is_some() && read.slug.is_none());
         let missing: Vec<_> = read.problems.iter().map(ToString::to_string).collect();
@@ -246,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_mistake_hides_no_other() {
+    fn all_mistakes_are_reported() {
         let read = read(body(json!({
             "slug": "-", "title": 1, "priceUsd": "1", "tags": ["a", 2], "handlerType": "javascript", "handler": {}, "hamdler": {},
         })));
@@ -264,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn a_check_reads_the_response_with_its_digits() {
+    fn check_keeps_exact_numbers_of_the_response() {
         let text = r#"{"slug":"abc","title":"A","handlerType":"static_json","handler":{"response":[0.1000,1e400]}}"#;
         let (rest, response) = StaticResponse::cut(text.as_bytes()).unwrap();
         let mut given: CheckBody = deserialize_error::json(&serde_json::from_slice(&rest).unwrap()).unwrap();
         given.keep_response(response);
-        let Some(draft::HandlerDraft::Response { response }) = read(given).draft.unwrap().handler else { panic!("another handler") };
+        let Some(crate::HandlerDraft::Response { response }) = read(given).draft.unwrap().handler else { panic!("another handler") };
         assert_eq!(response.text(), "[0.1000,1e400]");
     }
 }

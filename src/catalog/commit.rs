@@ -19,7 +19,7 @@ use super::{
 
 /// Maximum attempts of a commit if another host stores or removes the same version at the same
 /// time.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// An endpoint in memory with its stored row.
 pub(super) struct StoredEndpoint {
@@ -71,7 +71,7 @@ impl Catalog {
         if let Some(live) = self.ready.get(stored.slug.as_str()) {
             return Ok(live);
         }
-        let made = self.make_without_source(stored.clone())?;
+        let made = Arc::new(self.make_live(stored.clone(), None, Arc::default())?);
         made.grant.set(granted(&made.endpoint)?);
         // A call that arrives meanwhile already has its grant.
         let (live, removed) = self.ready.keep(&stored.slug, Arc::clone(&made), || true).unwrap_or_else(|| (made, Vec::new()));
@@ -98,13 +98,13 @@ impl Catalog {
         // stored.
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
-        let (slug, may_touch) = (live.endpoint.slug.as_str(), granted(&live.endpoint)?);
+        let (slug, grants) = (live.endpoint.slug.as_str(), granted(&live.endpoint)?);
         self.commit(slug, rows, staged).await?;
         {
             let _shown = self.showing.lock().await;
-            if self.is_remaining(slug, Some(&live.endpoint)).await {
-                grant.set(may_touch);
-                self.make_known(&live);
+            if self.is_as_committed(slug, Some(&live.endpoint)).await {
+                grant.set(grants);
+                self.put_live(&live);
                 self.show_entry(&live.endpoint);
             }
         }
@@ -127,7 +127,7 @@ impl Catalog {
         let before = self.all().get(slug).map(|entry| entry.revision);
         let Err(error) = self.commit_rows(rows, staged).await else { return Ok(()) };
         if let Err(error) = self.follow_endpoint(slug).await {
-            tracing::warn!(endpoint.slug = slug, %error, "what became of a change could not be read; the next one looks again");
+            tracing::warn!(endpoint.slug = slug, %error, "the result of a change could not be read; the next change reads it again");
         }
         // Another host was faster.
         Err(match (error, self.all().get(slug)) {
@@ -139,12 +139,10 @@ impl Catalog {
             (error, _) => error.into(),
         })
     }
-}
 
-impl Catalog {
     async fn commit_rows(&self, rows: Batch, staged: Option<&mut StagedVersion>) -> Result<(), StoreError> {
         let Some(staged) = staged else { return rows.commit(&*self.store, Durability::Durable).await.map(drop) };
-        for _ in 1..TRIES {
+        for _ in 1..MAX_ATTEMPTS {
             let all = rows.clone().and(self.store_version(staged).await?);
             match all.commit(&*self.store, Durability::Durable).await {
                 Err(StoreError::Conflict) => {}
@@ -166,22 +164,11 @@ pub(super) fn transitions(old: &Endpoint, new: &Endpoint, by: ChangedBy, reason:
         }
     }
     let active = |endpoint: &Endpoint| endpoint.availability() == Availability::Active;
-    let data = json!({ "why": unavailable_reason(new.availability()), "by": by.as_str(), "reason": reason });
+    let data = json!({ "why": new.availability(), "by": by.as_str(), "reason": reason });
     match (active(old), active(new)) {
         (true, false) => events.push((Kind::EndpointPaused, data)),
         (false, true) => events.push((Kind::EndpointResumed, data)),
         (true, true) | (false, false) => {}
     }
     events
-}
-
-/// Returns the reason of an availability for events.
-fn unavailable_reason(availability: Availability) -> &'static str {
-    match availability {
-        Availability::Active => "active",
-        Availability::Paused => "paused",
-        Availability::OwnerSuspended => "owner_suspended",
-        Availability::UnderReview => "under_review",
-        Availability::TakenDown => "taken_down",
-    }
 }

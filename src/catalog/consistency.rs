@@ -7,7 +7,6 @@ use tollhouse_tool::Runtime;
 
 use super::{
     entry::{CARDS, Card, ENDPOINTS},
-    open::CATALOGUED,
     retired,
     scan::VERSION_OWNERS,
     source::{VERSIONS, check_versions},
@@ -23,15 +22,11 @@ const PAGE: usize = 64;
 /// The error of the store. An unreadable row is reported as an inconsistency.
 pub async fn check_catalogue(store: &dyn Store, objects: &ObjectLayout, flaws: &mut CheckReport) -> Result<(), StoreError> {
     check_versions(store, objects, PAGE, flaws).await?;
-    // A store without cards was last used by a version before cards.
-    let has_cards = CATALOGUED.get(store, &()).await?.is_some();
     let mut rows = ENDPOINTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         flaws.unless(row.value.slug.as_str() == row.key, || format!("endpoint `{}` is found as `{}`", row.value.slug, row.key));
-        if has_cards {
-            let is_so = CARDS.get(store, &row.key).await? == Some(Card::of(&row.value));
-            flaws.unless(is_so, || format!("endpoint `{}` is listed otherwise than its record says", row.key));
-        }
+        let is_so = CARDS.get(store, &row.key).await? == Some(Card::of(&row.value));
+        flaws.unless(is_so, || format!("endpoint `{}` is listed otherwise than its record says", row.key));
         if row.value.handler_type.runtime() == Runtime::ManagedBuiltin {
             continue;
         }

@@ -22,7 +22,7 @@ use tollhouse_store::{Batch, Durability, Row, StoreError, Table, schema};
 use super::{
     Catalog, ChangedBy, LiveEndpoint, PublishError,
     entry::ENDPOINTS,
-    retired::{DELETED, DeletedEndpoint, RETIRED_OF, RETIRED_SLUGS, of, slug_successor},
+    retired::{DELETED, DeletedEndpoint, RETIRED_OF, RETIRED_SLUGS, owner_key, slug_successor},
     version::uses,
 };
 
@@ -32,16 +32,16 @@ tollhouse_store::json_values!(Deletion);
 
 /// Time that a deletion waits for the endpoint's data to be removed. After that the job does the
 /// rest.
-const DELETED_WITHIN: Duration = Duration::from_secs(1);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lifetime of a mark, in milliseconds. Much longer than any call.
-pub(super) const MARKED_MS: u64 = 60 * 60 * 1_000;
+pub(super) const MARK_LIFETIME_MS: u64 = 60 * 60 * 1_000;
 
 /// Marks per page.
-const SOME: usize = 100;
+const PAGE: usize = 100;
 
 /// Maximum attempts of a deletion that conflicts with other changes of its owner's endpoints.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// The mark of a deleted endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,13 +49,6 @@ pub(super) struct Deletion {
     slug: String,
     /// Whether its data has been removed.
     cleared: bool,
-}
-
-impl Deletion {
-    /// Returns the mark of a deleted tool whose slug is no longer known.
-    pub(super) fn of_nobody() -> Self {
-        Self { slug: String::new(), cleared: false }
-    }
 }
 
 /// A stored mark.
@@ -67,21 +60,17 @@ impl Catalog {
     /// stays reserved for its owner. If content was held back, or anything was revoked or capped,
     /// it stays with the admin, because deleting must not undo a decision. In that case its sources
     /// stay too; otherwise they are removed.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Unknown`] and those of the store.
     pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let mut deleted = self.delete_record(slug, if_match, by).await;
-        for _ in 1..TRIES {
+        for _ in 1..MAX_ATTEMPTS {
             // Another host has added or removed an endpoint of the owner at the same time.
             let Err(PublishError::Store(StoreError::Conflict)) = &deleted else { break };
             deleted = self.delete_record(slug, if_match, by).await;
         }
         let (old, mark) = deleted?;
-        match tokio::time::timeout(DELETED_WITHIN, self.clear(&mark)).await {
+        match tokio::time::timeout(REMOVAL_TIMEOUT, self.remove_data(&mark)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(endpoint.slug = slug, %error, "what a deleted endpoint kept is removed later"),
+            Ok(Err(error)) => tracing::warn!(endpoint.slug = slug, %error, "the data of a deleted endpoint is removed later"),
             Err(_) => self.services.schedule_collection(),
         }
         Ok(old)
@@ -104,8 +93,8 @@ impl Catalog {
         let mut rows = if successor == owner { self.unreference(&old.endpoint, None).await? } else { Batch::new() };
         rows.append(uses(Some(&before.row.value), None));
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
-        rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
-        rows.append(self.one_less(owner).await?);
+        rows.put(&RETIRED_OF, &(owner_key(owner), slug.to_owned()), &());
+        rows.append(self.count_removed(owner).await?);
         // Due at once, by any clock.
         let mark = DELETIONS.own((Timestamp(0), id.clone()), Deletion { slug: slug.to_owned(), cleared: false });
         rows.put(&DELETIONS, &mark.key, &mark.value);
@@ -115,7 +104,7 @@ impl Catalog {
         self.commit(slug, rows, None).await?;
         {
             let _shown = self.showing.lock().await;
-            if self.is_remaining(slug, None).await {
+            if self.is_as_committed(slug, None).await {
                 self.show(|snapshot| snapshot.remove(slug));
                 self.forget(slug);
             }
@@ -133,13 +122,13 @@ impl Catalog {
     ///
     /// The last error of the store. It does not stop the other deletions.
     pub async fn finish_deletions(&self) -> Result<(), StoreError> {
-        let (mut due, mut finished) = (DELETIONS.all().before(&self.strict_now().await?), Ok(()));
-        while let Some((page, rest)) = DELETIONS.sound(&*self.store, &due, SOME).await? {
+        let (mut due, mut finished) = (DELETIONS.all().before(&self.earliest_now().await?), Ok(()));
+        while let Some((page, rest)) = DELETIONS.sound(&*self.store, &due, PAGE).await? {
             due = rest;
             for mark in page {
-                let done = if mark.value.cleared { self.unmark(&mark).await } else { self.clear(&mark).await };
+                let done = if mark.value.cleared { self.remove_mark(&mark).await } else { self.remove_data(&mark).await };
                 if let Err(error) = done {
-                    tracing::warn!(endpoint.slug = mark.value.slug, %error, "what a deleted endpoint kept is not all removed yet");
+                    tracing::warn!(endpoint.slug = mark.value.slug, %error, "the data of a deleted endpoint is not completely removed yet");
                     finished = Err(error);
                 }
             }
@@ -148,17 +137,17 @@ impl Catalog {
     }
 
     /// Removes the data of a deleted endpoint, and records that in its mark.
-    async fn clear(&self, mark: &DeletionRow) -> Result<(), StoreError> {
+    async fn remove_data(&self, mark: &DeletionRow) -> Result<(), StoreError> {
         let id = &mark.key.1;
         self.services.forget(id).await?;
-        let until = self.strict_now().await?.plus_millis(MARKED_MS);
+        let until = self.earliest_now().await?.plus_millis(MARK_LIFETIME_MS);
         let mut batch = Batch::new();
         batch.remove(&DELETIONS, mark).put(&DELETIONS, &(until, id.clone()), &Deletion { cleared: true, ..mark.value.clone() });
-        delete_once(batch.commit(&*self.store, Durability::Buffered).await)
+        ignore_conflict(batch.commit(&*self.store, Durability::Buffered).await)
     }
 
     /// Removes data written by calls that ran during the deletion, and the mark.
-    async fn unmark(&self, mark: &DeletionRow) -> Result<(), StoreError> {
+    async fn remove_mark(&self, mark: &DeletionRow) -> Result<(), StoreError> {
         let id = &mark.key.1;
         self.services.forget(id).await?;
         let mut batch = Batch::new();
@@ -168,19 +157,19 @@ impl Catalog {
         if let Some(row) = DELETED.row(&*self.store, &mark.value.slug).await?.filter(|row| row.value.id == *id) {
             batch.remove(&DELETED, &row);
         }
-        delete_once(batch.commit(&*self.store, Durability::Buffered).await)
+        ignore_conflict(batch.commit(&*self.store, Durability::Buffered).await)
     }
 
     /// Returns the earlier of this host's and the store's time, so that a fast clock ends no mark
     /// early.
-    pub(super) async fn strict_now(&self) -> Result<Timestamp, StoreError> {
+    pub(super) async fn earliest_now(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() { Ok(now.min(self.store.now().await?)) } else { Ok(now) }
     }
 }
 
 /// Treats a conflict as success: another host has made the same commit.
-pub(super) fn delete_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
+pub(super) fn ignore_conflict<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
     match committed {
         Ok(_) | Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error),

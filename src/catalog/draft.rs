@@ -7,32 +7,29 @@ use serde_json::{Map, Value, json};
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use tollhouse_tool as tool;
-use tollhouse_tool::{Capabilities, ChangedVia, HandlerType, MicroUsd, Runtime, SettleTime, Slug, StaticResponse, Status};
+use tollhouse_tool::{
+    Capabilities, ChangedVia, Endpoint, HandlerType, MicroUsd, Runtime, SettleTime, Slug, StaticResponse, Status,
+    public_texts::MAX_VERSION_NOTE,
+};
 
 use super::{ChangedBy, Policy, PublishError, limits::limits_over};
 
 /// Maximum length of a title, in characters.
-pub(super) const MAX_TITLE: usize = 120;
+const MAX_TITLE: usize = 120;
 /// Maximum length of a description, in characters.
-pub(super) const MAX_DESCRIPTION: usize = 2_000;
-/// Maximum number of tags.
-pub(super) const MAX_TAGS: usize = 16;
+const MAX_DESCRIPTION: usize = 2_000;
+const MAX_TAGS: usize = 16;
 /// Maximum length of a tag, in characters.
-pub(super) const MAX_TAG: usize = 32;
-/// Maximum length of a note, in characters.
-const MAX_NOTE: usize = tool::public_texts::MAX_VERSION_NOTE;
+const MAX_TAG: usize = 32;
 /// Slugs that would collide with paths below `/ai/endpoints/…`.
 const PATHS: &[&str] = &["check", "create"];
-/// Maximum number of allowed hosts.
-pub(super) const MAX_HOSTS: usize = 64;
+const MAX_HOSTS: usize = 64;
 
 /// The body of `POST /ai/endpoints/create`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Draft {
-    /// Its name in addresses.
     pub slug: Slug,
-    /// Title for people.
     pub title: String,
     /// Description for people, and for models that choose a tool.
     #[serde(default)]
@@ -47,9 +44,7 @@ pub struct Draft {
     /// is fixed.
     #[serde(default)]
     pub max_price_usd: MicroUsd,
-    /// Type of the handler.
     pub handler_type: HandlerType,
-    /// Tags for search.
     #[serde(default)]
     pub tags: Vec<String>,
     /// Schema of inputs. Default: any object.
@@ -78,7 +73,6 @@ pub struct Draft {
     /// When a call is charged. Default: after its handler has succeeded.
     #[serde(default)]
     pub settle: SettleTime,
-    /// Attestation of a builder.
     pub safety_attestation: Option<SafetyAttestation>,
     /// Note about this version for its owner and admins. Default: none.
     #[serde(default)]
@@ -93,13 +87,7 @@ pub struct Draft {
 #[serde(try_from = "HandlerFields")]
 pub enum HandlerDraft {
     /// `{source, language?}`. The default language is JavaScript.
-    Source {
-        /// Source of a single module.
-        source: String,
-        /// Language of the source.
-        language: Language,
-    },
-    /// `{response}`
+    Source { source: String, language: Language },
     Response {
         /// The answer to every call.
         response: StaticResponse,
@@ -170,23 +158,8 @@ impl Draft {
         limits_over(Limits::default(), &self.limits, ceilings)
     }
 
-    pub(super) fn check(&self) -> Result<(), PublishError> {
-        self.problems().into_iter().next().map_or(Ok(()), Err)
-    }
-
-    /// Returns all problems with slug, texts and headers.
-    pub(super) fn problems(&self) -> Vec<PublishError> {
-        let taken = self.slug == Slug::builder_registration() || PATHS.contains(&self.slug.as_str());
-        let slug = taken.then(|| PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
-        let texts = text_problems(&self.title, &self.description, &self.tags);
-        let metered = check_most(self.handler_type, self.price_usd, self.max_price_usd).err();
-        slug.into_iter()
-            .chain(texts)
-            .chain(metered)
-            .chain(check_settle(self.settle, self.max_price_usd).err())
-            .chain(check_input(&self.input_schema).err())
-            .chain(check_note(&self.note).err())
-            .collect()
+    pub(super) fn is_attested(&self) -> bool {
+        self.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted)
     }
 
     /// Returns a problem for each invalid limit.
@@ -194,6 +167,17 @@ impl Draft {
         self.limits
             .iter()
             .filter_map(|(name, value)| limits_over(Limits::default(), &Map::from_iter([(name.clone(), value.clone())]), ceilings).err())
+    }
+
+    /// Returns a problem for each invalid host, or one if there are too many.
+    pub(super) fn host_problems(&self) -> Vec<PublishError> {
+        let Err(first) = hosts(&self.allowed_hosts) else { return vec![] };
+        let alone = |(index, host): (usize, &String)| {
+            let error = AllowedHosts::parse(std::slice::from_ref(host)).err()?;
+            Some(PublishError::field(format!("/allowedHosts/{index}"), error.to_string()))
+        };
+        let each: Vec<_> = self.allowed_hosts.iter().take(MAX_HOSTS).enumerate().filter_map(alone).collect();
+        if each.is_empty() { vec![first] } else { each }
     }
 }
 
@@ -205,58 +189,40 @@ pub(super) fn ceilings(policy: &Policy, by: ChangedBy) -> Limits {
     }
 }
 
-/// Checks parts of an input schema that only matter to clients which list the tool.
-pub(super) fn check_input(schema: &Value) -> Result<(), PublishError> {
-    tool::check_headers(schema).map_err(|error| PublishError::schema(Side::Input, error))
-}
-
-/// Checks the length of a note.
-pub(super) fn check_note(note: &str) -> Result<(), PublishError> {
-    if note.chars().count() <= MAX_NOTE {
-        Ok(())
-    } else {
-        Err(PublishError::field("/note", format!("a note has at most {MAX_NOTE} characters")))
-    }
-}
-
-/// Checks that a handler of this type can set its price within these bounds.
-pub(super) fn check_most(handler: HandlerType, price: MicroUsd, max: MicroUsd) -> Result<(), PublishError> {
-    let refused = |message: &str| Err(PublishError::field("/maxPriceUsd", message));
-    match (max.is_zero(), handler.runtime()) {
-        (true, _) => Ok(()),
-        (false, Runtime::ManagedBuiltin) => refused("only a handler of your own says what a call costs"),
-        (false, _) if max < price => refused("a call costs at most `maxPriceUsd`, and `priceUsd` is more"),
-        (false, _) => Ok(()),
-    }
-}
-
-/// Checks that a call can be charged at this time. A charge before the run needs a fixed price.
-pub(super) fn check_settle(settle: SettleTime, max: MicroUsd) -> Result<(), PublishError> {
-    match settle {
-        SettleTime::Before if !max.is_zero() => {
-            let message = "`settle` is `before` and `maxPriceUsd` is set: what a metered call costs is known only after its run. Remove one of the two";
-            Err(PublishError::field("/settle", message))
-        }
-        SettleTime::Before | SettleTime::After => Ok(()),
-    }
-}
-
-/// Returns all problems with texts.
-pub(super) fn text_problems(title: &str, description: &str, tags: &[String]) -> Vec<PublishError> {
+/// Returns all problems with an endpoint's fields and the note about its version, except limits,
+/// hosts and ways to pay.
+pub(super) fn field_problems(endpoint: &Endpoint, note: &str) -> Vec<PublishError> {
+    let Endpoint { slug, title, description, tags, price_usd: price, max_price_usd: max, .. } = endpoint;
+    let metered = !max.is_zero();
+    let is_long = |text: &str, max: usize| text.chars().count() > max;
     let mut problems = Vec::new();
-    if title.trim().is_empty() || title.chars().count() > MAX_TITLE {
-        problems.push(PublishError::field("/title", format!("a title has 1 to {MAX_TITLE} characters")));
+    let mut refuse = |is_wrong: bool, pointer: &str, message: String| {
+        if is_wrong {
+            problems.push(PublishError::field(pointer, message));
+        }
+    };
+    let is_reserved = *slug == Slug::builder_registration() || PATHS.contains(&slug.as_str());
+    refuse(is_reserved, "/slug", format!("the slug `{slug}` is reserved"));
+    refuse(title.trim().is_empty() || is_long(title, MAX_TITLE), "/title", format!("a title has 1 to {MAX_TITLE} characters"));
+    let message = format!("a description has at most {MAX_DESCRIPTION} characters");
+    refuse(is_long(description, MAX_DESCRIPTION), "/description", message);
+    refuse(tags.len() > MAX_TAGS, "/tags", format!("an endpoint has at most {MAX_TAGS} tags"));
+    for (index, tag) in tags.iter().take(MAX_TAGS).enumerate() {
+        let is_odd = tag.is_empty() || tag.len() > MAX_TAG || !tag.bytes().all(|b| (0x20..0x7f).contains(&b));
+        refuse(is_odd, &format!("/tags/{index}"), format!("a tag is 1 to {MAX_TAG} printable ASCII characters"));
     }
-    if description.chars().count() > MAX_DESCRIPTION {
-        problems.push(PublishError::field("/description", format!("a description has at most {MAX_DESCRIPTION} characters")));
+    if metered && endpoint.handler_type.runtime() == Runtime::ManagedBuiltin {
+        refuse(true, "/maxPriceUsd", "only a handler of your own says what a call costs".to_owned());
+    } else {
+        let message = "a call costs at most `maxPriceUsd`, and `priceUsd` is more".to_owned();
+        refuse(metered && max < price, "/maxPriceUsd", message);
     }
-    if tags.len() > MAX_TAGS {
-        problems.push(PublishError::field("/tags", format!("an endpoint has at most {MAX_TAGS} tags")));
-    }
-    let odd = |tag: &&String| tag.is_empty() || tag.len() > MAX_TAG || !tag.bytes().all(|b| (0x20..0x7f).contains(&b));
-    for (index, _) in tags.iter().take(MAX_TAGS).enumerate().filter(|(_, tag)| odd(tag)) {
-        problems.push(PublishError::field(format!("/tags/{index}"), format!("a tag is 1 to {MAX_TAG} printable ASCII characters")));
-    }
+    let message =
+        "`settle` is `before` and `maxPriceUsd` is set: what a metered call costs is known only after its run. Remove one of the two";
+    refuse(metered && !endpoint.settle.is_after(), "/settle", message.to_owned());
+    refuse(is_long(note, MAX_VERSION_NOTE), "/note", format!("a note has at most {MAX_VERSION_NOTE} characters"));
+    // Only matters to clients that list the tool.
+    problems.extend(tool::check_headers(&endpoint.input_schema).map_err(|error| PublishError::schema(Side::Input, error)).err());
     problems
 }
 
@@ -287,7 +253,6 @@ fn anything() -> Arc<Value> {
     Arc::new(json!({}))
 }
 
-/// Returns the default isolation of drafts.
 fn warm() -> Isolation {
     Isolation::default()
 }

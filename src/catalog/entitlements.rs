@@ -9,7 +9,6 @@ use super::Policy;
 pub enum ChangedBy {
     /// The host itself, which publishes the built-in tools.
     Host,
-    /// An admin.
     Admin,
     /// The builder who owns the endpoint.
     Builder,
@@ -94,21 +93,26 @@ impl Entitlements {
         self.granted.union(&self.requested)
     }
 
-    /// Handles the owner's request for exactly `wish`. The owner keeps granted rights in it, and
+    /// Handles the request of `by` for exactly `wanted`.
+    pub(super) fn changed(&self, wanted: &AccessSet, policy: &Policy, by: ChangedBy) -> Self {
+        if by == ChangedBy::Builder { self.request(wanted, policy) } else { self.replace(wanted) }
+    }
+
+    /// Handles the owner's request for exactly `wanted`. The owner keeps granted rights in it, and
     /// gets those that the policy grants without approval, unless an admin withheld them. The rest
     /// is requested. Hosts depend on `httpGetJson`: they need no approval if the policy grants that
     /// to builders.
-    pub(super) fn asked(&self, wish: &AccessSet, policy: &Policy) -> Self {
-        let hosts = if policy.builder_capabilities.http_get_json { wish.hosts.clone() } else { vec![] };
+    fn request(&self, wanted: &AccessSet, policy: &Policy) -> Self {
+        let hosts = if policy.builder_capabilities.http_get_json { wanted.hosts.clone() } else { vec![] };
         let free = AccessSet { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
-        let granted = wish.intersection(&self.granted.union(&free));
-        Self { requested: wish.without(&granted), granted, withheld: self.withheld.clone() }
+        let granted = wanted.intersection(&self.granted.union(&free));
+        Self { requested: wanted.without(&granted), granted, withheld: self.withheld.clone() }
     }
 
     /// Sets the granted rights, as an admin.
-    pub(super) fn set(&self, wish: &AccessSet) -> Self {
-        let taken = self.granted.without(wish);
-        Self { granted: wish.clone(), requested: self.requested.without(wish), withheld: self.withheld.union(&taken).without(wish) }
+    fn replace(&self, wanted: &AccessSet) -> Self {
+        let taken = self.granted.without(wanted);
+        Self { granted: wanted.clone(), requested: self.requested.without(wanted), withheld: self.withheld.union(&taken).without(wanted) }
     }
 
     /// Grants `given` as an admin's answer to a request. The rest of the request is dropped.
@@ -160,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn a_builder_gets_what_the_policy_allows_and_asks_for_the_rest() {
-        for (name, before, wish, free, after) in [
+    fn builder_gets_what_the_policy_grants_and_requests_the_rest() {
+        for (name, before, wanted, free, after) in [
             ("first", standing("", "", ""), "kv files", "kv logs", standing("kv", "files", "")),
             ("hosts wait", standing("", "", ""), "http a.b", "kv", standing("", "http a.b", "")),
             ("hosts are free with http", standing("", "", ""), "http a.b", "http", standing("http a.b", "", "")),
@@ -171,12 +175,12 @@ mod tests {
             ("taken away is asked for", standing("", "", "kv a.b"), "kv a.b", "kv http", standing("", "kv a.b", "kv a.b")),
             ("dropped and wanted again", standing("", "", ""), "files", "kv", standing("", "files", "")),
         ] {
-            assert_eq!(before.asked(&reach(wish), &policy(free)), after, "{name}");
+            assert_eq!(before.request(&reach(wanted), &policy(free)), after, "{name}");
         }
     }
 
     #[test]
-    fn an_admin_grants_refuses_and_takes_back() {
+    fn admin_grants_rejects_and_revokes() {
         let request = standing("kv", "files http a.b c.d", "logs");
         assert_eq!(request.approved(&request.requested), standing("kv files http a.b c.d", "", "logs"));
         assert_eq!(request.approved(&reach("http a.b")), standing("kv http a.b", "", "logs"));
@@ -185,8 +189,8 @@ mod tests {
         assert_eq!(request.rejected().reopened(&request.requested), request);
         assert_eq!(request.approved(&reach("http a.b")).reopened(&request.requested), standing("kv http a.b", "files c.d", "logs"));
         assert_eq!(request.revoked(&reach("kv a.b")), standing("", "files http c.d", "logs kv a.b").sorted_like(&["a.b"]));
-        assert_eq!(request.set(&reach("files")), standing("files", "http a.b c.d", "logs kv"));
-        assert_eq!(request.set(&reach("kv logs")), standing("kv logs", "files http a.b c.d", ""));
+        assert_eq!(request.replace(&reach("files")), standing("files", "http a.b c.d", "logs kv"));
+        assert_eq!(request.replace(&reach("kv logs")), standing("kv logs", "files http a.b c.d", ""));
     }
 
     impl Entitlements {
@@ -198,11 +202,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_was_taken_away_comes_back_by_asking() {
+    fn revoked_rights_are_not_regained_by_requesting() {
         let all = ["kv", "files", "http", "logs", "a.b"];
         for taken in all {
             let after = standing("kv files http logs a.b", "", "").revoked(&reach(taken));
-            let again = after.asked(&reach("kv files http logs a.b"), &policy("kv files http logs"));
+            let again = after.request(&reach("kv files http logs a.b"), &policy("kv files http logs"));
             assert_eq!(again.granted.intersection(&reach(taken)), AccessSet::default(), "{taken}");
             assert_eq!(again.requested, reach(taken));
         }

@@ -28,15 +28,11 @@ tollhouse_store::postcard_values!(Card);
 /// The minimal in-memory data of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its slug.
     pub slug: Slug,
-    /// Its packed id.
     pub(super) id: [u8; 16],
-    /// Its owner.
     pub owner: Arc<Owner>,
     /// Its revision, which counts changes.
     pub revision: u64,
-    /// When its slug was published.
     pub created_at: Timestamp,
     /// Maximum price of a call.
     pub max_usd: MicroUsd,
@@ -48,14 +44,13 @@ pub struct Entry {
     pub(super) words: Slot,
     /// Its own limits, caps and tier cap. `None` if there are none.
     pub(super) requested: Option<Arc<String>>,
-    marks: EntryFlags,
+    flags: EntryFlags,
 }
 
 /// There may be a million entries.
 const _: () = assert!(size_of::<Entry>() <= 112, "with its two counts an entry is 128 bytes");
 
 bitflags::bitflags! {
-    /// Flags of an endpoint.
     #[derive(Debug, Clone, Copy)]
     struct EntryFlags: u8 {
         const PAUSED = 1;
@@ -133,26 +128,23 @@ impl Card {
         entry.is(&self.id) && entry.revision == self.revision
     }
 
-    /// Returns its searchable texts.
     pub(super) fn text<'a>(&'a self, slug: &'a str) -> Text<'a> {
         Text { slug, title: &self.title, tags: &self.tags, description: &self.description }
     }
 
-    /// Returns its owner.
     pub(super) fn owner(&self) -> Owner {
         self.owner.clone().map_or(Owner::Platform, Owner::Builder)
     }
 
-    /// Returns its in-memory entry.
     pub(super) fn entry(&self, slug: Slug, owner_suspended: bool) -> Entry {
         let tags: BTreeSet<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
-        let mut marks = EntryFlags::empty();
-        marks.set(EntryFlags::PAUSED, self.paused);
-        marks.set(EntryFlags::TAKEN_DOWN, self.taken_down);
-        marks.set(EntryFlags::HELD, self.held);
-        marks.set(EntryFlags::REJECTED, self.rejected);
-        marks.set(EntryFlags::TAKES_OBJECTS, self.takes_objects);
-        marks.set(EntryFlags::OWNER_SUSPENDED, owner_suspended);
+        let mut flags = EntryFlags::empty();
+        flags.set(EntryFlags::PAUSED, self.paused);
+        flags.set(EntryFlags::TAKEN_DOWN, self.taken_down);
+        flags.set(EntryFlags::HELD, self.held);
+        flags.set(EntryFlags::REJECTED, self.rejected);
+        flags.set(EntryFlags::TAKES_OBJECTS, self.takes_objects);
+        flags.set(EntryFlags::OWNER_SUSPENDED, owner_suspended);
         Entry {
             slug,
             id: self.id.packed(),
@@ -165,7 +157,7 @@ impl Card {
             tags: tags.into_iter().map(Arc::from).collect(),
             words: Slot::MAX,
             requested: self.requested.clone().map(Arc::new),
-            marks,
+            flags,
         }
     }
 }
@@ -178,69 +170,55 @@ impl Item for Arc<Entry> {
 
 impl Entry {
     /// Returns since when an admin has something to decide about it, if anything.
-    #[must_use]
     pub fn waits_since(&self) -> Option<Timestamp> {
         self.waits_since.map(|since| Timestamp(since.get()))
     }
 
-    /// Returns whether it has this id.
-    #[must_use]
     pub fn is(&self, id: &EndpointId) -> bool {
         self.id == id.packed()
     }
 
     /// Returns whether it accepts calls, or why not.
-    #[must_use]
     pub fn availability(&self) -> Availability {
-        let status = if self.marks.contains(EntryFlags::PAUSED) { Status::Paused } else { Status::Active };
-        let has = |mark| self.marks.contains(mark);
+        let status = if self.flags.contains(EntryFlags::PAUSED) { Status::Paused } else { Status::Active };
+        let has = |mark| self.flags.contains(mark);
         Availability::of(has(EntryFlags::TAKEN_DOWN), has(EntryFlags::HELD), has(EntryFlags::OWNER_SUSPENDED), status)
     }
 
-    /// Returns whether it accepts calls.
-    #[must_use]
     pub fn is_active(&self) -> bool {
         self.availability() == Availability::Active
     }
 
-    /// Returns its state.
-    #[must_use]
     pub fn state(&self) -> EndpointState {
-        EndpointState::of(self.availability(), self.marks.contains(EntryFlags::REJECTED))
+        EndpointState::of(self.availability(), self.flags.contains(EntryFlags::REJECTED))
     }
 
     /// Returns whether everyone may see it, which is not the case while an admin holds it back.
-    #[must_use]
     pub fn listed(&self) -> bool {
         !self.availability().held_back()
     }
 
     /// Returns whether it has or may have a price.
-    #[must_use]
     pub fn is_paid(&self) -> bool {
         !self.max_usd.is_zero()
     }
 
     /// Returns whether agents can call it as a named tool: it is active, and its input is an
     /// object.
-    #[must_use]
     pub fn is_tool(&self) -> bool {
-        self.marks.contains(EntryFlags::TAKES_OBJECTS) && self.is_active()
+        self.flags.contains(EntryFlags::TAKES_OBJECTS) && self.is_active()
     }
 
     /// Returns whether it has this tag, ignoring ASCII case.
-    #[must_use]
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))
     }
 
-    /// Sets whether its owner is suspended.
     pub(super) fn suspend_owner(&mut self, suspended: bool) {
-        self.marks.set(EntryFlags::OWNER_SUSPENDED, suspended);
+        self.flags.set(EntryFlags::OWNER_SUSPENDED, suspended);
     }
 
-    /// Returns its own limits, caps and tier cap.
-    pub(super) fn asked(&self) -> RequestedLimits {
+    pub(super) fn own_limits(&self) -> RequestedLimits {
         self.requested.as_ref().and_then(|request| serde_json::from_str(request).ok()).unwrap_or_default()
     }
 }

@@ -7,7 +7,6 @@ use tollhouse_tool::{ForeignHandler, SchemaError, Slug, finding::Finding};
 
 /// Why an endpoint was not published or changed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PublishError {
     /// A field is invalid.
     #[error("{message}")]
@@ -16,8 +15,8 @@ pub enum PublishError {
     SlugTaken(Slug),
     #[error("no endpoint is called `{0}`")]
     Unknown(String),
-    /// `ArgCondition-Match` has a different revision.
-    #[error("it has changed since: it is at revision {0}")]
+    /// `If-Match` has a different revision.
+    #[error("it has changed since: its revision is {0}")]
     Changed(u64),
     #[error("handler does not load: {0}")]
     Load(#[source] LoadError),
@@ -34,15 +33,15 @@ pub enum PublishError {
     UnderReview,
     #[error("the endpoint was taken down by an admin")]
     TakenDown,
-    #[error("the builder is suspended: an admin restores them")]
+    #[error("the builder is suspended until an admin restores them")]
     OwnerSuspended,
-    #[error("a builder has at most {0} endpoints here")]
+    #[error("a builder can have at most {0} endpoints on this host")]
     TooMany(u64),
-    #[error("this host has room for {0} endpoints, and has as many")]
+    #[error("this host has its maximum of {0} endpoints")]
     Full(usize),
-    #[error("{0} slugs of your deleted endpoints are kept for you: take one of those again")]
+    #[error("{0} slugs of deleted endpoints are reserved for you: reuse one of those")]
     TooManyRetired(usize),
-    #[error("more than {0} uploads and changes of yours are being looked at: send this one when they are done")]
+    #[error("you have {0} uploads and changes in progress: send this one when they are done")]
     Crowded(usize),
     /// A host that ignores `settle` may serve the store.
     #[error("`settle` cannot be `before` yet: a host of an earlier version may serve the store, and would run the tool before it is paid")]
@@ -57,9 +56,9 @@ pub enum PublishError {
     /// The source is missing in the bucket.
     #[error("the source is lost: {0}")]
     Lost(String),
-    #[error("a stored record does not read: {0}")]
+    #[error("a stored record is unreadable: {0}")]
     Corrupt(String),
-    #[error("a shipped tool is not complete: {0}")]
+    #[error("a built-in tool is invalid: {0}")]
     Shipped(String),
 }
 

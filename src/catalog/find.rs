@@ -2,21 +2,23 @@
 //! their record.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
 
 use futures_util::future::try_join_all;
+use tollhouse_base::id::BuilderId;
 use tollhouse_store::StoreError;
-use tollhouse_tool::Endpoint;
+use tollhouse_tool::{Endpoint, EndpointState, Owner, Slug};
 
 use super::{Catalog, Entry, LiveEndpoint, PublishError, ShownEndpoint, entry::ENDPOINTS, granted};
 
 /// Maximum attempts to create an endpoint that changes meanwhile.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// Records read at the same time for a list.
-const AT_ONCE: usize = 16;
+const READ_CONCURRENCY: usize = 16;
 
 /// Progress of filling a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +26,15 @@ pub struct ListProgress {
     /// Number of entries that were taken or do not exist any more.
     pub passed: usize,
     /// Whether an entry was left after those.
+    pub more: bool,
+}
+
+/// Endpoints of one page.
+#[derive(Debug)]
+pub struct EndpointPage {
+    /// In the requested order.
+    pub endpoints: Vec<Arc<ShownEndpoint>>,
+    /// Whether there are more.
     pub more: bool,
 }
 
@@ -35,7 +46,7 @@ impl Catalog {
     ///
     /// Those of the store. An unreadable record is [`StoreError::Away`].
     pub async fn find(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
-        match self.found(slug) {
+        match self.find_cached(slug) {
             Some(live) => Ok(Some(live)),
             // Boxed to keep the future small for cached endpoints.
             None => Box::pin(self.refetch(slug)).await,
@@ -43,25 +54,16 @@ impl Catalog {
     }
 
     /// Returns the endpoint `slug` if it is cached and ready for calls.
-    #[must_use]
-    pub fn found(&self, slug: &str) -> Option<Arc<LiveEndpoint>> {
+    pub fn find_cached(&self, slug: &str) -> Option<Arc<LiveEndpoint>> {
         self.ready.get(slug).filter(|live| !live.lacks_source())
     }
 
     /// Returns the endpoint `slug` for the public: not while an admin holds it back.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::find`].
     pub async fn find_listed(&self, slug: &str) -> Result<Option<Arc<ShownEndpoint>>, StoreError> {
         Ok(self.shown(slug).await?.filter(|shown| shown.endpoint.listed()))
     }
 
     /// Returns the endpoint `slug` with its public data.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::find`].
     pub async fn shown(&self, slug: &str) -> Result<Option<Arc<ShownEndpoint>>, StoreError> {
         if let Some(shown) = self.shown_cache.get(slug) {
             return Ok(Some(shown));
@@ -69,10 +71,10 @@ impl Catalog {
         if let Some(live) = self.ready.get(slug) {
             return Ok(Some(Arc::clone(&live.shown)));
         }
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
             let since = self.rebuild.load(Ordering::SeqCst);
-            let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
+            let Some(endpoint) = ENDPOINTS.get(&*self.store, &slug.to_owned()).await? else { return Ok(None) };
             let shown = Arc::new(self.build_shown(endpoint));
             if let Some((shown, _)) = self.shown_cache.keep(&entry.slug, Arc::clone(&shown), || self.is_current(&shown.endpoint, since)) {
                 return Ok(Some(shown));
@@ -82,10 +84,6 @@ impl Catalog {
     }
 
     /// Passes those of `entries` that still exist to `takes`, until it returns false.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::find`].
     pub async fn fill(
         &self,
         entries: impl Iterator<Item = &Arc<Entry>> + Send,
@@ -93,7 +91,7 @@ impl Catalog {
     ) -> Result<ListProgress, StoreError> {
         let (mut entries, mut passed) = (entries, 0);
         loop {
-            let some: Vec<_> = entries.by_ref().take(AT_ONCE).map(|entry| entry.slug.clone()).collect();
+            let some: Vec<_> = entries.by_ref().take(READ_CONCURRENCY).map(|entry| entry.slug.clone()).collect();
             if some.is_empty() {
                 return Ok(ListProgress { passed, more: false });
             }
@@ -104,6 +102,50 @@ impl Catalog {
                 passed += 1;
             }
         }
+    }
+
+    /// Returns the first `limit` endpoints after `after`, optionally of an owner, and with a state.
+    pub async fn page(
+        &self,
+        owner: Option<&Owner>,
+        state: Option<EndpointState>,
+        after: Option<&Slug>,
+        limit: usize,
+    ) -> Result<EndpointPage, StoreError> {
+        let all = self.all();
+        let after = after.map_or("", Slug::as_str);
+        match (owner, state) {
+            (Some(owner), state) => {
+                let requested = all.of_owner(owner, after).filter(|entry| state.is_none_or(|state| state == entry.state()));
+                self.page_of(requested, limit).await
+            }
+            (None, Some(state)) => self.page_of(all.state_of(state, after), limit).await,
+            (None, None) => self.page_of(all.after(after), limit).await,
+        }
+    }
+
+    /// Returns the first `limit` of these entries.
+    pub(super) async fn page_of(
+        &self,
+        requested: impl Iterator<Item = &Arc<Entry>> + Send,
+        limit: usize,
+    ) -> Result<EndpointPage, StoreError> {
+        let mut endpoints = Vec::new();
+        let take = |shown| {
+            let has_room = endpoints.len() < limit;
+            if has_room {
+                endpoints.push(shown);
+            }
+            has_room
+        };
+        let filled = self.fill(requested, take).await?;
+        Ok(EndpointPage { endpoints, more: filled.more })
+    }
+
+    /// Returns the number of endpoints of each builder, in any state.
+    pub fn owned_by<'b>(&self, builders: impl Iterator<Item = &'b BuilderId>) -> HashMap<&'b BuilderId, u64> {
+        let all = self.all();
+        builders.map(|id| (id, all.owned(&Owner::Builder(id.clone())) as u64)).collect()
     }
 
     /// Creates an endpoint that is not cached. One task does it at a time; if it fails, the tasks
@@ -123,21 +165,23 @@ impl Catalog {
     }
 
     async fn fetch_serialized(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let known = self.ready.get(slug);
             if let Some(live) = known.as_ref().filter(|live| !live.lacks_source()) {
                 return Ok(Some(Arc::clone(live)));
             }
             let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
             let since = self.rebuild.load(Ordering::SeqCst);
-            let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
+            let Some(endpoint) = ENDPOINTS.get(&*self.store, &slug.to_owned()).await? else { return Ok(None) };
             if known.as_ref().is_some_and(|known| !known.is_of(&endpoint)) {
                 // The running version shares its grant, which is updated when the change becomes
                 // visible.
                 self.follow_endpoint(slug).await?;
                 continue;
             }
-            let live = Arc::new(self.make_stored(endpoint, known.as_deref()).await.map_err(unreadable)?);
+            let bundle = self.stored_bundle(&endpoint).await.map_err(unreadable)?;
+            let grant = known.as_ref().map_or_else(Arc::default, |live| Arc::clone(&live.grant));
+            let live = Arc::new(self.make_live(endpoint, bundle, grant).map_err(unreadable)?);
             if known.is_none() {
                 live.grant.set(granted(&live.endpoint).map_err(unreadable)?);
             }
@@ -147,15 +191,6 @@ impl Catalog {
             }
         }
         Err(StoreError::Contended)
-    }
-
-    /// Reads the record of an endpoint.
-    async fn stored(&self, slug: &str) -> Result<Option<Endpoint>, StoreError> {
-        let stored = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?;
-        Ok(stored.map(|mut endpoint| {
-            endpoint.list_running();
-            endpoint
-        }))
     }
 
     /// Returns whether a record is at least as new as the entry, and nothing else that the endpoint
@@ -171,7 +206,12 @@ impl Catalog {
     /// Ends the workers of endpoints that were evicted, because later decisions about them would
     /// not reach unknown workers.
     pub(super) fn evict(&self, removed: &[Arc<LiveEndpoint>]) {
-        removed.iter().for_each(|live| self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version));
+        removed.iter().for_each(|live| self.retire(live));
+    }
+
+    /// Ends the workers of this version of an endpoint.
+    pub(super) fn retire(&self, live: &LiveEndpoint) {
+        self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
     }
 }
 

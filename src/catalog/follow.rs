@@ -5,32 +5,28 @@
 //!
 //! An unreadable record, for example from a later version, changes nothing that is visible. Calls continue with the previous state.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use tollhouse_account::builder::Builders;
 use tollhouse_base::id::{BuilderId, EndpointId};
 use tollhouse_capability::{Granted, secret::Secrets};
 use tollhouse_replica::FollowedState;
-use tollhouse_store::{Batch, CommittedChange, Durability, Row, StoreError};
+use tollhouse_store::{CommittedChange, StoreError};
 use tollhouse_tool::Endpoint;
 
 use super::{
     Catalog, LiveEndpoint, POLICY, PublishError,
     change::schemas_differ,
-    entry::{CARDS, Card, ENDPOINTS},
+    entry::{CARDS, ENDPOINTS},
     granted,
-    version::uses,
 };
 
 /// Cards per page.
 const CARDS_AT_ONCE: usize = 1_000;
 
-/// Maximum time to rewrite an endpoint's card that a host of an earlier version left unchanged.
-const MENDED_WITHIN: Duration = Duration::from_millis(500);
-
 /// Maximum attempts to show an endpoint that a call loads at the same time.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 #[async_trait]
 impl FollowedState for Catalog {
@@ -54,8 +50,8 @@ impl FollowedState for Catalog {
 
     async fn reload(&self) -> Result<(), StoreError> {
         self.follow_policy().await?;
-        let judged = self.builders.standing().await?;
-        let builders: BTreeSet<_> = judged.keys().chain(self.builder_standing.load().keys()).cloned().collect();
+        let decided = self.builders.standing().await?;
+        let builders: BTreeSet<_> = decided.keys().chain(self.builder_standing.load().keys()).cloned().collect();
         for builder in builders {
             self.follow_builder(&builder).await?;
         }
@@ -69,9 +65,22 @@ impl FollowedState for Catalog {
 }
 
 impl Catalog {
+    /// Puts the stored policy in force.
     pub(super) async fn follow_policy(&self) -> Result<(), StoreError> {
         let _shown = self.showing.lock().await;
-        self.show_policy().await
+        let found = POLICY.found(&*self.store, &()).await?;
+        let stored = match found.map(|found| POLICY.read(found)).transpose() {
+            Ok(row) => row.map(|row| row.value).unwrap_or_default(),
+            Err(error) => {
+                tracing::error!(%error, "the stored policy is unreadable; the previous one stays in force");
+                return Ok(());
+            }
+        };
+        if *self.policy() != stored {
+            self.policy.store(Arc::new(stored));
+            self.narrow_cached();
+        }
+        Ok(())
     }
 
     pub(super) async fn follow_builder(&self, id: &BuilderId) -> Result<(), StoreError> {
@@ -84,85 +93,38 @@ impl Catalog {
 
     /// Makes the stored state of an endpoint visible.
     pub(super) async fn follow_endpoint(&self, slug: &str) -> Result<(), StoreError> {
-        let shown = {
-            let _shown = self.showing.lock().await;
-            match self.read_stored(slug).await? {
-                Ok(row) => {
-                    self.show_stored(slug, row.as_ref().map(|row| &row.value))?;
-                    row
-                }
-                Err(error) => {
-                    skip_unreadable(slug, &error.into());
-                    return Ok(());
-                }
+        let _shown = self.showing.lock().await;
+        match self.read_stored(slug).await? {
+            Ok(stored) => self.show_stored(slug, stored.as_ref()),
+            Err(error) => {
+                skip_unreadable(slug, &error.into());
+                Ok(())
             }
-        };
-        self.repair_card(slug, shown.as_ref()).await
+        }
     }
 
     /// Reads the record of an endpoint. The inner error means that it is unreadable.
-    async fn read_stored(&self, slug: &str) -> Result<Result<Option<Row<String, Endpoint>>, StoreError>, StoreError> {
+    async fn read_stored(&self, slug: &str) -> Result<Result<Option<Endpoint>, StoreError>, StoreError> {
         let found = ENDPOINTS.found(&*self.store, &slug.to_owned()).await?;
-        Ok(found.map(|found| ENDPOINTS.read(found)).transpose())
+        Ok(found.map(|found| ENDPOINTS.read(found)).transpose().map(|row| row.map(|row| row.value)))
     }
 
     /// Returns whether an endpoint is as this host's commit left it. If not, makes the newer change of another host visible. The caller
     /// holds the lock of showing, and has not shown it yet.
-    pub(super) async fn is_remaining(&self, slug: &str, remaining: Option<&Endpoint>) -> bool {
+    pub(super) async fn is_as_committed(&self, slug: &str, committed: Option<&Endpoint>) -> bool {
         if !self.store.is_shared() {
             return true;
         }
         // If it cannot be read, notifications about later changes are still to come.
-        let Ok(Ok(row)) = self.read_stored(slug).await else { return true };
-        let stored = row.map(|row| row.value);
+        let Ok(Ok(stored)) = self.read_stored(slug).await else { return true };
         let known = |endpoint: &Endpoint| (endpoint.id.clone(), endpoint.revision);
-        if stored.as_ref().map(known) == remaining.map(known) {
+        if stored.as_ref().map(known) == committed.map(known) {
             return true;
         }
         if let Err(error) = self.show_stored(slug, stored.as_ref()) {
-            tracing::warn!(endpoint.slug = slug, %error, "what another host has changed could not be shown; it is shown when it is heard");
+            tracing::warn!(endpoint.slug = slug, %error, "another host's change could not be applied; its notification will apply it");
         }
         false
-    }
-
-    /// Puts the stored policy in force. The caller holds the lock of showing.
-    async fn show_policy(&self) -> Result<(), StoreError> {
-        let found = POLICY.found(&*self.store, &()).await?;
-        let stored = match found.map(|found| POLICY.read(found)).transpose() {
-            Ok(row) => row.map(|row| row.value).unwrap_or_default(),
-            Err(error) => {
-                tracing::error!(%error, "the policy does not read; the one before stays in force");
-                return Ok(());
-            }
-        };
-        if *self.policy() != stored {
-            self.policy.store(Arc::new(stored));
-            self.narrow_ready();
-        }
-        Ok(())
-    }
-
-    /// Updates the card beside a record, in case a host of an earlier version has changed only the record.
-    async fn repair_card(&self, slug: &str, row: Option<&Row<String, Endpoint>>) -> Result<(), StoreError> {
-        if !self.store.is_shared() {
-            return Ok(());
-        }
-        let key = slug.to_owned();
-        let has = CARDS.get(&*self.store, &key).await?.map(|card| card.revision);
-        if has == row.map(|row| row.value.revision) {
-            return Ok(());
-        }
-        let mut batch = Batch::new();
-        match row {
-            Some(row) => _ = batch.holds(&ENDPOINTS, row).put(&CARDS, &key, &Card::of(&row.value)).append(uses(None, Some(&row.value))),
-            None => _ = batch.absent(&ENDPOINTS, &key).delete(&CARDS, &key),
-        }
-        // Notifications must not wait for a slow commit. The next change of the endpoint checks its card again.
-        match tokio::time::timeout(MENDED_WITHIN, batch.commit(&*self.store, Durability::Buffered)).await {
-            // It was changed again, which causes another notification.
-            Ok(Ok(_) | Err(StoreError::Conflict)) | Err(_) => Ok(()),
-            Ok(Err(error)) => Err(error),
-        }
     }
 
     /// Makes the stored state of every endpoint visible, by the cards that have changed.
@@ -198,7 +160,7 @@ impl Catalog {
             }
             return Ok(());
         };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match self.show_once(slug, stored) {
                 Ok(true) => return Ok(()),
                 // A call has loaded the old state meanwhile.
@@ -227,13 +189,13 @@ impl Catalog {
             self.show_entry(stored);
             self.shown_cache.remove(slug);
         }
-        let Some((may_touch, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| live.is_of(stored))) };
-        live.grant.set(may_touch);
-        self.make_known(&live);
+        let Some((grants, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| live.is_of(stored))) };
+        live.grant.set(grants);
+        self.put_live(&live);
         match ready {
             Some(before) if before.endpoint.id != live.endpoint.id => self.revoke(&before),
             Some(before) if before.endpoint.version != live.endpoint.version || schemas_differ(&before.endpoint, &live.endpoint) => {
-                self.pool.retire(before.endpoint.id.as_str(), &before.endpoint.version);
+                self.retire(&before);
             }
             Some(before) => self.leave_tier(&before.endpoint, &live.endpoint),
             None => {}
@@ -242,8 +204,7 @@ impl Catalog {
     }
 
     /// Creates the stored endpoint to replace the visible one, with its grant, and its code if unchanged.
-    fn make_after(&self, mut endpoint: Endpoint, shown: &LiveEndpoint) -> Result<LiveEndpoint, PublishError> {
-        endpoint.list_running();
+    fn make_after(&self, endpoint: Endpoint, shown: &LiveEndpoint) -> Result<LiveEndpoint, PublishError> {
         if endpoint.id != shown.endpoint.id {
             return self.make_live(endpoint, None, Arc::default());
         }
@@ -251,28 +212,21 @@ impl Catalog {
         self.make_live(endpoint, bundle, Arc::clone(&shown.grant))
     }
 
-    /// Creates the stored endpoint for calls, with the grant of the one that lacks its source.
-    pub(super) async fn make_stored(&self, mut endpoint: Endpoint, known: Option<&LiveEndpoint>) -> Result<LiveEndpoint, PublishError> {
-        endpoint.list_running();
-        let bundle = self.stored_bundle(&endpoint).await?;
-        self.make_live(endpoint, bundle, known.map_or_else(Arc::default, |live| Arc::clone(&live.grant)))
-    }
-
     /// Revokes the grant of a deleted endpoint, and ends its workers.
     fn revoke(&self, removed: &LiveEndpoint) {
         removed.grant.set(Granted::default());
-        self.pool.retire(removed.endpoint.id.as_str(), &removed.endpoint.version);
+        self.retire(removed);
     }
 
     /// Ends the workers of an endpoint, which may hold a value of its secrets.
     fn retire_workers(&self, endpoint: &EndpointId) {
         // An endpoint that is not cached has no workers.
         if let Some(live) = self.all().of_id(endpoint).and_then(|entry| self.ready.get(entry.slug.as_str())) {
-            self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
+            self.retire(&live);
         }
     }
 }
 
 fn skip_unreadable(slug: &str, error: &PublishError) {
-    tracing::error!(endpoint.slug = slug, %error, "an endpoint does not read; it stays as it was");
+    tracing::error!(endpoint.slug = slug, %error, "an endpoint's record is unreadable; the previous state stays in force");
 }

@@ -9,8 +9,6 @@
 //! records). Builders' content that the rules hold back answers no call ([`scan`] holds,
 //! [`Endpoint::availability`] reports it to every front end).
 
-#![warn(missing_docs)]
-
 mod bundle;
 mod change;
 mod check;
@@ -21,18 +19,16 @@ mod draft;
 mod entitlements;
 mod entry;
 mod error;
+mod examine;
 mod find;
 mod follow;
-mod index_upkeep;
 mod limits;
-mod list;
 mod live;
 mod live_builder;
 mod narrow;
 mod nearest;
 mod open;
 mod order;
-mod orphans;
 mod owned;
 mod patch;
 mod policy;
@@ -92,8 +88,7 @@ pub use self::{
     entitlements::ChangedBy,
     entry::Entry,
     error::PublishError,
-    find::ListProgress,
-    list::EndpointPage,
+    find::{EndpointPage, ListProgress},
     live::{FixedAnswer, FrontForm, LiveEndpoint, MakeForm, ShownEndpoint},
     order::{Order, OrderPosition},
     patch::Patch,
@@ -112,34 +107,24 @@ use crate::{safety::Scanner, source::Sources};
 const MAX_UPLOADS: usize = 2;
 
 /// Maximum uploads that are scanned, or whose schemas are measured, at the same time.
-const READINGS: usize = 4;
+const MAX_UPLOAD_READS: usize = 4;
 
 const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
 tollhouse_store::json_values!(PolicyInForce);
 
 /// Dependencies of a catalog.
 pub struct CatalogParts {
-    /// The clock.
     pub clock: Clock,
-    /// Evaluates schemas and loads handlers.
     pub pool: Pool,
-    /// Services behind the capabilities.
     pub services: Arc<CapabilityServices>,
-    /// Receives events about changes.
     pub events: Arc<Events>,
-    /// Scans uploads.
     pub scanner: Arc<Scanner>,
-    /// The builders, and admins' decisions about them.
     pub builders: Arc<Builders>,
-    /// Public URL of the host.
     pub base_url: String,
-    /// Accepted payments.
     pub payment: PaymentConfig,
-    /// Creates an endpoint's form for the MCP front end.
     pub make_form: MakeForm,
     /// Maximum number of endpoints, and memory for caches.
     pub room: CatalogCapacity,
-    /// Storage of long sources.
     pub objects: Arc<Objects>,
     /// This process among the hosts of the store.
     pub replica: Arc<Replica>,
@@ -167,7 +152,6 @@ impl CatalogCapacity {
     }
 
     /// Returns the part for encrypted secrets.
-    #[must_use]
     pub fn secrets_bytes(self) -> usize {
         self.ready_bytes / 8
     }
@@ -229,19 +213,15 @@ impl fmt::Debug for Catalog {
 impl Catalog {
     /// Returns the current summary of all endpoints, including those that are not
     /// [`Endpoint::listed`].
-    #[must_use]
     pub fn all(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
     /// Returns a counter of changes of [`Catalog::all`], for those who wait for one.
-    #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Returns the policy in force.
-    #[must_use]
     pub fn policy(&self) -> Arc<PolicyInForce> {
         self.policy.load_full()
     }
@@ -276,22 +256,18 @@ impl Catalog {
 
     /// Applies the limits and tier of the policy in force to cached endpoints. Others get them when
     /// they are created.
-    pub(crate) fn narrow_ready(&self) {
+    pub(crate) fn narrow_cached(&self) {
         self.rebuild.fetch_add(1, Ordering::SeqCst);
         self.shown_cache.clear();
         for live in self.ready.all() {
-            if let Some(narrowed) = self.narrowed(&live) {
-                self.make_known(&narrowed);
-                self.leave_tier(&live.endpoint, &narrowed.endpoint);
+            let before = &live.endpoint;
+            if self.limits_of(before) != before.limits || self.tier_of(before) != before.tier {
+                let narrowed = Arc::new(self.rebuild(&live));
+                self.put_live(&narrowed);
+                self.leave_tier(before, &narrowed.endpoint);
             }
         }
         self.changed();
-    }
-
-    /// Returns an endpoint with the limits and tier of the policy in force, if they differ.
-    fn narrowed(&self, live: &Arc<LiveEndpoint>) -> Option<Arc<LiveEndpoint>> {
-        let differs = self.limits_of(&live.endpoint) != live.endpoint.limits || self.tier_of(&live.endpoint) != live.endpoint.tier;
-        differs.then(|| Arc::new(self.rebuild(live)))
     }
 
     /// Ends the workers of an endpoint if its tier has changed.
@@ -365,7 +341,7 @@ impl Catalog {
     }
 
     /// Makes new calls use this version of an endpoint.
-    fn make_known(&self, live: &Arc<LiveEndpoint>) {
+    fn put_live(&self, live: &Arc<LiveEndpoint>) {
         let slug = &live.endpoint.slug;
         self.shown_cache.remove(slug.as_str());
         self.evict(&self.ready.put(slug, Arc::clone(live)));
@@ -374,7 +350,7 @@ impl Catalog {
     }
 
     /// Checks that the host accepts the ways to pay that the owner wants.
-    fn payable(&self, accepts: &[String]) -> Result<(), PublishError> {
+    fn check_accepts(&self, accepts: &[String]) -> Result<(), PublishError> {
         let named = |position: usize| accepts[..position].contains(&accepts[position]);
         let unknown = (0..accepts.len()).find(|position| !self.payment.takes(&accepts[*position]) || named(*position));
         let Some(position) = unknown else { return Ok(()) };
@@ -385,7 +361,7 @@ impl Catalog {
 
     /// Checks that all hosts of the store support this time of the charge. From then on, no host that does not support it
     /// can start.
-    async fn known_to_all(&self, settle: SettleTime) -> Result<(), PublishError> {
+    async fn check_settle_support(&self, settle: SettleTime) -> Result<(), PublishError> {
         if settle.is_after() || self.sources.replica.may_write(SETTLED_BEFORE).await? { Ok(()) } else { Err(PublishError::OlderHosts) }
     }
 }

@@ -11,16 +11,17 @@ use super::PublishError;
 /// Returns `limits` with the named changes.
 pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceilings: &Limits) -> Result<Limits, PublishError> {
     for (name, value) in changed {
-        let pointer = format!("/limits/{name}");
-        let Some(ceiling) = ceilings.get(name) else {
-            return Err(PublishError::field(pointer, format!("there is no limit called `{name}`")));
-        };
-        match value.as_u64() {
-            Some(value) if (1..=ceiling).contains(&value) => _ = limits.set(name, value),
-            _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}"))),
-        }
+        limits.set(name, checked_limit(name, value, ceilings, "")?);
     }
     Ok(limits)
+}
+
+/// Returns the value of a named limit if it is valid. `alternatives` describes other valid values.
+pub(super) fn checked_limit(name: &str, value: &Value, ceilings: &Limits, alternatives: &str) -> Result<u64, PublishError> {
+    let refused = |message| PublishError::field(format!("/limits/{name}"), message);
+    let ceiling = ceilings.get(name).ok_or_else(|| refused(format!("there is no limit called `{name}`")))?;
+    let valid = value.as_u64().filter(|value| (1..=ceiling).contains(value));
+    valid.ok_or_else(|| refused(format!("`{name}` is a whole number from 1 to {ceiling}{alternatives}")))
 }
 
 /// Returns the effective limits: for each the lowest that owner, policy and admin permit. Ceilings
@@ -44,7 +45,7 @@ mod tests {
     use tollhouse_base::id::BuilderId;
 
     #[test]
-    fn limits_are_the_lowest_that_anyone_allows() {
+    fn limits_are_the_lowest_of_owner_policy_and_admin() {
         let own = Limits { cpu_ms: 900, wall_ms: 20_000, ..Limits::default() };
         let ceilings = Limits { cpu_ms: 500, ..Limits::ceilings() };
         let caps = BTreeMap::from([("wallMs".to_owned(), 5_000), ("cpuMs".to_owned(), 700)]);

@@ -30,9 +30,7 @@ pub struct ShownEndpoint {
 /// An endpoint for calls: its public data, and everything that is created once to run it.
 #[derive(Clone)]
 pub struct LiveEndpoint {
-    /// Its public data.
     pub shown: Arc<ShownEndpoint>,
-    /// The code that runs.
     pub runs: EndpointCode,
     /// Checks of its input that need no worker.
     pub input: Shape,
@@ -60,7 +58,7 @@ const OVERHEAD_BYTES: usize = 4 << 10;
 
 /// Approximate memory of JSON as a multiple of its length, including derived data. Rather too high
 /// than too low.
-const IN_MEMORY: usize = 10;
+const JSON_MEMORY_FACTOR: usize = 10;
 
 impl Deref for LiveEndpoint {
     type Target = ShownEndpoint;
@@ -105,7 +103,7 @@ impl fmt::Debug for LiveEndpoint {
 
 impl SharedCacheKey for ShownEndpoint {
     fn bytes(&self) -> usize {
-        OVERHEAD_BYTES + IN_MEMORY * self.record.bytes()
+        OVERHEAD_BYTES + JSON_MEMORY_FACTOR * self.record.bytes()
     }
 
     fn is_in_use(&self, _holders: usize) -> bool {
@@ -117,7 +115,7 @@ impl SharedCacheKey for LiveEndpoint {
     fn bytes(&self) -> usize {
         let code = self.bundle.as_ref().and_then(|bundle| bundle.source.as_ref()).map_or(0, |source| source.text.len());
         let answer = match &self.runs {
-            EndpointCode::Static(response) => IN_MEMORY * response.text().len(),
+            EndpointCode::Static(response) => JSON_MEMORY_FACTOR * response.text().len(),
             EndpointCode::Builtin(_) | EndpointCode::Js => 0,
         };
         self.shown.bytes() + code + answer

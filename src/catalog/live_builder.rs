@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_base::{cpu_share::UsualCost, offload::drop_off_runtime};
+use tollhouse_base::{cpu_share::UsualCost, offload::run_in_place};
 use tollhouse_capability::Grant;
 use tollhouse_money::{CallTerms, SignedOffers};
 use tollhouse_protocol::Bundle;
@@ -22,10 +22,6 @@ const SETTLE_SECS: u64 = 120;
 
 impl Catalog {
     /// Creates an endpoint for calls.
-    ///
-    /// # Errors
-    ///
-    /// The handler of the record does not match its type.
     pub(super) fn make_live(
         &self,
         endpoint: Endpoint,
@@ -34,13 +30,6 @@ impl Catalog {
     ) -> Result<LiveEndpoint, PublishError> {
         let runs = endpoint.runs()?;
         Ok(self.make(endpoint, runs, bundle, grant))
-    }
-
-    /// Creates an endpoint without its source, which is enough to change it. The next call reads
-    /// the source.
-    pub(super) fn make_without_source(&self, mut endpoint: Endpoint) -> Result<Arc<LiveEndpoint>, PublishError> {
-        endpoint.list_running();
-        Ok(Arc::new(self.make_live(endpoint, None, Arc::default())?))
     }
 
     /// Creates the endpoint again with the current policy and suspensions.
@@ -80,7 +69,7 @@ impl Catalog {
         let record = endpoint.record(&self.base_url);
         let mut shown = ShownEndpoint { endpoint, terms, record, form: None };
         // It rewrites the schemas, which can be large.
-        let form = drop_off_runtime(|| (self.make_form)(&shown));
+        let form = run_in_place(|| (self.make_form)(&shown));
         shown.form = form;
         shown
     }

@@ -45,10 +45,6 @@ struct LoweredLimits {
 impl Catalog {
     /// Returns the restrictions of a draft policy. An endpoint with a wall limit above
     /// `long_running_ms` is long-running.
-    ///
-    /// # Errors
-    ///
-    /// A field is invalid.
     pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<PolicyImpact, PublishError> {
         let policy = draft.check()?;
         let mut found = PolicyImpact::default();
@@ -64,7 +60,7 @@ impl Catalog {
             }
             // Lowered limits are the same for all builders.
             let LoweredLimits { requested: request, limits: lowered, ends } = known.entry(entry.requested.clone()).or_insert_with(|| {
-                let request = entry.asked();
+                let request = entry.own_limits();
                 let under = |ceilings| limits_in_force(&request.own_limits, &entry.owner, ceilings, &request.limit_caps);
                 let (now, then) = (under(&before.policy.limits), under(&policy.limits));
                 let lowered: Vec<_> = TABLE.iter().map(|row| row.name).filter(|name| then.get(name) < now.get(name)).collect();

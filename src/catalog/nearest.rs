@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_as_many_as_the_table_has() {
+    fn edit_distance_agrees_with_the_full_table() {
         let full = "a-name-of-as-many-letters-as-a-slug-has-and-that-is-sixty-four-x";
         let names = ["a", "ab", "text-summary", "text-sumary", "txt-summery", "summary-text", "receipt-echo-paid", &full[1..], full];
         for (one, other) in names.iter().flat_map(|one| names.map(|other| (*one, other))) {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_is_mistyped_and_what_is_not_is_another_name() {
+    fn similar_names_are_within_a_third_of_the_length() {
         let near = |name: &str, slug| NamePattern::of(name).unwrap().distance(slug);
         assert_eq!(near("text-sumary", "text-summary"), Some(1));
         assert_eq!(near(" Text Summary", "text-summary"), Some(0));

@@ -1,45 +1,36 @@
-//! Start-up of the catalog: reads every endpoint's card, and no records once all cards exist.
+//! Start-up of the catalog: reads every endpoint's card, and no records. Upkeep of the search index.
 
-use std::sync::{Arc, Mutex, atomic::AtomicU64};
-
-use arc_swap::ArcSwap;
-use tokio::sync::watch;
-use tollhouse_base::{cache::Cache, rate_limit::ConcurrencyLimit};
-use tollhouse_fair::{FairSemaphore, Share};
-use tollhouse_store::{Batch, Durability, Store, StoreError, Table, schema};
-
-use super::{
-    Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS,
-    entry::{CARDS, Card, ENDPOINTS},
-    snapshot_builder::SnapshotBuilder,
-    source::Sources,
-    version::uses,
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicU64},
+    time::Duration,
 };
 
-/// Marks that every record has its card.
-pub(super) const CATALOGUED: Table<(), String> = schema::CATALOGUED.holding();
+use arc_swap::ArcSwap;
+use tokio::{sync::watch, task::spawn_blocking};
+use tollhouse_base::{cache::Cache, rate_limit::ConcurrencyLimit};
+use tollhouse_fair::{FairSemaphore, Share};
+use tollhouse_store::{Store, StoreError, maintain};
 
-/// Current version of the cards' format.
-const FORM: &str = "1";
+use super::{
+    Catalog, CatalogParts, MAX_UPLOAD_READS, MAX_UPLOADS, POLICY, PublishError, entry::CARDS, snapshot_builder::SnapshotBuilder,
+    source::Sources,
+};
 
 /// Cards per page.
 const CARDS_AT_ONCE: usize = 2_000;
 /// Maximum endpoints whose words are indexed before the start completes. More are indexed in the
 /// background.
-const SEARCHED_AT_ONCE: usize = 10_000;
-/// Records per page.
-const RECORDS_AT_ONCE: usize = 128;
+const INDEXED_AT_START: usize = 10_000;
+
+/// Interval for checking whether the index needs to be compacted.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Catalog {
     /// Reads the policy, and the summary of every endpoint.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store, or an unreadable row.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
         let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects, replica } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
-        let judged = builders.standing().await?;
+        let decided = builders.standing().await?;
         let sources = Sources { store: Arc::clone(&store), objects, replica };
         let catalog = Self {
             store,
@@ -53,7 +44,7 @@ impl Catalog {
             payment,
             policy: ArcSwap::from_pointee(policy),
             builders,
-            builder_standing: ArcSwap::from_pointee(judged),
+            builder_standing: ArcSwap::from_pointee(decided),
             make_form,
             snapshot: ArcSwap::default(),
             max_endpoints: room.max_endpoints,
@@ -63,50 +54,56 @@ impl Catalog {
             unscanned: Mutex::default(),
             changing: tokio::sync::Mutex::new(()),
             showing: tokio::sync::Mutex::new(()),
-            reads: FairSemaphore::new(READINGS, Share::AllBut(READINGS / 2)),
+            reads: FairSemaphore::new(MAX_UPLOAD_READS, Share::AllBut(MAX_UPLOAD_READS / 2)),
             uploads: ConcurrencyLimit::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),
         };
-        catalog.write_cards().await?;
-        let (mut gathered, mut range) = (SnapshotBuilder::default(), CARDS.all());
+        let (mut builder, mut range) = (SnapshotBuilder::default(), CARDS.all());
         while let Some(page) = CARDS.next(&*catalog.store, &mut range, CARDS_AT_ONCE).await? {
             for row in page {
                 let row = row?;
                 let slug = row.key.parse().map_err(|_| PublishError::Corrupt(format!("no slug: `{}`", row.key)))?;
-                gathered.add(row.value.entry(slug, catalog.builder_standing(&row.value.owner()).suspended));
+                builder.add(row.value.entry(slug, catalog.builder_standing(&row.value.owner()).suspended));
             }
         }
-        catalog.snapshot.store(Arc::new(gathered.done()));
-        if catalog.all().len() <= SEARCHED_AT_ONCE {
+        catalog.snapshot.store(Arc::new(builder.build()));
+        if catalog.all().len() <= INDEXED_AT_START {
             catalog.load_index().await?;
         }
         Ok(catalog)
     }
 
-    /// Writes missing cards of records from earlier versions.
-    async fn write_cards(&self) -> Result<(), PublishError> {
-        if CATALOGUED.get(&*self.store, &()).await?.as_deref() == Some(FORM) {
-            return Ok(());
+    /// Starts reading the words of existing endpoints, and compacting the index periodically.
+    pub fn maintain_index(self: &Arc<Self>) {
+        maintain(self, UPKEEP_INTERVAL, "indexing the words of endpoints", |catalog, _| async move { catalog.update_index().await });
+    }
+
+    async fn update_index(&self) -> Result<(), StoreError> {
+        let all = self.all();
+        if !all.is_searchable {
+            self.load_index().await?;
         }
-        let mut range = ENDPOINTS.all();
-        loop {
-            let mut rest = range.clone();
-            let Some(page) = ENDPOINTS.next(&*self.store, &mut rest, RECORDS_AT_ONCE).await? else { break };
-            let mut batch = Batch::new();
-            for row in page {
-                let row = row?;
-                // Only if the record is unchanged: another host may change it meanwhile, and write
-                // its card.
-                batch.holds(&ENDPOINTS, &row).put(&CARDS, &row.key, &Card::of(&row.value));
-                batch.append(uses(None, Some(&row.value)));
-            }
-            match batch.commit(&*self.store, Durability::Buffered).await {
-                Ok(_) => range = rest,
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
+        if all.index().needs_compaction() {
+            spawn_blocking(move || all.index_mut().compact()).await.map_err(broken)?;
         }
-        CATALOGUED.put(&(), &FORM.to_owned()).commit(&*self.store, Durability::Durable).await?;
         Ok(())
     }
+
+    /// Reads the words of all endpoints from before the start.
+    pub(super) async fn load_index(&self) -> Result<(), StoreError> {
+        let mut range = CARDS.all();
+        while let Some(page) = CARDS.next(&*self.store, &mut range, CARDS_AT_ONCE).await? {
+            let rows = page.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let all = self.all();
+            let add = move || all.add_words(rows.iter().map(|row| (row.key.as_str(), row.value.text(&row.key))));
+            spawn_blocking(add).await.map_err(broken)?;
+        }
+        let _one = self.showing.lock().await;
+        self.rebuild_snapshot(|snapshot| snapshot.is_searchable = true);
+        Ok(())
+    }
+}
+
+fn broken(error: tokio::task::JoinError) -> StoreError {
+    StoreError::Away(format!("the words of endpoints could not be read: {error}"))
 }

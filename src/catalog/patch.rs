@@ -9,7 +9,7 @@ use tollhouse_tool::{Capabilities, ChangedVia, Endpoint, MicroUsd, SettleTime, S
 
 use super::{
     PublishError,
-    draft::{HandlerDraft, KeepsResponse, SafetyAttestation, check_input, check_most, check_note, check_settle, text_problems},
+    draft::{HandlerDraft, KeepsResponse, SafetyAttestation, field_problems},
     limits::limits_over,
 };
 
@@ -17,37 +17,25 @@ use super::{
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Patch {
-    /// Whether it accepts calls.
     pub status: Option<Status>,
-    /// Title for people.
     pub title: Option<String>,
-    /// Description for people, and for models that choose a tool.
     pub description: Option<String>,
-    /// Price of a call.
     pub price_usd: Option<MicroUsd>,
     /// Maximum price of a call. 0 makes the price fixed.
     pub max_price_usd: Option<MicroUsd>,
-    /// Tags for search.
     pub tags: Option<Vec<String>>,
-    /// Schema of inputs.
     pub input_schema: Option<Arc<Value>>,
-    /// Schema of results.
     pub output_schema: Option<Arc<Value>>,
-    /// Requested capabilities.
     pub capabilities: Option<Capabilities>,
-    /// The handler.
     pub handler: Option<HandlerDraft>,
     /// An earlier version to roll back to, instead of `handler`.
     pub version: Option<String>,
     /// Limits that replace the previous ones.
     pub limits: Option<Map<String, Value>>,
-    /// Hosts for `httpGetJson`.
     pub allowed_hosts: Option<Vec<String>>,
-    /// Whether a process may serve several calls.
     pub isolation: Option<Isolation>,
     /// Accepted ways to pay that replace the previous ones.
     pub accepts: Option<Vec<String>>,
-    /// When a call is charged: before its handler runs, or after.
     pub settle: Option<SettleTime>,
     /// Attestation of a builder for a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
@@ -97,33 +85,26 @@ impl Patch {
 
     /// Applies the patch to `endpoint`, except its handler and capabilities.
     pub(super) fn apply(&self, endpoint: &mut Endpoint, ceilings: &Limits) -> Result<(), PublishError> {
-        let Self { status, title, description, price_usd, tags, input_schema, output_schema, .. } = self.clone();
-        endpoint.status = status.unwrap_or(endpoint.status);
-        endpoint.price_usd = price_usd.unwrap_or(endpoint.price_usd);
-        endpoint.max_price_usd = self.max_price_usd.unwrap_or(endpoint.max_price_usd);
-        check_most(endpoint.handler_type, endpoint.price_usd, endpoint.max_price_usd)?;
-        endpoint.settle = self.settle.unwrap_or(endpoint.settle);
-        check_settle(endpoint.settle, endpoint.max_price_usd)?;
-        endpoint.isolation = self.isolation.unwrap_or(endpoint.isolation);
-        replace(&mut endpoint.accepts, self.accepts.clone());
-        replace(&mut endpoint.title, title);
-        replace(&mut endpoint.description, description);
-        replace(&mut endpoint.tags, tags);
-        replace(&mut endpoint.input_schema, input_schema);
-        replace(&mut endpoint.output_schema, output_schema);
-        if let Some(input) = &self.input_schema {
-            check_input(input)?;
-        }
-        check_note(self.note.as_deref().unwrap_or_default())?;
+        set(&mut endpoint.status, self.status.as_ref());
+        set(&mut endpoint.title, self.title.as_ref());
+        set(&mut endpoint.description, self.description.as_ref());
+        set(&mut endpoint.price_usd, self.price_usd.as_ref());
+        set(&mut endpoint.max_price_usd, self.max_price_usd.as_ref());
+        set(&mut endpoint.tags, self.tags.as_ref());
+        set(&mut endpoint.input_schema, self.input_schema.as_ref());
+        set(&mut endpoint.output_schema, self.output_schema.as_ref());
+        set(&mut endpoint.isolation, self.isolation.as_ref());
+        set(&mut endpoint.accepts, self.accepts.as_ref());
+        set(&mut endpoint.settle, self.settle.as_ref());
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }
-        text_problems(&endpoint.title, &endpoint.description, &endpoint.tags).into_iter().next().map_or(Ok(()), Err)
+        field_problems(endpoint, self.note.as_deref().unwrap_or_default()).into_iter().next().map_or(Ok(()), Err)
     }
 }
 
-fn replace<T>(position: &mut T, value: Option<T>) {
+fn set<T: Clone>(field: &mut T, value: Option<&T>) {
     if let Some(value) = value {
-        *position = value;
+        field.clone_from(value);
     }
 }

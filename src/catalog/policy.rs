@@ -71,13 +71,11 @@ impl PolicyDraft {
 pub struct PolicyInForce {
     /// Counts changes. It is the `ETag` of the record.
     pub revision: u64,
-    /// The policy.
     pub policy: Policy,
 }
 
 impl Policy {
     /// Returns the record for admins, with every ceiling by name.
-    #[must_use]
     pub fn record(&self) -> Value {
         let limits: Map<_, _> = TABLE.iter().filter_map(|row| Some((row.name.to_owned(), json!(self.limits.get(row.name)?)))).collect();
         json!({

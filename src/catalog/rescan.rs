@@ -25,7 +25,6 @@ const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RescanReport {
-    /// Number of scanned endpoints.
     pub endpoints: u64,
     /// Endpoints that are newly held back for an admin's decision.
     pub review: u64,
@@ -36,10 +35,6 @@ pub struct RescanReport {
 impl Catalog {
     /// Scans all builders' endpoints, unless they were scanned with the current rules, or with
     /// later ones by a newer host of the store. Records that as long as it is this host's `turn`.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::rescan`].
     pub async fn rescan_if_due(&self, turn: &JobRun) -> Result<(), PublishError> {
         if !self.rescan_is_due().await? {
             return Ok(());
@@ -57,16 +52,12 @@ impl Catalog {
             scanned.endpoints = found.endpoints,
             scanned.review = found.review,
             scanned.blocked = found.blocked,
-            "endpoints were scanned by the rules in force"
+            "scanned all endpoints with the current rules"
         );
         Ok(())
     }
 
     /// Returns whether endpoints were last scanned with older rules than this version's.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub async fn rescan_is_due(&self) -> Result<bool, StoreError> {
         let ours = self.scanner.policy_version();
         let by = SCANNED_BY.get(&*self.store, &()).await?;
@@ -132,7 +123,7 @@ impl Catalog {
         let report = self.scan(&read, handler.as_ref()).await?;
         // Most results are unchanged. Those endpoints are not loaded.
         let known = self.with_provenance(&read, handler.as_ref(), report.clone()).await?;
-        if self.judged_by(&read, known).is_none() {
+        if self.with_findings(&read, known).is_none() {
             return Ok(None);
         }
         let _one = self.changing.lock().await;
@@ -143,7 +134,7 @@ impl Catalog {
             return Ok(None);
         }
         let report = self.with_provenance(old, handler.as_ref(), report).await?;
-        let Some((mut endpoint, kind)) = self.judged_by(old, report) else { return Ok(None) };
+        let Some((mut endpoint, kind)) = self.with_findings(old, report) else { return Ok(None) };
         let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
         if newly.is_some() {
             endpoint.decided_on = None;
@@ -159,7 +150,7 @@ impl Catalog {
     }
 
     /// Returns the endpoint with its findings, and how it is held back. `None` if nothing changes.
-    fn judged_by(&self, old: &Endpoint, report: Report) -> Option<(Endpoint, Option<HoldKind>)> {
+    fn with_findings(&self, old: &Endpoint, report: Report) -> Option<(Endpoint, Option<HoldKind>)> {
         let mut endpoint = old.clone();
         let open = open_outcome(&report.findings, old);
         let found = match open {

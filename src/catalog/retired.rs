@@ -21,37 +21,31 @@ pub(super) const MAX_RETIRED: usize = 1_000;
 /// The last endpoint that was deleted under a slug.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletedEndpoint {
-    /// Its id.
     pub id: EndpointId,
-    /// Its owner.
     pub owner: Owner,
 }
 
 impl Catalog {
     /// Returns the endpoint that was deleted under this slug within the last hour, if none has
     /// taken the slug since.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub async fn deleted(&self, slug: &str) -> Result<Option<DeletedEndpoint>, StoreError> {
         DELETED.get(&*self.store, &slug.to_owned()).await
     }
 
     /// Returns the rows that free `slug` from its previous owner, who must be the same. For a new
     /// slug, the owner must not have deleted too many endpoints.
-    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: ChangedBy) -> Result<Batch, PublishError> {
+    pub(super) async fn claim_slug(&self, slug: &Slug, owner: &Owner, by: ChangedBy) -> Result<Batch, PublishError> {
         let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
         let anothers = retired.as_ref().is_some_and(|had| had != owner.share());
         if self.all().get(slug.as_str()).is_some() || (anothers && by == ChangedBy::Builder) {
             return Err(PublishError::SlugTaken(slug.clone()));
         }
         let is_new = retired.is_none() && by == ChangedBy::Builder;
-        if is_new && RETIRED_OF.count(&*self.store, &RETIRED_OF.under(&of(owner)), MAX_RETIRED).await? >= MAX_RETIRED {
+        if is_new && RETIRED_OF.count(&*self.store, &RETIRED_OF.under(&owner_key(owner)), MAX_RETIRED).await? >= MAX_RETIRED {
             return Err(PublishError::TooManyRetired(MAX_RETIRED));
         }
         let mut batch = Batch::new();
-        batch.delete(&RETIRED_SLUGS, &slug.to_string()).delete(&RETIRED_OF, &(of(owner), slug.to_string()));
+        batch.delete(&RETIRED_SLUGS, &slug.to_string()).delete(&RETIRED_OF, &(owner_key(owner), slug.to_string()));
         batch.delete(&DELETED, &slug.to_string());
         if let Some(had) = retired {
             // An admin may give it to another owner.
@@ -61,7 +55,7 @@ impl Catalog {
     }
 }
 
-pub(super) fn of(owner: &Owner) -> TerminatedText<String> {
+pub(super) fn owner_key(owner: &Owner) -> TerminatedText<String> {
     TerminatedText(owner.share().to_owned())
 }
 

@@ -8,24 +8,23 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_event::Kind;
 use tollhouse_protocol::{Limits, Tier};
 use tollhouse_store::{Batch, StoreError};
-use tollhouse_tool::{Capabilities, DecidedOn, Endpoint, HoldKind, ReviewAction, ReviewRecord, Slug, finding::ScanOutcome, public_texts};
+use tollhouse_tool::{
+    Capabilities, DecidedOn, Endpoint, HoldKind, ReviewAction, ReviewRecord, Slug, finding::ScanOutcome, public_texts::MAX_DECISION_REASON,
+};
 
 use super::{
     Catalog, ChangedBy, EndpointPage, LiveEndpoint, PublishError,
     commit::{CatalogChange, transitions},
     entitlements::{AccessSet, Entitlements},
     entry::waits,
+    limits::checked_limit,
     scan::{approve_findings, disapprove_findings},
 };
-
-/// Maximum length of a reason, in characters.
-const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
 
 /// The body of `POST /ai/admin/reviews/{slug}`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewDecision {
-    /// The decision.
     pub decision: ReviewAction,
     /// With `approve`, the requested or withheld capabilities to grant (default: all requested).
     /// With `revoke`, the capabilities to revoke.
@@ -48,20 +47,16 @@ pub struct ReviewDecision {
 pub struct ReviewQueuePosition(Timestamp, Slug);
 
 impl ReviewQueuePosition {
-    /// Returns the position of a waiting endpoint.
-    #[must_use]
     pub fn of(endpoint: &Endpoint) -> Self {
         Self(endpoint.review.since().unwrap_or(Timestamp(0)), endpoint.slug.clone())
     }
 
     /// Encodes the position for cursors.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.0.0.to_be_bytes(), self.1.as_str().as_bytes()].concat()
     }
 
     /// Decodes the output of [`ReviewQueuePosition::to_bytes`].
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (since, slug) = bytes.split_first_chunk()?;
         Some(Self(Timestamp(u64::from_be_bytes(*since)), std::str::from_utf8(slug).ok()?.parse().ok()?))
@@ -71,10 +66,6 @@ impl ReviewQueuePosition {
 impl Catalog {
     /// Returns a page of the endpoints with something for an admin to decide, longest wait first,
     /// and their total number.
-    ///
-    /// # Errors
-    ///
-    /// The error of the store.
     pub async fn queue(&self, after: Option<&ReviewQueuePosition>, limit: usize) -> Result<(EndpointPage, usize), StoreError> {
         let all = self.all();
         let (waiting, total) = all.waiting(after.map(|ReviewQueuePosition(since, slug)| (*since, slug)));
@@ -99,8 +90,8 @@ impl Catalog {
             ReviewAction::Approve => {
                 let given = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
                 may_grant(old, &had, &given)?;
-                self.something(decidable(old) || capped || given != had.requested)?;
-                self.apply_standing(&mut endpoint, had.approved(&given));
+                require(decidable(old) || capped || given != had.requested)?;
+                self.set_entitlements(&mut endpoint, had.approved(&given));
                 endpoint.decided_on = decidable(old).then(|| decided_on(old));
                 if decidable(old) {
                     endpoint.approve();
@@ -112,8 +103,8 @@ impl Catalog {
                 }
             }
             ReviewAction::Reject => {
-                self.something(waits(old))?;
-                self.apply_standing(&mut endpoint, had.rejected());
+                require(waits(old))?;
+                self.set_entitlements(&mut endpoint, had.rejected());
                 endpoint.decided_on = Some(decided_on(old));
                 if let Some(hold) = &mut endpoint.review.hold {
                     hold.kind = HoldKind::ContentBlocked;
@@ -124,24 +115,24 @@ impl Catalog {
             ReviewAction::Reopen => {
                 let before = endpoint.decided_on.take().ok_or(PublishError::NothingToDecide)?;
                 let request = AccessSet { capabilities: before.requested_capabilities, hosts: before.requested_hosts.clone() };
-                self.apply_standing(&mut endpoint, had.reopened(&request));
+                self.set_entitlements(&mut endpoint, had.reopened(&request));
                 reopen(&mut endpoint, before);
                 // If everything requested is granted, it stays so. Use `revoke` to undo that.
-                self.something(decidable(&endpoint))?;
+                require(decidable(&endpoint))?;
             }
             ReviewAction::Revoke => {
                 let taken = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &AccessSet::default())?;
                 if taken.is_empty() {
-                    return Err(PublishError::field("", "name what is taken back in `capabilities` or `allowedHosts`"));
+                    return Err(PublishError::field("", "name the rights to revoke in `capabilities` or `allowedHosts`"));
                 }
-                self.apply_standing(&mut endpoint, had.revoked(&taken));
+                self.set_entitlements(&mut endpoint, had.revoked(&taken));
             }
             ReviewAction::Takedown => {
-                self.something(old.review.taken_down.is_none())?;
+                require(old.review.taken_down.is_none())?;
                 endpoint.review.taken_down = Some(now);
             }
             ReviewAction::Restore => {
-                self.something(old.review.taken_down.is_some())?;
+                require(old.review.taken_down.is_some())?;
                 endpoint.review.taken_down = None;
             }
         }
@@ -166,10 +157,10 @@ impl Catalog {
         self.leave_tier(old, &live.endpoint);
         Ok(live)
     }
+}
 
-    fn something(&self, there: bool) -> Result<(), PublishError> {
-        if there { Ok(()) } else { Err(PublishError::NothingToDecide) }
-    }
+fn require(is_pending: bool) -> Result<(), PublishError> {
+    if is_pending { Ok(()) } else { Err(PublishError::NothingToDecide) }
 }
 
 impl ReviewDecision {
@@ -181,8 +172,8 @@ impl ReviewDecision {
         if !grants && self.allowed_hosts.is_some() {
             return Err(PublishError::field("/allowedHosts", "only `approve` and `revoke` name hosts"));
         }
-        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-            return Err(PublishError::field("/reason", format!("a reason has at most {MAX_REASON} characters")));
+        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
+            return Err(PublishError::field("/reason", format!("a reason has at most {MAX_DECISION_REASON} characters")));
         }
         Ok(())
     }
@@ -191,14 +182,10 @@ impl ReviewDecision {
     fn cap(&self, endpoint: &mut Endpoint) -> Result<bool, PublishError> {
         let ceilings = Limits::ceilings();
         for (name, value) in &self.limits {
-            let pointer = format!("/limits/{name}");
-            let Some(ceiling) = ceilings.get(name) else {
-                return Err(PublishError::field(pointer, format!("there is no limit called `{name}`")));
-            };
-            match value.as_u64() {
-                _ if value.is_null() => _ = endpoint.limit_caps.remove(name),
-                Some(cap) if (1..=ceiling).contains(&cap) => _ = endpoint.limit_caps.insert(name.clone(), cap),
-                _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}, or null"))),
+            if value.is_null() && ceilings.get(name).is_some() {
+                endpoint.limit_caps.remove(name);
+            } else {
+                endpoint.limit_caps.insert(name.clone(), checked_limit(name, value, &ceilings, ", or null")?);
             }
         }
         endpoint.tier_cap = self.tier.unwrap_or(endpoint.tier_cap);
@@ -247,7 +234,7 @@ fn may_grant(endpoint: &Endpoint, had: &Entitlements, given: &AccessSet) -> Resu
     let request = had.requested().capabilities.union(had.withheld.capabilities).union(refused);
     let unasked = given.capabilities.without(request);
     match unasked.names().next() {
-        Some(name) => Err(PublishError::field(format!("/capabilities/{name}"), format!("its owner does not ask for `{name}`"))),
+        Some(name) => Err(PublishError::field(format!("/capabilities/{name}"), format!("its owner has not requested `{name}`"))),
         None => Ok(()),
     }
 }

@@ -24,7 +24,8 @@ mod report;
 mod rules;
 mod scan;
 mod unicode;
-mod upload;
+
+use serde_json::Value;
 
 use self::{operator::Operator, rules::Rules};
 pub use self::{
@@ -32,8 +33,24 @@ pub use self::{
     reach::{ContextMember, line_of_code_from_strings, reaches},
     report::Report,
     rules::{POLICY_VERSION, Rule},
-    upload::Upload,
 };
+
+/// The scanned parts of an upload.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Upload<'a> {
+    pub title: &'a str,
+    pub description: &'a str,
+    pub tags: &'a [String],
+    /// The handler's source as uploaded, with its types.
+    pub source: Option<&'a str>,
+    /// The answer of a `static_json` endpoint.
+    pub response: Option<&'a Value>,
+    pub input_schema: Option<&'a Value>,
+    /// Schema of results.
+    pub output_schema: Option<&'a Value>,
+    /// Whether another owner uploaded the same source or response first.
+    pub hash_of_another: bool,
+}
 
 /// Scans uploads for violations of the policy. Created once; scanning needs only `&self`.
 #[derive(Debug)]
@@ -45,7 +62,6 @@ pub struct Scanner {
 
 impl Scanner {
     /// Creates a scanner with the built-in rules and the operator's lists.
-    #[must_use]
     pub fn new(lists: &OperatorLists) -> Self {
         let version = match lists.fingerprint() {
             Some(fingerprint) => format!("{POLICY_VERSION}+{fingerprint}"),
@@ -57,7 +73,6 @@ impl Scanner {
     /// Returns the version of the rules in force: [`POLICY_VERSION`], followed by `+` and eight hex
     /// digits that identify the operator's lists, if there are any. An endpoint scanned with
     /// another version needs a new scan.
-    #[must_use]
     pub fn policy_version(&self) -> &str {
         &self.version
     }
@@ -67,8 +82,6 @@ impl Scanner {
         self.rules.public().chain(self.operator.public())
     }
 
-    /// Scans an upload.
-    #[must_use]
     pub fn scan(&self, upload: &Upload<'_>) -> Report {
         scan::run(&self.rules, &self.operator, upload)
     }
@@ -76,7 +89,6 @@ impl Scanner {
 
 /// Returns the part of a [version](Scanner::policy_version) that increases with each release.
 /// Operators' lists have no order.
-#[must_use]
 pub fn revision(policy_version: &str) -> &str {
     policy_version.split('+').next().unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use tollhouse_money::receipt::json_hash;
 use tollhouse_store::{Batch, Table, schema};
 use tollhouse_tool::{
     ContentSafety, Endpoint, Hold, HoldKind, Owner, Review,
-    finding::{Finding, ScanOutcome, Severity},
+    finding::{Finding, ScanOutcome},
 };
 
 use super::{Catalog, ChangedBy, HandlerDraft, PublishError, seed_tools};
@@ -40,7 +40,7 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Blocked`] for a builder's upload, of which nothing may be stored.
-    pub(super) async fn weigh_findings(&self, endpoint: &mut Endpoint, upload: ScannedUpload<'_>) -> Result<(), PublishError> {
+    pub(super) async fn apply_findings(&self, endpoint: &mut Endpoint, upload: ScannedUpload<'_>) -> Result<(), PublishError> {
         let report = self.with_provenance(endpoint, upload.handler, upload.report).await?;
         let open = open_outcome(&report.findings, endpoint);
         if upload.by == ChangedBy::Builder && open == ScanOutcome::Block {
@@ -133,11 +133,11 @@ impl Catalog {
                 hash_of_another: false,
             })
         };
-        self.read(&endpoint.owner, scan).await
+        self.run_upload_work(&endpoint.owner, scan).await
     }
 
     /// Runs work on an upload of `owner` on a blocking thread, in the owner's turn.
-    pub(super) async fn read<T: Send + 'static>(
+    pub(super) async fn run_upload_work<T: Send + 'static>(
         &self,
         owner: &Owner,
         work: impl FnOnce() -> T + Send + 'static,
@@ -182,11 +182,7 @@ pub(super) fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timesta
 pub(super) fn open_outcome(findings: &[Finding], endpoint: &Endpoint) -> ScanOutcome {
     let approved: BTreeSet<_> = endpoint.review.approved.iter().map(String::as_str).collect();
     let open = findings.iter().filter(|finding| !approved.contains(key(finding, endpoint).as_str()));
-    match open.map(|finding| finding.severity).max() {
-        Some(Severity::Block) => ScanOutcome::Block,
-        Some(Severity::Review) => ScanOutcome::Review,
-        Some(Severity::Note) | None => ScanOutcome::Pass,
-    }
+    ScanOutcome::of(open.map(|finding| finding.severity))
 }
 
 /// Records an admin's approval of the findings in `endpoint`.
@@ -226,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_held_for_findings_for_the_policy_and_after_a_refusal() {
+    fn content_is_held_for_findings_policy_or_an_earlier_rejection() {
         let refused = Review { refused: true, ..Review::default() };
         for (open, required, review, held) in [
             (ScanOutcome::Pass, false, &Review::default(), false),

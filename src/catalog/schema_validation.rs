@@ -98,15 +98,15 @@ impl LiveEndpoint {
 
 impl Catalog {
     /// Validates the fixed answer of an endpoint against its schema before it is stored.
-    pub(super) async fn check_promises(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>) -> Result<(), PublishError> {
+    pub(super) async fn check_static_response(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>) -> Result<(), PublishError> {
         match endpoint.handler {
-            Handler::Static(_) => self.answers_fit(&self.make_live(endpoint, bundle, Arc::default())?).await,
+            Handler::Static(_) => self.check_response_of(&self.make_live(endpoint, bundle, Arc::default())?).await,
             Handler::Js { .. } | Handler::Builtin => Ok(()),
         }
     }
 
     /// Validates the fixed answer of `live` against its schema.
-    pub(super) async fn answers_fit(&self, live: &LiveEndpoint) -> Result<(), PublishError> {
+    pub(super) async fn check_response_of(&self, live: &LiveEndpoint) -> Result<(), PublishError> {
         let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
         let value = DropOffThread::new(run_blocking(response.text().len(), || response.value()).await);
         let unfit = match live.output.check(&value) {
@@ -114,12 +114,12 @@ impl Catalog {
             Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(value.to_string()), ValidationSubject::Upload).await,
             Err(mismatch) => Err(ValidationError::Mismatch(mismatch)),
         };
-        unfit.map_err(unpromised)
+        unfit.map_err(response_error)
     }
 }
 
 /// Returns the error for a fixed answer that did not pass validation.
-fn unpromised(unfit: ValidationError) -> PublishError {
+fn response_error(unfit: ValidationError) -> PublishError {
     match unfit {
         ValidationError::Mismatch(mismatch) => {
             PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
@@ -156,9 +156,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_not_blamed_for_a_worker_that_ended() {
-        assert!(matches!(unpromised(ValidationError::Stopped(StopReason::Crashed)), PublishError::Pool(_)));
+    fn crashed_worker_is_not_a_schema_error() {
+        assert!(matches!(response_error(ValidationError::Stopped(StopReason::Crashed)), PublishError::Pool(_)));
         let slow = StopReason::SchemaTime { side: Side::Output, limit_ms: 1 };
-        assert!(matches!(unpromised(ValidationError::Stopped(slow)), PublishError::Field { .. }));
+        assert!(matches!(response_error(ValidationError::Stopped(slow)), PublishError::Field { .. }));
     }
 }

@@ -36,7 +36,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns name and content of each file of a built-in tool. Empty if there is no such tool.
-#[must_use]
 pub fn files(slug: &str) -> Vec<(&'static str, &'static str)> {
     let Some(tool) = TOOLS.get_dir(slug) else { return vec![] };
     tool.files().filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?))).collect()
@@ -97,7 +96,7 @@ mod tests {
     use crate::HandlerDraft;
 
     #[test]
-    fn a_shipped_response_keeps_its_digits_in_either_file() {
+    fn seed_response_keeps_exact_numbers() {
         let tool = r#"{"slug":"abc","title":"A","handlerType":"static_json"}"#;
         let whole = tool.replace('}', r#","handler":{"response":[0.1000, 1e400]}}"#);
         for (tool, response) in [(tool, Some("[0.1000, 1e400]\n")), (&*whole, None)] {

@@ -1,9 +1,10 @@
 //! A persistent sorted set: clones are cheap, the cost of a change hardly depends on its size, and
 //! items have little memory overhead.
+//!
+//! Callers pass the order: a function that compares an item with the requested position.
 
 use std::{cmp::Ordering, sync::Arc};
 
-use equivalent::Comparable;
 use imbl::Vector;
 
 /// Maximum items per piece. A change copies the piece. With its two counters, a piece of pointers
@@ -12,15 +13,10 @@ use imbl::Vector;
 const PIECE: usize = 62;
 
 /// Items in order, without duplicates, in nonempty pieces.
+#[derive(Clone)]
 pub(super) struct SortedSet<T> {
     pieces: Vector<Arc<[T]>>,
     len: usize,
-}
-
-impl<T> Clone for SortedSet<T> {
-    fn clone(&self) -> Self {
-        Self { pieces: self.pieces.clone(), len: self.len }
-    }
 }
 
 impl<T> Default for SortedSet<T> {
@@ -44,19 +40,19 @@ impl<T> FromIterator<T> for SortedSet<T> {
     }
 }
 
-impl<T: Clone + Ord> SortedSet<T> {
+impl<T: Clone> SortedSet<T> {
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn get(&self, requested: &impl Comparable<T>) -> Option<&T> {
-        let (piece, position) = self.find(requested);
+    pub(super) fn get(&self, order: impl Fn(&T) -> Ordering) -> Option<&T> {
+        let (piece, position) = self.find(order);
         Some(&self.pieces.get(piece)?[position.ok()?])
     }
 
     /// Inserts an item, or replaces an equal one.
-    pub(super) fn insert(&mut self, item: T) {
-        match self.find(&item) {
+    pub(super) fn insert(&mut self, item: T, order: impl Fn(&T) -> Ordering) {
+        match self.find(order) {
             (piece, Ok(position)) => self.set(piece, |all| all[position] = item),
             (piece, Err(position)) => {
                 self.len += 1;
@@ -71,8 +67,8 @@ impl<T: Clone + Ord> SortedSet<T> {
         }
     }
 
-    pub(super) fn remove(&mut self, requested: &impl Comparable<T>) {
-        let (piece, Ok(position)) = self.find(requested) else { return };
+    pub(super) fn remove(&mut self, order: impl Fn(&T) -> Ordering) {
+        let (piece, Ok(position)) = self.find(order) else { return };
         self.len -= 1;
         self.set(piece, |all| _ = all.remove(position));
     }
@@ -82,8 +78,8 @@ impl<T: Clone + Ord> SortedSet<T> {
     }
 
     /// Iterates over the items after a position, whether or not there is an item at it.
-    pub(super) fn behind(&self, requested: &impl Comparable<T>) -> Items<'_, T> {
-        let (piece, position) = self.find(requested);
+    pub(super) fn after(&self, order: impl Fn(&T) -> Ordering) -> Items<'_, T> {
+        let (piece, position) = self.find(order);
         self.from(piece, position.map_or_else(|position| position, |position| position + 1))
     }
 
@@ -92,13 +88,9 @@ impl<T: Clone + Ord> SortedSet<T> {
         Items { piece: first.iter(), pieces: &self.pieces, next: piece + 1 }
     }
 
-    /// Returns the first piece whose last item is not before `wanted`, and the position within it.
-    fn find(&self, requested: &impl Comparable<T>) -> (usize, Result<usize, usize>) {
-        let order = |item: &T| requested.compare(item).reverse();
-        let ends = |piece: &Arc<[T]>| piece.last().map_or(Ordering::Less, order);
-        let piece = match self.pieces.binary_search_by(ends) {
-            Ok(piece) | Err(piece) => piece,
-        };
+    /// Returns the first piece whose last item is not before the position, and the place within it.
+    fn find(&self, order: impl Fn(&T) -> Ordering) -> (usize, Result<usize, usize>) {
+        let (Ok(piece) | Err(piece)) = self.pieces.binary_search_by(|piece| piece.last().map_or(Ordering::Less, &order));
         (piece, self.pieces.get(piece).map_or(Err(0), |piece| piece.binary_search_by(order)))
     }
 
@@ -173,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sorted_set_holds_what_a_set_of_the_standard_library_holds() {
+    fn sorted_set_agrees_with_the_standard_set() {
         let mut random = fastrand::Rng::with_seed(7);
         for many in [0, 1, PIECE as u32 - 1, PIECE as u32, PIECE as u32 + 1, 1_000] {
             let mut set: BTreeSet<u32> = (0..many).map(|n| n * 3).collect();
@@ -185,29 +177,29 @@ mod tests {
                 // First mostly insertions, then mostly removals.
                 if random.u32(..4) < if turn < 2_000 { 3 } else { 1 } {
                     set.insert(n);
-                    sorted.insert(n);
+                    sorted.insert(n, |other| other.cmp(&n));
                 } else {
                     set.remove(&n);
-                    sorted.remove(&n);
+                    sorted.remove(|other| other.cmp(&n));
                 }
-                assert_eq!(sorted.get(&n).is_some(), set.contains(&n));
+                assert_eq!(sorted.get(|other| other.cmp(&n)).is_some(), set.contains(&n));
                 if turn % 100 == 0 {
                     agree(&sorted, &set);
                     agree(&before, &held);
                     let n = random.u32(..3_600);
-                    assert!(sorted.behind(&n).eq(set.range(n + 1..)));
+                    assert!(sorted.after(|other| other.cmp(&n)).eq(set.range(n + 1..)));
                 }
             }
         }
     }
 
     #[test]
-    fn pieces_are_full_where_items_come_in_their_order_and_few_where_most_are_gone() {
+    fn pieces_are_full_after_sorted_inserts_and_few_after_removals() {
         let mut sorted: SortedSet<usize> = (0..100 * PIECE).collect();
         assert_eq!(sorted.pieces.len(), 100);
-        (100 * PIECE..200 * PIECE).for_each(|n| sorted.insert(n));
+        (100 * PIECE..200 * PIECE).for_each(|n| sorted.insert(n, |other| other.cmp(&n)));
         assert_eq!(sorted.pieces.len(), 200);
-        (0..200 * PIECE).filter(|n| n % PIECE != 0).for_each(|n| sorted.remove(&n));
+        (0..200 * PIECE).filter(|n| n % PIECE != 0).for_each(|n| sorted.remove(|other| other.cmp(&n)));
         assert_eq!(sorted.len(), 200);
         assert!(sorted.pieces.len() <= 13, "{}", sorted.pieces.len());
     }

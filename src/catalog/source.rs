@@ -12,7 +12,7 @@ use tollhouse_money::receipt;
 use tollhouse_objects as objects;
 use tollhouse_objects::{Bucket as _, Objects, PendingObject};
 use tollhouse_protocol::{Bundle, Language, Schemas};
-use tollhouse_replica::{Replica, SOURCES_APART};
+use tollhouse_replica::Replica;
 use tollhouse_store as store;
 use tollhouse_store::{Batch, Formatted, Store, StoreError, Table, Value as _, WrittenRow, read_postcard, schema, write_postcard};
 use tollhouse_tool::{Slug, StaticResponse};
@@ -23,10 +23,10 @@ pub(super) const VERSIONS: Table<String, VersionRow> = schema::VERSIONS.holding(
 
 /// Maximum size of a version in its row, in bytes. The first call of a host waits for it, and for one more request if it is an object.
 /// For longer versions, the worker takes as long to read them, and a database would also write them to its log and to each standby.
-pub(super) const IN_ROW: usize = 16 * 1024;
+pub(super) const MAX_ROW_BYTES: usize = 16 * 1024;
 
 /// Maximum time to wait for an object.
-const GET_WITHIN: Duration = Duration::from_secs(5);
+const GET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The content of a version, whose name is its hash.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -69,10 +69,8 @@ impl TryFrom<StoredFields> for StoredVersion {
     }
 }
 
-/// The row of a version.
 #[derive(Debug, PartialEq)]
 pub(super) enum VersionRow {
-    /// The complete version.
     Whole(StoredVersion),
     /// The object that contains it.
     Apart(VersionObject),
@@ -82,13 +80,11 @@ pub(super) enum VersionRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct VersionObject {
     name: String,
-    /// Hash in hex.
     sha256: String,
     bytes: u64,
 }
 
 /// Returns the object that a row names, with its SHA-256 in hex. `None` if it names none.
-#[must_use]
 pub fn object_of(written: &WrittenRow) -> Option<(String, String)> {
     match VERSIONS.read(written.of(&VERSIONS)?).ok()?.value {
         VersionRow::Whole(_) => None,
@@ -107,7 +103,6 @@ pub(super) fn hash_of(source: &str, language: Language) -> String {
 
 /// Returns the name of a static response: the hash of its value, or of its text if a number is not written as in canonical JSON
 /// (RFC 8785). Responses that differ only in such a number, such as `0.1` and `0.1000`, are different versions.
-#[must_use]
 pub fn response_hash(response: &StaticResponse) -> String {
     if numbers(response.as_ref()).all(is_canonical) {
         receipt::json_hash(&response.value())
@@ -121,19 +116,10 @@ fn is_canonical(number: &[u8]) -> bool {
 }
 
 impl StoredVersion {
-    /// Computes the name from the content.
     pub(super) fn hash(&self) -> String {
         match self {
             Self::Js(StoredSource { language, source, .. }) => hash_of(source, *language),
             Self::Static { response } => response_hash(response),
-        }
-    }
-
-    /// Returns whether this is its name. Earlier releases named a response by its value, however its numbers were written.
-    pub(super) fn has_name(&self, version: &str) -> bool {
-        match self {
-            Self::Static { response } if receipt::json_hash(&response.value()) == version => true,
-            Self::Js(_) | Self::Static { .. } => self.hash() == version,
         }
     }
 
@@ -154,7 +140,6 @@ impl StoredSource {
     }
 }
 
-/// A complete version has the same format as in earlier releases. Only hosts that understand the other format write it.
 impl store::Value for VersionRow {
     fn to_bytes(&self) -> Vec<u8> {
         match self {
@@ -180,14 +165,12 @@ impl Formatted for VersionObject {
     }
 }
 
-/// All versions of a host's handlers.
 pub(super) struct Sources {
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: Arc<Objects>,
     pub(super) replica: Arc<Replica>,
 }
 
-/// A version to be stored.
 pub(super) struct StagedVersion {
     version: String,
     row: VersionRow,
@@ -202,7 +185,6 @@ impl StagedVersion {
         Self { version: version.to_owned(), row: VersionRow::Whole(stored), promised: None, is_named: false }
     }
 
-    /// Returns its name.
     pub(super) fn version(&self) -> &String {
         &self.version
     }
@@ -223,10 +205,10 @@ impl Sources {
             Some(VersionRow::Apart(object)) => object,
         };
         let lost = |error: String| {
-            tracing::error!(version, object.name, error, "a version is lost");
+            tracing::error!(version, object.name, error, "the source of a version is lost");
             Err(PublishError::Lost(error))
         };
-        match tokio::time::timeout(GET_WITHIN, self.objects.get(&object.name, Some(&object.sha256))).await {
+        match tokio::time::timeout(GET_TIMEOUT, self.objects.get(&object.name, Some(&object.sha256))).await {
             Ok(Ok(Some(content))) => match StoredVersion::of_bytes(&content) {
                 Some(stored) => Ok(Some(stored)),
                 None => lost("its object is no version".to_owned()),
@@ -236,22 +218,18 @@ impl Sources {
             Ok(Ok(None)) => lost("its object is not where it was put".to_owned()),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => lost(error.to_string()),
             Ok(Err(error)) => Err(PublishError::Source(format!("the bucket is away: {error}"))),
-            Err(_) => Err(PublishError::Source(format!("the bucket did not answer within {} s", GET_WITHIN.as_secs()))),
+            Err(_) => Err(PublishError::Source(format!("the bucket did not answer within {} s", GET_TIMEOUT.as_secs()))),
         }
     }
 
     /// Writes a long version to an object, unless it is already stored. If that is impossible now, or some hosts could not find it there,
     /// it will be stored in its row.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
-    pub(super) async fn lay(&self, version: &str, stored: StoredVersion) -> Result<StagedVersion, StoreError> {
+    pub(super) async fn stage(&self, version: &str, stored: StoredVersion) -> Result<StagedVersion, StoreError> {
         let content = Bytes::from(stored.to_bytes());
         let bytes = content.len();
-        let is_apart = bytes > IN_ROW && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
+        let is_apart = bytes > MAX_ROW_BYTES && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
         let promised = match is_apart {
-            true => self.objects.quarantine(self.replica.may_write(SOURCES_APART), "a long source", content).await,
+            true => self.objects.put_apart("a long source", content).await,
             false => None,
         };
         let Some(promised) = promised else { return Ok(StagedVersion::in_row(version, stored)) };
@@ -260,10 +238,6 @@ impl Sources {
     }
 
     /// Returns the batch that stores the version, or that requires its existing row.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub(super) async fn store(&self, staged: &mut StagedVersion) -> Result<Batch, StoreError> {
         let found = VERSIONS.found(&*self.store, &staged.version).await?;
         let mut batch = Batch::new();
@@ -292,10 +266,6 @@ impl Sources {
     }
 
     /// Returns the batch that removes a version. Its object is collected later.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub(super) async fn remove(&self, version: &str) -> Result<Batch, StoreError> {
         let (key, mut batch) = (version.to_owned(), Batch::new());
         match VERSIONS.found(&*self.store, &key).await?.map(|found| VERSIONS.read(found)) {
@@ -306,7 +276,7 @@ impl Sources {
                 }
             }
             Some(Err(error)) => {
-                tracing::error!(version, %error, "a version that goes does not read: an object of it stays");
+                tracing::error!(version, %error, "a version to remove is unreadable; its object stays");
                 batch.delete(&VERSIONS, &key);
             }
             None => {}
@@ -340,7 +310,7 @@ pub(super) async fn check_versions(
                 }
             },
         };
-        flaws.unless(stored.as_ref().is_some_and(|stored| stored.has_name(&version)), || {
+        flaws.unless(stored.as_ref().is_some_and(|stored| stored.hash() == version), || {
             let is = stored.as_ref().map_or_else(|| "unknown".to_owned(), StoredVersion::hash);
             format!("version {version} is not what it was: its hash is {is}")
         });

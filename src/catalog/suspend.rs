@@ -8,39 +8,35 @@ use std::{
 };
 
 use serde_json::json;
-use tollhouse_account::builder::{self, Builder, BuilderError, BuilderStanding};
+use tollhouse_account::builder::{Builder, BuilderAction, BuilderDecision, BuilderError, BuilderStanding};
 use tollhouse_base::id::BuilderId;
 use tollhouse_event::{Events, Kind};
 use tollhouse_tool::Owner;
 
-use super::{Catalog, ChangedBy, Entry, LiveEndpoint, PublishError, granted};
+use super::{Catalog, ChangedBy, Entry, PublishError, granted};
 
 /// Endpoints updated per time slice of the thread: about a millisecond.
 const SLICE: usize = 200;
 
 impl Catalog {
     /// Carries out an admin's decision about a builder. Changes of endpoints wait for it.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Builders::judge`](builder::Builders::set_standing).
-    pub async fn load_standing(&self, id: &BuilderId, verdict: &builder::BuilderDecision) -> Result<Builder, BuilderError> {
+    pub async fn decide_builder(&self, id: &BuilderId, verdict: &BuilderDecision) -> Result<Builder, BuilderError> {
         let _one = self.changing.lock().await;
         let owner = Owner::Builder(id.clone());
         let kind = match verdict.decision {
-            builder::BuilderAction::Suspend => Kind::BuilderSuspended,
-            builder::BuilderAction::Restore => Kind::BuilderRestored,
-            builder::BuilderAction::Tier => Kind::BuilderTierSet,
+            BuilderAction::Suspend => Kind::BuilderSuspended,
+            BuilderAction::Restore => Kind::BuilderRestored,
+            BuilderAction::Tier => Kind::BuilderTierSet,
         };
         let data = match verdict.tier {
             Some(tier) => json!({ "tier": tier, "reason": verdict.reason }),
             None => json!({ "reason": verdict.reason }),
         };
         let event = self.events.event(kind, None, data);
-        let judged = self.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
+        let decided = self.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
         // Even after an error, because the store may have committed it.
         self.follow_builder(id).await?;
-        let builder = judged?;
+        let builder = decided?;
         self.events.announce(&owner, event);
         Ok(builder)
     }
@@ -70,27 +66,22 @@ impl Catalog {
         self.shown_cache.clear();
         // Endpoints that are not cached have no running calls and no workers.
         for live in self.ready.all().iter().filter(|live| live.endpoint.owner == owner) {
-            match self.rebuild_for(live).map(Arc::new) {
-                Ok(now) => {
-                    self.make_known(&now);
-                    self.leave_tier(&live.endpoint, &now.endpoint);
+            let rebuilt = Arc::new(self.rebuild(live));
+            match granted(&rebuilt.endpoint) {
+                Ok(grants) => {
+                    // Running calls share the grant.
+                    rebuilt.grant.set(grants);
+                    self.put_live(&rebuilt);
+                    self.leave_tier(&live.endpoint, &rebuilt.endpoint);
                 }
-                Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be shown anew"),
+                Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "the hosts of an endpoint are invalid"),
             }
             if builder.suspended.is_some() {
                 // Its workers may hold values of its secrets.
-                self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
+                self.retire(live);
             }
         }
         self.changed();
-    }
-
-    /// Creates the endpoint again with its owner's current state, which also applies to running
-    /// calls.
-    fn rebuild_for(&self, live: &LiveEndpoint) -> Result<LiveEndpoint, PublishError> {
-        let made = self.rebuild(live);
-        made.grant.set(granted(&made.endpoint)?);
-        Ok(made)
     }
 
     /// Checks that a builder may change endpoints. The builder may have been suspended since

@@ -1,8 +1,7 @@
 //! Tags of endpoints: counts, and endpoints by tag and name.
 
-use std::{cmp::Ordering, collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
-use equivalent::{Comparable, Equivalent};
 use imbl::OrdMap;
 
 use super::{Entry, sorted_set::SortedSet};
@@ -19,44 +18,9 @@ pub(super) struct TagIndex {
 #[derive(Clone)]
 struct TaggedEntry(Arc<Entry>, u32);
 
-/// A position to search for: a tag and a name.
-struct TagPosition<'k>(&'k str, &'k str);
-
 impl TaggedEntry {
     fn key(&self) -> (&str, &str) {
         (&self.0.tags[self.1 as usize], self.0.slug.as_str())
-    }
-}
-
-impl PartialEq for TaggedEntry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for TaggedEntry {}
-
-impl PartialOrd for TaggedEntry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for TaggedEntry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl Equivalent<TaggedEntry> for TagPosition<'_> {
-    fn equivalent(&self, tagged: &TaggedEntry) -> bool {
-        self.compare(tagged).is_eq()
-    }
-}
-
-impl Comparable<TaggedEntry> for TagPosition<'_> {
-    fn compare(&self, tagged: &TaggedEntry) -> Ordering {
-        (self.0, self.1).cmp(&tagged.key())
     }
 }
 
@@ -76,7 +40,7 @@ impl TagIndex {
         kinds.sort_unstable_by_key(|(tag, _)| *tag);
         let counts = kinds.iter().map(|(tag, all)| (Arc::clone(*tag), all.len())).collect();
         let all: SortedSet<_> = kinds.into_iter().flat_map(|(_, all)| all).collect();
-        debug_assert!(all.iter().is_sorted(), "entries that do not come by name");
+        debug_assert!(all.iter().is_sorted_by_key(TaggedEntry::key), "entries that do not come by name");
         Self { counts, all }
     }
 
@@ -87,15 +51,15 @@ impl TagIndex {
 
     pub(super) fn put(&mut self, entry: &Arc<Entry>) {
         for tagged in tagged(entry) {
-            more(&mut self.counts, &entry.tags[tagged.1 as usize]);
-            self.all.insert(tagged);
+            increment(&mut self.counts, &entry.tags[tagged.1 as usize]);
+            self.all.insert(tagged.clone(), |other| other.key().cmp(&tagged.key()));
         }
     }
 
     pub(super) fn remove(&mut self, entry: &Arc<Entry>) {
         for tagged in tagged(entry) {
-            fewer(&mut self.counts, &entry.tags[tagged.1 as usize]);
-            self.all.remove(&tagged);
+            decrement(&mut self.counts, &entry.tags[tagged.1 as usize]);
+            self.all.remove(|other| other.key().cmp(&tagged.key()));
         }
     }
 
@@ -106,14 +70,9 @@ impl TagIndex {
 
     /// Iterates over entries with a tag, ignoring case, after a name, by name.
     pub(super) fn having<'a>(&'a self, tag: &str, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
-        let tag: Arc<str> = tag.to_ascii_lowercase().into();
-        self.all
-            .behind(&TagPosition(&tag, after))
-            .take_while({
-                let tag = Arc::clone(&tag);
-                move |tagged| *tagged.key().0 == *tag
-            })
-            .map(|tagged| &tagged.0)
+        let tag = tag.to_ascii_lowercase();
+        let tagged = self.all.after(|tagged| tagged.key().cmp(&(&tag, after)));
+        tagged.take_while(move |tagged| tagged.key().0 == tag).map(|tagged| &tagged.0)
     }
 }
 
@@ -123,18 +82,14 @@ fn tagged(entry: &Arc<Entry>) -> impl Iterator<Item = TaggedEntry> + use<> {
 }
 
 /// Increments a count.
-pub(super) fn more<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
-    let count = counts.get(key).map_or(1, |count| count + 1);
-    counts.insert(key.clone(), count);
+pub(super) fn increment<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+    *counts.entry(key.clone()).or_default() += 1;
 }
 
 /// Decrements a count.
-pub(super) fn fewer<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
-    match counts.get(key) {
-        Some(1) | None => _ = counts.remove(key),
-        Some(count) => {
-            let count = count - 1;
-            counts.insert(key.clone(), count);
-        }
+pub(super) fn decrement<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+    match counts.get_mut(key) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => _ = counts.remove(key),
     }
 }

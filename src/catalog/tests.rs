@@ -41,7 +41,6 @@ async fn catalog_with(store: Arc<dyn Store>, room: CatalogCapacity) -> (Arc<Cata
     (catalog_in(&folder, store, room, replica).await, folder)
 }
 
-/// Returns a bucket in a folder.
 fn bucket_in(folder: &tempfile::TempDir) -> objects::ObjectLayout {
     objects::ObjectLayout::at(&objects::BucketLocation::Folder(folder.path().join("objects"))).unwrap()
 }
@@ -115,7 +114,7 @@ fn builder() -> Owner {
 
 /// Keeps an owner's scans busy as long as the value lives.
 async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::FairPermit<Owner>> {
-    futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.reads.turn(owner.clone()))).await
+    futures_util::future::join_all((0..MAX_UPLOAD_READS / 2).map(|_| catalog.reads.turn(owner.clone()))).await
 }
 
 #[tokio::test]
@@ -136,7 +135,7 @@ async fn price_below_the_gas_that_the_host_pays_for_its_settlement_causes_a_warn
 }
 
 #[tokio::test]
-async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
+async fn slow_scan_does_not_delay_other_owners() {
     let (catalog, _folder) = catalog().await;
     let [slow, other] = [(); 2].map(|()| builder());
     catalog.create(draft("slow"), slow.clone(), ChangedBy::Builder).await.unwrap();
@@ -165,7 +164,7 @@ async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
 /// Regression: a builder who waited half a minute for others was charged for that time, and was
 /// refused for minutes.
 #[tokio::test]
-async fn a_publish_that_waits_owes_no_processor_time_for_that() {
+async fn waiting_upload_is_not_billed_for_cpu() {
     let (catalog, _folder) = catalog().await;
     let owner = builder();
     let reading = slow_scans(&catalog, &owner).await;
@@ -180,7 +179,7 @@ async fn a_publish_that_waits_owes_no_processor_time_for_that() {
 }
 
 #[tokio::test]
-async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
+async fn findings_are_weighed_when_the_upload_is_stored() {
     let (catalog, _folder) = catalog().await;
     let owner = builder();
     let reading = slow_scans(&catalog, &owner).await;
@@ -207,12 +206,12 @@ async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
 /// Records slugs as deleted by `owner`.
 async fn deletes(catalog: &Catalog, owner: &Owner, slugs: usize) {
     let mut rows = Batch::new();
-    (0..slugs).for_each(|number| _ = rows.put(&retired::RETIRED_OF, &(retired::of(owner), format!("gone-{number}")), &()));
+    (0..slugs).for_each(|number| _ = rows.put(&retired::RETIRED_OF, &(retired::owner_key(owner), format!("gone-{number}")), &()));
     rows.commit(&*catalog.store, Durability::Buffered).await.unwrap();
 }
 
 #[tokio::test]
-async fn who_has_deleted_many_takes_a_slug_of_those_again() {
+async fn owner_with_many_deleted_slugs_must_reuse_one() {
     let (catalog, _folder) = catalog().await;
     let [many, other] = [(); 2].map(|()| builder());
     let create =
@@ -233,7 +232,7 @@ async fn who_has_deleted_many_takes_a_slug_of_those_again() {
 }
 
 #[tokio::test]
-async fn source_has_an_owner_for_as_long_as_an_endpoint_has_it() {
+async fn source_has_an_owner_while_an_endpoint_uses_it() {
     let (catalog, _folder) = catalog().await;
     let owner = builder();
     let live = catalog.create(draft("tool"), owner.clone(), ChangedBy::Builder).await.unwrap();

@@ -56,7 +56,7 @@ impl Catalog {
         let runs = endpoint.runs()?;
         let shown = ShownEndpoint { endpoint, terms: Arc::clone(&live.terms), record: live.record.clone(), form: live.form.clone() };
         let trial = LiveEndpoint { shown: Arc::new(shown), runs, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
-        self.answers_fit(&trial).await?;
+        self.check_response_of(&trial).await?;
         Ok(Arc::new(trial))
     }
 

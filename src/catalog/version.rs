@@ -29,9 +29,9 @@ const RELEASED: Table<String, ReleasedVersion> = schema::VERSIONS_LET_GO.holding
 tollhouse_store::postcard_values!(ReleasedVersion);
 
 /// Time that a version stays after a host of a shared store has released it, in milliseconds. Longer than any host may lag behind.
-const RELEASED_MS: u64 = 60_000;
+const RELEASE_DELAY_MS: u64 = 60_000;
 /// Versions per page.
-const SOME: usize = 256;
+const PAGE: usize = 256;
 
 /// Records that a host knows no endpoint with a version. Publishing the version again removes it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,17 +69,13 @@ pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch
 
 impl Catalog {
     /// Returns a version as uploaded. `None` if it is not stored or is built in.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store, or an unreadable record.
     pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
         Ok(self.sources.get(version).await?.as_ref().map(StoredVersion::uploaded))
     }
 
     /// Prepares the storage of a handler before the lock of changes is taken, because a bucket may be slow. If the findings block an
     /// upload by `by`, nothing is written to the bucket.
-    pub(super) async fn lay(
+    pub(super) async fn stage(
         &self,
         prepared: Option<&mut PreparedHandler>,
         report: Option<&Report>,
@@ -89,7 +85,7 @@ impl Catalog {
             return Ok(None);
         };
         let blocked = by == ChangedBy::Builder && report.is_some_and(|report| report.outcome == ScanOutcome::Block);
-        if blocked { Ok(Some(StagedVersion::in_row(version, stored))) } else { self.sources.lay(version, stored).await.map(Some) }
+        if blocked { Ok(Some(StagedVersion::in_row(version, stored))) } else { self.sources.stage(version, stored).await.map(Some) }
     }
 
     /// Returns the batch that stores a prepared version.
@@ -105,7 +101,7 @@ impl Catalog {
         let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
         let removed: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
         let (mut batch, at) = (Batch::new(), self.clock.now());
-        for version in self.is_unreferenced(removed, Some(before.slug.clone())).await? {
+        for version in self.unreferenced(removed, Some(before.slug.clone())).await? {
             match self.store.is_shared() {
                 // Another host may have an endpoint with it that is not known here yet.
                 true => batch.put(&RELEASED, &version, &ReleasedVersion { at }),
@@ -122,10 +118,10 @@ impl Catalog {
     /// Those of the store. The rest is removed the next time.
     pub async fn forget_versions(&self) -> Result<(), PublishError> {
         let (now, mut range) = (self.clock.now(), RELEASED.all());
-        while let Some((page, rest)) = RELEASED.sound(&*self.store, &range, SOME).await? {
+        while let Some((page, rest)) = RELEASED.sound(&*self.store, &range, PAGE).await? {
             range = rest;
-            let old: Vec<_> = page.into_iter().filter(|row| row.value.at.plus_millis(RELEASED_MS) <= now).collect();
-            let removed = self.is_unreferenced(old.iter().map(|row| row.key.clone()).collect(), None).await?;
+            let old: Vec<_> = page.into_iter().filter(|row| row.value.at.plus_millis(RELEASE_DELAY_MS) <= now).collect();
+            let removed = self.unreferenced(old.iter().map(|row| row.key.clone()).collect(), None).await?;
             for row in &old {
                 let mut batch = Batch::new();
                 batch.remove(&RELEASED, row);
@@ -143,7 +139,7 @@ impl Catalog {
     }
 
     /// Returns those of `versions` that no visible endpoint needs, except the one at `slug`.
-    async fn is_unreferenced(&self, mut versions: HashSet<String>, slug: Option<Slug>) -> Result<HashSet<String>, PublishError> {
+    async fn unreferenced(&self, mut versions: HashSet<String>, slug: Option<Slug>) -> Result<HashSet<String>, PublishError> {
         if versions.is_empty() {
             return Ok(versions);
         }
@@ -160,11 +156,7 @@ impl Catalog {
     }
 
     /// Refuses schemas that are sure to cost too much, or that JavaScript clients cannot compile. Runs on a blocking thread.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Field`] with the location in the schema.
-    pub(super) async fn bounded(&self, owner: &Owner, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
+    pub(super) async fn check_schema_cost(&self, owner: &Owner, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         let (input, output) = (Arc::clone(input), Arc::clone(output));
         let bound = move || {
             let fits = |schema: &Value| tool::bound(schema).and_then(|()| tool::check_patterns(schema));
@@ -172,33 +164,25 @@ impl Catalog {
             one(Side::Input, &input)?;
             one(Side::Output, &output)
         };
-        self.read(owner, bound).await?
+        self.run_upload_work(owner, bound).await?
     }
 
     /// Refuses schemas that `endpoint` cannot use, or that are sure to cost too much.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Field`] with the location in the schema.
-    pub(super) async fn usable(&self, endpoint: &Endpoint, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
-        self.bounded(&endpoint.owner, input, output).await?;
+    pub(super) async fn check_schemas(&self, endpoint: &Endpoint, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
+        self.check_schema_cost(&endpoint.owner, input, output).await?;
         self.compile_schemas(endpoint, tool::worker_schemas(input, output)).await
     }
 
     /// Compiles schemas in a separate worker.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Field`] with the location in the schema.
     async fn compile_schemas(&self, endpoint: &Endpoint, schemas: Schemas) -> Result<(), PublishError> {
         if schemas.is_empty() {
             return Ok(());
         }
-        self.checked(endpoint, &bundle(&endpoint.slug, endpoint.slug.as_str(), None, schemas)).await.map(drop)
+        self.load_in_worker(endpoint, &bundle(&endpoint.slug, endpoint.slug.as_str(), None, schemas)).await.map(drop)
     }
 
     /// Loads a bundle for `endpoint` in a worker, with its effective limits and tier.
-    async fn checked(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
+    async fn load_in_worker(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
         Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &cpu_share::used).await?.checked)
     }
 
@@ -254,7 +238,8 @@ impl Catalog {
             return Err(PublishError::field("/handler/source", message));
         }
         let version = hash_of(source, language);
-        let Checked { source: stripped } = self.checked(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
+        let Checked { source: stripped } =
+            self.load_in_worker(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
         // The input was text, so an invalid output is the worker's fault and not the upload's.
         let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;
         let stripped = (language == Language::Ts).then_some(stripped);

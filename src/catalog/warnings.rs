@@ -30,7 +30,6 @@ impl Catalog {
 
     /// Returns warnings about networks on which a call of `endpoint` brings less than its
     /// settlement costs the host.
-    #[must_use]
     pub fn price_warnings(&self, endpoint: &Endpoint) -> Vec<String> {
         if endpoint.max_usd().is_zero() {
             return vec![];
@@ -61,7 +60,7 @@ impl Catalog {
 
     /// Analyzing a source of one megabyte takes milliseconds.
     async fn reached(&self, endpoint: &Endpoint, source: String) -> Vec<String> {
-        let read = self.read(&endpoint.owner, move || (reaches(&source), line_of_code_from_strings(&source))).await;
+        let read = self.run_upload_work(&endpoint.owner, move || (reaches(&source), line_of_code_from_strings(&source))).await;
         let (found, from_strings) = read.unwrap_or_default();
         let mut warnings: Vec<_> = found.iter().filter_map(|reach| warning(endpoint, reach)).collect();
         warnings.extend(

@@ -1,7 +1,11 @@
 //! `tollhouse builders` and `register`: the builders of a host, and becoming one.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use tollhouse_api::{
+    BuilderDecision, BuilderKeyResponse, BuilderPage, BuilderResponse, BuilderVerdict, RegistrationRequest, RegistrationResponse,
+};
 use tollhouse_config::HiddenValue;
+use tollhouse_protocol::Tier;
 
 use super::{
     base::{
@@ -12,8 +16,7 @@ use super::{
         prompt,
         sanitize::line,
         session::Session,
-        table::Table,
-        text::{any, list, moment, text, usd},
+        text::{moment, optional, usd},
     },
     credential_lock::CredentialLock,
 };
@@ -21,24 +24,24 @@ use super::{
 /// Builders of a host.
 #[derive(clap::Subcommand)]
 pub(crate) enum Builders {
-    /// All of them, the oldest first, with what they have and earn (admins).
+    /// List builders with their revenue, oldest first (admins)
     List(PageArgs),
-    /// Has a builder publish, change and earn nothing (admins).
+    /// Suspend a builder (admins)
     Suspend(DecideArgs),
-    /// Lifts that (admins).
+    /// Lift a suspension (admins)
     Restore(DecideArgs),
-    /// How a builder's code runs at most (admins).
+    /// Set the least strict tier of a builder's code (admins)
     Tier(TierArgs),
-    /// A new key for a builder, shown this once on standard output; the old one is worth nothing from then on.
+    /// Replace a builder key, and show the new one once
     NewKey(KeyArgs),
 }
 
 /// Arguments of a decision on a builder.
 #[derive(clap::Args)]
 pub(crate) struct DecideArgs {
-    /// Builder
+    /// Builder id
     id: String,
-    /// Why, shown to the builder
+    /// Reason, shown to the builder
     #[arg(long)]
     reason: Option<String>,
 }
@@ -46,22 +49,23 @@ pub(crate) struct DecideArgs {
 /// Arguments of `builders tier`.
 #[derive(clap::Args)]
 pub(crate) struct TierArgs {
-    /// Builder
+    /// Builder id
     id: String,
     /// `jit` or `jitless`
-    tier: String,
+    #[arg(value_parser = tier)]
+    tier: Tier,
 }
 
 /// Arguments of `builders new-key`.
 #[derive(clap::Args)]
 pub(crate) struct KeyArgs {
-    /// Builder (admins) [default: oneself]
+    /// Builder (admins) [default: yourself]
     #[arg(long, value_name = "ID")]
     builder: Option<String>,
-    /// Keep it for the profile in place of the old one, and show it to nobody
+    /// Store it for the profile instead of showing it
     #[arg(long, conflicts_with = "builder")]
     keep: bool,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -69,106 +73,100 @@ pub(crate) struct KeyArgs {
 /// Arguments of `register`.
 #[derive(clap::Args)]
 pub(crate) struct RegisterArgs {
-    /// Name that callers see [default: asked for]
+    /// Name that callers see [default: prompt]
     name: Option<String>,
-    /// How an admin reaches you
+    /// Contact address for admins
     #[arg(long)]
     contact: Option<String>,
-    /// Keep the key for the profile, and show it to nobody
+    /// Store the key for the profile instead of showing it
     #[arg(long)]
     keep: bool,
-    /// The same for each attempt of one registration, which is then paid once
+    /// Idempotency key: attempts with the same key are paid once
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
 }
 
+/// Parses the name of a tier.
+pub(crate) fn tier(name: &str) -> std::result::Result<Tier, String> {
+    Tier::named(name).ok_or_else(|| "it is `jit` or `jitless`".to_owned())
+}
+
 pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result {
-    match command {
-        None => all(session, &PageArgs { limit: 50, cursor: None }).await,
-        Some(Builders::List(paging)) => all(session, &paging).await,
-        Some(Builders::Suspend(args)) => decide(session, &args.id, json!({ "decision": "suspend", "reason": args.reason })).await,
-        Some(Builders::Restore(args)) => decide(session, &args.id, json!({ "decision": "restore", "reason": args.reason })).await,
-        Some(Builders::Tier(args)) => decide(session, &args.id, json!({ "decision": "tier", "tier": args.tier })).await,
-        Some(Builders::NewKey(args)) => new_key(session, args).await,
-    }
+    let verdict = |decision, args: DecideArgs| (args.id, BuilderVerdict { decision, tier: None, reason: args.reason });
+    let (id, verdict) = match command {
+        None => return list(session, &PageArgs { limit: 50, cursor: None }).await,
+        Some(Builders::List(paging)) => return list(session, &paging).await,
+        Some(Builders::NewKey(args)) => return new_key(session, args).await,
+        Some(Builders::Suspend(args)) => verdict(BuilderDecision::Suspend, args),
+        Some(Builders::Restore(args)) => verdict(BuilderDecision::Restore, args),
+        Some(Builders::Tier(TierArgs { id, tier })) => {
+            (id, BuilderVerdict { decision: BuilderDecision::Tier, tier: Some(tier), reason: None })
+        }
+    };
+    let asking = session.client.post(&["ai", "admin", "builders", &id]).by(CredentialChoice::Admin).json(&verdict);
+    session.out.print(&asking.send::<BuilderResponse>().await?.body, |BuilderResponse { builder, .. }| {
+        let state = if builder.suspended.is_none() { "works" } else { "is suspended" };
+        line(&format!("{} ({}) {state}, tier {}", builder.name, builder.builder_id, builder.tier)) + "\n"
+    })
 }
 
-async fn all(session: &Session, paging: &PageArgs) -> Result {
-    let page = paging::read(paging, "builders", || session.client.get(&["ai", "admin", "builders"]).by(CredentialChoice::Admin)).await?;
-    if session.out.json {
-        return session.out.document(&page);
-    }
-    let mut table = Table::new(&["builder", ">endpoints", ">calls 30 d", ">net 30 d", "seen", "", "name", "contact"]);
-    for one in list(&page, "builders") {
-        let suspended = if one["suspended"].is_null() { "" } else { "suspended" };
-        let (endpoints, calls, net) = (any(one, "endpoints"), any(one, "last30Days.calls"), usd(one, "last30Days.netUsd"));
-        let seen = moment(one, "seenAt");
-        table.row([text(one, "builderId"), &endpoints, &calls, &net, &seen, suspended, text(one, "name"), text(one, "contact")]);
-    }
-    session.out.table(&table, "there is no builder yet")?;
-    paging::rest(session.out, &page);
-    Ok(())
-}
-
-async fn decide(session: &Session, id: &str, verdict: Value) -> Result {
-    let answer = session.client.post(&["ai", "admin", "builders", id]).by(CredentialChoice::Admin).json(&verdict).send().await?.body;
-    session.out.print(&answer, |answer| {
-        let builder = &answer["builder"];
-        let state = if builder["suspended"].is_null() { "works" } else { "is suspended" };
-        line(&format!("{} ({}) {state}, tier {}", text(builder, "name"), text(builder, "builderId"), text(builder, "tier"))) + "\n"
+async fn list(session: &Session, paging: &PageArgs) -> Result {
+    let page: BuilderPage = paging::read(paging, || session.client.get(&["ai", "admin", "builders"]).by(CredentialChoice::Admin)).await?;
+    let heads = ["builder", ">endpoints", ">calls 30 d", ">net 30 d", "seen", "", "name", "contact"];
+    paging::print(session.out, page, heads, "there is no builder yet", |entry| {
+        let builder = &entry.builder;
+        let suspended = if builder.suspended.is_none() { "" } else { "suspended" };
+        let (calls, net) = (entry.last30_days.calls.to_string(), usd(entry.last30_days.net_usd));
+        let (id, contact) = (builder.builder_id.to_string(), optional(builder.contact.as_ref()));
+        [id, entry.endpoints.to_string(), calls, net, moment(entry.seen_at), suspended.to_owned(), builder.name.clone(), contact]
     })
 }
 
 async fn new_key(session: &Session, args: KeyArgs) -> Result {
     if !args.yes {
-        prompt::require_terminal("make a new key? The old one is worth nothing from then on", "--yes")?;
+        prompt::require_confirmation("make a new key? The old one is worth nothing from then on", "--yes")?;
     }
-    let keeping = if args.keep { Some(CredentialLock::of(session)?) } else { None };
+    let lock = if args.keep { Some(CredentialLock::of(session)?) } else { None };
     let asking = session.client.post(&["ai", "builders", "keys"]).query_opt("builderId", args.builder.as_ref());
-    let answer = asking.send().await?.body;
-    shown(session, answer, keeping)
+    let answer: BuilderKeyResponse = asking.send().await?.body;
+    let (id, key) = (answer.builder_id.clone(), answer.builder_key.clone());
+    hand_out(session, answer, id.as_str(), key, lock)
 }
 
 pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
     let name = args.name.map_or_else(|| prompt::ask("name that callers see", "NAME"), Ok)?;
-    let keeping = if args.keep { Some(CredentialLock::of(session)?) } else { None };
-    let mut applicant = json!({ "name": name });
-    if let Some(contact) = args.contact {
-        applicant["contact"] = json!(contact);
-    }
+    let lock = if args.keep { Some(CredentialLock::of(session)?) } else { None };
+    let applicant = RegistrationRequest { name, contact: args.contact };
     let asking = session.client.post(&["ai", "builders", "register"]).by(CredentialChoice::Payer).json(&applicant);
-    let asking = match &args.once {
-        Some(key) => asking.header("idempotency-key", key),
-        None => asking,
-    };
-    let answer = asking.send().await.map_err(|error| match error.code() {
-        "payment_required" => priced(error),
+    let answer = asking.idempotent(args.once.as_deref()).send::<RegistrationResponse>().await.map_err(|error| match error.code() {
+        "payment_required" => {
+            error.hint("registering is paid like a call: tollhouse login with a developer credit, or set TOLLHOUSE_CREDIT")
+        }
         _ => error,
     })?;
-    shown(session, answer.body, keeping)
+    let (id, key) = (answer.body.builder_id.clone(), answer.body.builder_key.clone());
+    match key {
+        Some(key) => hand_out(session, answer.body, id.as_str(), key, lock),
+        None => session.out.print(&answer.body, |_| format!("{}: its key was used before, and is not shown again\n", line(id.as_str()))),
+    }
 }
 
-fn priced(error: Error) -> Error {
-    Error { hint: None, ..error }.hint("registering is paid like a call: tollhouse login with a developer credit, or set TOLLHOUSE_CREDIT")
-}
-
-fn shown(session: &Session, mut answer: Value, keeping: Option<CredentialLock>) -> Result {
-    let id = line(text(&answer, "builderId"));
-    let Some(key) = answer["builderKey"].as_str().map(|key| HiddenValue::from(key.to_owned())) else {
-        return session.out.print(&answer, |_| format!("{id}: its key was used before, and is not shown again\n"));
-    };
-    let Some(keeping) = keeping else {
+/// Stores a builder's new key in the profile that is locked, or prints it.
+fn hand_out(session: &Session, answer: impl Serialize, id: &str, key: String, lock: Option<CredentialLock>) -> Result {
+    let (id, key) = (line(id), HiddenValue::from(key));
+    let Some(lock) = lock else {
         let reported = session.out.print_secret(&answer, &format!("the key of {id}"), |_| {
             session.out.note(&format!("{id}; its key is shown this once:"));
             format!("{}\n", line(key.expose()))
         });
-        return reported.map_err(|error| error.hint(format!("an admin makes another: tollhouse builders new-key --builder {id}")));
+        return reported.map_err(|error| error.hint(format!("an admin can create another: tollhouse builders new-key --builder {id}")));
     };
-    let name = keeping.name.clone();
-    keeping.keep(session.client.base(), Role::Builder, key)?;
-    if let Some(members) = answer.as_object_mut() {
-        members.remove("builderKey");
-        members.insert("profile".to_owned(), json!(name));
+    let profile = lock.name.clone();
+    lock.keep(session.client.base(), Role::Builder, key)?;
+    let mut document = serde_json::to_value(&answer).map_err(|error| Error::refused(error.to_string()))?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("builderKey");
+        fields.insert("profile".to_owned(), profile.clone().into());
     }
-    session.out.print(&answer, |_| format!("{id}; its key is kept for profile {name}\n"))
+    session.out.print(&document, |_| format!("{id}; its key is kept for profile {profile}\n"))
 }

@@ -47,43 +47,43 @@ const POLL_EVERY: Duration = Duration::from_millis(20);
 /// Arguments of `call`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Endpoint of the host, or the address of anything that is sold by x402 [default: the endpoint of the folder]
+    /// Tool, or the address of an x402 resource [default: the folder's tool]
     target: Option<String>,
-    /// Input, as JSON: itself, a file's, or standard input's [default: `{}`; an address is asked with GET without one]
+    /// Input as JSON: a value, a file, or standard input [default: `{}`; for an address: a GET request]
     #[arg(id = "input", long = "json", value_name = "V|@FILE|-")]
     input: Option<String>,
-    /// Most that the call may cost [default: the profile's, else 0.10]
+    /// Maximum price [default: the profile's, else 0.10]
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_usd: Option<MicroUsd>,
-    /// Say what would be paid, and pay nothing
+    /// Show the price, and pay nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
-    /// Send a payment again that had no answer: the same one
+    /// Repeat a payment that had no response; it is charged once
     #[arg(long, value_name = "PAYMENT", conflicts_with_all = ["target", "input", "max_usd", "credit", "again", "key_file"])]
     resume: Option<PaymentId>,
-    /// Pay with the developer credit that is kept for the host
+    /// Pay with the developer credit stored for the host
     #[arg(long)]
     credit: bool,
-    /// Tell on standard error what the tool says while it works
+    /// Show the tool's progress on standard error
     #[arg(long)]
     stream: bool,
-    /// Write status and headers before the answer
+    /// Print status and headers before the response
     #[arg(short = 'i', long = "include")]
     include: bool,
-    /// Pay real money without being asked
+    /// Pay real money without confirmation
     #[arg(long, short = 'y')]
     yes: bool,
-    /// Pay again though it is not known whether a payment for the same request was taken
+    /// Pay even if an earlier payment for the same request is open
     #[arg(long)]
     again: bool,
-    /// File with the key that pays [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
+    /// File with the paying key [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let folder = private_files::state()?.join("payments");
-    let (records, book) = (RecordStore::at(&folder), SpendLog::at(&folder));
+    let (records, spend_log) = (RecordStore::at(&folder), SpendLog::at(&folder));
     let started = Instant::now();
     if let Some(id) = &args.resume {
         let record = records.find(id)?;
@@ -94,7 +94,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             host,
             record,
             was_sent: true,
-            book,
+            spend_log,
             include: args.include,
             started_at: started,
         };
@@ -104,9 +104,9 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     if let Some(role) = session.client.chosen().filter(|role| *role != Role::Credit) {
         let error = Error::usage(format!(
             "`--as` names the {}, which no call is made with: a call is paid for with your key, or by credit",
-            role.what()
+            role.label()
         ));
-        return Err(error.hint("leave `--as` out, or pay with --credit"));
+        return Err(error.hint("omit `--as`, or pay with --credit"));
     }
     let by_credit = args.credit || session.client.chosen() == Some(Role::Credit);
     let target = match &args.target {
@@ -114,10 +114,10 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         None => session.slug(None)?.to_string(),
     };
     let target = &target;
-    let means = PaymentLimits::of(session.spends_as(), &session.profile, args.max_usd)?;
-    let aim = PaymentTarget::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
-    let request = Request { method: aim.method.clone(), url: aim.url.clone(), body: aim.body.clone(), stream: aim.stream };
-    let call = Call { session, args: &args, means, aim, seller: Seller::new(request)?, records, book, started_at: started };
+    let limits = PaymentLimits::of(session.spends_as(), &session.profile, args.max_usd)?;
+    let target = PaymentTarget::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
+    let request = Request { method: target.method.clone(), url: target.url.clone(), body: target.body.clone(), stream: target.stream };
+    let call = Call { session, args: &args, limits, target, seller: Seller::new(request)?, records, spend_log, started_at: started };
     if by_credit { call.by_credit().await } else { call.ask().await }
 }
 
@@ -125,11 +125,11 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
 struct Call<'a> {
     session: &'a Session,
     args: &'a Args,
-    means: PaymentLimits,
-    aim: PaymentTarget,
+    limits: PaymentLimits,
+    target: PaymentTarget,
     seller: Seller,
     records: RecordStore,
-    book: SpendLog,
+    spend_log: SpendLog,
     started_at: Instant,
 }
 
@@ -138,16 +138,16 @@ impl Call<'_> {
     async fn ask(self) -> Result {
         let reply = self.unpaid().await?;
         if reply.status != 402 {
-            let answer = dry_run::unpaid(&self.seller, &self.aim, &reply, self.args.include, self.started_at.elapsed()).await;
+            let answer = dry_run::unpaid(&self.seller, &self.target, &reply, self.args.include, self.started_at.elapsed()).await;
             let Err(error) = answer else { return Ok(()) };
-            return Err(thrown::placed(self.session, &self.aim.name, self.aim.own, error).await);
+            return Err(thrown::placed(self.session, &self.target.name, self.target.own, error).await);
         }
-        let unreadable = || Error::refused(format!("{} asks for payment in a way that does not read", self.aim.name));
+        let unreadable = || Error::refused(format!("{} asks for payment in an invalid way", self.target.name));
         let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;
-        let chosen = choose(&challenge, &self.means, &self.aim.name)?;
+        let chosen = choose(&challenge, &self.limits, &self.target.name)?;
         if self.args.dry_run {
-            let remaining = self.book.remaining(&self.means, Clock::default().now())?;
-            return dry_run::dry(self.session, &self.aim, &self.means, &chosen, remaining).await;
+            let remaining = self.spend_log.remaining(&self.limits, Clock::default().now())?;
+            return dry_run::dry(self.session, &self.target, &self.limits, &chosen, remaining).await;
         }
         self.pay(&challenge, &chosen).await
     }
@@ -155,17 +155,18 @@ impl Call<'_> {
     async fn unpaid(&self) -> Result<Reply> {
         let request = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |reported| dry_run::progress(&reported)).await;
         request.map_err(|lost| match lost {
-            LostReply::TooLarge(_) => Error::refused(format!("{}: {}", self.aim.name, lost.reason())),
-            LostReply::Unsent(_) | LostReply::Sent(_) | LostReply::Late => {
-                Error::new(Exit::Away, format!("{} does not answer: {}", self.aim.url.origin().ascii_serialization(), lost.reason()))
-            }
+            LostReply::TooLarge(_) => Error::refused(format!("{}: {}", self.target.name, lost.reason())),
+            LostReply::Unsent(_) | LostReply::Sent(_) | LostReply::Late => Error::new(
+                Exit::Unavailable,
+                format!("{} does not answer: {}", self.target.url.origin().ascii_serialization(), lost.reason()),
+            ),
         })
     }
 
     async fn pay(self, challenge: &Challenge, chosen: &ChosenTerms) -> Result {
         let path = key_file::path(self.args.key_file.as_deref(), self.session.profile.key_file.as_deref())?;
         let key = key_file::read(&path)?;
-        let request = self.aim.request(&key.address().to_string());
+        let request = self.target.request(&key.address().to_string());
         self.check_open(&request).await?;
         if !chosen.token.network.is_test && !self.args.yes {
             let max = if chosen.ask.scheme == Scheme::Upto { "up to " } else { "" };
@@ -175,31 +176,31 @@ impl Call<'_> {
                 chosen.token.symbol,
                 chosen.token.network.name,
                 chosen.ask.pay_to,
-                self.aim.name
+                self.target.name
             );
-            prompt::require_terminal(&question, "--yes")?;
+            prompt::require_confirmation(&question, "--yes")?;
         }
         let now = Clock::default().now();
         let draft = Draft::new(chosen, &key, now)?;
         let open = self.open(&draft.payment_id, chosen.usd, request, now);
         let id = open.id.clone();
         self.count(open)?;
-        let written = draft.signed(&self.aim, challenge, chosen, &key).and_then(|sent| self.write(sent));
+        let written = draft.signed(&self.target, challenge, chosen, &key).and_then(|sent| self.write(sent));
         self.send(&id, written).await
     }
 
     /// Pays with the credit, at a quoted price.
     async fn by_credit(self) -> Result {
         let now = Clock::default().now();
-        let sent = credit::by_credit(self.session, &self.aim, now).await?;
-        if sent.usd > self.means.max {
-            return Err(over_limit(&self.aim.name, Scheme::Exact, sent.usd, &self.means));
+        let sent = credit::by_credit(self.session, &self.target, now).await?;
+        if sent.usd > self.limits.max {
+            return Err(over_limit(&self.target.name, Scheme::Exact, sent.usd, &self.limits));
         }
         if self.args.dry_run {
-            let remaining = self.book.remaining(&self.means, now)?;
-            return dry_run::dry_by_credit(self.session, &self.aim, &self.means, sent.usd, remaining);
+            let remaining = self.spend_log.remaining(&self.limits, now)?;
+            return dry_run::dry_by_credit(self.session, &self.target, &self.limits, sent.usd, remaining);
         }
-        let request = self.aim.request("credit");
+        let request = self.target.request("credit");
         self.check_open(&request).await?;
         let open = self.open(&sent.payment_id, sent.usd, request, now);
         let id = open.id.clone();
@@ -209,11 +210,11 @@ impl Call<'_> {
     }
 
     fn open(&self, id: &PaymentId, price: MicroUsd, request: String, made_at: Timestamp) -> OpenPayment {
-        OpenPayment { id: id.to_string(), profile: self.means.profile.clone(), micros: price.0, request, made_at }
+        OpenPayment { id: id.to_string(), profile: self.limits.profile.clone(), micros: price.0, request, made_at }
     }
 
     fn write(&self, sent: SentPayment) -> Result<LockedRecord> {
-        self.records.prune(&self.book.open()?, Clock::default().now());
+        self.records.prune(&self.spend_log.open()?, Clock::default().now());
         self.records.write(sent)
     }
 
@@ -222,12 +223,14 @@ impl Call<'_> {
         let record = match written {
             Ok(record) => record,
             Err(error) => {
-                self.book.close(id, MicroUsd::ZERO, Clock::default().now())?;
+                self.spend_log.close(id, MicroUsd::ZERO, Clock::default().now())?;
                 return Err(error);
             }
         };
-        let Self { session, aim, seller, book, started_at: started, args, .. } = self;
-        Sending { session, seller, host: aim.host, record, was_sent: false, book, include: args.include, started_at: started }.send().await
+        let Self { session, target, seller, spend_log, started_at: started, args, .. } = self;
+        Sending { session, seller, host: target.host, record, was_sent: false, spend_log, include: args.include, started_at: started }
+            .send()
+            .await
     }
 
     /// Refuses to pay again for a request that may have been paid, until the host has reported that it was not.
@@ -235,10 +238,10 @@ impl Call<'_> {
         if self.args.again {
             return Ok(());
         }
-        for open in self.book.open_for(request)? {
+        for open in self.spend_log.open_for(request)? {
             let Ok(id) = open.id.parse::<PaymentId>() else {
                 // Not one of our records. It stays counted but blocks nothing.
-                self.book.close(&open.id, MicroUsd(open.micros), Clock::default().now())?;
+                self.spend_log.close(&open.id, MicroUsd(open.micros), Clock::default().now())?;
                 continue;
             };
             if self.is_in_flight(&open, &id).await? {
@@ -251,19 +254,19 @@ impl Call<'_> {
             let now = Clock::default().now();
             if !self.records.is_there(&id) {
                 // The process that counted it died before storing its record, and so before sending it.
-                self.book.close(&open.id, MicroUsd::ZERO, now)?;
+                self.spend_log.close(&open.id, MicroUsd::ZERO, now)?;
                 continue;
             }
-            let outcome = state::ask(&self.seller, &self.aim.host, &id).await;
-            if outcome == PaymentState::Untaken {
-                let taken = if self.aim.own { MicroUsd::ZERO } else { MicroUsd(open.micros) };
-                self.book.close(&open.id, taken, now)?;
+            let outcome = state::ask(&self.seller, &self.target.host, &id).await;
+            if outcome == PaymentState::NotCharged {
+                let taken = if self.target.own { MicroUsd::ZERO } else { MicroUsd(open.micros) };
+                self.spend_log.close(&open.id, taken, now)?;
                 continue;
             }
             let known = if outcome == PaymentState::Settled { "was paid for" } else { "may have been paid for" };
             let error =
                 Error::new(Exit::Unknown, format!("the same request {known} already, by {id}, and had no answer.  nothing was signed"));
-            return Err(error.hint(format!("ask again with the same payment: tollhouse call --resume {id}")));
+            return Err(error.hint(format!("repeat it with the same payment: tollhouse call --resume {id}")));
         }
         Ok(())
     }
@@ -285,14 +288,14 @@ impl Call<'_> {
     }
 
     fn is_open(&self, open: &OpenPayment) -> Result<bool> {
-        Ok(self.book.open()?.contains(&open.id))
+        Ok(self.spend_log.open()?.contains(&open.id))
     }
 
     /// Counts a payment that is about to be signed.
     fn count(&self, open: OpenPayment) -> Result {
         match self.args.again {
-            true => self.book.count(open, &self.means, &self.aim.name),
-            false => self.book.count_alone(open, &self.means, &self.aim.name),
+            true => self.spend_log.count(open, &self.limits, &self.target.name),
+            false => self.spend_log.count_alone(open, &self.limits, &self.target.name),
         }
     }
 }

@@ -2,8 +2,10 @@
 //! changed it first, reports what changed and does nothing.
 
 use reqwest::Method;
-use serde_json::{Value, json};
-use tollhouse_tool::Slug;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tollhouse_api::{DeleteEndpointResponse, EndpointChangeResponse, EndpointPatch, EndpointResponse, OwnEndpoint};
+use tollhouse_tool::{Slug, Status};
 
 use super::{
     base::{
@@ -13,18 +15,18 @@ use super::{
         error::{Error, Result},
         prompt,
         session::Session,
-        text::{list, moment, text},
+        text::{moment, name},
         tool_state::{Folder, State},
     },
-    show::whole,
+    show::{own, whole},
 };
 
 /// Arguments of `pause` and `resume`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     slug: Option<Slug>,
-    /// Only where its revision is still this one [default: the one that is read]
+    /// Fail unless its revision is still this one [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
@@ -32,12 +34,12 @@ pub(crate) struct Args {
 /// Arguments of `rollback`.
 #[derive(clap::Args)]
 pub(crate) struct RollbackArgs {
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     slug: Option<Slug>,
-    /// Version to run again, by the first characters of its hash [default: the one published before the one that runs]
+    /// Start of the hash of the version to run [default: the previous version]
     #[arg(long)]
     to: Option<String>,
-    /// Only where its revision is still this one [default: the one that is read]
+    /// Fail unless its revision is still this one [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
@@ -45,12 +47,12 @@ pub(crate) struct RollbackArgs {
 /// Arguments of `delete`.
 #[derive(clap::Args)]
 pub(crate) struct DeleteArgs {
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     slug: Option<Slug>,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// Only where its revision is still this one [default: the one that is read]
+    /// Fail unless its revision is still this one [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
@@ -58,52 +60,49 @@ pub(crate) struct DeleteArgs {
 /// A tool as it was read before the change.
 pub(crate) struct ReadEndpoint {
     pub(crate) slug: Slug,
-    pub(crate) record: Value,
+    /// The record. `None` if the tool belongs to somebody else, so that the host refuses the change.
+    pub(crate) record: Option<OwnEndpoint>,
     pub(crate) revision: Option<u64>,
 }
 
 impl ReadEndpoint {
     /// Reads a tool. `onto` is a revision that was read before.
-    ///
-    /// # Errors
-    ///
-    /// The host's refusal.
     pub(crate) async fn of(session: &Session, slug: Slug, onto: Option<u64>) -> Result<Self> {
-        let mut answer = session.client.get(&["ai", "endpoints", slug.as_str()]).send().await?;
-        let record = answer.body["endpoint"].take();
-        let revision = onto.or(answer.revision()).or(record["revision"].as_u64());
-        Ok(Self { slug, record, revision })
+        let answer: Answer<EndpointResponse> = session.client.get(&["ai", "endpoints", slug.as_str()]).send().await?;
+        let revision = onto.or(answer.revision());
+        let record = own(answer.body);
+        Ok(Self { slug, revision: revision.or(record.as_ref().map(|record| record.revision)), record })
     }
 
     /// Changes the tool if it is still at the revision that was read.
     ///
     /// # Errors
     ///
-    /// The host's refusal, or what somebody else changed meanwhile.
-    pub(crate) async fn change(&self, session: &Session, method: Method, body: Option<&Value>) -> Result<Answer> {
+    /// The host's refusal, or what somebody else changed in the meantime.
+    async fn change<T: DeserializeOwned>(&self, session: &Session, method: Method, patch: Option<&EndpointPatch>) -> Result<T> {
         let asking = session.client.ask(method, &["ai", "endpoints", self.slug.as_str()]).if_match(self.revision);
-        let asking = match body {
-            Some(body) => asking.json(body),
+        let asking = match patch {
+            Some(patch) => asking.json(patch),
             None => asking,
         };
         match asking.send().await {
-            Err(error) if error.code() == "revision_changed" => Err(self.confirm_slow_change(session, error).await),
+            Err(error) if error.code() == "revision_changed" => Err(self.explain_conflict(session, error).await),
             Ok(answer) => {
-                if let Err(error) = self.note(session, &answer) {
-                    session.out.note(&format!("warning: it is done, and this folder does not know it: {}", error.message));
+                if let Err(error) = self.update_folder(session, answer.revision()) {
+                    session.out.note(&format!("warning: the change is done, but could not be noted in this folder: {}", error.message));
                 }
-                Ok(answer)
+                Ok(answer.body)
             }
-            refused => refused,
+            Err(error) => Err(error),
         }
     }
 
     /// Updates the revision in the tool's folder if the folder was at the previous one, so that the change counts as
     /// made from there.
-    fn note(&self, session: &Session, answer: &Answer) -> Result {
+    fn update_folder(&self, session: &Session, revision: Option<u64>) -> Result {
         let Some(folder) = &session.folder else { return Ok(()) };
         let is_of_it = folder.state.slug == self.slug && same_place(&folder.state.host, session.client.base());
-        match answer.revision() {
+        match revision {
             Some(revision) if is_of_it && Some(folder.state.revision) == self.revision => {
                 Folder::note(&folder.path, &State { revision, ..folder.state.clone() })
             }
@@ -112,34 +111,39 @@ impl ReadEndpoint {
     }
 
     /// Adds to the error what somebody else has changed since the tool was read.
-    pub(crate) async fn confirm_slow_change(&self, session: &Session, refused: Error) -> Error {
-        let Ok(now) = Self::of(session, self.slug.clone(), None).await else { return refused };
-        let (before, after) = (self.revision.unwrap_or_default(), now.revision.unwrap_or_default());
-        let newest = list(&now.record, "versions").map(|stored| (moment(stored, "createdAt"), text(stored, "by"))).max();
-        let at = moment(&now.record, "updatedAt");
-        let by = newest.filter(|(published, _)| *published == at).map(|(_, by)| format!(", by {by}")).unwrap_or_default();
-        let differences = if self.record["revision"] == now.record["revision"] { vec![] } else { changes(&self.record, &now.record) };
+    pub(crate) async fn explain_conflict(&self, session: &Session, refused: Error) -> Error {
+        let Ok(Self { record: Some(now), revision, .. }) = Self::of(session, self.slug.clone(), None).await else { return refused };
+        let (before, after) = (self.revision.unwrap_or_default(), revision.unwrap_or_default());
+        let at = moment(now.common.updated_at);
+        let newest = now.versions.iter().max_by_key(|stored| stored.created_at).filter(|stored| moment(stored.created_at) == at);
+        let by = newest.map(|newest| format!(", by {}", name(newest.by))).unwrap_or_default();
+        let known = self.record.as_ref().filter(|record| record.revision != now.revision);
         let error = Error {
             message: format!("{} changed on the host since revision {before}: now {after}{by}, {at}", self.slug),
-            hint: None,
+            more: known.map(|record| changes(&json!(record), &json!(now))).unwrap_or_default(),
             ..refused
         };
-        Error { more: differences, ..error }.hint(format!("nothing was changed; onto what is there now: --onto {after}"))
+        error.hint(format!("nothing was changed; to apply it to the current revision: --onto {after}"))
     }
 }
 
-pub(crate) async fn set_status(session: &Session, args: Args, status: &str) -> Result {
+pub(crate) async fn set_status(session: &Session, args: Args, status: Status) -> Result {
     let read = ReadEndpoint::of(session, session.slug(args.slug)?, args.onto).await?;
-    let answer = read.change(session, Method::PATCH, Some(&json!({ "status": status }))).await?;
-    session.out.print(&answer.body, |answer| format!("{} is {status}, revision {}\n", read.slug, answer["endpoint"]["revision"]))
+    let patch = EndpointPatch { status: Some(status), ..EndpointPatch::default() };
+    let answer: EndpointChangeResponse = read.change(session, Method::PATCH, Some(&patch)).await?;
+    session.out.print(&answer, |answer| format!("{} is {}, revision {}\n", read.slug, name(status), answer.endpoint.revision))
 }
 
 pub(crate) async fn rollback(session: &Session, args: RollbackArgs) -> Result {
     let read = ReadEndpoint::of(session, session.slug(args.slug)?, args.onto).await?;
-    let running = text(&read.record, "version");
-    let to = match args.to {
-        Some(message) => whole(&read.record, &message),
-        None => before(&read.record).ok_or_else(|| Error::refused(format!("{} keeps no version before {}", read.slug, short(running))))?,
+    let running = read.record.as_ref().map(|record| record.version.as_str()).unwrap_or_default();
+    let to = match (args.to, &read.record) {
+        (Some(to), Some(record)) => whole(record, &to),
+        (Some(to), None) => to,
+        (None, record) => record
+            .as_ref()
+            .and_then(before)
+            .ok_or_else(|| Error::refused(format!("{} keeps no version before {}", read.slug, short(running))))?,
     };
     if to == running {
         let answer = json!({ "ok": true, "changed": false, "endpoint": read.record });
@@ -147,52 +151,49 @@ pub(crate) async fn rollback(session: &Session, args: RollbackArgs) -> Result {
             format!("{} runs {} already, at revision {}; nothing was changed\n", read.slug, short(&to), read.revision.unwrap_or_default())
         });
     }
-    let answer = read.change(session, Method::PATCH, Some(&json!({ "version": to }))).await?;
-    session.out.print(&answer.body, |answer| {
-        format!(
-            "{} runs {} again, revision {}; secrets, grants and price are as they were\n",
-            read.slug,
-            short(&to),
-            answer["endpoint"]["revision"]
-        )
+    let patch = EndpointPatch { version: Some(to.clone()), ..EndpointPatch::default() };
+    let answer: EndpointChangeResponse = read.change(session, Method::PATCH, Some(&patch)).await?;
+    session.out.print(&answer, |answer| {
+        let revision = answer.endpoint.revision;
+        format!("{} runs {} again, revision {revision}; secrets, grants and price are as they were\n", read.slug, short(&to))
     })
 }
 
 /// Returns the version that was published before the current one.
-fn before(record: &Value) -> Option<String> {
-    let running = text(record, "version");
-    let mut stored: Vec<_> = list(record, "versions").map(|stored| (text(stored, "createdAt"), text(stored, "version"))).collect();
+fn before(record: &OwnEndpoint) -> Option<String> {
+    let mut stored: Vec<_> = record.versions.iter().map(|stored| (stored.created_at, &stored.version)).collect();
     stored.sort_unstable();
-    let position = stored.iter().position(|(_, version)| *version == running)?;
-    Some(stored[position.checked_sub(1)?].1.to_owned())
+    let position = stored.iter().position(|(_, version)| **version == record.version)?;
+    Some(stored[position.checked_sub(1)?].1.clone())
 }
 
 pub(crate) async fn delete(session: &Session, args: DeleteArgs) -> Result {
     let slug = session.slug(args.slug)?;
-    if !args.yes && !prompt::is_asked() {
-        return prompt::require_terminal(&format!("delete {slug}"), "--yes");
+    if !args.yes && !prompt::is_interactive() {
+        return prompt::require_confirmation(&format!("delete {slug}"), "--yes");
     }
     let read = ReadEndpoint::of(session, slug, args.onto).await?;
     if !args.yes {
-        prompt::require_terminal(
-            &format!("delete {} on {}? Its slug stays yours, and its receipts stay", read.slug, session.host()),
-            "--yes",
-        )?;
+        let question = format!("delete {} on {}? Its slug stays yours, and its receipts stay", read.slug, session.host());
+        prompt::require_confirmation(&question, "--yes")?;
     }
-    let answer = read.change(session, Method::DELETE, None).await?;
-    session.out.print(&answer.body, |_| format!("{} is deleted\n", read.slug))
+    let answer: DeleteEndpointResponse = read.change(session, Method::DELETE, None).await?;
+    session.out.print(&answer, |_| format!("{} is deleted\n", read.slug))
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_base::clock::Timestamp;
+    use tollhouse_tool::{Version, VersionMaker};
+
     use super::*;
+    use crate::show::tests::record;
 
     #[test]
-    fn one_goes_back_to_the_version_before_the_one_that_runs() {
-        let stored = |at: &str, version: &str| json!({ "createdAt": at, "version": version });
-        let record = |running: &str| json!({ "version": running, "versions": [stored("3", "c"), stored("1", "a"), stored("2", "b")] });
-        assert_eq!(before(&record("c")).as_deref(), Some("b"));
-        assert_eq!(before(&record("b")).as_deref(), Some("a"));
-        assert_eq!(before(&record("a")), None);
+    fn rollback_goes_to_the_version_before_the_current_one() {
+        let stored = |at: u64, version: &str| Version::new(version.to_owned(), Timestamp(at), VersionMaker::Owner);
+        let versions = vec![stored(3, "c"), stored(1, "a"), stored(2, "b")];
+        let before = |running: &str| before(&OwnEndpoint { version: running.to_owned(), versions: versions.clone(), ..record() });
+        assert_eq!((before("c").as_deref(), before("b").as_deref(), before("a")), (Some("b"), Some("a"), None));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::json;
+use tollhouse_api::{EndpointCheck, EndpointCheckResponse, EndpointPatch, SafetyAttestation};
 use tollhouse_tool::Slug;
 
 use super::{
@@ -12,8 +13,9 @@ use super::{
         error::{Error, Result},
         global::GlobalArgs,
         output::{Output, Style},
+        sanitize::line,
         session::Session,
-        text::{granted, list, text},
+        text::with_hosts,
     },
     local::{LocalHost, Port},
     tool::{
@@ -29,10 +31,10 @@ use super::{
 /// Arguments of `check`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave the types out
+    /// Skip the type check
     #[arg(long)]
     no_types: bool,
-    /// Path of the `tollhouse-worker` binary, which cases run in [default: beside this one]
+    /// Path of the `tollhouse-worker` binary for cases [default: beside this one]
     #[arg(long, env = "TOLLHOUSE_WORKER")]
     worker: Option<PathBuf>,
 }
@@ -41,7 +43,7 @@ pub(crate) struct Args {
 #[derive(Default)]
 struct CheckResult {
     slug: Option<Slug>,
-    host: Option<(String, Value)>,
+    host: Option<(String, EndpointCheck)>,
     types: Option<TypesOutcome>,
     cases: Option<CaseResults>,
     problems: Vec<Problem>,
@@ -56,7 +58,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
             found.slug = Some(upload.tool.slug.clone());
             let cases = cases::read(&folder).map_err(|problem| found.problems.push(problem)).unwrap_or_default();
             let checked = async { if args.no_types { Ok(None) } else { types::check(&upload.tool).await.map(Some) } };
-            let (hosts, types) = tokio::join!(asked(global, &upload, &cases, args.worker), checked);
+            let (hosts, types) = tokio::join!(ask_hosts(global, &upload, &cases, args.worker), checked);
             found.types = types.map_err(Error::refused)?;
             let (host, tried) = hosts?;
             match host {
@@ -81,15 +83,15 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     }
 }
 
-type Hosts = (std::result::Result<(String, Value), Vec<Problem>>, Option<CaseResults>);
+type Hosts = (std::result::Result<(String, EndpointCheck), Vec<Problem>>, Option<CaseResults>);
 
 /// Asks the chosen host, or else a temporary local one, whether it would accept the tool. Runs the cases on the local
 /// host.
-async fn asked(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker: Option<PathBuf>) -> Result<Hosts> {
+async fn ask_hosts(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker: Option<PathBuf>) -> Result<Hosts> {
     let session = Session::open(global)?;
     let is_meant = session.name.is_some() || session.folder.is_some() || global.url.is_some();
     let scratch = TempFolder::new(&upload.tool.folder).map_err(Error::refused)?;
-    let own = LocalHost::start(&scratch.path().join("host"), worker, Port::Rather(0)).await;
+    let own = LocalHost::start(&scratch.path().join("host"), worker, Port::Preferred(0)).await;
     let own = match own {
         Ok(own) => Some(own),
         // Without cases, and with a host to ask, no local host is needed.
@@ -102,7 +104,7 @@ async fn asked(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker: Opt
             _ => (ask(&session.client, upload).await, session.host()),
         };
         let tried = match &own {
-            Some(own) if message.is_ok() || own_reads(own, upload).await => Some(trial::run(own, upload, cases, &[]).await?),
+            Some(own) if message.is_ok() || ask(&own.client, upload).await.is_ok() => Some(trial::run(own, upload, cases, &[]).await?),
             _ => None,
         };
         let host = match message {
@@ -126,21 +128,16 @@ async fn asked(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker: Opt
 /// # Errors
 ///
 /// Everything for which it would refuse the tool.
-pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<Value> {
+pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<EndpointCheck> {
     let mut body = upload.body();
     // A check is not an upload, so nobody needs to attest the content.
-    body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
-    Ok(client.post(&["ai", "endpoints", "check"]).upload(&body).send().await?.body["check"].take())
-}
-
-/// Returns whether running the cases makes sense: the local host accepts the tool.
-async fn own_reads(own: &LocalHost, upload: &Upload) -> bool {
-    ask(&own.client, upload).await.is_ok()
+    upload::extend(&mut body, &EndpointPatch { safety_attestation: Some(SafetyAttestation::accepted()), ..EndpointPatch::default() });
+    Ok(client.post(&["ai", "endpoints", "check"]).upload(&body).send::<EndpointCheckResponse>().await?.body.check)
 }
 
 fn print(out: Output, found: &CheckResult) -> Result {
     let types = match &found.types {
-        None => "not asked for".to_owned(),
+        None => "not ask_hosts for".to_owned(),
         Some(TypesOutcome::Unchecked(reason)) => format!("not checked: {reason}"),
         Some(TypesOutcome::Checked(_)) => {
             let wrong = found.problems.iter().filter(|problem| problem.by == "types").count();
@@ -162,14 +159,17 @@ fn print(out: Output, found: &CheckResult) -> Result {
     }
     let mut message = String::new();
     for problem in &found.problems {
-        message += &format!("{}\n", out.paint(Style::Bad, &problem.to_string()));
+        message += &format!("{}\n", out.paint(Style::Failure, &problem.to_string()));
     }
     if let (Some(slug), Some((name, check))) = (&found.slug, &found.host) {
-        message += &format!("{slug}   {}\n", short(text(check, "version")));
-        message += &format!("host    {}  {name}\n", if check["needsReview"] == true { "an admin would look at it first" } else { "ok" });
-        message += &asks(check);
-        for warning in list(check, "warnings").filter_map(Value::as_str) {
-            message += &format!("        {}\n", out.paint(Style::Odd, &super::base::sanitize::line(warning)));
+        message += &format!("{slug}   {}\n", short(&check.version));
+        message += &format!("host    {}  {name}\n", if check.needs_review { "an admin would look at it first" } else { "ok" });
+        let asks = with_hosts(&check.requested.capabilities, &check.requested.hosts);
+        if !asks.is_empty() {
+            message += &format!("        asks an admin: {}\n", line(&asks));
+        }
+        for warning in &check.warnings {
+            message += &format!("        {}\n", out.paint(Style::Warning, &line(warning)));
         }
     }
     if found.slug.is_some() {
@@ -177,13 +177,4 @@ fn print(out: Output, found: &CheckResult) -> Result {
         message += &format!("cases   {}\n", found.cases.as_ref().map_or("none".to_owned(), CaseResults::summary));
     }
     out.text(&message)
-}
-
-/// Lists what would wait for an admin.
-fn asks(check: &Value) -> String {
-    let hosts: Vec<_> = list(check, "requested.hosts").filter_map(Value::as_str).collect();
-    match granted(check, "requested.capabilities") {
-        nothing if nothing.is_empty() && hosts.is_empty() => String::new(),
-        names => format!("        asks an admin: {}\n", super::base::sanitize::line(format!("{names} {}", hosts.join(" ")).trim())),
-    }
 }

@@ -5,7 +5,7 @@ use super::base::{error::Result, output::Output};
 /// Arguments of `completions`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Shell that completes
+    /// The shell
     shell: clap_complete::Shell,
 }
 

@@ -38,10 +38,6 @@ impl CredentialLock {
     }
 
     /// Prepares to store a credential for the profile with this name, which is created if necessary.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`CredentialLock::of`].
     pub(crate) fn at(session: &Session, name: String) -> Result<Self> {
         let alone = private_files::lock(&private_files::config()?)?;
         let file = credentials::file()?;
@@ -56,10 +52,6 @@ impl CredentialLock {
     }
 
     /// Stores the credential.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub(crate) fn keep(mut self, url: &Url, role: Role, credential: HiddenValue) -> Result {
         self.stored.keep(&self.name, url, role, credential);
         self.stored.write(&self.file)

@@ -1,6 +1,11 @@
 //! `tollhouse credits`: developer credit, for holders and for admins.
 
-use serde_json::{Value, json};
+use serde_json::json;
+use tollhouse_api::{
+    Budget, Credit, CreditDay, CreditDecision, CreditHistory, CreditMovement, CreditPage, CreditResponse, CreditVerdict, MintCreditRequest,
+    MintCreditResponse,
+};
+use tollhouse_tool::MicroUsd;
 
 use super::base::{
     changed::changes,
@@ -9,33 +14,33 @@ use super::base::{
     paging::{self, HistoryArgs, ListOrder},
     sanitize::line,
     session::Session,
-    table::{FactList, Table},
-    text::{any, list, moment, text, usd},
+    table::FactList,
+    text::{dollars, moment, name, optional, signed_usd, usd},
 };
 
 /// Developer credits.
 #[derive(clap::Subcommand)]
 pub(crate) enum Credits {
-    /// All credits, the oldest first (admins).
+    /// List all credits, oldest first (admins)
     List(HistoryArgs),
-    /// One credit, with what moved it: the own one, or for admins any.
+    /// Show a credit with its movements
     Show(ShowArgs),
-    /// Mints a credit; its token is shown this once, on standard output (admins).
+    /// Mint a credit, and show its token once (admins)
     Mint(MintArgs),
-    /// Adds to a credit (admins).
+    /// Top up a credit (admins)
     TopUp(TopUpArgs),
-    /// Bounds what may go of a credit; what is not said is not bounded any more.
+    /// Replace the budget of a credit
     Budget(BudgetArgs),
-    /// Takes back what is left of a credit (admins).
+    /// Revoke a credit (admins)
     Revoke(RevokeArgs),
-    /// Has a revoked credit be one again (admins).
+    /// Restore a revoked credit (admins)
     Restore(RevokeArgs),
 }
 
 /// Arguments of `credits show`.
 #[derive(clap::Args)]
 pub(crate) struct ShowArgs {
-    /// Credit [default: the own one]
+    /// Credit [default: your own]
     id: Option<String>,
     #[command(flatten)]
     back: HistoryArgs,
@@ -45,11 +50,12 @@ pub(crate) struct ShowArgs {
 #[derive(clap::Args)]
 pub(crate) struct MintArgs {
     /// US dollars
-    amount: f64,
-    /// Whom or what it is for
+    #[arg(value_parser = dollars)]
+    amount: MicroUsd,
+    /// Label, shown to its holder
     #[arg(long)]
     label: Option<String>,
-    /// The same for each attempt of one minting, which then happens once
+    /// Idempotency key: attempts with the same key mint once
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
 }
@@ -60,8 +66,9 @@ pub(crate) struct TopUpArgs {
     /// Credit
     id: String,
     /// US dollars
-    amount: f64,
-    /// The same for each attempt of one, which then happens once
+    #[arg(value_parser = dollars)]
+    amount: MicroUsd,
+    /// Idempotency key: attempts with the same key count once
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
 }
@@ -69,24 +76,24 @@ pub(crate) struct TopUpArgs {
 /// Arguments of `credits budget`.
 #[derive(clap::Args)]
 pub(crate) struct BudgetArgs {
-    /// Credit [default: the own one]
+    /// Credit [default: your own]
     id: Option<String>,
-    /// Most of a UTC day, in US dollars
-    #[arg(long, value_name = "USD")]
-    per_day: Option<f64>,
-    /// Most of a call
-    #[arg(long, value_name = "USD")]
-    per_call: Option<f64>,
-    /// Most of each tool in a UTC day
-    #[arg(long, value_name = "USD")]
-    per_tool: Option<f64>,
-    /// How much of a day has it be told
-    #[arg(long, value_name = "USD")]
-    alert_at: Option<f64>,
-    /// It pays for nothing
+    /// Limit per UTC day, in US dollars
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    per_day: Option<MicroUsd>,
+    /// Limit per call
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    per_call: Option<MicroUsd>,
+    /// Limit per tool and UTC day
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    per_tool: Option<MicroUsd>,
+    /// Spending per UTC day that causes an alert
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    alert_at: Option<MicroUsd>,
+    /// Freeze it: it pays for nothing
     #[arg(long)]
     frozen: bool,
-    /// Lift all bounds
+    /// Remove all limits
     #[arg(long, conflicts_with_all = ["per_day", "per_call", "per_tool", "alert_at", "frozen"])]
     none: bool,
 }
@@ -96,7 +103,7 @@ pub(crate) struct BudgetArgs {
 pub(crate) struct RevokeArgs {
     /// Credit
     id: String,
-    /// Why, shown to its holder
+    /// Reason, shown to its holder
     #[arg(long)]
     reason: Option<String>,
 }
@@ -104,110 +111,117 @@ pub(crate) struct RevokeArgs {
 pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Credits>) -> Result {
     match command {
         None => show(session, ShowArgs { id: None, back }).await,
-        Some(Credits::List(back)) => all(session, &back).await,
+        Some(Credits::List(back)) => list(session, &back).await,
         Some(Credits::Show(args)) => show(session, args).await,
-        Some(Credits::Mint(args)) => mint(session, json!({ "amountUsd": args.amount, "label": args.label }), args.once).await,
-        Some(Credits::TopUp(args)) => mint(session, json!({ "amountUsd": args.amount, "creditId": args.id }), args.once).await,
+        Some(Credits::Mint(MintArgs { amount, label, once })) => {
+            mint(session, MintCreditRequest { amount_usd: amount, label, credit_id: None }, once).await
+        }
+        Some(Credits::TopUp(TopUpArgs { id, amount, once })) => {
+            mint(session, MintCreditRequest { amount_usd: amount, label: None, credit_id: Some(id) }, once).await
+        }
         Some(Credits::Budget(args)) => budget(session, args).await,
-        Some(Credits::Revoke(args)) => revoke_or_restore(session, &args, "revoke").await,
-        Some(Credits::Restore(args)) => revoke_or_restore(session, &args, "restore").await,
+        Some(Credits::Revoke(args)) => decide(session, args, CreditDecision::Revoke).await,
+        Some(Credits::Restore(args)) => decide(session, args, CreditDecision::Restore).await,
     }
 }
 
-async fn all(session: &Session, back: &HistoryArgs) -> Result {
+async fn list(session: &Session, back: &HistoryArgs) -> Result {
     let ask = || session.client.get(&["ai", "credits"]).by(CredentialChoice::Admin);
-    let page = back.read("credits", "createdAt", ListOrder::OldestFirst, ask).await?;
-    if session.out.json {
-        return session.out.document(&page);
-    }
-    let mut table = Table::new(&["credit", ">left", "made", "", "label"]);
-    for one in list(&page, "credits") {
-        let revoked = if one["revoked"].is_null() { "" } else { "revoked" };
-        table.row([text(one, "creditId"), &usd(one, "balanceUsd"), &moment(one, "createdAt"), revoked, text(one, "label")]);
-    }
-    session.out.table(&table, "no credit was minted yet: tollhouse credits mint USD")?;
-    paging::rest(session.out, &page);
-    Ok(())
+    let page: CreditPage = back.read(|credit: &Credit| Some(credit.created_at), ListOrder::OldestFirst, ask).await?;
+    let empty = "no credit was minted yet: tollhouse credits mint USD";
+    paging::print(session.out, page, ["credit", ">left", "made", "", "label"], empty, |credit| {
+        let revoked = if credit.revoked.is_none() { "" } else { "revoked" };
+        [credit.credit_id.to_string(), usd(credit.balance_usd), moment(credit.created_at), revoked.to_owned(), credit.label.clone()]
+    })
+}
+
+/// Returns the credentials for requests about a credit: with an id, those of an admin too.
+fn credential_for(id: Option<&String>) -> CredentialChoice {
+    if id.is_some() { CredentialChoice::Holder } else { CredentialChoice::Credit }
 }
 
 async fn show(session: &Session, args: ShowArgs) -> Result {
-    let who = if args.id.is_some() { CredentialChoice::Holder } else { CredentialChoice::Credit };
-    let ask = || session.client.get(&["ai", "credits"]).by(who).query_opt("creditId", args.id.as_ref());
-    let page = args.back.read("movements", "at", ListOrder::NewestFirst, ask).await?;
-    if session.out.json {
-        return session.out.document(&page);
+    let id = args.id.as_ref();
+    let ask = || session.client.get(&["ai", "credits"]).by(credential_for(id)).query_opt("creditId", id);
+    let page: CreditHistory = args.back.read(|movement: &CreditMovement| Some(movement.at), ListOrder::NewestFirst, ask).await?;
+    if !session.out.json {
+        session.out.text(&about(&page.credit, Some(&page.today)))?;
     }
-    session.out.text(&about(&page))?;
-    let mut table = Table::new(&["at", "what", ">amount", ">left", "endpoint", "receipt"]);
-    for one in list(&page, "movements") {
-        let (amount, remaining) = (usd(one, "amountUsd"), usd(one, "balanceUsd"));
-        table.row([&moment(one, "at"), text(one, "kind"), &amount, &remaining, text(one, "slug"), text(one, "receiptId")]);
-    }
-    session.out.table(&table, "nothing moved it yet")?;
-    paging::rest(session.out, &page);
-    Ok(())
+    let heads = ["at", "what", ">amount", ">left", "endpoint", "receipt"];
+    paging::print(session.out, page, heads, "nothing moved it yet", |one| {
+        let (slug, receipt) = (optional(one.slug.as_ref()), optional(one.receipt_id.as_ref()));
+        [moment(one.at), name(one.kind), usd(one.amount_usd), signed_usd(one.balance_usd), slug, receipt]
+    })
 }
 
-fn about(credit: &Value) -> String {
+fn about(credit: &Credit, today: Option<&CreditDay>) -> String {
     let mut facts = FactList::default();
-    facts.add("credit", text(credit, "creditId"));
-    facts.add("label", text(credit, "label"));
-    facts.add("left", usd(credit, "balanceUsd"));
-    facts.add("spent today", usd(credit, "today.spentUsd"));
-    facts.add("left today", usd(credit, "today.leftUsd"));
-    for (name, member) in [("a day", "perDayUsd"), ("a call", "perCallUsd"), ("a tool a day", "perToolUsd"), ("told at", "alertAtUsd")] {
-        facts.add(name, usd(&credit["budget"], member));
-    }
-    facts.add("frozen", if credit["budget"]["frozen"] == true { "it pays for nothing" } else { "" });
-    facts.add("revoked", any(credit, "revoked.reason"));
+    facts.add("credit", &credit.credit_id);
+    facts.add("label", &credit.label);
+    facts.add("left", usd(credit.balance_usd));
+    facts.add("spent today", usd(today.map(|today| today.spent_usd)));
+    facts.add("left today", usd(today.and_then(|today| today.left_usd)));
+    facts.add("a day", usd(credit.budget.per_day_usd));
+    facts.add("a call", usd(credit.budget.per_call_usd));
+    facts.add("a tool a day", usd(credit.budget.per_tool_usd));
+    facts.add("told at", usd(credit.budget.alert_at_usd));
+    facts.add("frozen", if credit.budget.frozen { "it pays for nothing" } else { "" });
+    facts.add("revoked", optional(credit.revoked.as_ref().and_then(|revoked| revoked.reason.as_ref())));
     facts.text()
 }
 
-async fn mint(session: &Session, mut draft: Value, once: Option<String>) -> Result {
-    if let Some(members) = draft.as_object_mut() {
-        members.retain(|_, value| !value.is_null());
-    }
-    let asking = session.client.post(&["ai", "credits"]).by(CredentialChoice::Admin).json(&draft);
-    let asking = match &once {
-        Some(key) => asking.header("idempotency-key", key),
-        None => asking,
+async fn mint(session: &Session, request: MintCreditRequest, once: Option<String>) -> Result {
+    let asking = session.client.post(&["ai", "credits"]).by(CredentialChoice::Admin).json(&request);
+    let answer: MintCreditResponse = asking.idempotent(once.as_deref()).send().await?.body;
+    let (id, label, balance, token) = match &answer {
+        MintCreditResponse::New(minted) => (&minted.credit_id, &minted.label, minted.balance_usd, minted.token.as_ref()),
+        MintCreditResponse::Existing(existing) => {
+            let credit = &existing.credit;
+            (&credit.credit_id, &credit.label, credit.balance_usd, None)
+        }
     };
-    let answer = asking.send().await?.body;
-    let Some(token) = answer["credit"].as_str() else { return session.out.print(&answer, about) };
-    let id = line(text(&answer, "creditId"));
-    let reported = session.out.print_secret(&answer, &format!("the token of {id}"), |answer| {
-        session.out.note(&format!("{id} with {}; its token is shown this once:", usd(answer, "balanceUsd")));
+    let Some(token) = token else {
+        // Without a token, an existing credit got more.
+        return session.out.print(&answer, |_| {
+            let mut facts = FactList::default();
+            facts.add("credit", id);
+            facts.add("label", label);
+            facts.add("left", usd(balance));
+            facts.text()
+        });
+    };
+    let id = line(id.as_str());
+    let reported = session.out.print_secret(&answer, &format!("the token of {id}"), |_| {
+        session.out.note(&format!("{id} with {}; its token is shown this once:", usd(balance)));
         format!("{}\n", line(token))
     });
-    reported.map_err(|error| error.hint(format!("take back what is in it: tollhouse credits revoke {id}")))
+    reported.map_err(|error| error.hint(format!("revoke it: tollhouse credits revoke {id}")))
 }
 
 async fn budget(session: &Session, args: BudgetArgs) -> Result {
-    let bounds = [("perDayUsd", args.per_day), ("perCallUsd", args.per_call), ("perToolUsd", args.per_tool), ("alertAtUsd", args.alert_at)];
-    let mut budget = json!({});
-    for (name, usd) in bounds.into_iter().filter_map(|(name, usd)| Some((name, usd?))) {
-        budget[name] = json!(usd);
+    let budget = Budget {
+        per_day_usd: args.per_day,
+        per_call_usd: args.per_call,
+        per_tool_usd: args.per_tool,
+        alert_at_usd: args.alert_at,
+        frozen: args.frozen,
+    };
+    if budget == Budget::default() && !args.none {
+        return Err(Error::usage("give a limit, or --none to remove all limits"));
     }
-    if args.frozen {
-        budget["frozen"] = json!(true);
-    }
-    if budget == json!({}) && !args.none {
-        return Err(Error::usage("say what to bound, or --none to lift all bounds"));
-    }
-    let who = if args.id.is_some() { CredentialChoice::Holder } else { CredentialChoice::Credit };
-    let id = args.id.as_ref();
-    let before = session.client.get(&["ai", "credits"]).by(who).query_opt("creditId", id).query("limit", 1).send().await?.body;
-    let revision = before["budgets"]["revision"].as_u64();
-    let asking = session.client.ask(reqwest::Method::PUT, &["ai", "credits", "budget"]).by(who).query_opt("creditId", id);
-    let answer = asking.if_match(revision).json(&budget).send().await?.body;
-    session.out.print(&answer, |answer| match changes(&before["budgets"], &answer["budgets"]) {
+    let (id, path) = (args.id.as_ref(), ["ai", "credits"]);
+    let asking = session.client.get(&path).by(credential_for(id)).query_opt("creditId", id).query("limit", 1);
+    let before = asking.send::<CreditHistory>().await?.body.credit.budgets;
+    let asking = session.client.ask(reqwest::Method::PUT, &["ai", "credits", "budget"]).by(credential_for(id)).query_opt("creditId", id);
+    let answer: CreditResponse = asking.if_match(Some(before.revision)).json(&budget).send().await?.body;
+    session.out.print(&answer, |answer| match changes(&json!(before), &json!(answer.credit.budgets)) {
         changed if changed.is_empty() => "it is as it was\n".to_owned(),
         changed => changed.join("\n") + "\n",
     })
 }
 
-async fn revoke_or_restore(session: &Session, args: &RevokeArgs, decision: &str) -> Result {
-    let verdict = json!({ "decision": decision, "reason": args.reason });
-    let answer = session.client.post(&["ai", "admin", "credits", &args.id]).by(CredentialChoice::Admin).json(&verdict).send().await?.body;
-    session.out.print(&answer, about)
+async fn decide(session: &Session, RevokeArgs { id, reason }: RevokeArgs, decision: CreditDecision) -> Result {
+    let asking = session.client.post(&["ai", "admin", "credits", &id]).by(CredentialChoice::Admin);
+    let answer: CreditResponse = asking.json(&CreditVerdict { decision, reason }).send().await?.body;
+    session.out.print(&answer, |answer| about(&answer.credit, answer.today.as_ref()))
 }

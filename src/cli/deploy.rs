@@ -4,8 +4,9 @@
 use std::{path::Path, time::Instant};
 
 use reqwest::Method;
-use serde_json::{Value, json};
-use tollhouse_tool::Slug;
+use serde_json::{Map, Value, json};
+use tollhouse_api::{EndpointChangeResponse, EndpointCheck, EndpointPatch, Manifest, OwnEndpoint, ReviewState, SafetyAttestation};
+use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{
     base::{
@@ -17,27 +18,30 @@ use super::{
         prompt,
         sanitize::line,
         session::Session,
-        text::{granted, list, text},
+        text::granted,
         tool_state::{Folder, State},
     },
     check,
     plan::{Baseline, Plan, RemoteEndpoint, conflict, count, lines},
-    tool::upload::{self, Upload},
+    tool::{
+        scaffold::pretty_text,
+        upload::{self, Upload},
+    },
 };
 
 /// Arguments of `deploy`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Do not ask whether to publish
+    /// Publish without confirmation
     #[arg(long)]
     yes: bool,
-    /// It is yours to publish, has no secrets, no private data, nothing illegal
+    /// Attest that it is yours, lawful, and has no secrets or private data
     #[arg(long)]
     attest: bool,
-    /// Onto this revision of the host's: what changed there since the folder was published stays
+    /// Publish onto this revision, and keep what else changed there
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
-    /// What to say of this version, to yourself and to admins
+    /// Note about this version, for yourself and admins
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Show the plan, and publish nothing
@@ -52,7 +56,7 @@ pub(crate) struct PlanParts {
     pub(crate) upload: Upload,
     pub(crate) there: Option<RemoteEndpoint>,
     /// The host's check of the upload.
-    pub(crate) check: Value,
+    pub(crate) check: EndpointCheck,
     pub(crate) plan: Plan,
     /// The handler sources before and after, if they differ.
     pub(crate) sources: Option<(String, String)>,
@@ -65,8 +69,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let known = known(session, &folder, &slug)?;
     let onto = match (&there, known, args.onto) {
         (None, _, _) => None,
-        (Some(there), Some(known), None) if known == there.revision => Some(known),
-        (Some(there), _, Some(onto)) if onto == there.revision => Some(onto),
+        (Some(there), Some(known), None) if known == there.revision() => Some(known),
+        (Some(there), _, Some(onto)) if onto == there.revision() => Some(onto),
         (Some(there), None, None) => return Err(unknown_tool(session, &slug, there)),
         (Some(there), known, onto) => {
             let since = onto.or(known).unwrap_or_default();
@@ -78,7 +82,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let role = session.client.credential(CredentialChoice::Manager)?.map(|(role, _)| role);
     show(session, &compared, role).await?;
     if compared.plan.is_empty() && compared.there.is_some() {
-        session.out.note("nothing to publish: the host has what this folder says");
+        session.out.note("nothing to publish: the host is up to date");
         if let Some(there) = &compared.there {
             note(session, &compared, there)?;
         }
@@ -89,14 +93,10 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         return document(session, &compared, json!({ "published": false, "dryRun": true }));
     }
     let vouches = role != Some(Role::Admin) && (compared.there.is_none() || compared.plan.is_vouched_for());
-    agree(&args, vouches)?;
+    confirm(&args, vouches)?;
     let mut body = if compared.there.is_some() { compared.plan.patch(&compared.upload) } else { compared.upload.body() };
-    if vouches {
-        body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
-    }
-    if let Some(note) = &args.note {
-        body.insert("note".to_owned(), json!(note));
-    }
+    let safety_attestation = vouches.then(SafetyAttestation::accepted);
+    upload::extend(&mut body, &EndpointPatch { safety_attestation, note: args.note, ..EndpointPatch::default() });
     publish(session, &compared, body, onto).await
 }
 
@@ -111,24 +111,20 @@ fn unknown_tool(session: &Session, slug: &Slug, there: &RemoteEndpoint) -> Error
     let error = Error::refused(format!(
         "{slug} is on {} already, at revision {}, and this folder was not published there",
         session.host(),
-        there.revision
+        there.revision()
     ));
     error.ending(format!(
         "nothing was published.  look: tollhouse diff   take theirs: tollhouse pull   publish over it: --onto {}",
-        there.revision
+        there.revision()
     ))
 }
 
 /// Compares a folder with the tool on the host.
-///
-/// # Errors
-///
-/// The host's refusal of the upload.
 pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<RemoteEndpoint>, base: Option<Baseline>) -> Result<PlanParts> {
     let source = async {
         match &there {
             Some(there) => there.source(session).await,
-            None => Ok(Value::Null),
+            None => Ok(None),
         }
     };
     let (checked, source) = tokio::join!(check::ask(&session.client, &upload), source);
@@ -136,53 +132,50 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
         none if none.is_empty() => error,
         problems => upload::refused(&problems),
     })?;
-    let mut plan = Plan::of(&upload, text(&check, "version"), there.as_ref(), base.as_ref());
+    let mut plan = Plan::of(&upload, &check.version, there.as_ref(), base.as_ref());
     if let (Some(there), Some(kind)) = (&there, upload.tool.body.get("handlerType"))
-        && there.record["handlerType"] != *kind
+        && let was = json!(there.record.common.handler_type)
+        && was != *kind
     {
-        let was = text(&there.record, "handlerType");
-        return Err(Error::refused(format!("{} is a `{was}`, and stays one", upload.tool.slug))
-            .hint("take another slug in tool.json, or delete it before"));
+        return Err(Error::refused(format!("{} is a `{}`, and stays one", upload.tool.slug, was.as_str().unwrap_or_default()))
+            .hint("use another slug in tool.json, or delete the tool first"));
     }
     let mut sources = None;
     if let Some(handler) = &mut plan.handler {
-        let (before, after) = (written(&source?), written(&upload.handler()));
+        let before =
+            source?.map(|handler| written(handler.source, handler.response.as_ref().map(StaticResponse::text))).unwrap_or_default();
+        let after =
+            upload.handler().map(|handler| written(handler.source, handler.response.as_ref().and_then(Value::as_str))).unwrap_or_default();
         handler.lines = count(&before, &after);
         sources = Some((before, after));
     }
     Ok(PlanParts { upload, there, check, plan, sources })
 }
 
-/// Returns a handler as text. A static response is already text.
-fn written(handler: &Value) -> String {
-    match (handler["source"].as_str(), handler["response"].as_str()) {
-        (Some(source), _) => source.to_owned(),
-        (None, None) => String::new(),
-        (None, Some(response)) => super::tool::scaffold::pretty_text(response),
-    }
+/// Returns a handler as text: its source, or the JSON text of its static response.
+fn written(source: Option<String>, response: Option<&str>) -> String {
+    source.or_else(|| response.map(pretty_text)).unwrap_or_default()
 }
 
 async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Result {
     if session.out.json {
         return Ok(());
     }
-    let manifest = if role == Some(Role::Builder) {
-        session.client.get(&["ai", "manifest"]).by(CredentialChoice::Everyone).send().await.ok()
+    let fee = if role == Some(Role::Builder) {
+        let manifest = session.client.get(&["ai", "manifest"]).by(CredentialChoice::Everyone).send::<Manifest>().await;
+        manifest.ok().map(|manifest| manifest.body.builders.fee_bps)
     } else {
         None
     };
-    let fee = manifest.and_then(|manifest| manifest.body["builders"]["feeBps"].as_u64());
     let mut facts = vec![];
     facts.extend(session.name.as_ref().map(|name| format!("profile {name}")));
-    let owner = |there: &RemoteEndpoint| match role {
-        Some(Role::Builder) => "yours".to_owned(),
-        Some(_) | None => {
-            let name = text(&there.record, "builder.name");
-            if name.is_empty() { text(&there.record, "owner").to_owned() } else { name.to_owned() }
+    match &compared.there {
+        Some(there) => {
+            facts.push(if role == Some(Role::Builder) { "yours".to_owned() } else { there.record.owner.clone() });
+            facts.push(format!("revision {}", there.revision()));
         }
-    };
-    facts.extend(compared.there.as_ref().map(owner));
-    facts.push(compared.there.as_ref().map_or_else(|| "new".to_owned(), |there| format!("revision {}", there.revision)));
+        None => facts.push("new".to_owned()),
+    }
     let slug = &compared.upload.tool.slug;
     let mut shown = format!(
         "{slug} → {}  ({})\n{}",
@@ -193,16 +186,16 @@ async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Re
     for stored in compared.plan.unchanged_rows() {
         shown += &format!("  kept          {stored}\n");
     }
-    if compared.check["needsReview"] == true {
+    if compared.check.needs_review {
         shown += "  an admin looks at it before it takes calls\n";
     }
-    for warning in list(&compared.check, "warnings").filter_map(Value::as_str) {
+    for warning in &compared.check.warnings {
         shown += &format!("  warning       {}\n", line(warning));
     }
     session.out.text(&shown)
 }
 
-fn agree(args: &Args, vouches: bool) -> Result {
+fn confirm(args: &Args, vouches: bool) -> Result {
     let question = if vouches { ATTEST } else { "publish?" };
     let flags = match (args.yes, vouches) {
         (true, true) => "--attest",
@@ -215,15 +208,15 @@ fn agree(args: &Args, vouches: bool) -> Result {
     if prompt::confirm(question, flags)? { Ok(()) } else { Err(Error::refused("nothing was published")) }
 }
 
-async fn publish(session: &Session, compared: &PlanParts, body: serde_json::Map<String, Value>, onto: Option<u64>) -> Result {
+async fn publish(session: &Session, compared: &PlanParts, body: Map<String, Value>, onto: Option<u64>) -> Result {
     let slug = &compared.upload.tool.slug;
     let started = Instant::now();
     let asking = match &compared.there {
         Some(_) => session.client.ask(Method::PATCH, &["ai", "endpoints", slug.as_str()]).if_match(onto),
         None => session.client.post(&["ai", "endpoints", "create"]),
     };
-    let mut answer = match asking.upload(&body).send().await {
-        Ok(answer) => answer,
+    let answer: EndpointChangeResponse = match asking.upload(&body).send().await {
+        Ok(answer) => answer.body,
         Err(error) if error.code() == "revision_changed" => {
             let now = RemoteEndpoint::read(session, slug).await?.ok_or(error)?;
             let before = compared.there.as_ref().map(|there| there.base(there.fields.clone()));
@@ -235,52 +228,48 @@ async fn publish(session: &Session, compared: &PlanParts, body: serde_json::Map<
         }
     };
     let elapsed = started.elapsed().as_millis();
-    let there = RemoteEndpoint::of(answer.body["endpoint"].take());
+    let there = RemoteEndpoint::of(answer.endpoint);
     // Report the host's new state even if the folder's state cannot be written.
     let noted = note(session, compared, &there);
     let waiting = waiting(&there.record);
     let reported = if session.out.json {
-        let ended = json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(elapsed).unwrap_or(u64::MAX) });
+        let ended = json!({ "published": true, "revision": there.revision(), "version": there.record.version, "url": there.record.common.url, "waiting": waiting, "tookMs": u64::try_from(elapsed).unwrap_or(u64::MAX) });
         document(session, compared, ended)
     } else {
         let waits = if waiting.is_empty() { String::new() } else { format!("   waiting for an admin: {}", line(&waiting)) };
-        let version = short(text(&there.record, "version"));
-        let url = line(text(&there.record, "url"));
-        session.out.text(&format!("published {version}, revision {}, in {elapsed} ms{waits}\n{url}\n", there.revision))
+        let version = short(&there.record.version);
+        let url = line(&there.record.common.url);
+        session.out.text(&format!("published {version}, revision {}, in {elapsed} ms{waits}\n{url}\n", there.revision()))
     };
-    let is_published = format!("revision {} is published all the same, and this folder does not know it", there.revision);
-    let again = format!("once it can be written: tollhouse deploy --onto {}", there.revision);
+    let is_published = format!("revision {} is published all the same, and this folder does not know it", there.revision());
+    let again = format!("once it can be written: tollhouse deploy --onto {}", there.revision());
     noted.map_err(|error| error.more([is_published]).hint(again))?;
     reported
 }
 
 /// Lists what waits for an admin.
-fn waiting(record: &Value) -> String {
-    let mut waits = vec![];
-    if matches!(text(record, "review.state"), "held" | "review" | "pending" | "in_review") {
-        waits.push("the tool itself".to_owned());
+fn waiting(record: &OwnEndpoint) -> String {
+    let is_held = matches!(record.review.state, ReviewState::ContentReview | ReviewState::ContentBlocked);
+    let mut waits: Vec<_> = is_held.then(|| "the tool itself".to_owned()).into_iter().collect();
+    match granted(&record.requested_capabilities) {
+        nothing if nothing.is_empty() => waits.extend(record.requested_hosts.iter().cloned()),
+        names => waits.push(names),
     }
-    waits.push(granted(record, "requestedCapabilities"));
-    let capabilities = waits.last().is_some_and(|names| !names.is_empty());
-    if !capabilities {
-        waits.extend(list(record, "requestedHosts").filter_map(Value::as_str).map(str::to_owned));
-    }
-    waits.retain(|name| !name.is_empty());
     waits.join(", ")
 }
 
 /// Records the tool's state on the host in the folder.
 fn note(session: &Session, compared: &PlanParts, there: &RemoteEndpoint) -> Result {
     let tool = &compared.upload.tool;
-    Folder::note(&tool.folder, &State { slug: tool.slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
+    Folder::note(&tool.folder, &State { slug: tool.slug.clone(), host: session.client.base().clone(), revision: there.revision() })?;
     let mut base = there.base(compared.plan.base_fields(there));
     // If the host's handler is kept, the folder's handler is still based on its own version.
     if compared.plan.keeps_handler {
-        base.version = text(&compared.check, "version").to_owned();
+        base.version = compared.check.version.clone();
     }
     base.write(&tool.folder);
     if let Some(bundle) = &compared.upload.bundle {
-        bundle.map.keep(&tool.folder, text(&compared.check, "version"));
+        bundle.map.keep(&tool.folder, &compared.check.version);
     }
     Ok(())
 }
@@ -304,7 +293,7 @@ fn document(session: &Session, compared: &PlanParts, ended: Value) -> Result {
         "ok": true,
         "slug": compared.upload.tool.slug,
         "host": host_name(session.client.base()),
-        "onto": compared.there.as_ref().map(|there| there.revision),
+        "onto": compared.there.as_ref().map(|there| there.revision()),
         "handler": handler,
         "changes": changes,
         "kept": compared.plan.unchanged_rows(),

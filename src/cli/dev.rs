@@ -7,7 +7,6 @@
 mod envfile;
 mod folder_lock;
 mod keys;
-mod last_upload;
 mod publisher;
 mod reporter;
 mod save_cycle;
@@ -21,11 +20,11 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::json;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Mutex, mpsc},
 };
+use tollhouse_api::{FaucetRequest, SimulatedBalance};
 use tollhouse_capability::secret;
 use tollhouse_tool::{MicroUsd, Slug};
 
@@ -43,7 +42,7 @@ use super::{
         credentials::Credentials,
         error::{Error, Result},
         follow::is_reader_gone,
-        global::GlobalArgs,
+        global::{GlobalArgs, Role},
         output::Output,
         private_files,
         profile::Profile,
@@ -51,7 +50,7 @@ use super::{
         tool_state::{Folder, State},
     },
     local::{LocalHost, Port},
-    pay::key_file,
+    pay::{key_file, money::dollars},
 };
 
 /// The default port, if it is free.
@@ -62,16 +61,16 @@ const PORT: u16 = 4021;
 pub(crate) struct Args {
     /// Folder of the tool [default: this one]
     dir: Option<PathBuf>,
-    /// Port on 127.0.0.1 [default: 4021, or one that is free]
+    /// Port on 127.0.0.1 [default: 4021, or any free one]
     #[arg(long)]
     port: Option<u16>,
-    /// Price in US dollars, in place of that of `tool.json`; 0 is free
+    /// Price in US dollars instead of that in `tool.json`; 0 is free
     #[arg(long, value_name = "USD", value_parser = dollars)]
     price: Option<MicroUsd>,
-    /// File of `NAME=value` lines that the handler has as secrets [default: .env.dev, where it is there]
+    /// File of `NAME=value` lines with secrets [default: .env.dev, if it exists]
     #[arg(long, value_name = "FILE")]
     env: Option<PathBuf>,
-    /// Leave the types out
+    /// Skip the type check
     #[arg(long)]
     no_types: bool,
     /// Path of the `tollhouse-worker` binary [default: beside this one]
@@ -79,42 +78,37 @@ pub(crate) struct Args {
     worker: Option<PathBuf>,
 }
 
-fn dollars(text: &str) -> std::result::Result<MicroUsd, String> {
-    let number: serde_json::Number = text.parse().map_err(|_| "it is an amount of dollars, such as 0.01".to_owned())?;
-    serde_json::from_value(serde_json::Value::Number(number)).map_err(|error| error.to_string())
-}
-
 pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let given = args.dir.as_ref().map_or_else(env::current_dir, |dir| dir.canonicalize());
     let folder = given.map_err(|error| Error::usage(format!("the folder cannot be found: {error}")))?;
     if !folder.join("tool.json").is_file() {
-        return Err(Error::usage(format!("`{}` is no folder of a tool: there is no tool.json", folder.display()))
-            .hint("tollhouse init NAME makes one"));
+        return Err(Error::usage(format!("`{}` is not the folder of a tool: it has no tool.json", folder.display()))
+            .hint("create one: tollhouse init NAME"));
     }
     secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
     // Handle signals from here on, so that nothing is left behind.
     let (mut terminate, mut interrupt, mut hangup) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?);
-    let mut held = FolderLock::take(&folder)?;
-    let port = args.port.map_or(Port::Rather(PORT), Port::Given);
+    let held = FolderLock::take(&folder)?;
+    let port = args.port.map_or(Port::Preferred(PORT), Port::Exact);
     let data = folder.join(".tollhouse/dev");
     let started = LocalHost::start(&data, args.worker.clone(), port).await;
     let again = |error: Error| error.hint(format!("if its data are damaged, or of another release: rm -r {}", data.display()));
     let host = Arc::new(started.map_err(|error| if data.join("store").exists() { again(error) } else { error })?);
     fund(&host, &folder).await?;
     held.announce(&host.url)?;
-    let teller = Reporter::new(Output::new(global.json));
-    let fixture = Workspace {
+    let reporter = Reporter::new(Output::new(global.json));
+    let workspace = Workspace {
         folder: folder.clone(),
         price: args.price,
         env: args.env.clone(),
         types: !args.no_types,
         host: Arc::clone(&host),
-        teller,
+        reporter,
         known: Mutex::default(),
     };
     let ended = tokio::select! {
-        ended = serve(fixture) => ended,
+        ended = serve(workspace) => ended,
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
         _ = hangup.recv() => Ok(()),
@@ -129,24 +123,16 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
 
 /// Opens a session with the host that serves the current folder, for calls paid with its play money key. It has no
 /// credential, because the user has not named the host.
-///
-/// # Errors
-///
-/// The session cannot be opened.
 pub(super) fn session(global: &GlobalArgs) -> Result<Option<Session>> {
     served(global, |_| Ok(Credentials::default()))
 }
 
 /// Opens a session with the host that serves the current folder, for reading its logs. It has the admin token that this
 /// host has generated for itself and that works on no other.
-///
-/// # Errors
-///
-/// The session cannot be opened.
 pub(super) fn owners_session(global: &GlobalArgs) -> Result<Option<Session>> {
     served(global, |folder| {
         let token = private_files::read_private(&folder.join(".tollhouse/dev/admin-token"))?;
-        Ok(token.map(|token| Credentials::admin(token.trim().to_owned().into())).unwrap_or_default())
+        Ok(token.map(|token| Credentials::only(Role::Admin, token.trim().to_owned().into())).unwrap_or_default())
     })
 }
 
@@ -176,29 +162,28 @@ fn key_file(folder: &Path) -> PathBuf {
     folder.join(".tollhouse/dev/pay.key")
 }
 
-/// Minimum initial balance of the key, in micro-dollars.
-const PURSE: u64 = 10_000_000;
+/// Minimum initial balance of the key: 10 USD.
+const PURSE: MicroUsd = MicroUsd(10_000_000);
 
 /// Ensures that there is a key with play money.
 async fn fund(host: &LocalHost, folder: &Path) -> Result {
     let path = key_file(folder);
     let key = if path.exists() { key_file::read(&path)? } else { key_file::create(&path)? };
     let address = key.address().to_string();
-    let faucet = || host.client.get(&["dev", "faucet"]).by(CredentialChoice::Everyone).query("address", &address);
-    let has = faucet().send().await?.body["balanceUsd"].as_f64().unwrap_or_default();
-    if has * 1e6 < PURSE as f64 {
-        let requested = json!({ "address": address, "amountUsd": MicroUsd(PURSE) });
-        host.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&requested).send().await?;
+    let faucet = host.client.get(&["dev", "faucet"]).by(CredentialChoice::Everyone).query("address", &address);
+    if faucet.send::<SimulatedBalance>().await?.body.balance_usd < PURSE {
+        let request = FaucetRequest { address, amount_usd: PURSE, network: None, asset: None };
+        host.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&request).send::<SimulatedBalance>().await?;
     }
     Ok(())
 }
 
 /// Publishes saves and reports events until the user ends it.
-async fn serve(fixture: Workspace) -> Result {
-    let fixture = Arc::new(fixture);
-    let (mut watch, mut keys) = (FolderWatcher::of(&fixture.folder, fixture.env.as_deref()), RawKeys::read());
+async fn serve(workspace: Workspace) -> Result {
+    let workspace = Arc::new(workspace);
+    let (mut watch, mut keys) = (FolderWatcher::of(&workspace.folder, workspace.env.as_deref()), RawKeys::read());
     let (report, mut reported) = mpsc::unbounded_channel();
-    let mut publishes = Publisher::new(Arc::clone(&fixture), report);
+    let mut publishes = Publisher::new(Arc::clone(&workspace), report);
     publishes.begin();
     loop {
         tokio::select! {

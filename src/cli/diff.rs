@@ -6,30 +6,26 @@ use similar::TextDiff;
 use super::{
     base::{
         address::host_name,
+        changed::short,
         error::{Error, Result},
         session::Session,
-        text::text,
     },
     deploy::{PlanParts, compare},
     plan::{RemoteEndpoint, lines},
     tool::upload::{self, Upload},
 };
 
-/// Arguments of `diff`.
-#[derive(clap::Args)]
-pub(crate) struct Args {}
-
-pub(crate) async fn run(session: &Session, _: Args) -> Result {
+pub(crate) async fn run(session: &Session) -> Result {
     let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
     let slug = upload.tool.slug.clone();
     let there = RemoteEndpoint::read(session, &slug).await?;
     let there =
         there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
-    // Compare everything, whoever changed it.
+    // Compare everything, regardless of the author.
     let compared = compare(session, upload, Some(there), None).await?;
     let unified = unified(&compared);
     let PlanParts { there, plan, check, .. } = &compared;
-    let revision = there.as_ref().map(|there| there.revision);
+    let revision = there.as_ref().map(RemoteEndpoint::revision);
     if session.out.json {
         let changes: Vec<_> =
             plan.changes.iter().map(|change| json!({ "field": change.field, "host": change.before, "folder": change.after })).collect();
@@ -52,9 +48,9 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
 fn unified(compared: &PlanParts) -> Option<String> {
     let (before, after) = compared.sources.as_ref()?;
     let file = compared.upload.tool.handler_file();
-    let revision = compared.there.as_ref().map_or(0, |there| there.revision);
-    let version = compared.there.as_ref().map(|there| text(&there.record, "version")).unwrap_or_default();
+    let revision = compared.there.as_ref().map_or(0, RemoteEndpoint::revision);
+    let version = compared.there.as_ref().map(|there| short(&there.record.version)).unwrap_or_default();
     let diff = TextDiff::from_lines(before.as_str(), after.as_str());
-    let heads = (format!("{file} (revision {revision}, {})", super::base::changed::short(version)), file.to_owned());
+    let heads = (format!("{file} (revision {revision}, {})", version), file.to_owned());
     Some(diff.unified_diff().context_radius(3).header(&heads.0, &heads.1).to_string())
 }

@@ -14,7 +14,7 @@ use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
 use tollhouse_capability::secret;
 use tollhouse_config::{self as config, Flags};
-use tollhouse_telemetry::log::{JsonLines, LogFormat};
+use tollhouse_telemetry::log::{JsonLines, LogFormat, TextFields};
 
 use crate::{
     base::output::Output,
@@ -31,33 +31,33 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves the host.
+    /// Serve a host
     Serve {
         #[command(flatten)]
         flags: Box<Flags>,
         /// Settings file
         #[arg(long, default_value = config::FILE)]
         config: PathBuf,
-        /// Tells every setting in force and where it stands, and ends
+        /// Print every effective setting with its source, and exit
         #[arg(long)]
         check: bool,
-        /// Tells it as JSON
+        /// Print it as JSON
         #[arg(long, requires = "check")]
         json: bool,
     },
-    /// The ledger of a stopped host.
+    /// Check the ledger of a stopped host
     #[command(subcommand)]
     Ledger(Ledger),
-    /// The store of a host.
+    /// Check, repair and move the store of a host
     #[command(subcommand)]
     Store(Store),
-    /// Writes all rows of a host, which may run, to a file, as they stand at one moment; and the contents of its files beside.
+    /// Back up a host, which can be running, into a folder
     Backup(Box<backup_cmd::BackupArgs>),
-    /// Fills the empty store of a host that does not run from a backup.
+    /// Restore a backup into the empty store of a stopped host
     Restore(Box<backup_cmd::RestoreArgs>),
-    /// Says what this machine gives the jail of workers, and the database of the store what a host needs, what they do not, and how to get it.
+    /// Check this machine and the settings, with remedies
     Doctor(Box<doctor::Args>),
-    /// Checks a receipt's signature, offline but for fetching what is named by URL.
+    /// Verify the signature of a receipt
     VerifyReceipt(verify::Args),
     #[command(flatten)]
     Asks(crate::Command),
@@ -65,21 +65,21 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Ledger {
-    /// Proves that all that tells of money tells the same, and names what does not.
+    /// Check that all records of money agree
     Check(ledger::Args),
 }
 
 #[derive(Subcommand)]
 enum Store {
-    /// Says what the store holds, what is damaged in it, and what does not agree: contents with hashes, indexes with tables, the ledger's sums.
+    /// Check the store for damage and contradictions
     Check(Box<store_admin::CheckArgs>),
-    /// Makes the store of a stopped host anew, as small as its rows.
+    /// Rewrite the store of a stopped host, to free disk space
     Compact(Box<store_admin::CheckArgs>),
-    /// Leaves out what is damaged, after it said what it would drop. The damaged files are kept.
+    /// Drop damaged rows after confirmation, and keep the old files
     Repair(store_admin::RepairArgs),
-    /// Moves the rows from the data folder to a database, while the host serves.
+    /// Move the store to a database while the host serves
     Migrate(backup_cmd::MigrateArgs),
-    /// Has a stopped host serve the rows of its data folder again, as they were when they moved.
+    /// Go back to the data folder, as it was before `migrate`
     Stay(backup_cmd::StayArgs),
 }
 
@@ -122,7 +122,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Serves a host until it is asked to end.
+/// Serves a host until it receives a signal to end.
 fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
@@ -164,7 +164,7 @@ fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), tracing_subscrib
         tracing_subscriber::fmt().event_format(JsonLines).with_env_filter(filter).with_writer(std::io::stderr).init();
         return Ok(());
     }
-    let mut log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let mut log = tracing_subscriber::fmt().fmt_fields(TextFields).with_env_filter(filter).with_writer(std::io::stderr);
     if !std::io::stderr().is_terminal() {
         log = log.with_ansi(false);
     }
@@ -179,9 +179,9 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     log_to_stderr(&settings.log, settings.telemetry.log_format)
         .map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
     for name in config::misspelled(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
-        tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
+        tracing::warn!("`{name}` is in the environment, but is not a setting: see `tollhouse serve --help`");
     }
-    // Handle signals from here on: a host that is asked to end while it starts must complete what it has begun.
+    // Handle signals from here on: a host that is stopped while it starts must complete its current step.
     let mut signals = Signals::new()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
     let listener =
@@ -194,7 +194,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         app = &mut starting => (app?, false),
         () = signals.end() => {
             // The start may wait forever, for another host or a database.
-            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was told to end before it had started")?;
+            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was stopped while it started")?;
             (app?, true)
         }
     };

@@ -1,43 +1,49 @@
 //! `tollhouse host`, `metrics`, `receipt`, `payment` and `refund`: the state of a host, metrics of calls, and the fate of money.
 
-use serde_json::{Value, json};
-use tollhouse_tool::Slug;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tollhouse_api::{
+    DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
+    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UnpaidHealth, UsageDay,
+};
+use tollhouse_tool::{MicroUsd, Slug};
 
 use super::base::{
     client::CredentialChoice,
     error::{Error, Exit, Result},
     paging::{self, PageArgs},
+    prompt,
     sanitize::{json_for_people, line},
     session::Session,
     table::{FactList, Table},
-    text::{any, list, moment, text, usd},
+    text::{dollars, moment, name, optional, usd},
 };
 
-/// A host itself.
+/// Commands about a host.
 #[derive(clap::Subcommand)]
 pub(crate) enum Host {
-    /// What is in force, and what there is.
+    /// Show versions, payments, workers and connections
     Health,
-    /// Whether it takes calls; exit code 5 where it does not.
+    /// Check that it takes calls; exit code 5 if not
     Ready,
-    /// What it offers to programs, and its limits.
+    /// Show what it offers to programs, and its limits
     Manifest,
-    /// What is not published there, and how that is judged.
+    /// Show the content safety policy
     Safety,
-    /// The keys that its receipts are signed with.
+    /// Show the keys that sign receipts
     Keys,
-    /// What the sandbox did for each endpoint since the process started (admins).
+    /// Show sandbox statistics for each tool (admins)
     Runtime(LimitArg),
-    /// The accounts of the ledger, and whether they agree with what they are the sums of (admins).
+    /// Show and check the accounts of the ledger (admins)
     Ledger(PageArgs),
-    /// Scans builders' endpoints by the rules in force (admins).
+    /// Scan builders' tools by the current rules (admins)
     Rescan,
 }
 
-/// How many.
+/// The length of a list.
 #[derive(clap::Args)]
 pub(crate) struct LimitArg {
-    /// Most endpoints
+    /// Maximum number of tools
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
 }
@@ -45,22 +51,22 @@ pub(crate) struct LimitArg {
 /// Arguments of `metrics`.
 #[derive(clap::Args)]
 pub(crate) struct MetricsArgs {
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     #[arg(conflicts_with = "host")]
     slug: Option<Slug>,
-    /// Of all endpoints (admins)
+    /// All tools together (admins)
     #[arg(long)]
     host: bool,
-    /// What everyone sees: calls and times by day
+    /// The public numbers: calls and durations by day
     #[arg(long, conflicts_with_all = ["host", "since", "until", "step"])]
     public: bool,
-    /// From when on, such as `24h` ago
+    /// Start, as `24h` ago
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Up to when
+    /// End, as `1h` ago
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// How wide a bucket is, such as `1h`
+    /// Width of a bucket, such as `1h`
     #[arg(long)]
     step: Option<String>,
 }
@@ -75,203 +81,202 @@ pub(crate) struct IdArgs {
 /// Arguments of `refund`.
 #[derive(clap::Args)]
 pub(crate) struct RefundArgs {
-    /// Receipt of what was paid
+    /// Receipt of the payment
     receipt: String,
-    /// US dollars [default: all that is left]
-    #[arg(long, value_name = "USD")]
-    amount: Option<f64>,
-    /// Why
+    /// US dollars [default: the rest]
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    amount: Option<MicroUsd>,
+    /// Reason
     #[arg(long)]
     reason: Option<String>,
-    /// Transaction that sent it back, of what was paid with x402
+    /// Transaction of the refund, for payments by x402
     #[arg(long, value_name = "HASH")]
     transaction: Option<String>,
-    /// The same for each attempt of one refund, which then happens once
+    /// Idempotency key: attempts with the same key refund once
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
 
 pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
-    let open = |path: &'static [&'static str]| session.client.get(path).by(CredentialChoice::Everyone).send();
     match command {
-        None | Some(Host::Health) => session.out.print(&open(&["health"]).await?.body, health),
-        Some(Host::Ready) => session.out.print(&open(&["health", "ready"]).await?.body, |_| "it takes calls\n".to_owned()),
-        Some(Host::Manifest) => document(session, &open(&["ai", "manifest"]).await?.body),
-        Some(Host::Safety) => document(session, &open(&["ai", "content-safety", "policy"]).await?.body),
-        Some(Host::Keys) => document(session, &open(&[".well-known", "jwks.json"]).await?.body),
+        None | Some(Host::Health) => session.out.print(&open(session, &["health"]).await?, health),
+        Some(Host::Ready) => {
+            session.out.print(&open::<OkResponse>(session, &["health", "ready"]).await?, |_| "it takes calls\n".to_owned())
+        }
+        Some(Host::Manifest) => document::<Manifest<Value>>(session, &["ai", "manifest"]).await,
+        Some(Host::Safety) => document::<SafetyPolicyResponse>(session, &["ai", "content-safety", "policy"]).await,
+        Some(Host::Keys) => document::<JsonWebKeySet>(session, &[".well-known", "jwks.json"]).await,
         Some(Host::Runtime(max)) => runtime(session, &max).await,
         Some(Host::Ledger(paging)) => ledger(session, &paging).await,
         Some(Host::Rescan) => {
             let answer = session.client.post(&["ai", "admin", "rescan"]).by(CredentialChoice::Admin).send().await?.body;
-            session.out.print(&answer, |answer| {
-                let found = &answer["rescan"];
-                format!(
-                    "{} endpoints were scanned: {} wait for a review, {} are blocked\n",
-                    found["endpoints"], found["review"], found["blocked"]
-                )
+            session.out.print(&answer, |RescanResponse { rescan: found, .. }| {
+                let (endpoints, review, blocked) = (found.endpoints, found.review, found.blocked);
+                format!("{endpoints} endpoints were scanned: {review} wait for a review, {blocked} are blocked\n")
             })
         }
     }
 }
 
-/// Prints a document in full, because it has no shorter form.
-fn document(session: &Session, body: &Value) -> Result {
-    session.out.print(body, |body| json_for_people(body) + "\n")
+/// Gets what everyone can read.
+async fn open<T: DeserializeOwned>(session: &Session, path: &[&str]) -> Result<T> {
+    Ok(session.client.get(path).by(CredentialChoice::Everyone).send().await?.body)
 }
 
-fn health(health: &Value) -> String {
+/// Prints a document in full, because it has no shorter form.
+async fn document<T: DeserializeOwned + Serialize>(session: &Session, path: &[&str]) -> Result {
+    session.out.print(&open::<T>(session, path).await?, |body| json_for_people(body) + "\n")
+}
+
+fn health(health: &Health<UnpaidHealth, Value>) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let field = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) if !value.is_null() => value.to_string(),
+        _ => String::new(),
+    };
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut facts = FactList::default();
-    facts.add("version", text(health, "version"));
-    for accepted in list(health, "payment.accepts") {
-        let asset = text(accepted, "asset.symbol");
-        facts.add("paid in", format!("{asset} on {}, settled by {}", text(accepted, "network"), text(accepted, "facilitator")));
+    facts.add("version", &health.version);
+    for accepted in list(health.payment.get("accepts")) {
+        let [symbol, network, facilitator] = [&accepted["asset"]["symbol"], &accepted["network"], &accepted["facilitator"]].map(text);
+        facts.add("paid in", format!("{symbol} on {network}, settled by {facilitator}"));
     }
-    facts.add("open settlements", any(health, "openSettlements"));
-    facts.add("unresolved settlements", any(health, "unresolvedSettlements"));
-    let sandbox = ["workers", "running", "queued"].map(|member| format!("{} {member}", health["sandbox"][member]));
+    facts.add("open settlements", health.open_settlements.to_string());
+    facts.add("unresolved settlements", optional(health.unresolved_settlements));
+    let sandbox = ["workers", "running", "queued"].map(|name| format!("{} {name}", field(health.sandbox.get(name))));
     facts.add("sandbox", sandbox.join(", "));
-    facts.add("jail", list(health, "sandbox.jail").filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
-    facts.add("workers fail", text(health, "sandbox.startsFail"));
-    facts.add("hosts", list(health, "replicas").filter(|replica| replica["lives"] == true).count().to_string());
-    facts.add("store", any(health, "stored.backend"));
-    facts.add("connections", any(health, "intake.connections"));
+    facts.add("jail", list(health.sandbox.get("jail")).iter().map(text).collect::<Vec<_>>().join(" "));
+    facts.add("workers fail", field(health.sandbox.get("startsFail")));
+    facts.add("hosts", health.replicas.iter().flatten().filter(|replica| replica.lives).count().to_string());
+    facts.add("store", &health.stored.backend);
+    facts.add("connections", field(health.intake.get("connections")));
     facts.text()
 }
 
 async fn runtime(session: &Session, max: &LimitArg) -> Result {
-    let answer = session.client.get(&["ai", "admin", "runtime"]).by(CredentialChoice::Admin).query("limit", max.limit).send().await?.body;
+    let asking = session.client.get(&["ai", "admin", "runtime"]).by(CredentialChoice::Admin).query("limit", max.limit);
+    let answer: RuntimeStats = asking.send().await?.body;
     if session.out.json {
         return session.out.document(&answer);
     }
     let mut table = Table::new(&["endpoint", ">calls", ">cold", ">running", ">refused", ">stops", ">cpu ms"]);
-    for one in list(&answer, "endpoints") {
-        let mut row = vec![text(one, "slug").to_owned()];
-        row.extend(["calls", "coldCalls", "running", "refused", "stops"].map(|member| any(one, member)));
-        row.push(one["cpuUs"].as_u64().map(|micros| format!("{}.{:03}", micros / 1_000, micros % 1_000)).unwrap_or_default());
-        table.row(row);
+    for one in answer.endpoints {
+        let [calls, cold, running, refused, stops] =
+            [one.calls, one.cold_calls, one.running, one.refused, one.stops].map(|count| count.to_string());
+        let cpu_ms = format!("{}.{:03}", one.cpu_us / 1_000, one.cpu_us % 1_000);
+        table.row([one.slug.to_string(), calls, cold, running, refused, stops, cpu_ms]);
     }
     session.out.table(&table, "nothing was called since the process started")
 }
 
 async fn ledger(session: &Session, paging: &PageArgs) -> Result {
-    let page = paging::read(paging, "accounts", || session.client.get(&["ai", "admin", "ledger"]).by(CredentialChoice::Admin)).await?;
-    if session.out.json {
-        session.out.document(&page)?;
-    } else {
-        let mut table = Table::new(&["account", ">balance", "unit", "agrees"]);
-        for one in list(&page, "accounts") {
-            let agrees = if one["agrees"] == true { "yes" } else { "no" };
-            table.row([text(one, "account"), &any(one, "balance"), text(one, "unit"), agrees]);
-        }
-        session.out.table(&table, "nothing has moved yet")?;
-        paging::rest(session.out, &page);
-    }
-    if page["agrees"] == false { Err(Error::refused("the ledger does not agree with what it is the sum of")) } else { Ok(()) }
+    let ask = || session.client.get(&["ai", "admin", "ledger"]).by(CredentialChoice::Admin);
+    let page: Ledger = paging::read(paging, ask).await?;
+    let agrees = page.agrees;
+    paging::print(session.out, page, ["account", ">balance", "unit", "agrees"], "nothing has moved yet", |one| {
+        let agrees = if one.agrees == Some(true) { "yes" } else { "no" };
+        [one.account.clone(), one.balance.clone(), one.unit.clone(), agrees.to_owned()]
+    })?;
+    if agrees { Ok(()) } else { Err(Error::refused("the ledger does not match its rows")) }
 }
 
+/// A row of metrics: the number of calls, and the cells.
+type MetricsRow = (u64, [String; 7]);
+
 pub(crate) async fn metrics(session: &Session, args: MetricsArgs) -> Result {
-    let asking = if args.host {
-        session.client.get(&["ai", "admin", "metrics"]).by(CredentialChoice::Admin)
-    } else {
+    let rows: Vec<MetricsRow> = if args.public {
         let slug = session.slug(args.slug)?;
-        match args.public {
-            true => session.client.get(&["ai", "endpoints", slug.as_str(), "usage"]).by(CredentialChoice::Everyone),
-            false => session.client.get(&["ai", "endpoints", slug.as_str(), "metrics"]),
+        let usage: DailyUsage = open(session, &["ai", "endpoints", slug.as_str(), "usage"]).await?;
+        if session.out.json {
+            return session.out.document(&usage);
         }
+        let row = |day: UsageDay| {
+            let (p50, p95) = (optional(day.p50_ms), optional(day.p95_ms));
+            (day.calls, [moment(day.at), day.calls.to_string(), String::new(), String::new(), String::new(), p50, p95])
+        };
+        usage.days.into_iter().map(row).collect()
+    } else {
+        let asking = if args.host {
+            session.client.get(&["ai", "admin", "metrics"]).by(CredentialChoice::Admin)
+        } else {
+            session.client.get(&["ai", "endpoints", session.slug(args.slug)?.as_str(), "metrics"])
+        };
+        let asking = asking.query_opt("since", args.since).query_opt("until", args.until).query_opt("step", args.step);
+        let metrics: Metrics = asking.send().await?.body;
+        if session.out.json {
+            return session.out.document(&metrics);
+        }
+        let row = |bucket: MetricsBucket| {
+            let [calls, failed, paid] = [bucket.calls, bucket.failed.values().sum(), bucket.paid].map(|count: u64| count.to_string());
+            let (p50, p95) = (optional(bucket.p50_ms), optional(bucket.p95_ms));
+            (bucket.calls, [moment(bucket.at), calls, failed, paid, usd(bucket.gross_usd), p50, p95])
+        };
+        metrics.buckets.into_iter().map(row).collect()
     };
-    let asking =
-        asking.query_opt("since", args.since.as_ref()).query_opt("until", args.until.as_ref()).query_opt("step", args.step.as_ref());
-    let answer = asking.send().await?.body;
-    if session.out.json {
-        return session.out.document(&answer);
-    }
     let mut table = Table::new(&["from", ">calls", ">failed", ">paid", ">gross", ">p50 ms", ">p95 ms"]);
-    let all: Vec<_> = list(&answer, if args.public { "days" } else { "buckets" }).collect();
-    for one in with_calls(&all) {
-        let failed: u64 = one["failed"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
-        let failed = if args.public { String::new() } else { failed.to_string() };
-        table.row([
-            &moment(one, "at"),
-            &any(one, "calls"),
-            &failed,
-            &any(one, "paid"),
-            &usd(one, "grossUsd"),
-            &any(one, "p50Ms"),
-            &any(one, "p95Ms"),
-        ]);
-    }
+    with_calls(&rows).iter().for_each(|(_, cells)| table.row(cells));
     session.out.table(&table, "there were no calls")
 }
 
-/// Returns the buckets from the first to the last one with calls.
-fn with_calls<'b, 'v>(buckets: &'b [&'v Value]) -> &'b [&'v Value] {
-    let has_calls = |bucket: &&Value| bucket["calls"].as_u64().is_some_and(|calls| calls > 0);
-    match (buckets.iter().position(has_calls), buckets.iter().rposition(has_calls)) {
-        (Some(first), Some(last)) => &buckets[first..=last],
+/// Returns the rows from the first to the last one with calls.
+fn with_calls(rows: &[MetricsRow]) -> &[MetricsRow] {
+    let has_calls = |row: &MetricsRow| row.0 > 0;
+    match (rows.iter().position(has_calls), rows.iter().rposition(has_calls)) {
+        (Some(first), Some(last)) => &rows[first..=last],
         _ => &[],
     }
 }
 
 pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
-    let answer = session.client.get(&["ai", "receipts", &args.id]).by(CredentialChoice::Everyone).send().await?.body;
-    session.out.print(&answer, |answer| {
-        let receipt = &answer["receipt"];
+    let answer: ReceiptResponse = open(session, &["ai", "receipts", &args.id]).await?;
+    session.out.print(&answer, |ReceiptResponse { receipt, refunded_usd, .. }| {
         let mut facts = FactList::default();
-        for (name, member) in [("receipt", "receiptId"), ("tool", "slug"), ("kind", "kind"), ("payer", "payer"), ("network", "network")] {
-            facts.add(name, text(receipt, member));
-        }
-        facts.add("price", usd(receipt, "priceUsd"));
-        facts.add("issued", moment(receipt, "issuedAt"));
-        for member in ["transaction", "requestHash", "resultHash", "resourceUrl"] {
-            facts.add(member, text(receipt, member));
-        }
-        facts.add("given back", usd(answer, "refundedUsd"));
+        facts.add("receipt", &receipt.receipt_id);
+        facts.add("tool", &receipt.slug);
+        facts.add("kind", name(receipt.kind));
+        facts.add("payer", optional(receipt.payer.as_ref()));
+        facts.add("network", optional(receipt.network.as_ref()));
+        facts.add("price", usd(Some(receipt.price_usd)));
+        facts.add("issued", moment(Some(receipt.issued_at)));
+        facts.add("transaction", optional(receipt.transaction.as_ref()));
+        facts.add("requestHash", &receipt.request_hash);
+        facts.add("resultHash", optional(receipt.result_hash.as_ref()));
+        facts.add("resourceUrl", &receipt.resource_url);
+        facts.add("given back", usd(*refunded_usd));
         facts.text()
     })
 }
 
 pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
-    let answer = session.client.get(&["ai", "payments", &args.id]).by(CredentialChoice::Everyone).send().await?.body;
-    session.out.print(&answer, |answer| {
+    let answer = open(session, &["ai", "payments", &args.id]).await?;
+    session.out.print(&answer, |PaymentResponse { payment, .. }| {
         let mut facts = FactList::default();
-        for (name, member) in [("payment", "paymentId"), ("state", "state"), ("receipt", "receiptId"), ("transaction", "transaction")] {
-            facts.add(name, text(&answer["payment"], member));
-        }
-        facts.add("changed", moment(&answer["payment"], "updatedAt"));
+        facts.add("payment", payment.payment_id.as_str());
+        facts.add("state", name(payment.state));
+        facts.add("receipt", optional(payment.receipt_id.as_ref()));
+        facts.add("transaction", optional(payment.transaction.as_ref()));
+        facts.add("changed", moment(payment.updated_at));
         facts.text()
     })
 }
 
 pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     if !args.yes {
-        let amount = args.amount.map_or_else(|| "all that is left".to_owned(), |amount| format!("${amount}"));
-        super::base::prompt::require_terminal(&format!("give back {amount} of {}?", line(&args.receipt)), "--yes")?;
+        let amount = args.amount.map_or_else(|| "all that is left".to_owned(), usd);
+        prompt::require_confirmation(&format!("give back {amount} of {}?", line(&args.receipt)), "--yes")?;
     }
-    let mut draft = json!({ "receiptId": args.receipt });
-    for (name, value) in [
-        ("amountUsd", args.amount.map(Value::from)),
-        ("reason", args.reason.map(Value::from)),
-        ("transaction", args.transaction.map(Value::from)),
-    ] {
-        if let Some(value) = value {
-            draft[name] = value;
-        }
-    }
-    let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&draft);
-    let asking = match &args.once {
-        Some(key) => asking.header("idempotency-key", key),
-        None => asking,
-    };
-    let lost = |error: Error| {
-        if error.exit == Exit::Away { error.hint("ask again with the same --once, or look: tollhouse receipt") } else { error }
-    };
-    let flags = [("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")];
-    let answer = asking.send().await.map_err(|error| lost(error).flags(&flags))?.body;
-    session.out.print(&answer, |answer| {
-        format!("gave back {}; {} of it in all\n", usd(&answer["refund"], "amountUsd"), usd(answer, "refundedUsd"))
+    let request = RefundRequest { receipt_id: args.receipt, amount_usd: args.amount, reason: args.reason, transaction: args.transaction };
+    let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&request);
+    let answer = asking.idempotent(args.once.as_deref()).send::<RefundResponse>().await.map_err(|error| {
+        let error = error.flags(&[("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")]);
+        if error.exit == Exit::Unavailable { error.hint("repeat it with the same --once, or check: tollhouse receipt") } else { error }
+    })?;
+    session.out.print(&answer.body, |RefundResponse { refund, refunded_usd, .. }| {
+        format!("gave back {}; {} of it in all\n", usd(refund.amount_usd), usd(*refunded_usd))
     })
 }
 

@@ -17,19 +17,15 @@ use super::{
 /// Arguments of `init`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Name of the tool, and of the folder that is made [default: that of `--from`, else this folder, by its name]
+    /// Name of the tool and its folder [default: that of `--from`, else this folder's]
     name: Option<Slug>,
-    /// JavaScript in place of TypeScript
+    /// JavaScript instead of TypeScript
     #[arg(long)]
     js: bool,
-    /// A tool of the shipped catalogue to begin from [default: one of a few lines]
+    /// Shipped tool to copy [default: a minimal one]
     #[arg(long, value_name = "SLUG", conflicts_with = "js")]
     from: Option<String>,
 }
-
-/// Arguments of `types`.
-#[derive(clap::Args)]
-pub(crate) struct TypesArgs {}
 
 pub(crate) fn run(out: Output, args: Args) -> Result {
     let here = env::current_dir()?;
@@ -39,7 +35,8 @@ pub(crate) fn run(out: Output, args: Args) -> Result {
         None => {
             let name = here.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
             let name = name.replace(['_', ' ', '.'], "-");
-            let none = |_| Error::usage(format!("`{}` is no name of a tool", line(&name))).hint("say one: tollhouse init NAME");
+            let none =
+                |_| Error::usage(format!("`{}` is not a valid name of a tool", line(&name))).hint("give a name: tollhouse init NAME");
             (PathBuf::new(), name.parse::<Slug>().map_err(none)?)
         }
     };
@@ -52,7 +49,7 @@ pub(crate) fn run(out: Output, args: Args) -> Result {
     if let Some(other) =
         ["handler.ts", "handler.js"].into_iter().find(|name| path.join(name).exists() && !files.iter().any(|file| file.name == *name))
     {
-        return Err(Error::refused(format!("`{}` is there already, and a tool has one handler", folder.join(other).display())));
+        return Err(Error::refused(format!("`{}` exists, and a tool has only one handler", folder.join(other).display())));
     }
     let written = scaffold::write(&path, files, false)?;
     print(out, &folder, &written)?;
@@ -63,7 +60,7 @@ pub(crate) fn run(out: Output, args: Args) -> Result {
     Ok(())
 }
 
-pub(crate) fn types(out: Output, _: &TypesArgs) -> Result {
+pub(crate) fn types(out: Output) -> Result {
     let folder = super::tool::upload::here()?;
     let written = scaffold::write(&folder, scaffold::types().into(), true)?;
     print(out, &PathBuf::new(), &written)
@@ -72,7 +69,7 @@ pub(crate) fn types(out: Output, _: &TypesArgs) -> Result {
 fn print(out: Output, folder: &std::path::Path, written: &[(File, FileOutcome)]) -> Result {
     let files: Vec<_> = written
         .iter()
-        .map(|(file, made)| json!({ "file": folder.join(file.name), "written": matches!(made, FileOutcome::New | FileOutcome::Anew), "what": made.label() }))
+        .map(|(file, made)| json!({ "file": folder.join(file.name), "written": matches!(made, FileOutcome::New | FileOutcome::Replaced), "what": made.label() }))
         .collect();
     out.print(&json!({ "ok": true, "files": files }), |_| {
         let width = written.iter().map(|(file, _)| folder.join(file.name).as_os_str().len()).max().unwrap_or(0);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::U256;
 use serde_json::json;
+use tollhouse_api::{FaucetRequest, SimulatedBalance};
 use tollhouse_money::Asset;
 use tollhouse_tool::MicroUsd;
 
@@ -21,25 +22,25 @@ use super::{
     },
 };
 
-/// What is done with it.
+/// Arguments of `key`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    does: KeyAction,
-    /// File of the key [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
+    action: KeyAction,
+    /// File with the paying key [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
     #[arg(long, value_name = "FILE", global = true)]
     key_file: Option<PathBuf>,
 }
 
 #[derive(clap::Subcommand)]
 enum KeyAction {
-    /// Makes a key, in a file that is not there yet, and tells its address.
+    /// Create a key in a new file, and show its address
     New,
-    /// Tells its address, and where it is.
+    /// Show the address and the file of the key
     Show,
-    /// Tells what its address has, by the simulated ledger or by the profile's node.
+    /// Show the balance of the key
     Balance,
-    /// Has the faucet of a simulated host give it play money.
+    /// Get play money from the faucet of a simulated host
     Fund {
         /// Dollars
         #[arg(value_parser = dollars)]
@@ -54,17 +55,17 @@ fn print_address(session: &Session, address: &str, file: &Path) -> Result {
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let path = key_file::path(args.key_file.as_deref(), session.profile.key_file.as_deref())?;
-    if let KeyAction::New = args.does {
+    if let KeyAction::New = args.action {
         let address = key_file::create(&path)?.address().to_string();
         return print_address(session, &address, &path);
     }
     let address = key_file::read(&path)?.address().to_string();
-    let means = PaymentLimits::of(session.spends_as(), &session.profile, None)?;
-    match args.does {
+    let limits = PaymentLimits::of(session.spends_as(), &session.profile, None)?;
+    match args.action {
         KeyAction::New => Ok(()),
         KeyAction::Show => print_address(session, &address, &path),
         KeyAction::Balance => {
-            let token = means.token()?;
+            let token = limits.token()?;
             let (balance, simulated) = balance(session, token, &address).await?;
             let body = json!({
                 "address": address, "balanceUsd": balance, "symbol": token.symbol, "network": token.network.caip2, "simulated": simulated,
@@ -73,20 +74,23 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             session.out.print(&body, |_| format!("{} {} on {}{money}  {address}\n", usd(balance), token.symbol, token.network.caip2))
         }
         KeyAction::Fund { amount } => {
-            let token = means.token()?;
+            let token = limits.token()?;
             if !token.network.is_test {
-                return Err(Error::refused(format!(
-                    "{} is no network of play money: send {} to {address}",
-                    token.network.caip2, token.symbol
-                )));
+                return Err(Error::refused(format!("{} has no play money: send {} to {address}", token.network.caip2, token.symbol)));
             }
-            let requested = json!({ "address": address, "amountUsd": amount, "network": token.network.caip2, "asset": token.address });
-            let request = session.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&requested).send().await;
-            let answer = request.map_err(|error| without_faucet(session, error))?;
-            session.out.print(&answer.body, |answer| {
-                let has = answer["balanceUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok());
-                let has = has.map(|has| format!(", has {}", usd(has))).unwrap_or_default();
-                format!("{address} was given {} (simulated){has}\n", usd(amount))
+            let request = FaucetRequest {
+                address: address.clone(),
+                amount_usd: amount,
+                network: Some(token.network.caip2.to_owned()),
+                asset: Some(token.address.to_owned()),
+            };
+            let answer = session.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&request).send().await;
+            let answer = answer.map_err(|error| match error.code() {
+                "not_found" => Error::refused(format!("{} has no faucet: its money is not simulated", session.host())),
+                _ => error,
+            })?;
+            session.out.print(&answer.body, |SimulatedBalance { balance_usd, .. }| {
+                format!("{address} was given {} (simulated), has {}\n", usd(amount), usd(*balance_usd))
             })
         }
     }
@@ -97,29 +101,21 @@ async fn balance(session: &Session, token: &'static Asset, address: &str) -> Res
     if let Profile { rpc_url: Some(node), .. } = &session.profile {
         let atomic: U256 = chain::balance(node, token, address).await?;
         let worth = u128::try_from(atomic).ok().and_then(|atomic| token.worth(atomic));
-        return worth.map(|worth| (worth, false)).ok_or_else(|| Error::refused("it is more than can be counted"));
+        return worth.map(|worth| (worth, false)).ok_or_else(|| Error::refused("the amount is too large"));
     }
     let unreported = || {
-        let error = Error::refused(format!("what {address} has on {} cannot be told: nobody here sees that chain", token.network.caip2));
-        error.hint("name a node of it as `rpc_url` of the profile in config.toml")
+        let error =
+            Error::refused(format!("what {address} has on {} is unknown: no node of that chain is configured", token.network.caip2));
+        error.hint("set a node as `rpc_url` of the profile in config.toml")
     };
     if !token.network.is_test {
         return Err(unreported());
     }
     let request = session.client.get(&["dev", "faucet"]).by(CredentialChoice::Everyone).query("address", address);
-    let request = request.query("network", token.network.caip2).query("asset", token.address).send().await;
-    let answer = match request {
-        Ok(answer) => answer,
-        Err(error) if error.code() == "not_found" => return Err(unreported()),
-        Err(error) => return Err(error),
-    };
-    let balance = answer.body["balanceUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok());
-    balance.map(|balance| (balance, true)).ok_or_else(|| Error::refused("the host tells no balance that reads"))
-}
-
-fn without_faucet(session: &Session, error: Error) -> Error {
-    match error.code() {
-        "not_found" => Error::refused(format!("{} has no faucet: its money is not simulated", session.host())),
-        _ => error,
+    let request = request.query("network", token.network.caip2).query("asset", token.address).send::<SimulatedBalance>().await;
+    match request {
+        Ok(answer) => Ok((answer.body.balance_usd, true)),
+        Err(error) if error.code() == "not_found" => Err(unreported()),
+        Err(error) => Err(error),
     }
 }

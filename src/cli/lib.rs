@@ -44,6 +44,8 @@ mod whoami;
 
 use std::{path::PathBuf, process::ExitCode};
 
+use tollhouse_tool::Status;
+
 pub use self::entry::main;
 use self::{
     base::{
@@ -69,58 +71,58 @@ pub(crate) use self::{
 /// The commands that ask a host.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Begins a tool: its folder, with a handler, its cases and its types.
+    /// Create the folder of a new tool
     Init(init::Args),
-    /// Writes the types of what handlers get anew.
-    Types(init::TypesArgs),
-    /// Says all that is wrong with the tool of this folder; nothing is stored.
+    /// Write the types for handlers
+    Types,
+    /// Check this folder's tool without publishing it
     Check(check::Args),
-    /// Serves the tool of a folder on a host of its own, with play money, and publishes each save.
+    /// Serve a tool locally with play money, and publish each save
     Dev(dev::Args),
-    /// Shows what would change on a host, and publishes it.
+    /// Show what would change on a host, and publish it
     Deploy(deploy::Args),
-    /// What this folder says that the host has otherwise.
-    Diff(diff::Args),
-    /// Takes what the host has into this folder.
+    /// Show how this folder differs from the host
+    Diff,
+    /// Copy a tool from the host into this folder
     Pull(pull::Args),
-    /// Keeps a builder key, an admin token or a developer credit for a host, once that has taken it.
+    /// Verify a credential with a host, and store it
     Login(login::Args),
-    /// Forgets what was kept of a profile.
+    /// Remove the stored credentials of a profile
     Logout(login::OutArgs),
-    /// Which host, and as whom.
-    Whoami(whoami::Args),
-    /// Own endpoints; what is offered, for who has none; `--all` for admins.
+    /// Show the host and the identity in use
+    Whoami,
+    /// List your tools, or the public ones if you have none
     List(list::Args),
-    /// An endpoint's record, or the source of its handler.
+    /// Show the record of a tool, or its source
     Show(show::Args),
-    /// The versions that are kept of an endpoint's handler.
+    /// List the stored versions of a handler
     Versions(show::VersionsArgs),
-    /// Runs a version again that was published before.
+    /// Run an earlier version again
     Rollback(change::RollbackArgs),
-    /// Has an endpoint take no calls.
+    /// Pause a tool
     Pause(change::Args),
-    /// Has it take calls again.
+    /// Resume a paused tool
     Resume(change::Args),
-    /// Removes an endpoint; it asks before.
+    /// Delete a tool after confirmation
     Delete(change::DeleteArgs),
-    /// Calls an endpoint, or whatever is sold by x402, and pays for it within limits.
+    /// Call a tool or any x402 resource, and pay within limits
     Call(Box<call::Args>),
-    /// The key that pays.
+    /// Manage the key that pays
     Key(key::Args),
-    /// What an endpoint's handler wrote.
+    /// Show the log of a handler
     Logs(logs::Args),
-    /// How an endpoint's calls ended.
+    /// Show the calls of a tool
     Calls(logs::CallsArgs),
-    /// What happened to own endpoints and money.
+    /// Show events of your tools and payments
     Events(logs::EventsArgs),
-    /// The secrets of an endpoint, and of a host.
+    /// Manage the secrets of a tool, and the master key
     #[command(subcommand)]
     Secrets(Secrets),
-    /// What own endpoints earned; `--host` for admins.
+    /// Show the revenue of your tools
     Revenue(revenue::Args),
-    /// Compare the ledger with the transfers on the chain (admins); exit code 1 where they differ.
+    /// Compare the ledger with the chain (admins)
     Reconcile(reconcile::Args),
-    /// Settlements of which nobody says how they ended (admins).
+    /// Resolve settlements with an unknown outcome (admins)
     #[command(args_conflicts_with_subcommands = true)]
     Settlements {
         #[command(flatten)]
@@ -128,7 +130,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<settlements::Settlements>,
     },
-    /// Where revenue goes, and what was made into packets.
+    /// Show payouts, and set where they go
     #[command(args_conflicts_with_subcommands = true)]
     Payouts {
         #[command(flatten)]
@@ -136,7 +138,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<payouts::Payouts>,
     },
-    /// Developer credit: the own one, and for admins all of them.
+    /// Manage developer credits
     #[command(args_conflicts_with_subcommands = true)]
     Credits {
         #[command(flatten)]
@@ -144,7 +146,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<credits::Credits>,
     },
-    /// What waits for an admin, and decisions on endpoints (admins).
+    /// Review tools (admins)
     #[command(args_conflicts_with_subcommands = true)]
     Reviews {
         #[command(flatten)]
@@ -152,38 +154,38 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<reviews::Reviews>,
     },
-    /// What builders may do on a host (admins).
+    /// Show and change what builders can do (admins)
     Policy {
         #[command(subcommand)]
         command: Option<policy::Policy>,
     },
-    /// Who asked for which change, and how that ended (admins).
+    /// Show who changed what (admins)
     Audit(audit::Args),
-    /// Who publishes on a host (admins), and a new key for oneself.
+    /// Manage builders (admins), and renew your own key
     Builders {
         #[command(subcommand)]
         command: Option<builders::Builders>,
     },
-    /// Makes one a builder of a host; where that has a price, a developer credit pays.
+    /// Register as a builder, paid by developer credit
     Register(builders::RegisterArgs),
-    /// How a host is, and what it says of itself.
+    /// Show the state of a host
     Host {
         #[command(subcommand)]
         command: Option<host::Host>,
     },
-    /// Calls of an endpoint added up, by the hour or the day.
+    /// Show metrics of the calls of a tool
     Metrics(host::MetricsArgs),
-    /// A signed receipt, in short; `--json` is what can be checked.
+    /// Show a receipt, with its signature in `--json`
     Receipt(host::IdArgs),
-    /// What became of a payment.
+    /// Show the state of a payment
     Payment(host::IdArgs),
-    /// Gives back what a receipt paid, or a part of it (admins).
+    /// Refund a payment or a part of it (admins)
     Refund(host::RefundArgs),
-    /// Opens the dashboard, signed in.
+    /// Open the dashboard, signed in
     Open(open::Args),
-    /// Writes what a shell completes commands by.
+    /// Write shell completions
     Completions(completions::Args),
-    /// Writes the manual pages of all commands into a folder.
+    /// Write the manual pages into a folder
     #[command(hide = true)]
     Man(man_page::Args),
 }
@@ -202,7 +204,7 @@ impl Command {
     pub(crate) fn run(self, global: &GlobalArgs, whole: fn() -> clap::Command) -> ExitCode {
         let ended = match self {
             Self::Init(args) => global.here().and_then(|()| init::run(Output::new(global.json), args)),
-            Self::Types(args) => global.here().and_then(|()| init::types(Output::new(global.json), &args)),
+            Self::Types => global.here().and_then(|()| init::types(Output::new(global.json))),
             Self::Check(args) => working(check::run(global, args)).flatten(),
             Self::Dev(args) => global.here().and_then(|()| working(dev::run(global, args)).flatten()),
             Self::Completions(args) => global.none().and_then(|()| completions::run(&args, whole())),
@@ -225,17 +227,17 @@ impl Command {
         };
         match self {
             Self::Deploy(args) => deploy::run(&session, args).await,
-            Self::Diff(args) => diff::run(&session, args).await,
+            Self::Diff => diff::run(&session).await,
             Self::Pull(args) => pull::run(&session, args).await,
             Self::Login(args) => login::login(session, global, args).await,
             Self::Logout(args) => login::logout(&session, global, &args),
-            Self::Whoami(args) => whoami::run(&session, args).await,
+            Self::Whoami => whoami::run(&session).await,
             Self::List(args) => list::run(&session, args).await,
             Self::Show(args) => show::run(&session, args).await,
             Self::Versions(args) => show::versions(&session, args).await,
             Self::Rollback(args) => change::rollback(&session, args).await,
-            Self::Pause(args) => change::set_status(&session, args, "paused").await,
-            Self::Resume(args) => change::set_status(&session, args, "active").await,
+            Self::Pause(args) => change::set_status(&session, args, Status::Paused).await,
+            Self::Resume(args) => change::set_status(&session, args, Status::Active).await,
             Self::Delete(args) => change::delete(&session, args).await,
             Self::Call(args) => call::run(&session, *args).await,
             Self::Key(args) => key::run(&session, args).await,
@@ -259,8 +261,8 @@ impl Command {
             Self::Payment(args) => host::payment(&session, args).await,
             Self::Refund(args) => host::refund(&session, args).await,
             Self::Open(args) => open::run(&session, args).await,
-            Self::Init(_) | Self::Types(_) | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => {
-                Err(Error::refused("it asks no host"))
+            Self::Init(_) | Self::Types | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => {
+                Err(Error::refused("it does not use a host"))
             }
         }
     }
@@ -282,7 +284,7 @@ fn working<T>(done: impl Future<Output = T>) -> Result<T> {
 /// # Errors
 ///
 /// The named profile does not exist.
-pub(crate) fn files_of_secrets(named: Option<&str>) -> Result<Vec<(Option<String>, PathBuf)>> {
+pub(crate) fn private_files_of_profiles(named: Option<&str>) -> Result<Vec<(Option<String>, PathBuf)>> {
     let read = profile::file().and_then(|file| Config::read(&file));
     let config = if named.is_some() { read? } else { read.unwrap_or_default() };
     named.map(|name| config.named(name)).transpose()?;

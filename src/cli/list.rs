@@ -1,48 +1,47 @@
 //! `tollhouse list`: lists one's own tools, all tools for admins, or the public tools for everyone else.
 
-use serde_json::Value;
+use tollhouse_api::{Catalog, EndpointSummaryPage};
 
 use super::base::{
     client::CredentialChoice,
     error::{Error, Result},
     paging::{self, PageArgs},
     session::Session,
-    table::Table,
-    text::{any, call_price, moment, text},
+    text::{call_price, moment, name, optional},
 };
 
 /// Arguments of `list`.
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// Those of everyone, in whatever state (admins)
+    /// The tools of all builders, in any state (admins)
     #[arg(long, conflicts_with = "public")]
     all: bool,
-    /// Those of this builder, or `platform` (admins)
+    /// The tools of this builder, or of `platform` (admins)
     #[arg(long, value_name = "ID")]
     owner: Option<String>,
-    /// Those in this state, such as `active`, `paused`, `review` or `taken_down`
+    /// Only tools in this state, such as `active` or `taken_down`
     #[arg(long, conflicts_with = "public")]
     state: Option<String>,
-    /// What the host offers to everyone
+    /// The public tools
     #[arg(long)]
     public: bool,
-    /// Words that the tool is about
+    /// Words to search for
     #[arg(long, value_name = "WORDS")]
     search: Option<String>,
-    /// With this tag; may be said more than once
+    /// Only tools with this tag; repeatable
     #[arg(long)]
     tag: Vec<String>,
-    /// Without a price
+    /// Only free tools
     #[arg(long, conflicts_with = "paid")]
     free: bool,
-    /// With a price
+    /// Only paid tools
     #[arg(long)]
     paid: bool,
-    /// At most so many US dollars a call
+    /// Maximum price of a call, in US dollars
     #[arg(long, value_name = "USD")]
     max_price: Option<String>,
-    /// In which order: `price` or `newest`
+    /// Order: `price` or `newest`
     #[arg(long)]
     sort: Option<String>,
     #[command(flatten)]
@@ -50,7 +49,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    fn asks_what_is_offered(&self) -> bool {
+    fn searches_catalog(&self) -> bool {
         self.public
             || self.search.is_some()
             || !self.tag.is_empty()
@@ -64,21 +63,19 @@ impl Args {
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let client = &session.client;
     let managed = args.all || args.owner.is_some() || args.state.is_some();
-    if managed && args.asks_what_is_offered() {
-        return Err(Error::usage(
-            "`--all`, `--owner` and `--state` are of endpoints that somebody manages, and the rest of what is offered",
-        ));
+    if managed && args.searches_catalog() {
+        return Err(Error::usage("`--all`, `--owner` and `--state` are for managed endpoints, and the other filters for public ones"));
     }
     if args.all || args.owner.is_some() {
         let ask = || {
             let asking = client.get(&["ai", "admin", "endpoints"]).by(CredentialChoice::Admin);
             asking.query_opt("owner", args.owner.as_ref()).query_opt("state", args.state.as_ref())
         };
-        return owned(session, &paging::read(&args.paging, "endpoints", ask).await?);
+        return managed_tools(session, paging::read(&args.paging, ask).await?);
     }
-    if !args.asks_what_is_offered() && (managed || client.credential(CredentialChoice::Anyone)?.is_some()) {
+    if !args.searches_catalog() && (managed || client.credential(CredentialChoice::Anyone)?.is_some()) {
         let ask = || client.get(&["ai", "builders", "endpoints"]).query_opt("state", args.state.as_ref());
-        return owned(session, &paging::read(&args.paging, "endpoints", ask).await?);
+        return managed_tools(session, paging::read(&args.paging, ask).await?);
     }
     let price = if args.free { Some("free") } else { args.paid.then_some("paid") };
     let ask = || {
@@ -89,33 +86,20 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         }
         asking.query_opt("maxPriceUsd", args.max_price.as_ref()).query_opt("sort", args.sort.as_ref())
     };
-    offered(session, &paging::read(&args.paging, "endpoints", ask).await?)
+    let page: Catalog = paging::read(&args.paging, ask).await?;
+    let heads = ["slug", ">price", ">calls 30 d", "builder", "title"];
+    paging::print(session.out, page, heads, "nothing that is offered here fits", |tool| {
+        let (common, calls) = (&tool.common, optional(tool.usage.as_ref().map(|usage| usage.calls30d)));
+        let builder = optional(tool.builder.as_ref().map(|builder| &builder.name));
+        [common.slug.to_string(), call_price(common.price_usd, tool.max_price_usd), calls, builder, common.title.clone()]
+    })
 }
 
-fn owned(session: &Session, page: &Value) -> Result {
-    if session.out.json {
-        return session.out.document(page);
-    }
-    let mut table = Table::new(&["slug", "state", ">price", ">rev", "changed", "title"]);
-    for one in super::base::text::list(page, "endpoints") {
-        let changed = moment(one, "updatedAt");
-        table.row([text(one, "slug"), text(one, "state"), &call_price(one), &any(one, "revision"), &changed, text(one, "title")]);
-    }
-    session.out.table(&table, "there is no endpoint yet: tollhouse init, and tollhouse deploy")?;
-    paging::rest(session.out, page);
-    Ok(())
-}
-
-fn offered(session: &Session, page: &Value) -> Result {
-    if session.out.json {
-        return session.out.document(page);
-    }
-    let mut table = Table::new(&["slug", ">price", ">calls 30 d", "builder", "title"]);
-    for one in super::base::text::list(page, "endpoints") {
-        let by = text(one, "builder.name");
-        table.row([text(one, "slug"), &call_price(one), &any(one, "usage.calls30d"), by, text(one, "title")]);
-    }
-    session.out.table(&table, "nothing that is offered here fits")?;
-    paging::rest(session.out, page);
-    Ok(())
+fn managed_tools(session: &Session, page: EndpointSummaryPage) -> Result {
+    let heads = ["slug", "state", ">price", ">rev", "changed", "title"];
+    paging::print(session.out, page, heads, "there is no endpoint yet: tollhouse init, and tollhouse deploy", |tool| {
+        let tool = &tool.brief;
+        let price = call_price(tool.price_usd, tool.max_price_usd);
+        [tool.slug.to_string(), name(tool.state), price, tool.revision.to_string(), moment(tool.updated_at), tool.title.clone()]
+    })
 }

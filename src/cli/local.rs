@@ -10,10 +10,15 @@ use std::{
 use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
+use tollhouse_api::{
+    DeleteEndpointResponse, EndpointChangeResponse, EndpointCheckResponse, EndpointResponse, SecretResponse, SecretVisibility,
+    SetSecretRequest,
+};
 use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
 use tollhouse_capability::guard::RecordedAnswers;
 use tollhouse_config::{Flags, Settings};
+use zeroize::Zeroizing;
 
 use super::{
     base::{
@@ -21,6 +26,7 @@ use super::{
         client::Client,
         credentials::Credentials,
         error::{Error, Result},
+        global::Role,
         private_files,
     },
     tool::changes::{FIELDS, default},
@@ -42,10 +48,6 @@ pub(crate) struct LocalHost {
 
 impl LocalHost {
     /// Starts a host on loopback with its data in a folder, without tools.
-    ///
-    /// # Errors
-    ///
-    /// The host cannot start.
     pub(crate) async fn start(data: &Path, worker: Option<PathBuf>, port: Port) -> Result<Self> {
         let settings = settings(data, worker)?;
         let listener = port.listen().await?;
@@ -54,9 +56,9 @@ impl LocalHost {
         let started = App::start(&settings, url.clone()).await;
         let app = started.map_err(|error| Error::refused(format!("the host of this folder does not start: {}", full_message(&error))))?;
         let token = data.join("admin-token");
-        let token = private_files::read_private(&token)?.ok_or_else(|| Error::refused(format!("`{}` is not there", token.display())))?;
+        let token = private_files::read_private(&token)?.ok_or_else(|| Error::refused(format!("`{}` does not exist", token.display())))?;
         let base = Url::parse(&url).map_err(|error| Error::refused(error.to_string()))?;
-        let client = Client::new(base, Credentials::admin(token.trim().to_owned().into()), None, false)?;
+        let client = Client::new(base, Credentials::only(Role::Admin, token.trim().to_owned().into()), None, false)?;
         let serving = Arc::clone(&app);
         let serving = tokio::spawn(async move { serving.serve(listener).await });
         Ok(Self { app, serving, client, url })
@@ -69,12 +71,12 @@ impl LocalHost {
         self.serving.abort();
     }
 
-    /// Makes a tool exactly what the body says. Returns its record.
+    /// Makes a tool exactly what the body says. Returns its record, and warnings.
     ///
     /// # Errors
     ///
     /// The host's refusal, which leaves the tool unchanged.
-    pub(crate) async fn put(&self, body: &Map<String, Value>) -> Result<Value> {
+    pub(crate) async fn put(&self, body: &Map<String, Value>) -> Result<EndpointChangeResponse> {
         let slug = body.get("slug").and_then(Value::as_str).unwrap_or_default();
         let mut whole = body.clone();
         for field in FIELDS {
@@ -88,73 +90,60 @@ impl LocalHost {
             patch.remove(fixed);
         }
         let mut tries = 0;
-        let changed = loop {
+        loop {
             match self.publish_to(slug, &whole, &patch).await {
-                // An aborted earlier change may have completed meanwhile. The last one must win.
+                // An aborted earlier change may have completed in the meantime. The last one must win.
                 Err(error) if matches!(error.code(), "revision_changed" | "slug_taken" | "unknown_endpoint") && tries < TRIES => tries += 1,
-                ended => break ended?,
+                ended => return ended,
             }
-        };
-        let mut body: Value = changed.body;
-        let mut record = body["endpoint"].take();
-        record["warnings"] = body["warnings"].take();
-        Ok(record)
+        }
     }
 
     /// Applies the change to the state that exists now, and fails if that has changed.
-    async fn publish_to(&self, slug: &str, whole: &Map<String, Value>, patch: &Map<String, Value>) -> Result<Answer> {
-        let there = match self.client.get(&["ai", "endpoints", slug]).send().await {
+    async fn publish_to(&self, slug: &str, whole: &Map<String, Value>, patch: &Map<String, Value>) -> Result<EndpointChangeResponse> {
+        let there: Option<Answer<EndpointResponse>> = match self.client.get(&["ai", "endpoints", slug]).send().await {
             Ok(answer) => Some(answer),
             Err(error) if error.code() == "unknown_endpoint" => None,
             Err(error) => return Err(error),
         };
-        let create = || self.client.post(&["ai", "endpoints", "create"]).upload(whole).send();
-        match there {
-            Some(there) if there.body["endpoint"]["handlerType"] == whole["handlerType"] => {
-                let asking = self.client.ask(Method::PATCH, &["ai", "endpoints", slug]).if_match(there.revision());
-                asking.upload(patch).send().await
+        let is_same_type =
+            |there: &Answer<EndpointResponse>| Some(&json!(there.body.endpoint.common().handler_type)) == whole.get("handlerType");
+        let asking = match there {
+            Some(there) if is_same_type(&there) => {
+                self.client.ask(Method::PATCH, &["ai", "endpoints", slug]).if_match(there.revision()).upload(patch)
             }
-            Some(_) => {
-                // Check the new tool before the existing one is removed.
-                let mut again = whole.clone();
-                again.shift_remove("slug");
-                self.client.post(&["ai", "endpoints", "check"]).upload(&again).send().await?;
-                self.remove(slug).await?;
-                create().await
+            there => {
+                if there.is_some() {
+                    // Check the new tool before the existing one is removed.
+                    let mut again = whole.clone();
+                    again.shift_remove("slug");
+                    self.client.post(&["ai", "endpoints", "check"]).upload(&again).send::<EndpointCheckResponse>().await?;
+                    self.remove(slug).await?;
+                }
+                self.client.post(&["ai", "endpoints", "create"]).upload(whole)
             }
-            None => create().await,
-        }
+        };
+        Ok(asking.send().await?.body)
     }
 
     /// Removes a tool if it exists.
-    ///
-    /// # Errors
-    ///
-    /// The host's refusal.
     pub(crate) async fn remove(&self, slug: &str) -> Result {
-        match self.client.ask(Method::DELETE, &["ai", "endpoints", slug]).send().await {
+        match self.client.ask(Method::DELETE, &["ai", "endpoints", slug]).send::<DeleteEndpointResponse>().await {
             Err(error) if error.code() != "unknown_endpoint" => Err(error),
             _ => Ok(()),
         }
     }
 
     /// Makes a tool's requests get recorded responses, or real ones again.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(crate) async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<RecordedAnswers>>) -> Result {
         self.app.answer_recorded(slug, recorded).await.map_err(|error| Error::refused(full_message(&error)))
     }
 
     /// Sets a secret of a tool.
-    ///
-    /// # Errors
-    ///
-    /// The host's refusal.
     pub(crate) async fn secret(&self, slug: &str, name: &str, value: &str) -> Result {
-        let body = json!({ "name": name, "value": value });
-        self.client.post(&["ai", "endpoints", slug, "secrets"]).json(&body).send().await.map(|_| ())
+        let body =
+            SetSecretRequest { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility: SecretVisibility::default() };
+        self.client.post(&["ai", "endpoints", slug, "secrets"]).json(&body).send::<SecretResponse>().await.map(drop)
     }
 }
 
@@ -162,17 +151,17 @@ impl LocalHost {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Port {
     /// Only this port.
-    Given(u16),
+    Exact(u16),
     /// This port, or any free one.
-    Rather(u16),
+    Preferred(u16),
 }
 
 impl Port {
     async fn listen(self) -> Result<TcpListener> {
         let on = |port: u16| TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let bound = match self {
-            Self::Given(port) => on(port).await.map_err(|error| (port, error)),
-            Self::Rather(port) => match on(port).await {
+            Self::Exact(port) => on(port).await.map_err(|error| (port, error)),
+            Self::Preferred(port) => match on(port).await {
                 Ok(listener) => Ok(listener),
                 Err(_) => on(0).await.map_err(|error| (0, error)),
             },

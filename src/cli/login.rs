@@ -16,6 +16,7 @@ use super::{
         private_files,
         profile::{self, Config},
         prompt,
+        sanitize::line,
         session::Session,
     },
     credential_lock::CredentialLock,
@@ -25,7 +26,7 @@ use super::{
 /// Arguments of `login`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// File with the builder key, admin token or developer credit [default: asked for, or standard input]
+    /// File with the credential [default: prompt or standard input]
     #[arg(long, value_name = "FILE")]
     credential_file: Option<PathBuf>,
 }
@@ -33,7 +34,7 @@ pub(crate) struct Args {
 /// Arguments of `logout`.
 #[derive(clap::Args)]
 pub(crate) struct OutArgs {
-    /// Forget the credentials of all profiles
+    /// Remove the credentials of all profiles
     #[arg(long)]
     all: bool,
 }
@@ -46,8 +47,8 @@ pub(crate) async fn login(session: Session, global: &GlobalArgs, args: Args) -> 
         && known.url != session.profile.url
     {
         let file = profile::file()?;
-        let error = Error::usage(format!("the profile `{name}` is of {}, and not of {}", host_name(&known.url), host_name(&url)));
-        return Err(error.hint(format!("name another one with --profile, or change it in {}", file.display())));
+        let error = Error::usage(format!("the profile `{name}` belongs to {}, not to {}", host_name(&known.url), host_name(&url)));
+        return Err(error.hint(format!("choose another one with --profile, or change it in {}", file.display())));
     }
     let credential = match &args.credential_file {
         Some(file) => in_file(file)?,
@@ -58,11 +59,10 @@ pub(crate) async fn login(session: Session, global: &GlobalArgs, args: Args) -> 
     let session = Session { client, name: Some(name.clone()), is_stored: true, ..session };
     let known = whoami::ask(&session, role).await?;
     CredentialLock::at(&session, name.clone())?.keep(&url, role, credential)?;
-    let answer = json!({ "url": host_name(&url), "profile": name, "role": role.what(), "known": known });
+    let answer = json!({ "url": host_name(&url), "profile": name, "role": role.label(), "known": known });
     session.out.print(&answer, |_| {
-        let who = known["name"].as_str().or(known["label"].as_str()).filter(|name| !name.is_empty());
-        let who = who.map(|name| format!(" ({})", super::base::sanitize::line(name))).unwrap_or_default();
-        format!("{} of {} is kept for profile {name}{who}\n", role.what(), host_name(&url))
+        let who = if known.name().is_empty() { String::new() } else { format!(" ({})", line(known.name())) };
+        format!("{} of {} is kept for profile {name}{who}\n", role.label(), host_name(&url))
     })
 }
 

@@ -1,8 +1,11 @@
 //! `tollhouse logs`, `calls` and `events`: log lines, calls and events, in pages or live.
 
 use regex::{Regex, RegexBuilder};
+use serde::Serialize;
 use serde_json::{Value, json};
+use tollhouse_api::{Call, CallOutcome, CallPage, Charged, Event, EventPage, LogLine, LogPage};
 use tollhouse_base::id::CallId;
+use tollhouse_protocol::LogLevel;
 use tollhouse_tool::Slug;
 
 use super::{
@@ -12,10 +15,10 @@ use super::{
         error::{Error, Result},
         follow::follow,
         output::{Output, Style},
-        paging::{self, EntryAction, PageArgs},
+        paging::{self, EntryAction, Page, PageArgs},
         sanitize::{self, block, line},
         session::Session,
-        text::{any, clock, list, price, text},
+        text::{clock, name, optional, price},
     },
     tool::{position::FilePosition, source_map},
     trial::stack,
@@ -24,12 +27,12 @@ use super::{
 /// Arguments of `logs`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     slug: Option<Slug>,
-    /// This level and those above it
+    /// Only this level and more severe ones
     #[arg(long, value_parser = ["debug", "info", "warn", "error"])]
     level: Option<String>,
-    /// Of this call alone
+    /// Only entries of this call
     #[arg(long, value_name = "ID")]
     call: Option<String>,
     #[command(flatten)]
@@ -39,12 +42,12 @@ pub(crate) struct Args {
 /// Arguments of `calls`.
 #[derive(clap::Args)]
 pub(crate) struct CallsArgs {
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     slug: Option<Slug>,
-    /// Those that ended so: `succeeded`, `failed`, or the code of a failure
+    /// Only `succeeded` or `failed` calls, or those with this error code
     #[arg(long)]
     outcome: Option<String>,
-    /// This call alone
+    /// Only this call
     #[arg(long, value_name = "ID")]
     call: Option<CallId>,
     #[command(flatten)]
@@ -56,12 +59,12 @@ pub(crate) struct CallsArgs {
 /// Arguments of `events`.
 #[derive(clap::Args)]
 pub(crate) struct EventsArgs {
-    /// Endpoint [default: all of them]
+    /// Tool [default: all]
     slug: Option<Slug>,
-    /// Of this kind alone, such as `payment.settled`
+    /// Only events of this kind, such as `payment.settled`
     #[arg(long)]
     kind: Option<String>,
-    /// Of this call alone
+    /// Only entries of this call
     #[arg(long, value_name = "ID")]
     call: Option<CallId>,
     /// Builder (admins)
@@ -87,24 +90,24 @@ impl CallsArgs {
     }
 }
 
-/// Up to when.
+/// The end of a list.
 #[derive(clap::Args)]
 struct UntilArgs {
-    /// Up to when, such as `1h` ago or `2026-11-22`
+    /// End, as `1h` ago or `2026-11-22`
     #[arg(long, value_name = "WHEN", conflicts_with = "follow")]
     until: Option<String>,
 }
 
-/// How it is read.
+/// How to read a list.
 #[derive(clap::Args)]
 struct ReadMode {
-    /// Go on with what happens, until Ctrl-C
+    /// Follow new entries until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-    /// From when on, such as `15m` ago or `2026-11-22T09:58:03Z`
+    /// Start, as `15m` ago or `2026-11-22T09:58:03Z`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only entries in which this regular expression is found, whatever the case
+    /// Only entries that match this regular expression, in any case
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     grep: Option<Regex>,
     #[command(flatten)]
@@ -126,12 +129,15 @@ pub(crate) async fn logs(session: &Session, args: Args) -> Result {
     };
     // Show stack locations in the folder's own files instead of the published ones.
     let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
-    let describe = |out: Output, entry: &Value| {
-        let line = log_line(out, entry);
-        folder.map_or(line.clone(), |folder| source_map::rewrite_path(folder, &line))
+    let format = EntryFormat {
+        call_id: |line: &LogLine| line.call_id.as_ref().map(CallId::as_str),
+        line: |entry: &LogLine| {
+            let line = log_line(session.out, entry);
+            folder.map_or(line.clone(), |folder| source_map::rewrite_path(folder, &line))
+        },
+        position: |entry: &LogLine| source_map::first_own(folder?, &stack(entry)?),
     };
-    let position = |entry: &Value| source_map::first_own(folder?, &stack(entry)?);
-    args.reading.read(session.out, List { name: "logs", call: None }, ask, EntryFormat { format: describe, position }).await
+    args.reading.read::<LogPage>(session.out, None, ask, format).await
 }
 
 pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {
@@ -141,16 +147,13 @@ pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {
         asking.query_opt("outcome", args.outcome.as_ref()).query_opt("until", args.until.until.as_ref())
     };
     let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
-    let position = |call: &Value| source_map::first_own(folder?, &thrown_at(call)?);
-    let describe = |out: Output, call: &Value| call_line(out, call, position(call));
-    args.reading
-        .read(
-            session.out,
-            List { name: "calls", call: args.call.map(|id| (id, "callId")) },
-            ask,
-            EntryFormat { format: describe, position },
-        )
-        .await
+    let position = |call: &Call| source_map::first_own(folder?, &thrown_at(call)?);
+    let format = EntryFormat {
+        call_id: |call: &Call| Some(call.call_id.as_str()),
+        line: |call: &Call| call_line(session.out, call, position(call)),
+        position,
+    };
+    args.reading.read::<CallPage>(session.out, args.call, ask, format).await
 }
 
 pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
@@ -159,118 +162,82 @@ pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
         let asking = asking.query_opt("kind", args.kind.as_ref()).query_opt("builderId", args.builder.as_ref());
         asking.query_opt("until", args.until.until.as_ref())
     };
-    let list = List { name: "events", call: args.call.map(|id| (id, "data.callId")) };
-    args.reading.read(session.out, list, ask, EntryFormat { format: event_line, position: |_: &Value| None }).await
+    let format = EntryFormat { call_id: |event: &Event| event.data["callId"].as_str(), line: event_line, position: |_: &Event| None };
+    args.reading.read::<EventPage>(session.out, args.call, ask, format).await
 }
 
 /// Returns the locations where the handler of a call threw an error, one per line.
-pub(crate) fn thrown_at(call: &Value) -> Option<String> {
-    let positions: Vec<_> = list(call, "thrownAt").filter_map(Value::as_str).collect();
-    (!positions.is_empty()).then(|| positions.join("\n"))
-}
-
-/// The list to read.
-struct List {
-    name: &'static str,
-    /// A filter by call, which the host does not support, with the name of the field that contains the call's id.
-    call: Option<(CallId, &'static str)>,
+pub(crate) fn thrown_at(call: &Call) -> Option<String> {
+    if call.thrown_at.is_empty() { None } else { Some(call.thrown_at.join("\n")) }
 }
 
 /// How to print an entry.
-struct EntryFormat<T, P> {
+struct EntryFormat<E, L, P> {
+    /// Returns the id of its call.
+    call_id: fn(&E) -> Option<&str>,
     /// Formats it for people.
-    format: T,
+    line: L,
     /// Returns its location in the folder's own files, which is added for programs.
     position: P,
 }
 
-impl List {
-    fn holds(&self, entry: &Value) -> bool {
-        self.call.as_ref().is_none_or(|(id, member)| text(entry, member) == id.as_str())
-    }
-}
-
-/// Adds the location to an entry.
-fn placed(mut entry: Value, position: Option<FilePosition>) -> Value {
-    if let (Some(position), Some(members)) = (position, entry.as_object_mut()) {
-        members.insert("place".to_owned(), json!(position));
-    }
-    entry
-}
-
 impl ReadMode {
-    /// Prints a page, oldest first, or follows new entries from now or from `since` on.
-    async fn read<'c, T, P>(&self, out: Output, list: List, ask: impl Fn() -> PendingRequest<'c>, telling: EntryFormat<T, P>) -> Result
-    where
-        T: Fn(Output, &Value) -> String,
-        P: Fn(&Value) -> Option<FilePosition>,
-    {
-        if !self.follow {
-            let page = self.pages(&list, ask).await?;
-            return self.page(out, list.name, page, &telling);
-        }
-        if self.paging.cursor.is_some() {
-            return Err(Error::usage("`--cursor` is of pages; what is followed begins at `--since`"));
-        }
-        let asking = |since: Option<String>| ask().query_opt("since", self.since.clone().or(since));
-        follow(out, asking, |entry| {
-            if list.holds(&entry) && self.fits(&entry) {
-                if out.json {
-                    let position = (telling.position)(&entry);
-                    out.object(&placed(entry, position))?;
-                } else {
-                    out.text(&(telling.format)(out, &entry))?;
+    /// Prints a page, oldest first, or follows new entries from now or from `since` on. With `call`, only entries of
+    /// that call, a filter that the host does not have.
+    async fn read<'c, P: Page>(
+        &self,
+        out: Output,
+        call: Option<CallId>,
+        ask: impl Fn() -> PendingRequest<'c>,
+        format: EntryFormat<P::Entry, impl Fn(&P::Entry) -> String, impl Fn(&P::Entry) -> Option<FilePosition>>,
+    ) -> Result {
+        let is_of_call = |entry: &P::Entry| call.as_ref().is_none_or(|id| (format.call_id)(entry) == Some(id.as_str()));
+        let document = |entry: &P::Entry| {
+            let mut document = json!(entry);
+            if let (Some(position), Some(fields)) = ((format.position)(entry), document.as_object_mut()) {
+                fields.insert("place".to_owned(), json!(position));
+            }
+            document
+        };
+        if self.follow {
+            if self.paging.cursor.is_some() {
+                return Err(Error::usage("`--cursor` is for pages; following begins at `--since`"));
+            }
+            let asking = |since: Option<String>| ask().query_opt("since", self.since.clone().or(since));
+            return follow(out, asking, |entry: P::Entry| {
+                if is_of_call(&entry) && self.fits(&entry) {
+                    if out.json { out.object(&document(&entry)) } else { out.text(&(format.line)(&entry)) }?;
                 }
-            }
-            Ok(true)
-        })
-        .await
-    }
-
-    async fn pages<'c>(&self, list: &List, ask: impl Fn() -> PendingRequest<'c>) -> Result<Value> {
+                Ok(true)
+            })
+            .await;
+        }
         // Entries of a call are newer than its start, which its id contains.
-        let started = || list.call.as_ref().map(|(id, _)| id.made_at().to_string());
-        let asking = || ask().query_opt("since", self.since.clone().or_else(started));
-        match &list.call {
-            None => paging::read(&self.paging, list.name, asking).await,
-            Some(_) => {
-                let requested = |entry: &Value| if list.holds(entry) { EntryAction::Yes } else { EntryAction::No };
-                paging::sift(&self.paging, list.name, asking, requested).await
-            }
-        }
-    }
-
-    fn page<T, P>(&self, out: Output, name: &str, mut page: Value, telling: &EntryFormat<T, P>) -> Result
-    where
-        T: Fn(Output, &Value) -> String,
-        P: Fn(&Value) -> Option<FilePosition>,
-    {
-        let all = page[name].as_array().map_or(0, Vec::len);
-        if let Some(entries) = page[name].as_array_mut() {
-            entries.retain(|entry| self.fits(entry));
-        }
+        let started = call.as_ref().map(|id| id.made_at().to_string());
+        let asking = || ask().query_opt("since", self.since.as_ref().or(started.as_ref()));
+        let requested = |entry: &P::Entry| if is_of_call(entry) { EntryAction::Yes } else { EntryAction::No };
+        let mut page: P = paging::filter(&self.paging, asking, requested).await?;
+        let (entries, next) = page.parts();
+        let all = entries.len();
+        entries.retain(|entry| self.fits(entry));
         if out.json {
-            for entry in page[name].as_array_mut().into_iter().flatten() {
-                let position = (telling.position)(entry);
-                *entry = placed(entry.take(), position);
-            }
+            let entries: Vec<_> = entries.iter().map(document).collect();
+            let mut page = json!(page);
+            page[P::LIST] = entries.into();
             return out.document(&page);
         }
-        let fitting: Vec<_> = list(&page, name).collect();
-        for entry in fitting.iter().rev() {
-            out.text(&(telling.format)(out, entry))?;
-        }
-        if fitting.is_empty() && all == 0 {
-            out.note("nothing yet, or nothing since then");
+        entries.iter().rev().try_for_each(|entry| out.text(&(format.line)(entry)))?;
+        if all == 0 {
+            out.note("nothing yet");
         } else if self.grep.is_some() {
-            out.note(&format!("{} of {all} fit the pattern", fitting.len()));
+            out.note(&format!("{} of {all} match the pattern", entries.len()));
         }
-        paging::rest(out, &page);
+        paging::print_cursor(out, next.as_ref());
         Ok(())
     }
 
-    fn fits(&self, entry: &Value) -> bool {
-        self.grep.as_ref().is_none_or(|pattern| holds(pattern, entry))
+    fn fits(&self, entry: &impl Serialize) -> bool {
+        self.grep.as_ref().is_none_or(|pattern| holds(pattern, &json!(entry)))
     }
 }
 
@@ -288,85 +255,93 @@ fn holds(pattern: &Regex, value: &Value) -> bool {
 /// Prefix of the second and later lines of a message, so that foreign text cannot be mistaken for our lines.
 const MARGIN: &str = "          | ";
 
-fn log_line(out: Output, entry: &Value) -> String {
-    let level = text(entry, "level");
-    let paint = match level {
-        "error" => Style::Bad,
-        "warn" => Style::Odd,
-        _ => Style::Quiet,
-    };
-    let level = out.paint(paint, &format!("{:>5}", line(level)));
-    let fields = match &entry["fields"] {
-        Value::Null => String::new(),
-        fields => format!("  {}", sanitize::json(fields)),
-    };
-    format!("{}  {level}  {}  {}{fields}\n", clock(entry, "at"), line(text(entry, "callId")), block(text(entry, "message"), MARGIN))
+/// Returns the color of a log level.
+pub(crate) fn level_style(level: LogLevel) -> Style {
+    match level {
+        LogLevel::Error => Style::Failure,
+        LogLevel::Warn => Style::Warning,
+        LogLevel::Info | LogLevel::Debug => Style::Dim,
+    }
+}
+
+fn log_line(out: Output, entry: &LogLine) -> String {
+    let level = out.paint(level_style(entry.level), &format!("{:>5}", name(entry.level)));
+    let (call, message) = (line(&optional(entry.call_id.as_ref())), block(&entry.message, MARGIN));
+    format!("{}  {level}  {call}  {message}  {}\n", clock(entry.at), sanitize::json(&entry.fields))
 }
 
 /// Formats a call, with the location where its handler threw an error: in the folder's own files if known, else in the
 /// published source.
-fn call_line(out: Output, call: &Value, position: Option<FilePosition>) -> String {
-    let ended = Some(text(call, "code")).filter(|code| !code.is_empty()).unwrap_or(text(call, "outcome"));
-    let paint = if text(call, "outcome") == "succeeded" { Style::Good } else { Style::Bad };
-    let mut listed = vec![clock(call, "at"), out.paint(paint, &format!("{:<9}", line(ended)))];
-    listed.push(line(text(call, "callId")));
-    for (member, unit) in [("durationMs", " ms"), ("cpuMs", " ms cpu")] {
-        let amount = any(call, member);
-        listed.extend((!amount.is_empty()).then(|| line(&amount) + unit));
-    }
-    listed.push(charge(call));
-    listed.extend(["payment", "receiptId"].map(|member| line(text(call, member))));
-    listed.push(line(&short(text(call, "version"))));
-    listed.push(block(text(call, "error"), MARGIN));
-    let published = || list(call, "thrownAt").next().and_then(Value::as_str).map(line);
-    listed.extend(position.map(|position| position.to_string()).or_else(published));
-    listed.retain(|piece| !piece.is_empty());
-    listed.join("  ") + "\n"
+fn call_line(out: Output, call: &Call, position: Option<FilePosition>) -> String {
+    let is_success = call.outcome == CallOutcome::Succeeded;
+    let ended = call.code.clone().unwrap_or_else(|| name(call.outcome));
+    let published = || call.thrown_at.first().map(|position| line(position));
+    let mut parts = vec![
+        clock(call.at),
+        out.paint(if is_success { Style::Good } else { Style::Failure }, &format!("{:<9}", line(&ended))),
+        line(call.call_id.as_str()),
+        format!("{} ms", call.duration_ms),
+        call.cpu_ms.map(|ms| format!("{ms} ms cpu")).unwrap_or_default(),
+        charge(call.charged, price(call.price_usd)),
+        name(call.payment),
+        line(&optional(call.receipt_id.as_ref())),
+        line(&short(&call.version)),
+        block(&optional(call.error.as_ref()), MARGIN),
+        position.map(|position| position.to_string()).or_else(published).unwrap_or_default(),
+    ];
+    parts.retain(|part| !part.is_empty());
+    parts.join("  ") + "\n"
 }
 
 /// Formats what was charged for a call. A failed call costs nothing, whatever the tool's price.
-fn charge(call: &Value) -> String {
-    let price = price(call, "priceUsd");
-    match &call["charged"] {
-        Value::Bool(true) => price,
-        Value::Bool(false) if price == "free" => price,
-        Value::Bool(false) => "not charged".to_owned(),
-        _ if price == "free" || price.is_empty() => price,
-        _ => format!("perhaps {price}"),
+fn charge(charged: Charged, price: String) -> String {
+    match charged {
+        _ if price == "free" => price,
+        Charged::Yes => price,
+        Charged::No => "not charged".to_owned(),
+        Charged::Unknown => format!("perhaps {price}"),
     }
 }
 
-fn event_line(_: Output, event: &Value) -> String {
-    let data = match &event["data"] {
-        Value::Null => String::new(),
-        data => sanitize::json(data),
-    };
-    let pieces = [clock(event, "at"), line(text(event, "kind")), line(text(event, "endpointSlug")), data];
-    pieces.into_iter().filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join("  ") + "\n"
+fn event_line(event: &Event) -> String {
+    let data = if event.data.is_null() { String::new() } else { sanitize::json(&event.data) };
+    let parts = [clock(event.at), line(&event.kind), line(&optional(event.endpoint_slug.as_ref())), data];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ") + "\n"
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_base::clock::Timestamp;
+
     use super::*;
 
     #[test]
-    fn a_line_of_a_log_forges_no_other_and_drives_no_terminal() {
-        let entry = json!({ "at": "x", "level": "error", "callId": "call_1", "message": "a\n10:00:00  error  forged\u{1b}[2J", "fields": { "k": "\u{9b}" } });
-        let reported = log_line(Output::new(false), &entry);
-        assert_eq!(reported, "x  error  call_1  a\n          | 10:00:00  error  forgedU+001B[2J  {\"k\":\"\\u009b\"}\n");
+    fn log_line_cannot_forge_another_or_control_a_terminal() {
+        let call_id = CallId::generate();
+        let entry = LogLine {
+            at: Timestamp(0),
+            level: LogLevel::Error,
+            message: "a\n10:00:00  error  forged\u{1b}[2J".to_owned(),
+            fields: serde_json::Map::from_iter([("k".to_owned(), json!("\u{9b}"))]),
+            call_id: Some(call_id.clone()),
+            owner: false,
+        };
+        let line = log_line(Output::new(false), &entry);
+        let expected = format!("  error  {call_id}  a\n          | 10:00:00  error  forgedU+001B[2J  {{\"k\":\"\\u009b\"}}\n");
+        assert!(line.ends_with(&expected), "{line}");
     }
 
     #[test]
     fn call_that_was_not_charged_shows_no_amount() {
-        let call = |charged: Value, price: f64| charge(&json!({ "charged": charged, "priceUsd": price }));
-        assert_eq!(call(json!(true), 0.01), "$0.01");
-        assert_eq!(call(json!(false), 0.01), "not charged");
-        assert_eq!(call(json!("unknown"), 0.01), "perhaps $0.01");
-        assert_eq!((call(json!(false), 0.0), call(json!(true), 0.0)), ("free".to_owned(), "free".to_owned()));
+        let charge = |charged, price: &str| charge(charged, price.to_owned());
+        assert_eq!(charge(Charged::Yes, "$0.01"), "$0.01");
+        assert_eq!(charge(Charged::No, "$0.01"), "not charged");
+        assert_eq!(charge(Charged::Unknown, "$0.01"), "perhaps $0.01");
+        assert_eq!((charge(Charged::No, "free"), charge(Charged::Yes, "free")), ("free".to_owned(), "free".to_owned()));
     }
 
     #[test]
-    fn a_pattern_is_found_in_any_text_of_an_entry() {
+    fn pattern_matches_any_text_of_an_entry() {
         let entry = json!({ "message": "Upstream", "fields": { "status": 503, "deep": ["x"] } });
         for (text, is) in [("upstream", true), ("^503$", true), ("deep", true), ("^x$", true), ("y", false)] {
             assert_eq!(holds(&pattern(text).unwrap(), &entry), is, "{text}");

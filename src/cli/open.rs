@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use reqwest::Url;
 use serde_json::json;
+use tollhouse_api::SignInLink;
 
 use super::base::{
     client::CredentialChoice,
@@ -12,27 +13,28 @@ use super::base::{
     error::{Error, Result},
     private_files,
     session::Session,
-    text::text,
 };
 
 /// Arguments of `open`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Print the link, and open nothing
+    /// Print the link instead of opening it
     #[arg(long)]
     print: bool,
 }
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let is_someone = session.client.credential(CredentialChoice::Anyone)?.is_some();
-    let answer = if is_someone {
-        session.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body
+    let (answer, url) = if is_someone {
+        let link: SignInLink = session.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body;
+        (json!(link), link.url)
     } else {
-        session.out.note("nobody is signed in: this is what everyone sees");
-        json!({ "ok": true, "url": session.client.at(&["dashboard"]).as_str() })
+        session.out.note("not signed in: this is the public view");
+        let url = session.client.at(&["dashboard"]).to_string();
+        (json!({ "ok": true, "url": url }), url)
     };
     // The host chooses the address, so accept only http and https.
-    let url = Url::parse(text(&answer, "url")).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.ok_or_else(|| Error::refused("the host answered with no address"))?;
     if session.out.json {
         return session.out.document(&answer);

@@ -1,38 +1,43 @@
 //! `tollhouse payouts`: shows where revenue is paid to, the payouts that were made, and the decisions of admins on
 //! them.
 
-use serde_json::{Value, json};
+use tollhouse_api::{
+    AllPayoutsPage, CreatePayoutResponse, CreatedPayout, Payout, PayoutDecision, PayoutPage, PayoutReceiptPage, PayoutResponse,
+    PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict,
+};
 use tollhouse_money::{Asset, Network};
+use tollhouse_tool::MicroUsd;
 
 use super::base::{
-    client::{CredentialChoice, PendingRequest},
+    answer::Answer,
+    client::CredentialChoice,
     error::{Error, Result},
-    paging::{self, HistoryArgs, ListOrder, PageArgs},
+    paging::{self, HistoryArgs, ListOrder, Page, PageArgs},
     session::Session,
-    table::{FactList, Table},
-    text::{any, list, moment, text, usd},
+    table::FactList,
+    text::{dollars, moment, name, optional, usd},
 };
 
 /// Payouts of a builder, and decisions on them.
 #[derive(clap::Subcommand)]
 pub(crate) enum Payouts {
-    /// Packets, newest first.
+    /// List payouts, newest first
     List(ListArgs),
-    /// One packet, with its receipts.
+    /// Show a payout with its receipts
     Show(ShowArgs),
-    /// Makes a packet of all that waits.
+    /// Create a payout of all waiting revenue
     Make(OfArgs),
-    /// Where payouts go, and what waits for one; with flags, sets it.
+    /// Show or set where payouts go
     Settings(SettingsArgs),
-    /// Has a packet be sent (admins).
+    /// Approve a payout (admins)
     Approve(IdArgs),
-    /// Notes that it was sent (admins).
+    /// Record that a payout was sent (admins)
     Paid(PaidArgs),
-    /// Notes that it was not (admins).
+    /// Record that a payout failed (admins)
     Failed(FailedArgs),
 }
 
-/// Whose.
+/// The builder.
 #[derive(clap::Args)]
 pub(crate) struct OfArgs {
     /// Builder (admins)
@@ -45,10 +50,10 @@ pub(crate) struct OfArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     of: OfArgs,
-    /// Of all builders (admins)
+    /// Payouts of all builders (admins)
     #[arg(long, conflicts_with = "builder")]
     all: bool,
-    /// In this state: `created`, `approved`, `paid` or `failed`
+    /// Only `created`, `approved`, `paid` or `failed` payouts
     #[arg(long, requires = "all")]
     status: Option<String>,
     #[command(flatten)]
@@ -58,7 +63,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `payouts show`.
 #[derive(clap::Args)]
 pub(crate) struct ShowArgs {
-    /// Packet
+    /// Payout
     id: String,
     #[command(flatten)]
     of: OfArgs,
@@ -71,7 +76,7 @@ pub(crate) struct ShowArgs {
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
     of: OfArgs,
-    /// Address that is paid
+    /// Address to pay
     #[arg(long)]
     address: Option<String>,
     /// Network, such as `eip155:8453` [default: the host's first]
@@ -80,24 +85,24 @@ pub(crate) struct SettingsArgs {
     /// Token, by its address [default: the network's first]
     #[arg(long, requires = "address")]
     asset: Option<String>,
-    /// The least that a packet is made of, in US dollars
-    #[arg(long, requires = "address", value_name = "USD")]
-    minimum: Option<f64>,
+    /// Minimum amount of a payout, in US dollars
+    #[arg(long, requires = "address", value_name = "USD", value_parser = dollars)]
+    minimum: Option<MicroUsd>,
 }
 
-/// A packet.
+/// A payout.
 #[derive(clap::Args)]
 pub(crate) struct IdArgs {
-    /// Packet
+    /// Payout
     id: String,
 }
 
 /// Arguments of `payouts paid`.
 #[derive(clap::Args)]
 pub(crate) struct PaidArgs {
-    /// Packet
+    /// Payout
     id: String,
-    /// Transaction that sent it
+    /// Transaction of the payout
     #[arg(long, value_name = "HASH")]
     transaction: String,
 }
@@ -105,81 +110,77 @@ pub(crate) struct PaidArgs {
 /// Arguments of `payouts failed`.
 #[derive(clap::Args)]
 pub(crate) struct FailedArgs {
-    /// Packet
+    /// Payout
     id: String,
-    /// Why, shown to the builder
+    /// Reason, shown to the builder
     #[arg(long)]
     reason: Option<String>,
 }
 
 pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Payouts>) -> Result {
     match command {
-        None => packets(session, ListArgs { of: OfArgs { builder: None }, all: false, status: None, back }).await,
-        Some(Payouts::List(args)) => packets(session, args).await,
+        None => list(session, ListArgs { of: OfArgs { builder: None }, all: false, status: None, back }).await,
+        Some(Payouts::List(args)) => list(session, args).await,
         Some(Payouts::Show(args)) => show(session, args).await,
         Some(Payouts::Make(of)) => make(session, &of).await,
         Some(Payouts::Settings(args)) => settings(session, args).await,
-        Some(Payouts::Approve(args)) => decide(session, &args.id, json!({ "decision": "approve" })).await,
-        Some(Payouts::Paid(args)) => decide(session, &args.id, json!({ "decision": "paid", "transaction": args.transaction })).await,
-        Some(Payouts::Failed(args)) => decide(session, &args.id, json!({ "decision": "failed", "reason": args.reason })).await,
+        Some(Payouts::Approve(IdArgs { id })) => {
+            decide(session, &id, PayoutVerdict { decision: PayoutDecision::Approve, transaction: None, reason: None }).await
+        }
+        Some(Payouts::Paid(PaidArgs { id, transaction })) => {
+            decide(session, &id, PayoutVerdict { decision: PayoutDecision::Paid, transaction: Some(transaction), reason: None }).await
+        }
+        Some(Payouts::Failed(FailedArgs { id, reason })) => {
+            decide(session, &id, PayoutVerdict { decision: PayoutDecision::Failed, transaction: None, reason }).await
+        }
     }
 }
 
-async fn packets(session: &Session, args: ListArgs) -> Result {
-    let ask = || -> PendingRequest<'_> {
-        if args.all {
-            session.client.get(&["ai", "admin", "payouts"]).by(CredentialChoice::Admin).query_opt("status", args.status.as_ref())
-        } else {
-            session.client.get(&["ai", "builders", "payouts"]).query_opt("builderId", args.of.builder.as_ref())
-        }
-    };
-    let page = args.back.read("payouts", "createdAt", ListOrder::NewestFirst, ask).await?;
-    if session.out.json {
-        return session.out.document(&page);
+async fn list(session: &Session, args: ListArgs) -> Result {
+    let (at, order) = (|payout: &Payout| Some(payout.created_at), ListOrder::NewestFirst);
+    if args.all {
+        let ask = || session.client.get(&["ai", "admin", "payouts"]).by(CredentialChoice::Admin).query_opt("status", args.status.as_ref());
+        print(session, args.back.read::<AllPayoutsPage>(at, order, ask).await?)
+    } else {
+        let ask = || session.client.get(&["ai", "builders", "payouts"]).query_opt("builderId", args.of.builder.as_ref());
+        print(session, args.back.read::<PayoutPage>(at, order, ask).await?)
     }
-    let mut table = Table::new(&["packet", "status", ">amount", ">receipts", "network", "made", "builder"]);
-    for one in list(&page, "payouts") {
-        let builder = Some(text(one, "builderName")).filter(|name| !name.is_empty()).unwrap_or(text(one, "builderId"));
-        let (amount, receipts, made) = (usd(one, "amountUsd"), any(one, "receiptCount"), moment(one, "createdAt"));
-        table.row([text(one, "id"), text(one, "status"), &amount, &receipts, text(one, "network"), &made, builder]);
-    }
-    session.out.table(&table, "there is no packet yet: tollhouse payouts make")?;
-    paging::rest(session.out, &page);
-    Ok(())
+}
+
+fn print(session: &Session, page: impl Page<Entry = Payout>) -> Result {
+    let heads = ["packet", "status", ">amount", ">receipts", "network", "made", "builder"];
+    paging::print(session.out, page, heads, "there is no packet yet: tollhouse payouts make", |one| {
+        let builder = one.builder_name.clone().flatten().unwrap_or_else(|| one.builder_id.to_string());
+        let (amount, receipts) = (usd(one.amount_usd), one.receipt_count.to_string());
+        [one.id.to_string(), name(one.status), amount, receipts, one.network.clone(), moment(one.created_at), builder]
+    })
 }
 
 async fn show(session: &Session, args: ShowArgs) -> Result {
     let ask = || session.client.get(&["ai", "builders", "payouts", &args.id]).query_opt("builderId", args.of.builder.as_ref());
-    let page = paging::read(&args.paging, "receipts", ask).await?;
-    if session.out.json {
-        return session.out.document(&page);
+    let page: PayoutReceiptPage = paging::read(&args.paging, ask).await?;
+    if !session.out.json {
+        session.out.text(&describe(&page.payout))?;
     }
-    session.out.text(&packet(&page["payout"]))?;
-    let mut table = Table::new(&["receipt", ">net"]);
-    for one in list(&page, "receipts") {
-        table.row([text(one, "receiptId"), &usd(one, "netUsd")]);
-    }
-    session.out.table(&table, "it has no receipts")?;
-    paging::rest(session.out, &page);
-    Ok(())
+    paging::print(session.out, page, ["receipt", ">net"], "it has no receipts", |one| [one.receipt_id.clone(), usd(one.net_usd)])
 }
 
-fn packet(payout: &Value) -> String {
+fn describe(payout: &Payout) -> String {
+    let period = payout.period.as_ref();
     let mut facts = FactList::default();
-    facts.add("packet", text(payout, "id"));
-    facts.add("status", text(payout, "status"));
-    facts.add("amount", usd(payout, "amountUsd"));
-    facts.add("receipts", any(payout, "receiptCount"));
-    for member in ["builderId", "address"] {
-        facts.add(member, text(payout, member));
-    }
-    facts.add("network", network(text(payout, "network")));
-    facts.add("asset", asset(text(payout, "network"), text(payout, "asset")));
-    for member in ["transaction", "reason", "digest"] {
-        facts.add(member, text(payout, member));
-    }
-    facts.add("from", moment(payout, "period.from"));
-    facts.add("to", moment(payout, "period.to"));
+    facts.add("packet", &payout.id);
+    facts.add("status", name(payout.status));
+    facts.add("amount", usd(payout.amount_usd));
+    facts.add("receipts", payout.receipt_count.to_string());
+    facts.add("builderId", &payout.builder_id);
+    facts.add("address", &payout.address);
+    facts.add("network", network(&payout.network));
+    facts.add("asset", asset(&payout.network, &payout.asset));
+    facts.add("transaction", optional(payout.transaction.as_ref()));
+    facts.add("reason", optional(payout.reason.as_ref()));
+    facts.add("digest", optional(payout.digest.as_ref()));
+    facts.add("from", moment(period.map(|period| period.from)));
+    facts.add("to", moment(period.map(|period| period.to)));
     facts.text()
 }
 
@@ -209,57 +210,43 @@ fn asset(network: &str, address: &str) -> String {
 
 async fn make(session: &Session, of: &OfArgs) -> Result {
     let asking = session.client.post(&["ai", "builders", "payouts"]).query_opt("builderId", of.builder.as_ref());
-    let answer = asking.send().await?.body;
-    session.out.print(&answer, |answer| match text(&answer["payout"], "status") {
-        "empty" => "nothing waits: no packet was made\n".to_owned(),
-        _ => packet(&answer["payout"]),
+    session.out.print(&asking.send::<CreatePayoutResponse>().await?.body, |answer| match &answer.payout {
+        CreatedPayout::Payout(payout) => describe(payout),
+        CreatedPayout::Empty(_) => "nothing waits: no packet was made\n".to_owned(),
     })
 }
 
 async fn settings(session: &Session, args: SettingsArgs) -> Result {
     let path = ["ai", "builders", "payout-settings"];
     let builder = args.of.builder.as_ref();
-    let before = session.client.get(&path).query_opt("builderId", builder).send().await?;
-    let answer = match args.address {
-        None => before,
-        Some(address) => {
-            let mut draft = json!({ "address": address });
-            for (name, value) in [
-                ("network", args.network.map(Value::from)),
-                ("asset", args.asset.map(Value::from)),
-                ("minimumUsd", args.minimum.map(Value::from)),
-            ] {
-                // Settings without a flag stay as they are.
-                let stored = || before.body["payoutSettings"][name].clone();
-                draft[name] = value.unwrap_or_else(stored);
-            }
-            session
-                .client
-                .post(&path)
-                .query_opt("builderId", builder)
-                .if_match(before.revision())
-                .json(&draft)
-                .send()
-                .await
-                .map_err(by_flag)?
-        }
-    };
-    session.out.print(&answer.body, |answer| {
+    let mut answer: Answer<PayoutSettingsResponse> = session.client.get(&path).query_opt("builderId", builder).send().await?;
+    if let Some(address) = args.address {
+        // Settings without a flag stay as they are.
+        let stored = answer.body.payout_settings.as_ref();
+        let draft = PayoutSettingsDraft {
+            address,
+            network: args.network.or(stored.map(|stored| stored.network.clone())),
+            asset: args.asset.or(stored.map(|stored| stored.asset.clone())),
+            minimum_usd: args.minimum.or(stored.map(|stored| stored.minimum_usd)),
+        };
+        let asking = session.client.post(&path).query_opt("builderId", builder).if_match(answer.revision());
+        answer = asking.json(&draft).send().await.map_err(by_flag)?;
+    }
+    session.out.print(&answer.body, |PayoutSettingsResponse { payout_settings, waiting, .. }| {
         let mut facts = FactList::default();
-        let settings = &answer["payoutSettings"];
-        facts.add("address", text(settings, "address"));
-        facts.add("network", network(text(settings, "network")));
-        facts.add("asset", asset(text(settings, "network"), text(settings, "asset")));
-        facts.add("at least", usd(settings, "minimumUsd"));
-        facts.add("waiting", format!("{} of {} receipts", usd(answer, "waiting.amountUsd"), any(answer, "waiting.receiptCount")));
-        let none =
-            if settings.is_null() { "it was not said yet where payouts go: tollhouse payouts settings --address 0x…\n" } else { "" };
-        format!("{none}{}", facts.text())
+        if let Some(settings) = payout_settings {
+            facts.add("address", &settings.address);
+            facts.add("network", network(&settings.network));
+            facts.add("asset", asset(&settings.network, &settings.asset));
+            facts.add("at least", usd(settings.minimum_usd));
+        }
+        facts.add("waiting", format!("{} of {} receipts", usd(waiting.amount_usd), waiting.receipt_count));
+        let none = "it was not said yet where payouts go: tollhouse payouts settings --address 0x…\n";
+        format!("{}{}", if payout_settings.is_none() { none } else { "" }, facts.text())
     })
 }
 
-async fn decide(session: &Session, id: &str, verdict: Value) -> Result {
-    let answer =
-        session.client.post(&["ai", "admin", "payouts", id]).by(CredentialChoice::Admin).json(&verdict).send().await.map_err(by_flag)?.body;
-    session.out.print(&answer, |answer| packet(&answer["payout"]))
+async fn decide(session: &Session, id: &str, verdict: PayoutVerdict) -> Result {
+    let asking = session.client.post(&["ai", "admin", "payouts", id]).by(CredentialChoice::Admin).json(&verdict);
+    session.out.print(&asking.send::<PayoutResponse>().await.map_err(by_flag)?.body, |answer| describe(&answer.payout))
 }

@@ -3,20 +3,17 @@
 //! It compares three versions of a tool: the folder, the host, and the base, which is the folder when it was last
 //! published or pulled. Changes in the folder since the base are published. Changes on the host alone stay.
 
-mod baseline;
 mod remote;
 
 use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
+use tollhouse_api::EndpointCheck;
 
-pub(crate) use self::{
-    baseline::Baseline,
-    remote::{RemoteEndpoint, conflict},
-};
+pub(crate) use self::remote::{Baseline, RemoteEndpoint, conflict};
 use super::{
     base::{
         changed::{pairs, short},
-        text::{list, text},
+        sanitize::line,
     },
     tool::{
         changes::{self, FieldChange, plain},
@@ -68,7 +65,7 @@ impl Plan {
                 _ => plan.changes.push(change),
             }
         }
-        let running = there.map(|there| text(&there.record, "version"));
+        let running = there.map(|there| there.record.version.as_str());
         let is_base = base.is_some_and(|base| base.version == version);
         match running {
             Some(running) if running == version => {}
@@ -94,8 +91,8 @@ impl Plan {
     /// Returns the body of the PATCH request.
     pub(crate) fn patch(&self, upload: &Upload) -> Map<String, Value> {
         let mut patch: Map<String, Value> = self.changes.iter().map(|change| (change.field.clone(), change.after.clone())).collect();
-        if self.handler.is_some() && !upload.handler().is_null() {
-            patch.insert("handler".to_owned(), upload.handler());
+        if let (Some(_), Some(handler)) = (&self.handler, upload.handler()) {
+            patch.insert("handler".to_owned(), json!(handler));
         }
         patch
     }
@@ -112,7 +109,7 @@ impl Plan {
 
     /// Returns the rows for people. `check` is the host's check of the upload, and `fee_bps` the host's fee if it takes
     /// one.
-    pub(crate) fn rows(&self, check: &Value, fee_bps: Option<u64>) -> Vec<Row> {
+    pub(crate) fn rows(&self, check: &EndpointCheck, fee_bps: Option<u16>) -> Vec<Row> {
         let mut rows: Vec<Row> = vec![];
         if let Some(Handler { before, after, lines: (added, removed) }) = &self.handler {
             let change = before.as_ref().map_or_else(|| short(after), |before| format!("{} → {}", short(before), short(after)));
@@ -130,7 +127,7 @@ impl Plan {
                 }
                 field => {
                     let (before, after) = (json!({ field: change.before }), json!({ field: change.after }));
-                    rows.extend(pairs(&before, &after).into_iter().map(|(name, change)| (name, without_nothing(&change), String::new())));
+                    rows.extend(pairs(&before, &after).into_iter().map(|(name, change)| (name, strip_absent(&change), String::new())));
                 }
             }
         }
@@ -206,7 +203,7 @@ fn change_text(change: &FieldChange) -> String {
 }
 
 /// Removes the old value "nothing" from the description of a new field.
-fn without_nothing(change: &str) -> String {
+fn strip_absent(change: &str) -> String {
     change.strip_prefix("nothing → ").unwrap_or(change).to_owned()
 }
 
@@ -224,7 +221,7 @@ fn added(change: &FieldChange) -> Vec<String> {
 }
 
 /// Returns the row for capabilities or hosts that are added and removed, with a remark if an admin has to approve them.
-fn touches(change: &FieldChange, hosts: Option<&FieldChange>, check: &Value) -> Row {
+fn touches(change: &FieldChange, hosts: Option<&FieldChange>, check: &EndpointCheck) -> Row {
     let (more, after) = (added(change), names(&change.after));
     let less: Vec<_> = names(&change.before).into_iter().filter(|name| !after.contains(name)).collect();
     let with_hosts = |name: &String| match hosts {
@@ -238,17 +235,16 @@ fn touches(change: &FieldChange, hosts: Option<&FieldChange>, check: &Value) -> 
     if !less.is_empty() {
         parts.push(format!("− {}", less.join(", ")));
     }
-    let requested = &check["requested"];
-    let asks = list(requested, "hosts").filter_map(Value::as_str).any(|host| more.iter().any(|name| name == host))
-        || more.iter().any(|name| requested["capabilities"][name] == true);
+    let requested = &check.requested;
+    let asks = more.iter().any(|name| requested.hosts.contains(name) || requested.capabilities.names().any(|asked| asked == name));
     let remark = if asks { "asks an admin; the tool works without it meanwhile" } else { "" };
-    (change.field.clone(), super::base::sanitize::line(&parts.join("  ")), remark.to_owned())
+    (change.field.clone(), line(&parts.join("  ")), remark.to_owned())
 }
 
 /// Returns the builder's share of a price. The host's fee is rounded down.
-fn net(price: &Value, fee_bps: u64) -> String {
+fn net(price: &Value, fee_bps: u16) -> String {
     let micros = price.as_f64().map_or(0.0, |usd| (usd * 1e6).round());
-    let fee = (micros * fee_bps as f64 / 10_000.0).floor();
+    let fee = (micros * f64::from(fee_bps) / 10_000.0).floor();
     if micros == 0.0 { String::new() } else { format!("you get {} a call", (micros - fee) / 1e6) }
 }
 

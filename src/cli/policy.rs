@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tollhouse_api::{PolicyCheckResponse, PolicyResponse};
 
 use super::base::{
     answer::Answer,
@@ -13,19 +14,18 @@ use super::base::{
     private_files, prompt,
     sanitize::{json_for_people, line},
     session::Session,
-    text::list,
 };
 
-/// What builders may do.
+/// Commands about the policy.
 #[derive(clap::Subcommand)]
 pub(crate) enum Policy {
-    /// What is in force.
+    /// Show the policy in force
     Show,
-    /// What a policy would narrow of endpoints that are there; nothing is changed.
+    /// Show how a policy would narrow existing tools
     Check(FileArgs),
-    /// Replaces it whole by that of a file.
+    /// Replace the whole policy with that of a file
     Set(SetArgs),
-    /// Changes members of it.
+    /// Change fields of the policy
     Edit(EditArgs),
 }
 
@@ -48,20 +48,20 @@ pub(crate) struct SetArgs {
 /// Arguments of `policy edit`.
 #[derive(clap::Args)]
 pub(crate) struct EditArgs {
-    /// Members and their values in JSON, such as `limits.wallMs=5000` or `builderCapabilities.files=true`
+    /// Fields with values in JSON, such as `limits.wallMs=5000`
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = edit)]
     edits: Vec<(String, Value)>,
     #[command(flatten)]
     sure: ConfirmArgs,
 }
 
-/// What keeps a change from being a surprise.
+/// Flags that confirm a change.
 #[derive(clap::Args)]
 struct ConfirmArgs {
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// Only where the policy's revision is still this one [default: the one that is read]
+    /// Fail unless the policy's revision is still this one [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
@@ -91,7 +91,7 @@ pub(crate) async fn run(session: &Session, command: Option<Policy>) -> Result {
         }
         Some(Policy::Edit(args)) => {
             let before = read(session).await?;
-            let mut policy = before.body["policy"].clone();
+            let mut policy = json!(before.body.policy);
             for (name, value) in args.edits {
                 put(&mut policy, &name, value)?;
             }
@@ -100,14 +100,14 @@ pub(crate) async fn run(session: &Session, command: Option<Policy>) -> Result {
     }
 }
 
-async fn read(session: &Session) -> Result<Answer> {
+async fn read(session: &Session) -> Result<Answer<PolicyResponse>> {
     session.client.get(&PATH).by(CredentialChoice::Admin).send().await
 }
 
 async fn show(session: &Session) -> Result {
     let answer = read(session).await?;
     let revision = answer.revision();
-    session.out.print(&answer.body, |body| json_for_people(&body["policy"]) + "\n")?;
+    session.out.print(&answer.body, |body| json_for_people(&body.policy) + "\n")?;
     if let Some(revision) = revision.filter(|_| !session.out.json) {
         session.out.note(&format!("revision {revision}"));
     }
@@ -122,7 +122,8 @@ fn in_file(file: &std::path::Path) -> Result<Value> {
         private_files::read(file)?.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?
     };
     let text = private_files::without_mark(text);
-    let mut read: Value = serde_json::from_str(&text).map_err(|error| Error::usage(format!("`{}` is no JSON: {error}", file.display())))?;
+    let mut read: Value =
+        serde_json::from_str(&text).map_err(|error| Error::usage(format!("`{}` is not JSON: {error}", file.display())))?;
     Ok(if read["policy"].is_object() { read["policy"].take() } else { read })
 }
 
@@ -131,7 +132,7 @@ fn put(policy: &mut Value, name: &str, value: Value) -> Result {
     let mut position = policy;
     let mut pieces = name.split('.').peekable();
     while let Some(piece) = pieces.next() {
-        let members = position.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is no member of a policy")))?;
+        let members = position.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is not a member of a policy")))?;
         if pieces.peek().is_none() {
             members.insert(piece.to_owned(), value);
             return Ok(());
@@ -141,39 +142,38 @@ fn put(policy: &mut Value, name: &str, value: Value) -> Result {
     Ok(())
 }
 
-async fn check(session: &Session, policy: &Value) -> Result<Value> {
+async fn check(session: &Session, policy: &Value) -> Result<PolicyCheckResponse> {
     Ok(session.client.post(&["ai", "admin", "policy", "check"]).by(CredentialChoice::Admin).json(policy).send().await?.body)
 }
 
-fn narrowed(answer: &Value) -> String {
-    let narrows = &answer["narrows"];
-    let slugs = list(narrows, "slugs").filter_map(Value::as_str).map(line).collect::<Vec<_>>().join(", ");
-    let expected =
-        format!("it would narrow {} endpoints, {} of which would stop being long-running", narrows["endpoints"], narrows["longRunning"]);
+fn narrowed(PolicyCheckResponse { narrows, .. }: &PolicyCheckResponse) -> String {
+    let slugs = line(&narrows.slugs.join(", "));
+    let (all, long) = (narrows.endpoints, narrows.long_running);
+    let expected = format!("it would narrow {all} endpoints, {long} of which would stop being long-running");
     if slugs.is_empty() { expected + "\n" } else { format!("{expected}: {slugs}\n") }
 }
 
-async fn set(session: &Session, before: &Answer, policy: &Value, sure: &ConfirmArgs) -> Result {
-    let differences = changes(&before.body["policy"], policy);
+async fn set(session: &Session, before: &Answer<PolicyResponse>, policy: &Value, sure: &ConfirmArgs) -> Result {
+    let differences = changes(&json!(before.body.policy), policy);
     if differences.is_empty() {
-        session.out.note("it is the policy in force: nothing was changed");
+        session.out.note("this is the current policy: nothing was changed");
         return session.out.print(&before.body, |_| String::new());
     }
     if !sure.yes {
         // Checked before the change is previewed, so that a caller without a terminal gets the error at once.
-        if !prompt::is_asked() {
-            return prompt::require_terminal("replace the policy", "--yes");
+        if !prompt::is_interactive() {
+            return prompt::require_confirmation("replace the policy", "--yes");
         }
         for difference in &differences {
             session.out.note(&format!("  {difference}"));
         }
         session.out.note(narrowed(&check(session, policy).await?).trim_end());
-        prompt::require_terminal("replace the policy?", "--yes")?;
+        prompt::require_confirmation("replace the policy?", "--yes")?;
     }
     let revision = sure.onto.or(before.revision());
     let asking = session.client.ask(reqwest::Method::PUT, &PATH).by(CredentialChoice::Admin).if_match(revision).json(policy);
-    let answer = match asking.send().await {
-        Err(error) if error.code() == "revision_changed" => return Err(slower(session, before, error).await),
+    let answer: Answer<PolicyResponse> = match asking.send().await {
+        Err(error) if error.code() == "revision_changed" => return Err(explain_conflict(session, before, error).await),
         ended => ended?,
     };
     let now = answer.revision().unwrap_or_default();
@@ -183,22 +183,20 @@ async fn set(session: &Session, before: &Answer, policy: &Value, sure: &ConfirmA
 }
 
 /// Returns the error for a policy that somebody else changed since it was read, with their changes.
-async fn slower(session: &Session, before: &Answer, refused: Error) -> Error {
+async fn explain_conflict(session: &Session, before: &Answer<PolicyResponse>, refused: Error) -> Error {
     let Ok(now) = read(session).await else { return refused };
     let after = now.revision().unwrap_or_default();
     let error = Error { message: format!("the policy was changed meanwhile: its revision is {after}"), hint: None, ..refused };
-    let error = Error { more: changes(&before.body["policy"], &now.body["policy"]), ..error };
-    error.hint(format!("nothing was changed; onto what is there now: --onto {after}"))
+    let error = Error { more: changes(&json!(before.body.policy), &json!(now.body.policy)), ..error };
+    error.hint(format!("nothing was changed; to apply it to the current revision: --onto {after}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn an_edit_names_members_and_has_a_value_of_json() {
+    fn edit_has_a_dotted_name_and_a_value() {
         let mut policy = json!({ "limits": { "wallMs": 1 }, "tier": "jit" });
         for text in
             ["limits.wallMs=5000", "limits.cpuMs=7", "tier=jitless", "builderCapabilities.files=true", "maxEndpointsPerBuilder=null"]

@@ -2,8 +2,10 @@
 
 use std::{env, fs, path::PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::json;
+use tollhouse_api::UploadedHandler;
 use tollhouse_catalog::{response_hash, seed_tools::HANDLERS};
+use tollhouse_protocol::Language;
 use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{
@@ -13,7 +15,6 @@ use super::{
         prompt,
         sanitize::line,
         session::Session,
-        text::text,
         tool_state::{Folder, State},
     },
     deploy::known,
@@ -22,7 +23,7 @@ use super::{
         changes::{self, FIELDS},
         edit,
         folder::{Code, Tool},
-        scaffold,
+        scaffold, source_map,
         upload::{Upload, refused},
     },
 };
@@ -30,9 +31,9 @@ use super::{
 /// Arguments of `pull`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Endpoint, into this folder where it is no tool's yet [default: that of the folder]
+    /// Tool, if the folder has none yet [default: that of the folder]
     slug: Option<Slug>,
-    /// Do not ask before what was changed here is written over
+    /// Overwrite local changes without confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -54,11 +55,11 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     };
     let slug = match (&tool, args.slug) {
         (Some(tool), Some(named)) if tool.slug != named => {
-            return Err(Error::usage(format!("this folder is of {}, not of {named}", tool.slug)).hint("pull into an empty folder"));
+            return Err(Error::usage(format!("this folder belongs to {}, not to {named}", tool.slug)).hint("pull into an empty folder"));
         }
         (Some(tool), _) => tool.slug.clone(),
         (None, Some(named)) => named,
-        (None, None) => return Err(Error::usage("this is no folder of a tool").hint("tollhouse pull SLUG takes one into it")),
+        (None, None) => return Err(Error::usage("this is not the folder of a tool").hint("to copy a tool into it: tollhouse pull SLUG")),
     };
     let folder = folder.unwrap_or(here);
     let there =
@@ -71,45 +72,45 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     if let Some(write) = tool_json(&tool, &there, base.as_ref()) {
         writes.push(write);
     }
-    let (write, aside) = source(&tool, &folder, &there, &handler, base.as_ref()).await?;
+    let (write, aside) = source(&tool, &folder, &there, handler.as_ref(), base.as_ref()).await?;
     writes.extend(write);
     let over: Vec<_> = writes.iter().filter(|write| write.is_over).map(|write| write.name.clone()).collect();
     if !over.is_empty() && !args.yes {
         let what = if known.is_some() { "was changed here" } else { "is here" };
-        prompt::require_terminal(&format!("write over what {what} in {}?", line(&over.join(", "))), "--yes")?;
+        prompt::require_confirmation(&format!("write over what {what} in {}?", line(&over.join(", "))), "--yes")?;
     }
     for write in &writes {
         fs::write(folder.join(&write.name), &write.text)?;
     }
     if tool.is_none() {
-        let language = if handler["language"] == "js" { "js" } else { "ts" };
-        let started = scaffold::new(&slug, language)
+        let is_js = handler.is_some_and(|handler| handler.language == Some(Language::Js));
+        let started = scaffold::new(&slug, if is_js { "js" } else { "ts" })
             .into_iter()
             .filter(|file| !matches!(file.name, "tool.json" | "handler.ts" | "handler.js" | "cases.jsonc"));
         scaffold::write(&folder, started.collect(), false)?;
     }
-    Folder::note(&folder, &State { slug: slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
+    Folder::note(&folder, &State { slug: slug.clone(), host: session.client.base().clone(), revision: there.revision() })?;
     there.base(there.fields.clone()).write(&folder);
     // The folder now belongs to the host that it was pulled from, and later commands in it use that host.
     if let Some(before) = before {
         let was = format!("{} on {}", before.slug, host_name(&before.host));
-        session.out.note(&format!("this folder was of {was}, and is of {slug} on {} now", session.host()));
+        session.out.note(&format!("this folder belonged to {was}, and now belongs to {slug} on {}", session.host()));
     }
     if let Some(aside) = &aside {
         session.out.note(aside);
     }
     let names: Vec<_> = writes.iter().map(|write| write.name.clone()).collect();
-    let answer = json!({ "ok": true, "slug": slug, "revision": there.revision, "written": names, "remark": aside });
+    let answer = json!({ "ok": true, "slug": slug, "revision": there.revision(), "written": names, "remark": aside });
     session.out.print(&answer, |_| match &names[..] {
-        [] => format!("{slug} is here as the host has it, revision {}\n", there.revision),
-        names => format!("{} taken from revision {} of {slug}\n", line(&names.join(", ")), there.revision),
+        [] => format!("{slug} is here as the host has it, revision {}\n", there.revision()),
+        names => format!("{} taken from revision {} of {slug}\n", line(&names.join(", ")), there.revision()),
     })
 }
 
 /// Returns `tool.json` with the host's values, if they differ.
 fn tool_json(tool: &Option<Tool>, there: &RemoteEndpoint, base: Option<&Baseline>) -> Option<FileWrite> {
     let name = "tool.json".to_owned();
-    let slug = ("slug".to_owned(), there.record["slug"].clone());
+    let slug = ("slug".to_owned(), json!(there.record.common.slug));
     let Some(tool) = tool else {
         let message = FIELDS.into_iter().map(|field| (field.to_owned(), there.fields[field].clone()));
         let message = message.filter(|(field, value)| !value.is_null() && *value != changes::default(field));
@@ -132,33 +133,34 @@ async fn source(
     tool: &Option<Tool>,
     folder: &std::path::Path,
     there: &RemoteEndpoint,
-    handler: &Value,
+    handler: Option<&UploadedHandler>,
     base: Option<&Baseline>,
 ) -> Result<(Option<FileWrite>, Option<String>)> {
-    let theirs = match (handler["source"].as_str(), text(handler, "language")) {
-        (Some(source), "ts") => Some(("handler.ts", source.to_owned())),
-        (Some(source), _) => Some(("handler.js", source.to_owned())),
-        (None, _) => handler["response"].as_str().map(|response| ("response.json", scaffold::pretty_text(response))),
+    let response = handler.and_then(|handler| handler.response.as_ref()).map(StaticResponse::text);
+    let theirs = match handler.map(|handler| (&handler.source, handler.language)) {
+        Some((Some(source), Some(Language::Ts))) => Some(("handler.ts", source.clone())),
+        Some((Some(source), _)) => Some(("handler.js", source.clone())),
+        _ => response.map(|response| ("response.json", scaffold::pretty_text(response))),
     };
     let is_theirs = |file: &str| theirs.as_ref().is_some_and(|(name, _)| *name == file);
     if tool.is_none()
         && let Some((other, _)) = HANDLERS.into_iter().find(|(file, _)| !is_theirs(file) && folder.join(file).exists())
     {
-        return Err(Error::refused(format!("`{other}` is there already, and a tool has one handler")).hint("pull into an empty folder"));
+        return Err(Error::refused(format!("`{other}` exists, and a tool has only one handler")).hint("pull into an empty folder"));
     }
     let Some((name, theirs)) = theirs else { return Ok((None, None)) };
     // A file that cannot be read counts as different.
     let mine = super::tool::folder::read(&folder.join(name)).unwrap_or_else(|_| Some(String::new()));
-    let is_same = mine.as_ref().is_some_and(|mine| *mine == theirs || same_response(name, mine, handler));
+    let is_same = mine.as_ref().is_some_and(|mine| *mine == theirs || response.is_some_and(|response| same_response(mine, response)));
     let Some(tool) = tool else {
         let write = FileWrite { name: name.to_owned(), text: theirs, is_over: mine.is_some() };
         return Ok(((!is_same).then_some(write), None));
     };
-    let version = text(&there.record, "version");
+    let version = &there.record.version;
     // The folder holds the source that the handler is built from, and the host's handler did not change.
     let upload = Upload::of(folder).await.ok();
     let is_made = upload.as_ref().and_then(|upload| upload.bundle.as_ref()).filter(|bundle| bundle.is_made);
-    if base.is_some_and(|base| base.version == version) && is_made.is_some() || is_made.is_some_and(|bundle| bundle.source == theirs) {
+    if base.is_some_and(|base| base.version == *version) && is_made.is_some() || is_made.is_some_and(|bundle| bundle.source == theirs) {
         return Ok((None, None));
     }
     if is_made.is_some() || name != tool.handler_file() {
@@ -172,7 +174,7 @@ async fn source(
         return Ok((None, None));
     }
     let sent = upload.and_then(|upload| match (&upload.bundle, &upload.tool.code) {
-        (Some(bundle), _) => Some(super::tool::source_map::version(bundle.language, &bundle.source)),
+        (Some(bundle), _) => Some(source_map::version(bundle.language, &bundle.source)),
         (None, Code::Response(response)) => Some(response_hash(response)),
         (None, Code::Source { .. } | Code::Builtin) => None,
     });
@@ -180,7 +182,7 @@ async fn source(
     Ok((Some(FileWrite { name: name.to_owned(), text: theirs, is_over }), None))
 }
 
-fn same_response(name: &str, mine: &str, handler: &Value) -> bool {
+fn same_response(one: &str, other: &str) -> bool {
     let hash = |text: &str| StaticResponse::read(text).ok().as_ref().map(response_hash);
-    name == "response.json" && hash(mine).is_some_and(|mine| handler["response"].as_str().and_then(hash) == Some(mine))
+    hash(one).is_some_and(|one| hash(other) == Some(one))
 }

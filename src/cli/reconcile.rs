@@ -1,25 +1,21 @@
 //! `tollhouse reconcile`: compares the chain's transfers to the receiving address with the ledger.
 
-use serde_json::{Value, json};
+use tollhouse_api::Reconciliation;
 
 use super::base::{
     client::CredentialChoice,
     error::{Error, Result},
     session::Session,
     table::Table,
-    text::{any, list, text},
 };
 
 /// Most pages that are requested, of 20,000 blocks each.
 const MAX_PAGES: usize = 1_000;
 
-/// Kinds of differences, as the response names them.
-const KINDS: [&str; 3] = ["unknown", "missing", "doubled"];
-
 /// Arguments of `reconcile`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// From when on, such as `24h` ago or `2026-11-22` [default: 24h]
+    /// Start, as `24h` ago or `2026-11-22` [default: 24h]
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Network, CAIP-2 or by name [default: the first that is paid on]
@@ -33,67 +29,58 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         session.out.document(&all)?;
     } else {
         let mut table = Table::new(&["what", "transaction", ">block", "receipt", ">amount"]);
-        for entry in list(&all, "unknown") {
-            table.row(["unknown", text(entry, "transaction"), &any(entry, "block"), "", text(entry, "amount")]);
+        for transfer in &all.unknown {
+            table.row(["unknown", &transfer.transaction, &transfer.block.to_string(), "", &transfer.amount]);
         }
-        for entry in list(&all, "missing") {
-            table.row(["missing", text(entry, "transaction"), "", text(entry, "receiptId"), text(entry, "amount")]);
+        for transfer in &all.missing {
+            table.row(["missing", &transfer.transaction, "", transfer.receipt_id.as_str(), &transfer.amount]);
         }
-        for entry in list(&all, "doubled") {
-            let receipts: Vec<_> = list(entry, "receiptIds").filter_map(Value::as_str).collect();
-            table.row(["doubled", text(entry, "transaction"), "", &receipts.join(" "), ""]);
+        for transaction in &all.doubled {
+            table.row(["doubled", &transaction.transaction, "", &transaction.receipt_ids.join(" "), ""]);
         }
         session.out.table(&table, "chain and ledger agree")?;
-        session.out.note(&format!(
-            "{} transfers and {} receipts on {}, blocks {} to {}",
-            any(&all, "transfers"),
-            any(&all, "receipts"),
-            text(&all, "network"),
-            any(&all, "fromBlock"),
-            any(&all, "toBlock"),
-        ));
+        let Reconciliation { transfers, receipts, network, from_block, to_block, .. } = &all;
+        session.out.note(&format!("{transfers} transfers and {receipts} receipts on {network}, blocks {from_block} to {to_block}"));
     }
-    match all["agrees"].as_bool() {
-        Some(true) => Ok(()),
-        _ if all["truncated"] == true => Err(Error::refused("more differs than one request lists: reconcile a shorter time".to_owned())),
-        _ => Err(Error::refused("chain and ledger do not agree".to_owned())),
+    match all {
+        Reconciliation { agrees: true, .. } => Ok(()),
+        Reconciliation { truncated: true, .. } => {
+            Err(Error::refused("there are more differences than one request lists: reconcile a shorter time"))
+        }
+        _ => Err(Error::refused("chain and ledger differ")),
     }
 }
 
-/// Gets all pages and combines them into one document.
-async fn compare(session: &Session, args: &Args) -> Result<Value> {
-    let (mut all, mut cursor) = (Value::Null, None::<String>);
+/// Gets all pages and combines them into one.
+async fn compare(session: &Session, args: &Args) -> Result<Reconciliation> {
+    let (mut all, mut cursor) = (None::<Reconciliation>, None);
     for _ in 0..MAX_PAGES {
-        let asking =
-            session.client.get(&["ai", "admin", "reconciliation"]).by(CredentialChoice::Admin).query_opt("network", args.network.as_ref());
+        let asking = session.client.get(&["ai", "admin", "reconciliation"]).by(CredentialChoice::Admin);
+        let asking = asking.query_opt("network", args.network.as_ref());
         let asking = match &cursor {
             Some(cursor) => asking.query("cursor", cursor),
             None => asking.query_opt("since", args.since.as_ref()),
         };
-        let mut page = asking.send().await?.body;
-        cursor = page["nextCursor"].as_str().map(str::to_owned);
-        if let Some(page) = page.as_object_mut() {
-            page.remove("nextCursor");
-        }
-        if all.is_null() {
-            all = page;
-        } else {
-            for kind in KINDS {
-                let more = page[kind].as_array().cloned().unwrap_or_default();
-                if let Some(known) = all[kind].as_array_mut() {
-                    known.extend(more);
-                }
+        let mut page: Reconciliation = asking.send().await?.body;
+        cursor = page.next_cursor.take();
+        let sum = match all.take() {
+            None => page,
+            Some(mut sum) => {
+                sum.unknown.append(&mut page.unknown);
+                sum.missing.append(&mut page.missing);
+                sum.doubled.append(&mut page.doubled);
+                sum.transfers += page.transfers;
+                sum.receipts += page.receipts;
+                sum.to_block = page.to_block;
+                sum.agrees &= page.agrees;
+                sum.truncated |= page.truncated;
+                sum
             }
-            for count in ["transfers", "receipts"] {
-                all[count] = json!(all[count].as_u64().unwrap_or(0) + page[count].as_u64().unwrap_or(0));
-            }
-            all["toBlock"] = page["toBlock"].clone();
-            all["agrees"] = json!(all["agrees"] == true && page["agrees"] == true);
-            all["truncated"] = json!(all["truncated"] == true || page["truncated"] == true);
-        }
+        };
         if cursor.is_none() {
-            return Ok(all);
+            return Ok(sum);
         }
+        all = Some(sum);
     }
     Err(Error::refused(format!("more than {MAX_PAGES} pages: reconcile a shorter time")))
 }

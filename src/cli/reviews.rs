@@ -1,77 +1,80 @@
 //! `tollhouse reviews`: shows the reviews that wait for an admin, and records decisions. Each decision applies to the
 //! revision that was read.
 
-use serde_json::{Value, json};
-use tollhouse_tool::Slug;
+use serde_json::{Map, Value, json};
+use tollhouse_api::{EndpointResponse, OwnEndpoint, OwnEndpointResponse, PendingReview, ReviewPage, ReviewVerdict};
+use tollhouse_protocol::Tier;
+use tollhouse_tool::{Capabilities, ReviewAction, Slug, finding::Finding};
 
 use super::{
     base::{
         changed::{changes, short},
         client::CredentialChoice,
-        error::Result,
+        error::{Error, Result},
         paging::{self, HistoryArgs, ListOrder},
         prompt,
         sanitize::{block, line},
         session::Session,
-        table::{FactList, Table},
-        text::{any, found_at, granted, list, moment, text},
+        table::FactList,
+        text::{found_at, granted, moment, name, optional, with_hosts},
     },
+    builders::tier,
     change::ReadEndpoint,
-    show::record,
+    show::{own, record},
 };
 
 /// Reviews of endpoints, and other decisions of admins on them.
 #[derive(clap::Subcommand)]
 pub(crate) enum Reviews {
-    /// What waits, longest first.
+    /// List tools that wait for review, longest first
     List(HistoryArgs),
-    /// What one asks for, what was found in it, and what changed since it was approved.
+    /// Show requests, findings and changes of a tool
     Show(ShowArgs),
-    /// Grants what is asked for, or a part of it.
+    /// Grant the requests of a tool, or some of them
     Approve(DecideArgs),
-    /// Refuses it.
+    /// Reject the requests of a tool
     Reject(DecideArgs),
-    /// Has a decision be made anew.
+    /// Reopen a decision
     Reopen(DecideArgs),
-    /// Takes back what was granted.
+    /// Revoke what was granted
     Revoke(DecideArgs),
-    /// Has an endpoint take no calls, whatever its owner does.
+    /// Take a tool down, whatever its owner does
     Takedown(DecideArgs),
-    /// Lifts a takedown.
+    /// Lift a takedown
     Restore(DecideArgs),
 }
 
 /// Arguments of `reviews show`.
 #[derive(clap::Args)]
 pub(crate) struct ShowArgs {
-    /// Endpoint
+    /// Tool
     slug: Slug,
 }
 
 /// Arguments of a decision.
 #[derive(clap::Args)]
 pub(crate) struct DecideArgs {
-    /// Endpoint
+    /// Tool
     slug: Slug,
-    /// Why, shown to its owner
+    /// Reason, shown to its owner
     #[arg(long)]
     reason: Option<String>,
-    /// Only these capabilities, comma-separated [default: all that it is about]
+    /// Only these capabilities, comma-separated [default: all requested]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     capabilities: Option<Vec<String>>,
     /// Only these hosts, comma-separated
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
     hosts: Option<Vec<String>>,
-    /// A cap on one of its limits, such as `wallMs=5000`; `wallMs=` lifts it
+    /// Cap on a limit, such as `wallMs=5000`; `wallMs=` lifts it
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     limit: Vec<(String, Option<u64>)>,
-    /// How its code runs: `jit` or `jitless`
-    #[arg(long)]
-    tier: Option<String>,
-    /// Only where its revision is still this one [default: the one that is read]
+    /// Tier of its code: `jit` or `jitless`
+    #[arg(long, value_parser = tier)]
+    tier: Option<Tier>,
+    /// Fail unless its revision is still this one [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -84,84 +87,76 @@ fn limit(text: &str) -> std::result::Result<(String, Option<u64>), String> {
 
 pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Reviews>) -> Result {
     match command {
-        None => waiting(session, &back).await,
-        Some(Reviews::List(back)) => waiting(session, &back).await,
+        None => list(session, &back).await,
+        Some(Reviews::List(back)) => list(session, &back).await,
         Some(Reviews::Show(args)) => show(session, args).await,
-        Some(Reviews::Approve(args)) => decide(session, args, "approve").await,
-        Some(Reviews::Reject(args)) => decide(session, args, "reject").await,
-        Some(Reviews::Reopen(args)) => decide(session, args, "reopen").await,
-        Some(Reviews::Revoke(args)) => decide(session, args, "revoke").await,
-        Some(Reviews::Takedown(args)) => decide(session, args, "takedown").await,
-        Some(Reviews::Restore(args)) => decide(session, args, "restore").await,
+        Some(Reviews::Approve(args)) => decide(session, args, ReviewAction::Approve).await,
+        Some(Reviews::Reject(args)) => decide(session, args, ReviewAction::Reject).await,
+        Some(Reviews::Reopen(args)) => decide(session, args, ReviewAction::Reopen).await,
+        Some(Reviews::Revoke(args)) => decide(session, args, ReviewAction::Revoke).await,
+        Some(Reviews::Takedown(args)) => decide(session, args, ReviewAction::Takedown).await,
+        Some(Reviews::Restore(args)) => decide(session, args, ReviewAction::Restore).await,
     }
 }
 
-async fn waiting(session: &Session, back: &HistoryArgs) -> Result {
+async fn list(session: &Session, back: &HistoryArgs) -> Result {
     let ask = || session.client.get(&["ai", "admin", "reviews"]).by(CredentialChoice::Admin);
-    let page = back.read("reviews", "since", ListOrder::OldestFirst, ask).await?;
-    if session.out.json {
-        return session.out.document(&page);
-    }
-    let mut table = Table::new(&["slug", "waits since", ">rev", "asks for", "content", ">findings", "owner"]);
-    for one in list(&page, "reviews") {
-        let (since, rev, asks) = (moment(one, "since"), any(one, "revision"), asked(one));
-        let findings = list(one, "findings").count().to_string();
-        table.row([text(one, "slug"), &since, &rev, &asks, text(one, "content"), &findings, text(one, "owner")]);
-    }
-    session.out.table(&table, "nothing waits for you")?;
-    paging::rest(session.out, &page);
-    Ok(())
-}
-
-fn asked(one: &Value) -> String {
-    let hosts = list(one, "requestedHosts").filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
-    format!("{} {hosts}", granted(one, "requestedCapabilities")).trim().to_owned()
+    let page: ReviewPage = back.read(|review: &PendingReview| review.since, ListOrder::OldestFirst, ask).await?;
+    let heads = ["slug", "waits since", ">rev", "asks for", "content", ">findings", "owner"];
+    paging::print(session.out, page, heads, "nothing waits for you", |one| {
+        let asks = with_hosts(&one.requested_capabilities, &one.requested_hosts);
+        let findings = one.findings.as_ref().map_or(0, Vec::len).to_string();
+        [one.slug.to_string(), moment(one.since), one.revision.to_string(), asks, name(one.content), findings, one.owner.clone()]
+    })
 }
 
 async fn show(session: &Session, args: ShowArgs) -> Result {
-    let endpoint =
-        session.client.get(&["ai", "endpoints", args.slug.as_str()]).by(CredentialChoice::Admin).send().await?.body["endpoint"].take();
+    let asking = session.client.get(&["ai", "endpoints", args.slug.as_str()]).by(CredentialChoice::Admin);
+    let answer: EndpointResponse = asking.send().await?.body;
     if session.out.json {
-        return session.out.document(&json!({ "ok": true, "endpoint": endpoint }));
+        return session.out.document(&answer);
     }
+    let endpoint = own(answer).ok_or_else(|| Error::refused("the host does not show the complete record"))?;
+    let (common, review) = (&endpoint.common, &endpoint.review);
     let mut facts = FactList::default();
-    for (name, member) in [("slug", "slug"), ("title", "title"), ("owner", "owner"), ("review", "review.state")] {
-        facts.add(name, text(&endpoint, member));
-    }
-    facts.add("since", moment(&endpoint, "review.since"));
-    facts.add("revision", any(&endpoint, "revision"));
-    facts.add("version", short(text(&endpoint, "version")));
-    facts.add("approved", short(text(&endpoint, "review.approvedVersion")));
-    facts.add("may", granted(&endpoint, "capabilities"));
-    facts.add("asks for", asked(&endpoint));
-    let mut message = facts.text();
+    facts.add("slug", common.slug.as_str());
+    facts.add("title", &common.title);
+    facts.add("owner", &endpoint.owner);
+    facts.add("review", name(review.state));
+    facts.add("since", moment(review.since));
+    facts.add("revision", endpoint.revision.to_string());
+    facts.add("version", short(&endpoint.version));
+    facts.add("approved", review.approved_version.as_deref().map(short).unwrap_or_default());
+    facts.add("may", granted(&common.capabilities));
+    facts.add("asks for", with_hosts(&endpoint.requested_capabilities, &endpoint.requested_hosts));
+    let mut text = facts.text();
     for finding in findings(&endpoint) {
-        message += &line(&format!("finding  {}  {}  {}", text(finding, "rule"), found_at(finding), text(finding, "excerpt")));
-        message.push('\n');
+        text += &line(&format!("finding  {}  {}  {}", finding.rule, found_at(finding), optional(finding.excerpt.as_ref())));
+        text.push('\n');
     }
-    if let Some(before) = endpoint["review"]["approvedFields"].as_object() {
-        let now: serde_json::Map<_, _> = before.keys().map(|name| (name.clone(), endpoint[name].clone())).collect();
-        for changed in changes(&json!(before), &json!(now)) {
-            message += &format!("changed since it was approved  {changed}\n");
-        }
+    let record = json!(endpoint);
+    let now: Map<_, _> = review.approved_fields.keys().map(|name| (name.clone(), record[name].clone())).collect();
+    for changed in changes(&json!(review.approved_fields), &json!(now)) {
+        text += &format!("changed since it was approved  {changed}\n");
     }
-    message += &format!("\n  {}\n", block(text(&endpoint, "description"), "  "));
-    session.out.text(&message)?;
+    text += &format!("\n  {}\n", block(&common.description, "  "));
+    session.out.text(&text)?;
     session.out.note(&format!("its source: tollhouse show {} --source", args.slug));
     Ok(())
 }
 
 /// Returns the findings in a tool. The records of its review and of its content contain the same findings, and only one
 /// of them has line numbers, so duplicates are merged.
-fn findings(endpoint: &Value) -> Vec<&Value> {
-    let mut found: Vec<&Value> = vec![];
-    let same = |one: &Value, other: &Value| {
-        let lines = [one, other].map(|finding| finding["line"].as_u64());
-        ["rule", "field"].iter().all(|name| one[name] == other[name]) && (lines[0] == lines[1] || lines.contains(&None))
-    };
-    for finding in list(endpoint, "review.findings").chain(list(endpoint, "contentSafety.findings")) {
-        match found.iter_mut().find(|known| same(known, finding)) {
-            Some(known) if known["line"].is_null() => *known = finding,
+fn findings(endpoint: &OwnEndpoint) -> Vec<&Finding> {
+    let content = endpoint.content_safety.iter().flat_map(|content| &content.findings);
+    let mut found: Vec<&Finding> = vec![];
+    for finding in endpoint.review.findings.iter().chain(content) {
+        let is_same = |known: &&mut &Finding| {
+            let has_line = known.line.is_some() && finding.line.is_some();
+            known.rule == finding.rule && known.field == finding.field && (known.line == finding.line || !has_line)
+        };
+        match found.iter_mut().find(is_same) {
+            Some(known) if known.line.is_none() => *known = finding,
             Some(_) => {}
             None => found.push(finding),
         }
@@ -169,74 +164,84 @@ fn findings(endpoint: &Value) -> Vec<&Value> {
     found
 }
 
-async fn decide(session: &Session, args: DecideArgs, decision: &str) -> Result {
-    if !args.yes && !prompt::is_asked() {
-        return prompt::require_terminal(&format!("{decision} {}", args.slug), "--yes");
+async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> Result {
+    let what = name(decision);
+    if !args.yes && !prompt::is_interactive() {
+        return prompt::require_confirmation(&format!("{what} {}", args.slug), "--yes");
     }
-    let read = ReadEndpoint { record: record(session, &args.slug).await?, slug: args.slug.clone(), revision: args.onto };
-    let revision = args.onto.or(read.record["revision"].as_u64());
-    let read = ReadEndpoint { revision, ..read };
+    let record = record(session, &args.slug).await?;
+    let revision = args.onto.unwrap_or(record.revision);
     if !args.yes {
-        let asks = asked(&read.record);
-        let what = if asks.is_empty() { String::new() } else { format!(", which asks for {}", line(&asks)) };
-        let owner = line(text(&read.record, "owner"));
-        prompt::require_terminal(
-            &format!("{decision} {} of {owner} at revision {}{what}?", read.slug, revision.unwrap_or_default()),
-            "--yes",
-        )?;
+        let asks = match with_hosts(&record.requested_capabilities, &record.requested_hosts) {
+            nothing if nothing.is_empty() => nothing,
+            asks => format!(", which asks for {}", line(&asks)),
+        };
+        let question = format!("{what} {} of {} at revision {revision}{asks}?", args.slug, line(&record.owner));
+        prompt::require_confirmation(&question, "--yes")?;
     }
-    let mut verdict = json!({ "decision": decision });
-    if let Some(reason) = args.reason {
-        verdict["reason"] = json!(reason);
-    }
-    if let Some(names) = args.capabilities {
-        verdict["capabilities"] = names.into_iter().map(|name| (name, json!(true))).collect::<serde_json::Map<_, _>>().into();
-    }
-    if let Some(hosts) = args.hosts {
-        verdict["allowedHosts"] = json!(hosts);
-    }
-    if !args.limit.is_empty() {
-        verdict["limits"] = args.limit.into_iter().map(|(name, value)| (name, json!(value))).collect::<serde_json::Map<_, _>>().into();
-    }
-    if let Some(tier) = args.tier {
-        verdict["tier"] = json!(tier);
-    }
-    let asking = session
-        .client
-        .post(&["ai", "admin", "reviews", read.slug.as_str()])
-        .by(CredentialChoice::Admin)
-        .if_match(read.revision)
-        .json(&verdict);
-    let answer = match asking.send().await {
-        Err(error) if error.code() == "revision_changed" => return Err(read.confirm_slow_change(session, error).await),
+    let verdict = ReviewVerdict {
+        decision,
+        capabilities: args.capabilities.as_deref().map(capabilities).transpose()?,
+        allowed_hosts: args.hosts,
+        limits: args.limit.into_iter().map(|(name, value)| (name, Value::from(value))).collect(),
+        tier: args.tier,
+        reason: args.reason,
+    };
+    let asking = session.client.post(&["ai", "admin", "reviews", args.slug.as_str()]).by(CredentialChoice::Admin);
+    let answer: OwnEndpointResponse = match asking.if_match(Some(revision)).json(&verdict).send().await {
+        Err(error) if error.code() == "revision_changed" => {
+            let read = ReadEndpoint { slug: args.slug, record: Some(record), revision: Some(revision) };
+            return Err(read.explain_conflict(session, error).await);
+        }
         ended => ended?.body,
     };
-    session.out.print(&answer, |answer| {
-        let endpoint = &answer["endpoint"];
-        let may = granted(endpoint, "capabilities");
-        format!(
-            "{}: {decision}, revision {}, {}; it may: {}\n",
-            read.slug,
-            endpoint["revision"],
-            line(text(endpoint, "status")),
-            line(&may)
-        )
+    session.out.print(&answer, |OwnEndpointResponse { endpoint, .. }| {
+        let (status, may) = (name(endpoint.common.status), granted(&endpoint.common.capabilities));
+        format!("{}: {what}, revision {}, {status}; it may: {}\n", args.slug, endpoint.revision, line(&may))
     })
+}
+
+/// Returns the set of the capabilities with these names.
+///
+/// # Errors
+///
+/// There is no capability with one of the names.
+fn capabilities(names: &[String]) -> Result<Capabilities> {
+    let named: Map<_, _> = names.iter().map(|name| (name.clone(), Value::Bool(true))).collect();
+    serde_json::from_value(named.into()).map_err(|error| Error::refused(format!("--capabilities: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_tool::{
+        ContentSafety,
+        finding::{ScanOutcome, Severity},
+    };
+
     use super::*;
+    use crate::show::tests::record;
 
     #[test]
-    fn each_finding_is_reported_once_and_with_its_line() {
-        let bare = json!({ "rule": "code.eval", "field": "/handler/source" });
-        let at = |line: u64| json!({ "rule": "code.eval", "field": "/handler/source", "line": line });
-        let title = json!({ "rule": "words.title", "field": "/title" });
-        let endpoint = json!({ "review": { "findings": [at(3), at(9), title] }, "contentSafety": { "findings": [bare, title] } });
-        let listed: Vec<_> = findings(&endpoint).into_iter().map(found_at).collect();
-        assert_eq!(listed, ["/handler/source:3", "/handler/source:9", "/title"]);
-        let endpoint = json!({ "review": { "findings": [bare] }, "contentSafety": { "findings": [at(3)] } });
-        assert_eq!(findings(&endpoint).into_iter().map(found_at).collect::<Vec<_>>(), ["/handler/source:3"]);
+    fn each_finding_is_listed_once_and_with_its_line() {
+        let finding = |rule: &str, field: &str, line: Option<u32>| Finding {
+            rule: rule.to_owned(),
+            severity: Severity::Review,
+            field: field.to_owned(),
+            line,
+            column: None,
+            excerpt: None,
+        };
+        let listed = |review: Vec<Finding>, content: Vec<Finding>| {
+            let content =
+                ContentSafety { outcome: ScanOutcome::Review, policy_version: String::new(), attested_at: None, findings: content };
+            let mut endpoint = OwnEndpoint { content_safety: Some(content), ..record() };
+            endpoint.review.findings = review;
+            findings(&endpoint).into_iter().map(found_at).collect::<Vec<_>>()
+        };
+        let bare = || finding("code.eval", "/handler/source", None);
+        let at = |line| finding("code.eval", "/handler/source", Some(line));
+        let title = || finding("words.title", "/title", None);
+        assert_eq!(listed(vec![at(3), at(9), title()], vec![bare(), title()]), ["/handler/source:3", "/handler/source:9", "/title"]);
+        assert_eq!(listed(vec![bare()], vec![at(3)]), ["/handler/source:3"]);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use reqwest::Method;
 use serde_json::json;
+use tollhouse_api::{KeyRotationResponse, RemoveSecretResponse, Secret, SecretList, SecretResponse, SecretVisibility, SetSecretRequest};
 use tollhouse_config::HiddenValue;
 use tollhouse_tool::Slug;
 use zeroize::Zeroizing;
@@ -15,9 +16,10 @@ use super::{
         dotenv::{self, Entry, MalformedLine},
         error::{Error, Result},
         private_files, prompt,
+        sanitize::line,
         session::Session,
         table::Table,
-        text::{list, moment, text},
+        text::moment,
     },
     usage_error::never_an_argument,
 };
@@ -25,13 +27,13 @@ use super::{
 /// The secrets of endpoints, and of a host.
 #[derive(clap::Subcommand)]
 pub(crate) enum Secrets {
-    /// Sets or replaces one; the value is asked for, or read from standard input.
+    /// Set a secret, from a prompt or standard input
     Set(SetArgs),
-    /// Names of what is set.
+    /// List the names of secrets
     List(OfArgs),
-    /// Removes one.
+    /// Remove a secret
     Rm(RmArgs),
-    /// Rotates the master key: seals every secret under a new one, and lets go of the old. On the data of a stopped host, or, with `--url` or `--profile`, on a running one.
+    /// Rotate the master key (with `--url`: of a running host)
     Rotate(crate::operator::rotate::Args),
 }
 
@@ -41,13 +43,13 @@ pub(crate) struct SetArgs {
     /// Name of the secret, as the handler reads it
     #[arg(required_unless_present = "env_file")]
     name: Option<String>,
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     #[arg(long)]
     slug: Option<Slug>,
-    /// Only for servers that `ctx.httpGetJson` asks with it: the handler never sees it
+    /// Only for requests of `ctx.httpGetJson`, hidden from the handler
     #[arg(long)]
     auth: bool,
-    /// File of `NAME=value` lines, all of which are set
+    /// File of `NAME=value` lines to set
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     env_file: Option<PathBuf>,
 }
@@ -55,7 +57,7 @@ pub(crate) struct SetArgs {
 /// Arguments of `secrets list`.
 #[derive(clap::Args)]
 pub(crate) struct OfArgs {
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     #[arg(long)]
     slug: Option<Slug>,
 }
@@ -65,7 +67,7 @@ pub(crate) struct OfArgs {
 pub(crate) struct RmArgs {
     /// Name of the secret
     name: String,
-    /// Endpoint [default: that of the folder]
+    /// Tool [default: that of the folder]
     #[arg(long)]
     slug: Option<Slug>,
 }
@@ -84,29 +86,29 @@ async fn set(session: &Session, args: SetArgs) -> Result {
     let values = match (args.env_file, args.name) {
         (Some(file), _) => in_file(&file)?,
         (None, Some(name)) if name.contains('=') => {
-            return Err(Error::usage("a name has no `=`").hint(never_an_argument("--env-file FILE")));
+            return Err(Error::usage("a name must not contain `=`").hint(never_an_argument("--env-file FILE")));
         }
         (None, Some(name)) => {
-            // Checked before the prompt, so that nobody types a value that they may not set.
+            // Checked before the prompt, so that no value is typed in vain.
             session.client.credential(CredentialChoice::Manager)?;
             let value = prompt::hidden(&format!("value of {name}"), "--env-file FILE")?;
             vec![(name, value)]
         }
-        (None, None) => return Err(Error::usage("name the secret, or --env-file FILE")),
+        (None, None) => return Err(Error::usage("give the name of the secret, or --env-file FILE")),
     };
-    let visibility = if args.auth { "auth" } else { "env" };
-    let mut done = Vec::new();
+    let visibility = if args.auth { SecretVisibility::Auth } else { SecretVisibility::Env };
+    let mut done = Vec::<Secret>::new();
     for (name, value) in values {
-        let body = json!({ "name": name, "value": value.expose(), "visibility": visibility });
-        let ended = session.client.post(&["ai", "endpoints", slug.as_str(), "secrets"]).json(&body).send().await;
+        let body = SetSecretRequest { name, value: Zeroizing::new(value.expose().to_owned()), visibility };
+        let ended = session.client.post(&["ai", "endpoints", slug.as_str(), "secrets"]).json(&body).send::<SecretResponse>().await;
         let set = ended.map_err(|error| match done.len() {
             0 => error,
             before => error.more([format!("{before} before it were set")]),
         })?;
-        done.push(set.body["secret"].clone());
+        done.push(set.body.secret);
     }
-    session.out.print(&json!({ "ok": true, "secrets": done }), |answer| {
-        list(answer, "secrets").map(|secret| format!("{} is set for {slug}\n", super::base::sanitize::line(text(secret, "name")))).collect()
+    session.out.print(&json!({ "ok": true, "secrets": done }), |_| {
+        done.iter().map(|secret| format!("{} is set for {slug}\n", line(&secret.name))).collect()
     })
 }
 
@@ -116,16 +118,12 @@ fn in_file(file: &Path) -> Result<Vec<(String, HiddenValue)>> {
     let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
     let values = in_lines(&text, file)?;
     if values.is_empty() {
-        return Err(Error::usage(format!("`{}` names no secret", file.display())));
+        return Err(Error::usage(format!("`{}` contains no secret", file.display())));
     }
     Ok(values.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
 
 /// Parses the lines of a dotenv file, with the number of each line.
-///
-/// # Errors
-///
-/// A line is malformed.
 pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, HiddenValue)>> {
     let entries = dotenv::parse(text)
         .map_err(|MalformedLine { line, reason }| Error::usage(format!("line {line} of `{}`: {reason}", file.display())))?;
@@ -134,14 +132,14 @@ pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, Hidd
 
 async fn print_list(session: &Session, args: OfArgs) -> Result {
     let slug = session.slug(args.slug)?;
-    let answer = session.client.get(&["ai", "endpoints", slug.as_str(), "secrets"]).send().await?.body;
+    let answer: SecretList = session.client.get(&["ai", "endpoints", slug.as_str(), "secrets"]).send().await?.body;
     if session.out.json {
         return session.out.document(&answer);
     }
     let mut table = Table::new(&["name", "for", "set"]);
-    for secret in list(&answer, "secrets") {
-        let to = if text(secret, "visibility") == "auth" { "servers that are asked with it" } else { "the handler" };
-        table.row([text(secret, "name"), to, &moment(secret, "updatedAt")]);
+    for secret in answer.secrets {
+        let reader = if secret.visibility == SecretVisibility::Auth { "servers that are asked with it" } else { "the handler" };
+        table.row([secret.name, reader.to_owned(), moment(secret.updated_at)]);
     }
     session.out.table(&table, "no secret is set")
 }
@@ -149,16 +147,15 @@ async fn print_list(session: &Session, args: OfArgs) -> Result {
 async fn remove(session: &Session, args: RmArgs) -> Result {
     let slug = session.slug(args.slug)?;
     let asking = session.client.ask(Method::DELETE, &["ai", "endpoints", slug.as_str(), "secrets"]).query("name", &args.name);
-    let answer = asking.send().await?.body;
-    session.out.print(&answer, |answer| {
-        format!("{} of {slug} is removed; workers that had it end\n", super::base::sanitize::line(text(answer, "name")))
-    })
+    let answer: RemoveSecretResponse = asking.send().await?.body;
+    session.out.print(&answer, |answer| format!("{} of {slug} is removed; workers that had it end\n", line(&answer.name)))
 }
 
 async fn rotate(session: &Session) -> Result {
-    let answer = session.client.post(&["ai", "admin", "secrets", "rotate"]).by(CredentialChoice::Admin).send().await?.body;
-    session.out.print(&answer, |answer| crate::operator::rotate::summary(&answer["rotation"]))?;
-    crate::operator::rotate::unopened(&answer["rotation"]).map_or(Ok(()), |remaining| Err(Error::refused(remaining)))
+    let asking = session.client.post(&["ai", "admin", "secrets", "rotate"]).by(CredentialChoice::Admin);
+    let answer: KeyRotationResponse = asking.send().await?.body;
+    session.out.print(&answer, |answer| crate::operator::rotate::summary(&answer.rotation))?;
+    crate::operator::rotate::unopened(&answer.rotation).map_or(Ok(()), |remaining| Err(Error::refused(remaining)))
 }
 
 #[cfg(test)]
@@ -166,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_values_is_read_as_others_read_it() {
+    fn env_file_is_read_as_other_programs_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(".env");
         std::fs::write(&file, "# comment\n\nA=1\nexport B = \"two words\"\nC='it''s'\nD=\nE=a=b\r\n").unwrap();

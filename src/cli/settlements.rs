@@ -1,6 +1,6 @@
-//! `tollhouse settlements`: those of which nobody says how they ended, and an admin's word on them.
+//! `tollhouse settlements`: settlements with an unknown outcome, and an admin's decision on them.
 
-use serde_json::json;
+use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, UnresolvedPage};
 
 use super::base::{
     client::CredentialChoice,
@@ -9,16 +9,15 @@ use super::base::{
     prompt,
     sanitize::line,
     session::Session,
-    table::Table,
-    text::{list, moment, text, usd},
+    text::{moment, name, optional, usd},
 };
 
-/// Settlements of which nobody says how they ended.
+/// Settlements with an unknown outcome.
 #[derive(clap::Subcommand)]
 pub(crate) enum Settlements {
-    /// Lists them.
+    /// List settlements with an unknown outcome
     List(PageArgs),
-    /// Says how one ended, or asks the chain.
+    /// Record the outcome of a settlement, or ask the chain
     Resolve(ResolveArgs),
 }
 
@@ -31,13 +30,13 @@ pub(crate) struct ResolveArgs {
     /// Ask the chain
     #[arg(long, group = "end")]
     look_up: bool,
-    /// It was paid, by this transaction; a node of the network has to agree
+    /// It was paid by this transaction, which must be on the chain
     #[arg(long, value_name = "HASH", group = "end")]
     paid: Option<String>,
     /// No money moved
     #[arg(long, group = "end")]
     unpaid: bool,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -51,33 +50,27 @@ pub(crate) async fn run(session: &Session, paging: PageArgs, command: Option<Set
 }
 
 async fn unresolved(session: &Session, paging: &PageArgs) -> Result {
-    let page =
-        paging::read(paging, "settlements", || session.client.get(&["ai", "admin", "unresolved"]).by(CredentialChoice::Admin)).await?;
-    if session.out.json {
-        return session.out.document(&page);
-    }
-    let mut table = Table::new(&["payment", "since", ">price", "tool", "network", "payer", "transaction"]);
-    for one in list(&page, "settlements") {
-        let (since, price) = (moment(one, "since"), usd(one, "priceUsd"));
-        let [id, slug, network, payer, transaction] =
-            ["paymentId", "slug", "network", "payer", "transaction"].map(|member| text(one, member));
-        table.row([id, &since, &price, slug, network, payer, transaction]);
-    }
-    session.out.table(&table, "of every settlement it is known how it ended, or it is still asked about")?;
-    paging::rest(session.out, &page);
-    Ok(())
+    let ask = || session.client.get(&["ai", "admin", "unresolved"]).by(CredentialChoice::Admin);
+    let page: UnresolvedPage = paging::read(paging, ask).await?;
+    let heads = ["payment", "since", ">price", "tool", "network", "payer", "transaction"];
+    paging::print(session.out, page, heads, "of every settlement it is known how it ended, or it is still asked about", |one| {
+        let (since, price, transaction) = (moment(one.since), usd(one.price_usd), optional(one.transaction.as_ref()));
+        [one.payment_id.to_string(), since, price, one.slug.to_string(), one.network.clone(), one.payer.clone(), transaction]
+    })
 }
 
 async fn resolve(session: &Session, args: ResolveArgs) -> Result {
-    let decision = match (args.paid, args.unpaid) {
-        (Some(transaction), _) => json!({ "decision": "paid", "transaction": transaction }),
-        (None, true) => json!({ "decision": "unpaid" }),
-        (None, false) => json!({ "decision": "look_up" }),
+    let (decision, transaction) = match (args.paid, args.unpaid) {
+        (Some(transaction), _) => (SettlementDecision::Paid, Some(transaction)),
+        (None, true) => (SettlementDecision::Unpaid, None),
+        (None, false) => (SettlementDecision::LookUp, None),
     };
     if !args.look_up && !args.yes {
-        prompt::require_terminal(&format!("record that {} was {}?", line(&args.id), text(&decision, "decision")), "--yes")?;
+        prompt::require_confirmation(&format!("record that {} was {}?", line(&args.id), name(decision)), "--yes")?;
     }
-    let asking = session.client.post(&["ai", "admin", "unresolved", &args.id]).by(CredentialChoice::Admin).json(&decision);
-    let answer = asking.send().await.map_err(|error| error.flags(&[("transaction", "paid")]))?.body;
-    session.out.print(&answer, |answer| format!("{} is {}\n", text(answer, "payment.paymentId"), text(answer, "payment.state")))
+    let asking = session.client.post(&["ai", "admin", "unresolved", &args.id]).by(CredentialChoice::Admin);
+    let answer = asking.json(&SettlementVerdict { decision, transaction }).send::<PaymentResponse>().await;
+    session.out.print(&answer.map_err(|error| error.flags(&[("transaction", "paid")]))?.body, |PaymentResponse { payment, .. }| {
+        format!("{} is {}\n", line(payment.payment_id.as_str()), name(payment.state))
+    })
 }

@@ -7,7 +7,11 @@ use std::{
 
 use jiff::Timestamp;
 use reqwest::{Url, header};
-use serde_json::{Value, json};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+use tollhouse_api::{LogLine, LogPage};
 use tollhouse_config::HiddenValue;
 
 use super::{
@@ -58,10 +62,6 @@ impl CaseResults {
 }
 
 /// Runs all cases in their order, with those of the tool's secrets that the host accepts.
-///
-/// # Errors
-///
-/// The host does not respond.
 pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secrets: &[Secret]) -> Result<CaseResults> {
     let mut tried = CaseResults::default();
     if cases.is_empty() {
@@ -72,9 +72,9 @@ pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secre
     body.insert("status".to_owned(), json!("active"));
     host.remove(SLUG).await?;
     let published = host.put(&body).await;
-    if let Ok(record) = &published {
+    if let Ok(published) = &published {
         if let Some(bundle) = &upload.bundle {
-            bundle.map.keep(&upload.tool.folder, record["version"].as_str().unwrap_or_default());
+            bundle.map.keep(&upload.tool.folder, &published.endpoint.version);
         }
         // Refused secrets are not reported here: they were when the tool was published.
         set(host, SLUG, secrets).await?;
@@ -85,10 +85,10 @@ pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secre
             host.answer_recorded(SLUG, recorded.clone()).await?;
         }
         let started = Timestamp::now();
-        let reply = match (&published, case.is_of_publishing()) {
+        let reply = match (&published, case.tests_publishing_only()) {
             (Ok(_), false) => call(&host.client, case).await?,
-            (Ok(_), true) => Reply { status: 200, headers: vec![], body: json!({}), elapsed: Duration::ZERO },
-            (Err(error), _) => Reply { status: 422, headers: vec![], body: json!({ "error": error.reported }), elapsed: Duration::ZERO },
+            (Ok(_), true) => publish_reply(200, &json!({}))?,
+            (Err(error), _) => publish_reply(422, &json!({ "error": error.reported }))?,
         };
         let remaining = recorded.map(|recorded| recorded.remaining()).unwrap_or_default();
         match case.wrong(&reply).or_else(|| not_run(&remaining)) {
@@ -104,10 +104,6 @@ pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secre
 }
 
 /// Sets the secrets of a tool. Returns a problem for each secret that the host refuses.
-///
-/// # Errors
-///
-/// The host does not respond.
 pub(crate) async fn set(host: &LocalHost, slug: &str, secrets: &[Secret]) -> Result<Vec<Problem>> {
     let mut refused = vec![];
     for Secret { name, value, position } in secrets {
@@ -123,12 +119,18 @@ pub(crate) async fn set(host: &LocalHost, slug: &str, secrets: &[Secret]) -> Res
 
 /// Returns whether there was no response at all. A host that is busy has responded.
 pub(crate) fn is_unavailable(error: &Error) -> bool {
-    error.exit == Exit::Away && error.reported.is_empty()
+    error.exit == Exit::Unavailable && error.reported.is_empty()
 }
 
 /// Describes a recorded response that was never requested.
 fn not_run(remaining: &[Url]) -> Option<String> {
     remaining.first().map(|url| format!("nothing asked for {}", sanitize::line(url.as_str())))
+}
+
+/// Returns the reply for a case that only publishes.
+fn publish_reply(status: u16, body: &Value) -> Result<Reply> {
+    let body = to_raw_value(body).map_err(|error| Error::refused(error.to_string()))?;
+    Ok(Reply { status, headers: vec![], body, elapsed: Duration::ZERO })
 }
 
 /// Calls the tool as its owner, which is free.
@@ -138,27 +140,26 @@ async fn call(client: &Client, case: &Case) -> Result<Reply> {
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let bytes = answer::bytes(response, MAX_BYTES).await?;
-    let body = match serde_json::from_slice(&bytes) {
+    let body = match serde_json::from_slice::<Box<RawValue>>(&bytes) {
         Ok(body) if is_json => body,
-        _ => json!(String::from_utf8_lossy(&bytes)),
+        _ => to_raw_value(&String::from_utf8_lossy(&bytes)).map_err(|error| Error::refused(error.to_string()))?,
     };
     let headers = headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect();
     Ok(Reply { status, headers, body, elapsed: started.elapsed() })
 }
 
-/// Finds the place at which a handler threw, from the stack in its log. Entries before `begun` do not count. The log is
+/// Finds the place at which a handler threw, from the stack in its log. Entries before `started` do not count. The log is
 /// written after the response, so this waits for it.
 async fn thrown_at(host: &LocalHost, folder: &Path, reply: &Reply, started: Timestamp) -> Option<FilePosition> {
-    if reply.body["error"]["code"] != "handler_failed" {
+    if reply.error_code() != "handler_failed" {
         return None;
     }
     for _ in 0..LOOKS {
-        let logs = host.client.get(&["ai", "endpoints", SLUG, "logs"]).query("level", "error").query("limit", 1).send().await.ok()?;
-        let entry = &logs.body["logs"][0];
-        let at = entry["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+        let asking = host.client.get(&["ai", "endpoints", SLUG, "logs"]).query("level", "error").query("limit", 1);
+        let newest = asking.send::<LogPage>().await.ok()?.body.logs.into_iter().next();
         // The log has whole milliseconds.
-        if at.is_some_and(|at| at.as_millisecond() >= started.as_millisecond()) {
-            return source_map::first_own(folder, &stack(entry)?);
+        if let Some(entry) = newest.filter(|entry| i64::try_from(entry.at.0).is_ok_and(|at| at >= started.as_millisecond())) {
+            return source_map::first_own(folder, &stack(&entry)?);
         }
         tokio::time::sleep(POLL_EVERY).await;
     }
@@ -166,8 +167,8 @@ async fn thrown_at(host: &LocalHost, folder: &Path, reply: &Reply, started: Time
 }
 
 /// Returns the stack trace of a log entry, if it has one.
-pub(crate) fn stack(entry: &Value) -> Option<String> {
-    match &entry["fields"]["stack"] {
+pub(crate) fn stack(entry: &LogLine) -> Option<String> {
+    match entry.fields.get("stack")? {
         Value::String(stack) => Some(stack.clone()),
         Value::Array(lines) => Some(lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")),
         _ => None,

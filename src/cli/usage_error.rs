@@ -21,7 +21,7 @@ pub(crate) fn usage_error(command: &Command, mut error: clap::Error) -> Error {
 
 /// Returns the message for a secret given as an argument.
 pub(super) fn never_an_argument(flag: &str) -> String {
-    format!("a value is never an argument: it is said on standard input, or by {flag}")
+    format!("a value is never an argument: give it on standard input, or with {flag}")
 }
 
 /// Removes an unexpected argument from the error unless it is a flag.
@@ -51,7 +51,7 @@ fn is_for_programs(command: &Command) -> bool {
 /// Converts the error for programs: the message, then clap's further lines.
 fn explain(error: &clap::Error) -> Error {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Error::usage("name a command").hint("`--help` tells them");
+        return Error::usage("give a command").hint("`--help` lists them");
     }
     let text = error.render().to_string();
     let (message, more) = text.split_once("\n\n").unwrap_or((&text, ""));

@@ -1,6 +1,8 @@
 //! `tollhouse whoami`: shows the host and the user.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use tollhouse_api::{Builder, BuilderResponse, CreditHistory, Manifest, PolicyResponse};
 
 use super::base::{
     address::host_name,
@@ -9,24 +11,47 @@ use super::base::{
     global::Role,
     session::Session,
     table::FactList,
+    text::usd,
 };
 
-/// Arguments of `whoami`.
-#[derive(clap::Args)]
-pub(crate) struct Args {}
+/// The host's data about the owner of a credential.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Identity {
+    Builder(Builder),
+    Admin {},
+    Credit(Box<CreditHistory>),
+}
 
-pub(crate) async fn run(session: &Session, _: Args) -> Result {
+impl Identity {
+    /// Returns the builder's name, or the credit's label.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Builder(builder) => &builder.name,
+            Self::Admin {} => "",
+            Self::Credit(credit) => &credit.credit.label,
+        }
+    }
+}
+
+pub(crate) async fn run(session: &Session) -> Result {
     let (role, known) = known(session).await?;
-    let answer = json!({ "url": host_name(session.client.base()), "profile": session.name, "role": role.what(), "known": known });
+    let answer = json!({ "url": host_name(session.client.base()), "profile": session.name, "role": role.label(), "known": known });
     session.out.print(&answer, |_| {
         let mut facts = FactList::default();
         facts.add("host", session.host());
-        facts.add("by", role.what());
-        for (name, member) in [("builder", "name"), ("id", "builderId"), ("credit", "creditId"), ("label", "label")] {
-            facts.add(name, known[member].as_str().unwrap_or_default());
-        }
-        if let Some(balance) = known["balanceUsd"].as_f64() {
-            facts.add("balance", format!("${balance}"));
+        facts.add("by", role.label());
+        match &known {
+            Identity::Builder(builder) => {
+                facts.add("builder", &builder.name);
+                facts.add("id", &builder.builder_id);
+            }
+            Identity::Admin {} => {}
+            Identity::Credit(history) => {
+                facts.add("credit", &history.credit.credit_id);
+                facts.add("label", &history.credit.label);
+                facts.add("balance", usd(history.credit.balance_usd));
+            }
         }
         let profile = &session.profile;
         facts.add("limits", format!("${} a call, ${} a day", profile.max_usd, profile.daily_usd));
@@ -35,8 +60,8 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
         if let Some(folder) = &session.folder {
             facts.add("folder", format!("{} ({})", folder.path.display(), folder.state.slug));
         }
-        if !known["suspended"].is_null() {
-            facts.add("suspended", known["suspended"]["reason"].as_str().unwrap_or("yes"));
+        if let Identity::Builder(Builder { suspended: Some(suspension), .. }) = &known {
+            facts.add("suspended", suspension.reason.as_deref().unwrap_or("yes"));
         }
         facts.text()
     })
@@ -47,18 +72,14 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
 /// # Errors
 ///
 /// Nobody is signed in, or the host rejects the credential.
-pub(crate) async fn known(session: &Session) -> Result<(Role, Value)> {
+pub(crate) async fn known(session: &Session) -> Result<(Role, Identity)> {
     let role = shown(session)?;
     Ok((role, ask(session, role).await?))
 }
 
 /// Checks that the host responds to requests without a credential.
-///
-/// # Errors
-///
-/// The host does not respond.
 pub(crate) async fn answers(session: &Session) -> Result {
-    session.client.get(&["ai", "manifest"]).by(CredentialChoice::Everyone).send().await.map(drop)
+    session.client.get(&["ai", "manifest"]).by(CredentialChoice::Everyone).send::<Manifest>().await.map(drop)
 }
 
 /// Returns the role of the first credential that exists, which most commands would use.
@@ -76,16 +97,21 @@ fn shown(session: &Session) -> Result<Role> {
             Err(error) => lacking = Some(error),
         }
     }
-    Err(lacking.unwrap_or_else(|| Error::credential("nobody is signed in")))
+    Err(lacking.unwrap_or_else(|| Error::credential("not signed in")))
 }
 
 /// Returns the host's data about the owner of this credential. A response proves that the host accepts the credential.
-pub(crate) async fn ask(session: &Session, role: Role) -> Result<Value> {
+pub(crate) async fn ask(session: &Session, role: Role) -> Result<Identity> {
     let client = &session.client;
-    let answer = match role {
-        Role::Builder => client.get(&["ai", "builders", "me"]).send().await?.body["builder"].take(),
-        Role::Admin => client.get(&["ai", "admin", "policy"]).by(CredentialChoice::Admin).send().await.map(|_| json!({}))?,
-        Role::Credit => client.get(&["ai", "credits"]).by(CredentialChoice::Holder).query("limit", 1).send().await?.body,
-    };
-    Ok(answer)
+    Ok(match role {
+        Role::Builder => Identity::Builder(client.get(&["ai", "builders", "me"]).send::<BuilderResponse>().await?.body.builder),
+        Role::Admin => {
+            client.get(&["ai", "admin", "policy"]).by(CredentialChoice::Admin).send::<PolicyResponse>().await?;
+            Identity::Admin {}
+        }
+        Role::Credit => {
+            let asking = client.get(&["ai", "credits"]).by(CredentialChoice::Holder).query("limit", 1);
+            Identity::Credit(Box::new(asking.send::<CreditHistory>().await?.body))
+        }
+    })
 }

@@ -22,10 +22,10 @@ pub struct AccountFlags {
     /// Admin token [default: made on first start, in the file `admin-token` of the data folder]
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
     pub admin_token: Option<HiddenValue>,
-    /// File with it
+    /// File with the admin token
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN_FILE")]
     pub admin_token_file: Option<PathBuf>,
-    /// What it costs to become a builder, in USD; 0 is nothing [default: 1]
+    /// Price of registration as a builder, in USD; 0 is free [default: 1]
     #[arg(long, env = "TOLLHOUSE_REGISTRATION_PRICE_USD", value_parser = usd)]
     pub registration_price_usd: Option<MicroUsd>,
     /// Hours after which a session of the dashboard ends that is not used [default: 12]

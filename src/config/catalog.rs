@@ -18,19 +18,19 @@ pub struct CatalogFlags {
     /// Most endpoints: no more are published [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_MAX_ENDPOINTS")]
     pub max_endpoints: Option<usize>,
-    /// What sources, schemas, records and sealed secrets take in memory that are ready for calls and lists, in bytes, about [default: 268435456]
+    /// Memory for tools that are ready for calls and lists, in bytes, approximately [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_READY_ENDPOINTS_BYTES")]
     pub ready_endpoints_bytes: Option<usize>,
-    /// File of SHA-256 hashes of known illegal or licensed material, one a line; uploads that hold it are refused
+    /// File of SHA-256 hashes of known illegal or licensed material, one per line; matching uploads are rejected
     #[arg(long, env = "TOLLHOUSE_SAFETY_HASHES")]
     pub safety_hashes: Option<PathBuf>,
-    /// File of terms that uploads are reviewed or refused for, in TOML
+    /// TOML file of terms for which uploads are reviewed or rejected
     #[arg(long, env = "TOLLHOUSE_SAFETY_TERMS")]
     pub safety_terms: Option<PathBuf>,
-    /// How to reach who runs the host, for those who read `/openapi.json`: an address or a URL
+    /// Contact of the operator, in `/openapi.json`: an address or a URL
     #[arg(long, env = "TOLLHOUSE_CONTACT")]
     pub contact: Option<String>,
-    /// Where to report abuse, shown in the content safety policy: an address or a URL
+    /// Contact for reports of abuse, in the content safety policy: an address or a URL
     #[arg(long, env = "TOLLHOUSE_ABUSE_CONTACT")]
     pub abuse_contact: Option<String>,
 }

@@ -12,7 +12,11 @@ use serde::Serialize;
 use tollhouse_base::error_chain::full_message;
 use toml::{Spanned, Value};
 
-use super::{Flags, ParseError, environment::misspelled, error::SettingsError, parse_error::line_of};
+use super::{
+    Flags, ParseError,
+    environment::misspelled,
+    error::{SettingsError, line_of},
+};
 
 /// Suffixes of defaults in the help text: one that differs on loopback, and one that differs with a database.
 const NONE_ON_LOOPBACK: &str = ", and none when listening on loopback";
@@ -278,7 +282,7 @@ impl SettingsFile {
 
     fn unknown(&self) -> impl Iterator<Item = InvalidSetting> {
         let unknown = self.values.iter().filter(|(key, _)| !Flags::has(key));
-        unknown.map(|(key, value)| InvalidSetting { at: vec![self.at(value.span())], reason: format!("`{key}` is no setting") })
+        unknown.map(|(key, value)| InvalidSetting { at: vec![self.at(value.span())], reason: format!("`{key}` is not a setting") })
     }
 }
 
@@ -339,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_shown_without_what_may_be_a_key() {
+    fn urls_are_shown_without_credentials() {
         for (text, clean) in [
             ("https://user:pass@a.example/b?key=1", "https://…@a.example/b?…"),
             ("base=https://a.example/?k=1,polygon=https://b@c", "base=https://a.example/?…,polygon=https://…@c"),

@@ -29,16 +29,16 @@ const ADDRESSES: &[&str] = &["store", "to", "network_rpc_url", "otlp_endpoint"];
 /// see it, with the places where it is safe.
 #[must_use]
 pub fn secret_on_command_line(command: &Command, given: &ArgMatches) -> Option<String> {
-    let is_said = |argument: &&Arg| {
+    let is_argument = |argument: &&Arg| {
         let id = argument.get_id().as_str();
         argument.get_value_parser().type_id() == TypeId::of::<HiddenValue>()
             && !ADDRESSES.contains(&id)
             && given.value_source(id) == Some(ValueSource::CommandLine)
     };
-    if let Some(argument) = command.get_arguments().find(is_said) {
+    if let Some(argument) = command.get_arguments().find(is_argument) {
         let variable = argument.get_env().map(|name| format!(": say it in {}", name.display())).unwrap_or_default();
         let name = argument.get_long().unwrap_or_default();
-        return Some(format!("`--{name}` in an argument is read by whoever is on this machine{variable}, or in a file"));
+        return Some(format!("`--{name}` in an argument can be read by every user of this machine{variable}, or in a file"));
     }
     let (name, below) = given.subcommand()?;
     secret_on_command_line(command.find_subcommand(name)?, below)
@@ -77,7 +77,7 @@ mod tests {
     use crate::Flags;
 
     #[test]
-    fn variable_that_is_no_setting_is_reported() {
+    fn unknown_variable_is_reported() {
         let command = Command::new("tollhouse").subcommand(Flags::augment_args(Command::new("serve")));
         let given = ["TOLLHOUSE_LISTN", "TOLLHOUSE_LISTEN", "TOLLHOUSE_LOG", "PATH", "tollhouse_log"].map(OsString::from);
         assert_eq!(misspelled_of(&command, given.into_iter()), ["TOLLHOUSE_LISTN"]);

@@ -9,8 +9,6 @@ use tollhouse_objects::BucketError;
 use tollhouse_pool::InvalidUserRange;
 use tollhouse_store::postgres::OpenError;
 
-use super::ParseError;
-
 /// An error in the settings.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
@@ -19,7 +17,7 @@ pub enum SettingsError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{path}` is not a settings file")]
     Parse { path: PathBuf, source: ParseError },
-    #[error("`{path}` has a key that is no setting: `{key}`")]
+    #[error("`{path}` has an unknown key: `{key}`")]
     Key { path: PathBuf, key: String },
     #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
     NoFacilitatorUrl(FacilitatorKind),
@@ -29,6 +27,10 @@ pub enum SettingsError {
     NotSettledBy { facilitator: FacilitatorKind, network: &'static str },
     #[error("play money and real money do not go together on one host: `simulated` settles on all of its networks, or on none")]
     PlayAndRealMoney,
+    #[error(
+        "`{test}` is a test network, whose tokens are worthless, and `{main}` is not: whoever pays on `{test}` would get a tool for nothing, and its builder would be owed real money. Name networks of one kind in `TOLLHOUSE_NETWORK`, and use one host for each"
+    )]
+    TestAndMainNetworks { test: &'static str, main: &'static str },
     #[error("an entry of `{setting}` is not of the form `NETWORK=VALUE`")]
     NoPair { setting: &'static str },
     #[error("`{setting}` says something of `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]
@@ -49,7 +51,9 @@ pub enum SettingsError {
         "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
     )]
     SimulatedInPublic(SocketAddr),
-    #[error("`{0}` is no base URL: it begins with `http://` or `https://` and a host, and has no query; set `TOLLHOUSE_BASE_URL` to one")]
+    #[error(
+        "`{0}` is not a base URL: it begins with `http://` or `https://` and a host, and has no query; set `TOLLHOUSE_BASE_URL` to one"
+    )]
     BaseUrl(String),
     #[error("`TOLLHOUSE_TRUSTED_PROXIES` names `{0}`, which is not an IP address or a network such as `10.0.0.0/8`")]
     TrustedProxy(String),
@@ -69,9 +73,9 @@ pub enum SettingsError {
     Range { flag: &'static str, given: u64, least: u64, max: u64 },
     #[error("the content safety lists do not read: {0}")]
     SafetyLists(#[from] ListError),
-    #[error("`{name}` is no layer of the jail; `--sandbox-strict` takes some of {known}")]
+    #[error("`{name}` is not a layer of the jail; `--sandbox-strict` takes some of {known}")]
     Layer { name: String, known: String },
-    #[error("`{0}` is no tier; `--sandbox-tier` is `jit` or `jitless`")]
+    #[error("`{0}` is not a tier; `--sandbox-tier` is `jit` or `jitless`")]
     Tier(String),
     #[error("`--sandbox-users` cannot be used")]
     Users(#[from] InvalidUserRange),
@@ -83,4 +87,40 @@ pub enum SettingsError {
     OtlpHeaders(&'static str),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
+}
+
+/// The error of a settings file that cannot be parsed. It does not contain the faulty line, which may hold a secret.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct ParseError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The parser's message, without the text of the line.
+    pub reason: String,
+}
+
+impl ParseError {
+    /// Converts a parser's error about `text`.
+    #[must_use]
+    pub fn of(text: &str, error: &toml::de::Error) -> Self {
+        let start = error.span().unwrap_or_default().start;
+        Self { line: line_of(text, start), reason: error.message().to_owned() }
+    }
+}
+
+/// Returns the line of a byte offset, from 1.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_the_line_without_its_text() {
+        let text = "a = 1\nmaster_key = \"SECRET\" b\n";
+        let message = ParseError::of(text, &toml::from_str::<toml::Table>(text).unwrap_err()).to_string();
+        assert!(message.starts_with("line 2: ") && !message.contains("SECRET"), "{message}");
+    }
 }

@@ -33,7 +33,7 @@ pub struct HostFlags {
     /// Database of PostgreSQL that the store is in, as `postgres://user@host:5432/database`; TLS as `sslmode` and `sslrootcert` in its query say [default: a store in the data folder]
     #[arg(long, env = "TOLLHOUSE_STORE", hide_env_values = true)]
     pub store: Option<HiddenValue>,
-    /// Password of its user, in place of one in the address
+    /// Password of its user, if not in the address
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD", hide_env_values = true)]
     pub store_password: Option<HiddenValue>,
     /// File with that password

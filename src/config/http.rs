@@ -35,6 +35,10 @@ const ADDRESS_CONNECTIONS: usize = 256;
 const FOLLOWERS: usize = 1_024;
 const ADDRESS_FOLLOWERS: usize = 64;
 
+/// Default limits on requests that wait for running calls: for the run of one payment, and of one address.
+const PAYMENT_JOINS: usize = 16;
+const ADDRESS_JOINS: usize = 64;
+
 /// Default limit on bytes of request bodies in memory. One address may use a quarter of it.
 const BODY_BYTES_HELD: usize = 128 << 20;
 
@@ -48,7 +52,7 @@ const HTTP2_OVERHEAD_FRAMES: u32 = 500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-ForBuilderQuery`.
+    /// `X-Forwarded-For`.
     #[default]
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
@@ -61,82 +65,91 @@ pub struct HttpFlags {
     /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
     pub rate_limit: Option<u32>,
-    /// Share of all processor time that one client address may use while others want it and none is left over, in percent; 0 is no limit [default: 2]
+    /// Share of processor time for one client address while others need it, in percent; 0 is no limit [default: 2]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CPU_PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub address_cpu_percent: Option<u8>,
-    /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
+    /// Failed authentications per minute of one client address, before all its credentials are rejected for a while; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
-    /// Runs of one payer per minute that nobody pays for, those under way among them, before further runs get 429; 0 is no limit [default: 30]
+    /// Uncharged runs per minute of one payer, including running ones, before further runs get 429; 0 is no limit [default: 30]
     #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
     pub payer_failures: Option<u32>,
-    /// The same from one client address, of all payers together; 0 is no limit [default: 60, and none when listening on loopback]
+    /// The same for one client address, all payers together; 0 is no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
     pub address_failures: Option<u32>,
-    /// The same of one tool, by x402 payers who have not paid for that tool within an hour; 0 is no limit [default: 100]
+    /// The same for one tool, by payers who have not paid for it within an hour; runs on credit have a limit of their own; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
-    /// Checks and dry runs of one builder at once, or of all admins [default: 4]
+    /// Refused x402 payments per minute of one client address, before its further ones get 429; 0 is no limit [default: 60, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
+    pub address_refused_payments: Option<u32>,
+    /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
-    /// Questions at once that are asked elsewhere for one client address: of sellers by `/x402/quote`, and of whoever knows routes [default: 4]
+    /// Concurrent outgoing requests for one client address: to sellers for `/x402/quote`, and to services that know routes [default: 4]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
     pub address_asking: Option<usize>,
-    /// Connections at once; further ones are told 503, or closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
+    /// Requests that wait for the result of one payment's running call; further ones get 409 [default: 16]
+    #[arg(long, env = "TOLLHOUSE_PAYMENT_JOINS")]
+    pub payment_joins: Option<usize>,
+    /// Requests of one client address that wait for results of running calls; further ones get 409; 0 is no limit [default: 64, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_JOINS")]
+    pub address_joins: Option<usize>,
+    /// Concurrent connections; further ones get 503 or are closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
     #[arg(long, env = "TOLLHOUSE_CONNECTIONS")]
     pub connections: Option<usize>,
-    /// Connections of one client address at once; 0 is no limit [default: 256, and none when listening on loopback]
+    /// Concurrent connections of one client address; 0 is no limit [default: 256, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CONNECTIONS")]
     pub address_connections: Option<usize>,
     /// Time to send the head of a request, in ms; 0 is no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_HEAD_MS")]
     pub head_ms: Option<u64>,
-    /// Largest head of a request, in bytes, at least 8192 [default: 65536]
+    /// Maximum size of a request's head, in bytes, at least 8192 [default: 65536]
     #[arg(long, env = "TOLLHOUSE_HEAD_BYTES", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_BYTES)..))]
     pub head_bytes: Option<u32>,
-    /// Most header fields of a request, at least 32; one with more gets 431 [default: 100]
+    /// Maximum header fields of a request, at least 32; more get 431 [default: 100]
     #[arg(long, env = "TOLLHOUSE_HEAD_FIELDS", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_FIELDS)..))]
     pub head_fields: Option<u32>,
-    /// Time that a connection may be idle between two requests, in ms; 0 is no limit [default: 30000]
+    /// Idle time of a connection between two requests, in ms; 0 is no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_IDLE_MS")]
     pub idle_ms: Option<u64>,
     /// Time to send a body, in ms; 0 is no limit [default: 60000]
     #[arg(long, env = "TOLLHOUSE_BODY_MS")]
     pub body_ms: Option<u64>,
-    /// Time in which nothing more of a body comes, in ms; 0 is no limit [default: 10000]
+    /// Time without further data of a body, in ms; 0 is no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_BODY_STALL_MS")]
     pub body_stall_ms: Option<u64>,
-    /// Bytes of bodies held in memory at once, of all requests; further ones are told 503; 0 is no limit [default: 134217728]
+    /// Bytes of request bodies in memory; further requests get 503; 0 is no limit [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_BODY_BYTES_HELD")]
     pub body_bytes_held: Option<usize>,
-    /// Of these, bytes of one client address; 0 is no limit [default: 33554432, and none when listening on loopback]
+    /// The same for one client address; 0 is no limit [default: 33554432, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD")]
     pub address_body_bytes_held: Option<usize>,
-    /// Bytes of answers held in memory that clients have not taken yet, of all requests; beyond it long unpaid answers get 503; 0 is no limit [default: 67108864]
+    /// Bytes of unread responses in memory; beyond it, long unpaid responses get 503; 0 is no limit [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_ANSWER_BYTES_HELD")]
     pub answer_bytes_held: Option<usize>,
-    /// Of these, bytes of one client address, whose further requests get 503; 0 is no limit [default: 16777216, and none when listening on loopback]
+    /// The same for one client address, whose further requests get 503; 0 is no limit [default: 16777216, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
     pub address_answer_bytes_held: Option<usize>,
-    /// Time in which a client takes nothing of an answer that waits for it, in ms; 0 is no limit [default: 30000]
+    /// Time in which a client reads nothing of a waiting response, in ms; 0 is no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
     pub write_stall_ms: Option<u64>,
-    /// Requests under way at once on one HTTP/2 connection [default: 100]
+    /// Concurrent requests on one HTTP/2 connection [default: 100]
     #[arg(long, env = "TOLLHOUSE_HTTP2_STREAMS", value_parser = clap::value_parser!(u32).range(1..))]
     pub http2_streams: Option<u32>,
-    /// HTTP/2 frames per second of one client address that belong to no request or answer, before its connections are closed; 0 is no limit [default: 500]
+    /// HTTP/2 frames per second of one client address beyond those of its requests, before its connections are closed; 0 is no limit [default: 500]
     #[arg(long, env = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES")]
     pub http2_overhead_frames: Option<u32>,
-    /// Streams at once that follow logs, calls or events, each also one of the connections; further ones get 503; 0 is no limit [default: 1024]
+    /// Concurrent streams that follow logs, calls or events; further ones get 503; 0 is no limit [default: 1024]
     #[arg(long, env = "TOLLHOUSE_FOLLOWERS")]
     pub followers: Option<usize>,
-    /// Of these, streams of one client address, whose further ones get 429; 0 is no limit [default: 64, and none when listening on loopback]
+    /// The same for one client address, whose further streams get 429; 0 is no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
     pub address_followers: Option<usize>,
-    /// Addresses or networks of proxies that are believed when they name the client's address, such as `127.0.0.1,10.0.0.0/8`, comma-separated
+    /// Addresses or networks of proxies that are trusted to name the client's address, such as `127.0.0.1,10.0.0.0/8`
     #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Vec<String>,
-    /// Header in which they name it [default: x-forwarded-for]
+    /// Header in which these proxies name the client's address [default: x-forwarded-for]
     #[arg(long, env = "TOLLHOUSE_FORWARDED_HEADER")]
     pub forwarded_header: Option<ForwardedHeader>,
     /// Time between `progress` events of a streamed call, in ms [default: 5000]
@@ -160,12 +173,23 @@ pub struct HttpSettings {
     pub dry_runs: usize,
     /// Limit on concurrent outgoing requests for one client address.
     pub asking: usize,
+    /// Limits on requests that wait for running calls of their payments.
+    pub joins: JoinSettings,
     /// Limits on connections, bodies and responses.
     pub intake: IntakeSettings,
     /// Trusted proxies.
     pub proxies: ProxySettings,
     /// Interval between `progress` events of a streamed call.
     pub progress: Duration,
+}
+
+/// Limits on requests that wait for running calls of their payments.
+#[derive(Debug, Clone, Copy)]
+pub struct JoinSettings {
+    /// Maximum for the run of one payment.
+    pub of_payment: usize,
+    /// Maximum of one client address. `None` means no limit.
+    pub of_address: Option<usize>,
 }
 
 /// Limits on connections, bodies and responses. `None` means no limit.
@@ -268,6 +292,10 @@ impl HttpFlags {
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             asking: self.address_asking.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
+            joins: JoinSettings {
+                of_payment: self.payment_joins.unwrap_or(PAYMENT_JOINS).max(1),
+                of_address: some(self.address_joins.unwrap_or(if one_address { 0 } else { ADDRESS_JOINS })),
+            },
             intake: self.intake(one_address),
             proxies,
         })
@@ -285,11 +313,13 @@ impl HttpFlags {
 
     fn failed_runs(&self, listen: IpAddr) -> FailedRuns {
         let of = |given: Option<u32>, max| given.map_or(max, NonZeroU32::new);
-        let FailedRuns { of_payer, of_address, of_tool } = FailedRuns::default();
+        let FailedRuns { of_payer, of_address, of_tool, refused_of_address } = FailedRuns::default();
+        let one_address = self.sees_one_address(listen);
         FailedRuns {
             of_payer: of(self.payer_failures, of_payer),
             of_address: of(self.address_failures, of_address.filter(|_| !listen.is_loopback())),
             of_tool: of(self.tool_failures, of_tool),
+            refused_of_address: of(self.address_refused_payments, refused_of_address.filter(|_| !one_address)),
         }
     }
 
@@ -361,16 +391,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trusted_proxies_are_addresses_and_networks_and_bring_the_limits_of_addresses() {
+    fn trusted_proxies_enable_limits_per_address() {
         let resolve = |proxies: &[&str]| {
             let flags = HttpFlags { trusted_proxies: proxies.iter().map(ToString::to_string).collect(), ..HttpFlags::default() };
             flags.resolve(Ipv4Addr::LOCALHOST.into())
         };
         let alone = resolve(&[]).unwrap();
         assert_eq!((alone.rate_limit, alone.intake.answers.held_of_address), (None, None));
+        assert_eq!(alone.failed_runs.refused_of_address, None);
         let behind = resolve(&["127.0.0.1", " ::1", "10.0.0.0/8"]).unwrap();
         assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
         assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
+        assert_eq!(behind.failed_runs.refused_of_address.map(NonZeroU32::get), Some(60));
+        assert_eq!((alone.joins.of_address, behind.joins.of_address), (None, Some(ADDRESS_JOINS)));
         let mapped = resolve(&["::ffff:10.0.0.0/104", "::ffff:127.0.0.1", "::ffff:0:0/96", "2001:db8::/32"]).unwrap();
         let trusted: Vec<_> = mapped.proxies.trusted.iter().map(ToString::to_string).collect();
         assert_eq!(trusted, ["10.0.0.0/8", "127.0.0.1/32", "0.0.0.0/0", "2001:db8::/32"]);

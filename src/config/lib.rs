@@ -13,7 +13,6 @@ mod http;
 mod layered;
 mod mcp;
 mod money;
-mod parse_error;
 mod retention;
 mod sandbox;
 mod secret;
@@ -35,15 +34,14 @@ pub use self::{
     catalog::{CatalogFlags, CatalogSettings, SafetySettings},
     effective::{EffectiveSetting, InvalidSetting, SettingSource, SettingsReport, look, raw_settings},
     environment::{misspelled, secret_on_command_line, without_empty},
-    error::SettingsError,
+    error::{ParseError, SettingsError},
     host::HostFlags,
     http::{
         AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
-        ProxySettings,
+        JoinSettings, ProxySettings,
     },
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
-    parse_error::ParseError,
     retention::{RetentionFlags, RetentionSettings},
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{HiddenValue, SecretFlags, SecretSettings},
@@ -202,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_that_is_reported_is_in_force() {
+    fn documented_defaults_are_in_force() {
         let command = Flags::augment_args(Command::new("serve"));
         let with = |words: &[&str]| {
             let given = command.clone().get_matches_from(["serve"].iter().chain(words));
@@ -230,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_speaks_where_a_flag_is_silent() {
+    fn file_fills_in_absent_flags() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE);
         fs::write(&file, "drain-ms = 1\nlog-days = 2\nmcp-hosts = [\"a\"]\nfee-bps = 3\n").unwrap();
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_no_setting_is_refused() {
+    fn unknown_key_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE);
         for key in ["drain", "drain_ms", "config"] {

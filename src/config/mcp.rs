@@ -28,10 +28,10 @@ pub struct McpFlags {
     /// Long-running MCP calls of one address that run as tasks at once [default: 64]
     #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_TASKS")]
     pub mcp_address_tasks: Option<usize>,
-    /// Answers of free tasks that are kept, in bytes of all together; beyond that the oldest go of whoever has most [default: 67108864]
+    /// Stored results of free tasks, in bytes; beyond it, the client with the most loses its oldest [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
     pub mcp_task_bytes: Option<usize>,
-    /// How long the answer of a free task is kept after its end, in minutes [default: 10]
+    /// Retention of the answer of a free task, in minutes [default: 10]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_MINUTES")]
     pub mcp_task_minutes: Option<u64>,
     /// Streams of MCP's `subscriptions/listen` that are open at once, in all [default: 1024]
@@ -40,7 +40,7 @@ pub struct McpFlags {
     /// Streams of MCP's `subscriptions/listen` of one address that are open at once [default: 64]
     #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_LISTENERS")]
     pub mcp_address_listeners: Option<usize>,
-    /// Folder of the conformance suite's tools, in place of the catalogue; on loopback only
+    /// Folder of the conformance suite's tools, instead of the catalog; on loopback only
     #[arg(long, env = "TOLLHOUSE_MCP_CONFORMANCE_TOOLS", hide = true)]
     pub mcp_conformance_tools: Option<PathBuf>,
 }

@@ -51,22 +51,22 @@ const MAX_PAID_RUN_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 flags! {
 /// Flags for payments.
 pub struct MoneyFlags {
-    /// Who verifies and settles payments [default: simulated]
+    /// Facilitator that verifies and settles payments [default: simulated]
     #[arg(long, env = "TOLLHOUSE_FACILITATOR")]
     pub facilitator: Option<FacilitatorKind>,
     /// Base URL of the x402 facilitator, for `http`
     #[arg(long, env = "X402_FACILITATOR_URL")]
     pub facilitator_url: Option<String>,
-    /// Headers that are sent to the facilitator with every question, each as `Name: value`, one a line
+    /// Headers for each request to the facilitator, as `Name: value`, one per line
     #[arg(long, env = "TOLLHOUSE_FACILITATOR_HEADERS", hide_env_values = true, value_delimiter = '\n')]
     pub facilitator_headers: Vec<HiddenValue>,
-    /// Id of the key by which Coinbase's facilitator knows this host
+    /// Id of the API key for Coinbase's facilitator
     #[arg(long, env = "CDP_API_KEY_ID")]
     pub cdp_api_key_id: Option<String>,
     /// Secret of that key: Ed25519 in base64, or P-256 as a PEM
     #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
     pub cdp_api_key_secret: Option<HiddenValue>,
-    /// Facilitators of single networks, each as `NETWORK=KIND` or `NETWORK=URL` (an `http` one, which is sent no credentials)
+    /// Facilitators of single networks, each as `NETWORK=KIND`, or as `NETWORK=URL` for an `http` one, which gets no credentials
     #[arg(long, env = "TOLLHOUSE_NETWORK_FACILITATORS", value_delimiter = ',')]
     pub network_facilitator: Vec<String>,
     /// Address that payments on EVM networks go to; required with a real facilitator
@@ -75,20 +75,20 @@ pub struct MoneyFlags {
     /// Address that payments on Solana go to; required there
     #[arg(long, env = "TOLLHOUSE_PAY_TO_SOLANA")]
     pub pay_to_solana: Option<String>,
-    /// Networks that payments are made on, CAIP-2 or by name, in the order in which they are asked for [default: eip155:84532, Base Sepolia]
+    /// Networks for payments, as CAIP-2 or by name, in order of preference [default: eip155:84532, Base Sepolia]
     #[arg(long, env = "TOLLHOUSE_NETWORK", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_more")]
     pub network: Vec<String>,
-    /// Tokens that are taken, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` of a known one [default: USDC on each network]
+    /// Accepted tokens, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` of a known one [default: USDC on each network]
     #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
     pub asset: Vec<String>,
-    /// JSON-RPC URL of a node of the first EVM network: for `evm`, and to look settlements up when another facilitator did not say
+    /// JSON-RPC URL of a node of the first EVM network: for `evm`, and to look up settlements of other facilitators
     #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
     pub rpc_url: Option<String>,
     /// The same for other EVM networks, each as `NETWORK=URL`
     #[arg(long, env = "TOLLHOUSE_NETWORK_RPC_URLS", hide_env_values = true, value_delimiter = ',')]
     pub network_rpc_url: Vec<HiddenValue>,
-    /// Blocks that a settlement needs before it counts, its own among them, where a node is set [default: 1]
+    /// Blocks that a settlement needs, including its own, if a node is set [default: 1]
     #[arg(long, env = "TOLLHOUSE_CONFIRMATIONS", value_parser = clap::value_parser!(u64).range(1..=MAX_CONFIRMATIONS))]
     pub confirmations: Option<u64>,
     /// The same for single networks, each as `NETWORK=BLOCKS`
@@ -100,22 +100,22 @@ pub struct MoneyFlags {
     /// File that has the key of the account that pays the gas
     #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
     pub gas_key_file: Option<PathBuf>,
-    /// Gas per hour that settlements of one payer may burn without paying, for `evm`; 0 is no limit [default: 3000000]
+    /// Gas per hour that settlements of one payer can burn without paying, for `evm`; 0 is no limit [default: 3000000]
     #[arg(long, env = "TOLLHOUSE_PAYER_BURNED_GAS")]
     pub payer_burned_gas: Option<u64>,
-    /// The same of payers who call from one address and have not paid for the tool before; 0 is no limit [default: 6000000, and none when listening on loopback]
+    /// The same for payers at one address who have not paid for the tool before; 0 is no limit [default: 6000000, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BURNED_GAS")]
     pub address_burned_gas: Option<u64>,
     /// The same for the tools of one builder; 0 is no limit [default: 15000000]
     #[arg(long, env = "TOLLHOUSE_BUILDER_BURNED_GAS")]
     pub builder_burned_gas: Option<u64>,
-    /// The same of all settlements, beyond which no payment is taken that the host has to settle itself; 0 is no limit [default: 60000000]
+    /// The same for all settlements together; beyond it, the host accepts no payments that it settles itself; 0 is no limit [default: 60000000]
     #[arg(long, env = "TOLLHOUSE_BURNED_GAS")]
     pub burned_gas: Option<u64>,
-    /// Settlements of one payer that may be reverted in an hour, for `evm`; 0 is no limit [default: 5]
+    /// Reverted settlements of one payer per hour, for `evm`; 0 is no limit [default: 5]
     #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
     pub payer_reverts: Option<u32>,
-    /// Least payment, in USD, that covers the gas of its settlement, for `evm`; the gas of smaller payments is limited like burned gas; 0 is no limit [default: 0.001, and 0 on test networks]
+    /// Minimum payment, in USD, that covers the gas of its settlement, for `evm`; the gas of smaller payments is limited like burned gas; 0 is no limit [default: 0.001, and 0 on test networks]
     #[arg(long, env = "TOLLHOUSE_LEAST_SETTLEMENT_USD", value_parser = usd)]
     pub least_settlement_usd: Option<MicroUsd>,
     /// The same for single networks, each as `NETWORK=USD`
@@ -124,7 +124,7 @@ pub struct MoneyFlags {
     /// Time for which a settlement with an unknown outcome is looked up, in ms, at most a year; then it is `unresolved`, and an admin decides [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS))]
     pub unresolved_after_ms: Option<u64>,
-    /// Runs for one payment that was settled before the run, the first among them; a run that fails can be repeated [default: 10]
+    /// Runs for one payment that was settled before the run, including the first; a failed run can be repeated [default: 10]
     #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS))]
     pub paid_runs: Option<u32>,
     /// Time from such a settlement until the last of these runs can begin, in ms, at most 30 days [default: 86400000]
@@ -133,19 +133,19 @@ pub struct MoneyFlags {
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
-    /// How offers and receipts in challenges and settlements are signed, by x402's offer-receipt [default: jws]
+    /// Signature format of offers and receipts, as in x402's offer-receipt extension [default: jws]
     #[arg(long, env = "TOLLHOUSE_OFFER_FORMAT")]
     pub offer_format: Option<OfferFormat>,
-    /// What the host keeps of each sale, in basis points of the price [default: 500]
+    /// Fee of the host on each sale, in basis points of the price [default: 500]
     #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
     pub fee_bps: Option<u16>,
-    /// Time that a quote holds, in ms, at most a day [default: 300000]
+    /// Validity of a quote, in ms, at most a day [default: 300000]
     #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_QUOTE_MS))]
     pub quote_ms: Option<u64>,
-    /// Base URL of a quote API in the shape of LI.FI's, which is asked for routes to what payments are made in; without it, an embedded table has typical ones
+    /// Base URL of a quote API like LI.FI's, for routes to the payment tokens; without it, an embedded table has typical ones
     #[arg(long, env = "TOLLHOUSE_ROUTES_URL")]
     pub routes_url: Option<String>,
-    /// Key that is shown to that API, as `x-lifi-api-key`
+    /// API key for it, sent as `x-lifi-api-key`
     #[arg(long, env = "TOLLHOUSE_ROUTES_KEY", hide_env_values = true)]
     pub routes_key: Option<HiddenValue>,
 }
@@ -236,6 +236,10 @@ impl MoneyFlags {
         let plays = kind_where(FacilitatorKind::is_simulated).is_some();
         if plays && kind_where(|kind| !kind.is_simulated()).is_some() {
             return Err(SettingsError::PlayAndRealMoney);
+        }
+        let network_where = |is_test| networks.iter().map(|on| on.network).find(|network| network.is_test == is_test);
+        if !plays && let (Some(test), Some(main)) = (network_where(true), network_where(false)) {
+            return Err(SettingsError::TestAndMainNetworks { test: test.name, main: main.name });
         }
         let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
         if plays && in_public {

@@ -25,7 +25,7 @@ pub struct RetentionFlags {
     /// Bytes kept of the log lines of each endpoint [default: 4194304]
     #[arg(long, env = "TOLLHOUSE_LOG_BYTES_KEPT")]
     pub log_bytes_kept: Option<u64>,
-    /// Bytes of log lines of each endpoint in a second, four times as many of all of one builder [default: 262144]
+    /// Bytes of log lines of each endpoint per second; four times as many for all of one builder [default: 262144]
     #[arg(long, env = "TOLLHOUSE_LOG_RATE")]
     pub log_rate: Option<NonZeroU32>,
     /// Days that log lines are kept [default: 7]
@@ -46,7 +46,7 @@ pub struct RetentionFlags {
     /// Days that metrics of calls are kept by the hour; by the minute it is 2 [default: 90]
     #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
     pub metric_days: Option<u32>,
-    /// Entries of the audit trail kept; beyond them the oldest go of whoever has more than an equal part [default: 1000000]
+    /// Entries of the audit trail kept; beyond it, the oldest of those with the most entries are removed [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_AUDIT_KEPT")]
     pub audit_kept: Option<u64>,
     /// Days that entries of the audit trail are kept [default: 400]

@@ -23,25 +23,25 @@ pub struct SandboxFlags {
     /// Blank workers kept ready [default: 2]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_SPARES")]
     pub sandbox_spares: Option<usize>,
-    /// Handlers that compute at once [default: cores x 2]
+    /// Handlers that compute at the same time [default: cores x 2]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_RUNNING")]
     pub sandbox_running: Option<usize>,
-    /// Calls sent ahead to a worker that is at another one, of handlers that take microseconds; 0 sends none [default: 16]
+    /// Calls of very short handlers that are sent ahead to a busy worker; 0 sends none [default: 16]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
     pub sandbox_pipeline: Option<usize>,
     /// Worker processes at once [default: --sandbox-memory in pieces of 8 MiB, half of the descriptors at most, and no more than there are users for]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
-    /// Bytes of memory that workers, and what they are forked from, may have to themselves, together, as it is measured; where another one does not fit the largest idle one goes, and where none is idle it waits [default: half of the memory, or of the control group's]
+    /// Private memory of all workers together, in bytes; if another one does not fit, the largest idle one is removed, or it waits [default: half of the memory, or of the control group's]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
     pub sandbox_memory: Option<u64>,
-    /// How code runs where nothing stricter is set: `jit`, or `jitless`, where nothing is compiled [default: jit]
+    /// Tier of code for which nothing stricter is set: `jit`, or `jitless`, which compiles nothing [default: jit]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_TIER")]
     pub sandbox_tier: Option<String>,
-    /// Whether workers are forked from one that has booted, which has where things are in memory in common with them [default: true, false where layers of the jail are named]
+    /// Fork workers from a booted one; they share its memory layout [default: true, false where layers of the jail are named]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_ZYGOTE", num_args = 0..=1, default_missing_value = "true")]
     pub sandbox_zygote: Option<bool>,
-    /// Layers of the jail without which the host does not start, comma-separated; `tollhouse doctor` names those there are
+    /// Jail layers without which the host does not start, comma-separated; `tollhouse doctor` lists them
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
     /// Users, and groups of the same numbers, that workers become where the host is root, each another one; no fewer than --sandbox-processes [default: 1900000000-1900262143]
@@ -50,7 +50,7 @@ pub struct SandboxFlags {
     /// Bytes under way between the host and all workers at once; each builder has as much of them as is free [default: a sixteenth of the memory, 256 MiB at least]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_BYTES")]
     pub sandbox_bytes: Option<usize>,
-    /// Hosts that `httpGetJson` may reach although they are private or plain http, `host:port`, comma-separated
+    /// Private or plain http hosts that `httpGetJson` can reach, as `host:port`, comma-separated
     #[arg(long, env = "TOLLHOUSE_GUARD_ALLOW", value_delimiter = ',')]
     pub guard_allow: Vec<String>,
 }
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn tier_is_one_of_those_there_are() {
+    fn unknown_tier_is_rejected() {
         assert_eq!(Tier::ALL.map(|name| tier(&name.to_string()).unwrap()), Tier::ALL);
         assert!(matches!(tier("Jit"), Err(SettingsError::Tier(_))));
         assert_eq!(resolved(&[], None).unwrap().tier, Tier::Jit);
     }
 
     #[test]
-    fn workers_are_forked_unless_layers_are_named_or_it_is_said() {
+    fn workers_are_forked_by_default() {
         assert!(resolved(&[], None).unwrap().zygote && !resolved(&["seccomp"], None).unwrap().zygote);
         for message in [true, false] {
             let sandbox_strict = if message { vec!["seccomp".to_owned()] } else { Vec::new() };

@@ -15,16 +15,16 @@ pub struct SecretFlags {
     /// Master key of secrets, 32 bytes in base64 or hex, or several with the current one first [default: made on first start, in the file `master-key` of the data folder]
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
     pub master_key: Option<HiddenValue>,
-    /// File with it
+    /// File with the master keys
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_FILE")]
     pub master_key_file: Option<PathBuf>,
-    /// Master keys that only open what is sealed under them still, comma-separated
+    /// Old master keys, which only decrypt, comma-separated
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
     pub master_key_old: Option<HiddenValue>,
     /// Key that signs receipts, Ed25519 as PKCS#8 in PEM [default: made on first start, in the file `receipt-key.pem` of the data folder]
     #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY", hide_env_values = true)]
     pub receipt_key: Option<HiddenValue>,
-    /// File with it
+    /// File with the receipt key
     #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY_FILE")]
     pub receipt_key_file: Option<PathBuf>,
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_comes_before_a_file_whose_last_line_has_no_end() {
+    fn given_value_overrides_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("secret");
         fs::write(&file, "two\nlines \r\n\n").unwrap();

@@ -10,29 +10,29 @@ use url::{Host, Url};
 
 use super::{environment::standard_var, error::SettingsError, layered::flags, secret::HiddenValue};
 
-/// Who may read `/metrics`.
+/// Access to `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsReaders {
     /// Admins.
     Admin,
-    /// Whoever asks from this machine, too, as long as nothing says that the request was passed on.
+    /// Also requests from this machine, unless a header shows that a proxy passed them on.
     Loopback,
 }
 
 flags! {
 /// Flags for telemetry.
 pub struct TelemetryFlags {
-    /// How the log is written [default: text]
+    /// Format of the log [default: text]
     #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// Who reads `/metrics` without the admin token: nobody, or who asks from this machine [default: loopback where the host listens there and its public URL is there, else admin]
+    /// Access to `/metrics` without the admin token: none, or for requests from this machine [default: loopback where the host listens there and its public URL is there, else admin]
     #[arg(long, env = "TOLLHOUSE_METRICS")]
     pub metrics: Option<MetricsReaders>,
     /// Token that opens `/metrics`, as `Authorization: Bearer`, and nothing else [default: none but the admin's]
     #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN", hide_env_values = true)]
     pub metrics_token: Option<HiddenValue>,
-    /// File with it
+    /// File with that token
     #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN_FILE")]
     pub metrics_token_file: Option<PathBuf>,
     /// Collector that traces and metrics are sent to, by OTLP over HTTP, such as `http://127.0.0.1:4318` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else none]

@@ -56,7 +56,7 @@ pub enum FeedItem<T> {
 
 /// The subject already has [`MAX_FOLLOWERS`] followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MAX_FOLLOWERS} others follow this already")]
+#[error("{MAX_FOLLOWERS} clients follow this already")]
 pub struct TooManyFollowers;
 
 /// The position of an entry among the stored ones of its subject: by time, then by what distinguishes entries of the
@@ -84,7 +84,6 @@ impl<T> fmt::Debug for Feed<T> {
 impl<T: Clone> Feed<T> {
     /// Creates a feed of entries in `store`. If the store is shared, entries are delivered only after they have been
     /// pulled from it.
-    #[must_use]
     pub fn of(store: &(impl Store + ?Sized), clock: &Clock) -> Arc<Self> {
         Arc::new(Self { subjects: Mutex::default(), pulled: store.is_shared().then(|| clock.clone()) })
     }
@@ -106,10 +105,6 @@ impl<T: Clone> Feed<T> {
     }
 
     /// Follows all entries published about `subject` from now on.
-    ///
-    /// # Errors
-    ///
-    /// [`TooManyFollowers`].
     pub fn follow(&self, subject: &str) -> Result<Follower<T>, TooManyFollowers> {
         let mut subjects = self.subjects();
         // Drop buffers without followers, whichever subject is published to.
@@ -178,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_follower_learns_what_it_missed_where_it_is_missing() {
+    async fn slow_follower_learns_how_many_it_missed() {
         let feed = feed();
         let mut follower = feed.follow("one").unwrap();
         let past = BUFFER + 5;
@@ -203,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_subject_that_nobody_follows_any_more_keeps_no_buffer() {
+    async fn subject_without_followers_has_no_buffer() {
         let feed = feed::<u8>();
         let _one = feed.follow("one").unwrap();
         drop(feed.follow("other").unwrap());
@@ -212,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn followers_are_bounded_and_forgotten_when_they_go() {
+    async fn followers_are_limited_and_dropped() {
         let feed = feed::<u8>();
         let mut followers: Vec<_> = (0..MAX_FOLLOWERS).map(|_| feed.follow("one").unwrap()).collect();
         assert_eq!(feed.follow("one").unwrap_err(), TooManyFollowers);

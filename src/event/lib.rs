@@ -4,8 +4,6 @@
 //! followers after the commit ([`Events::announce`]). Events are removed when they are too old or their owner has too
 //! many.
 
-#![warn(missing_docs)]
-
 pub mod feed;
 mod position;
 pub mod pull;
@@ -58,40 +56,29 @@ impl Default for EventSettings {
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
-    /// A tool was published.
     #[serde(rename = "endpoint.created")]
     EndpointCreated,
-    /// A tool's record or handler changed.
     #[serde(rename = "endpoint.updated")]
     EndpointUpdated,
     /// A tool was paused by its owner or an admin.
     #[serde(rename = "endpoint.paused")]
     EndpointPaused,
-    /// A tool was resumed.
     #[serde(rename = "endpoint.resumed")]
     EndpointResumed,
-    /// A tool was deleted.
     #[serde(rename = "endpoint.deleted")]
     EndpointDeleted,
-    /// An admin reviewed a tool.
     #[serde(rename = "endpoint.reviewed")]
     EndpointReviewed,
-    /// An admin or the policy granted a capability.
     #[serde(rename = "capability.granted")]
     CapabilityGranted,
-    /// An admin revoked a capability.
     #[serde(rename = "capability.revoked")]
     CapabilityRevoked,
-    /// A call succeeded.
     #[serde(rename = "call.succeeded")]
     CallSucceeded,
-    /// A call failed.
     #[serde(rename = "call.failed")]
     CallFailed,
-    /// Money or credit was charged for a call.
     #[serde(rename = "payment.settled")]
     PaymentSettled,
-    /// A payment was refused.
     #[serde(rename = "payment.refused")]
     PaymentRefused,
     /// An admin refunded all or part of a call's price.
@@ -103,19 +90,14 @@ pub enum Kind {
     /// The result of a payment stayed unknown until the host stopped asking. An admin decides.
     #[serde(rename = "payment.unresolved")]
     PaymentUnresolved,
-    /// A secret was set or replaced.
     #[serde(rename = "secret.set")]
     SecretSet,
-    /// A secret was removed.
     #[serde(rename = "secret.removed")]
     SecretRemoved,
-    /// A builder requested a payout.
     #[serde(rename = "payout.created")]
     PayoutCreated,
-    /// An admin approved a payout.
     #[serde(rename = "payout.approved")]
     PayoutApproved,
-    /// An admin recorded the transaction of a payout.
     #[serde(rename = "payout.paid")]
     PayoutPaid,
     /// A payout failed. Its receipts can be paid out again.
@@ -124,10 +106,8 @@ pub enum Kind {
     /// A builder's key was replaced and became invalid.
     #[serde(rename = "builder.key_rotated")]
     BuilderKeyRotated,
-    /// An admin suspended a builder.
     #[serde(rename = "builder.suspended")]
     BuilderSuspended,
-    /// An admin undid a builder's suspension.
     #[serde(rename = "builder.restored")]
     BuilderRestored,
     /// An admin set the least strict tier for a builder's tools.
@@ -170,20 +150,17 @@ impl fmt::Debug for Events {
 
 impl Events {
     /// Creates the events of this store with these retention settings.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
         let feed = Feed::of(&*store, &clock);
         Self { store, clock, settings, feed, counts: Mutex::default() }
     }
 
     /// Returns the current time of its clock.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// Creates an event with the current time.
-    #[must_use]
     pub fn event(&self, kind: Kind, slug: Option<&Slug>, data: Value) -> Event {
         let at = self.clock.now();
         Event { id: EventId::of_time(at), kind, at, endpoint_slug: slug.cloned(), data }
@@ -202,19 +179,11 @@ impl Events {
     }
 
     /// Follows the events of `owner` from now on, as they are announced here or stored by any host of a shared store.
-    ///
-    /// # Errors
-    ///
-    /// [`TooManyFollowers`].
     pub fn follow(&self, owner: &Owner) -> Result<Follower<Arc<Event>>, TooManyFollowers> {
         self.feed.follow(owner.share())
     }
 
     /// Writes an event in a separate commit and announces it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn record(&self, owner: &Owner, kind: Kind, slug: Option<&Slug>, data: Value) -> Result<(), StoreError> {
         let event = self.event(kind, slug, data);
         Self::stored(owner, &event).commit(&*self.store, Durability::Buffered).await?;

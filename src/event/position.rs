@@ -12,7 +12,6 @@ pub struct EventPosition(pub(super) store::KeyPosition);
 
 impl EventPosition {
     /// Returns the position of an event.
-    #[must_use]
     pub fn of(id: &EventId) -> Self {
         Self(store::KeyPosition::of(&(id.made_at(), id.clone())))
     }

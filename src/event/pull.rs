@@ -19,7 +19,7 @@ use tollhouse_store::StoreError;
 use super::feed::{BUFFER, Feed, Position};
 
 /// How often the store is polled.
-const PULL_EVERY: Duration = Duration::from_millis(250);
+const PULL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Minimum age of an entry to be delivered. Entries written after their answers reach the store sooner than that.
 const SETTLED_MS: u64 = 250;
@@ -48,7 +48,7 @@ struct PullProgress<P> {
 
 impl<T: Send + Sync + 'static> Feed<Arc<T>> {
     /// Starts the task that delivers stored entries. It ends when nobody holds the feed. Does nothing if the store is
-    /// not shared. `read` returns up to a number of entries of a subject after a position, oldest first. `place`
+    /// not shared. `read` returns up to a number of entries of a subject after a position, oldest first. `position`
     /// returns the position of an entry. Call it inside a tokio runtime.
     pub fn pull<P, Read, Reading>(self: &Arc<Self>, position: fn(&T) -> P, read: Read)
     where
@@ -60,7 +60,7 @@ impl<T: Send + Sync + 'static> Feed<Arc<T>> {
         let feed = Arc::downgrade(self);
         tokio::spawn(async move {
             let (mut subjects, mut away) = (HashMap::<String, PullProgress<P>>::new(), false);
-            let mut tick = interval(PULL_EVERY);
+            let mut tick = interval(PULL_INTERVAL);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tick.tick().await;
@@ -73,7 +73,7 @@ impl<T: Send + Sync + 'static> Feed<Arc<T>> {
                 let turns = subjects.iter_mut().map(|(subject, pulled)| pulled.turn(&feed, subject, clock.now(), position, &read));
                 let failed = join_all(turns).await.into_iter().find_map(Result::err);
                 if let (Some(error), false) = (&failed, away) {
-                    tracing::warn!(%error, "what those who follow are to be told could not be read yet");
+                    tracing::warn!(%error, "new entries for followers could not be read yet");
                 }
                 away = failed.is_some();
             }

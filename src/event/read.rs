@@ -39,7 +39,6 @@ pub struct EventPage {
 
 impl EventQuery {
     /// Returns whether `event` matches the time, the tool and the kind.
-    #[must_use]
     pub fn wants(&self, event: &Event) -> bool {
         self.since.is_none_or(|since| event.at >= since)
             && self.until.is_none_or(|until| event.at < until)
@@ -50,10 +49,6 @@ impl EventQuery {
 
 impl Events {
     /// Returns the events of `owner` that match `query`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, owner: &Owner, query: &EventQuery) -> Result<EventPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let own = of(owner.share());
@@ -83,11 +78,7 @@ impl Events {
         Ok(page)
     }
 
-    /// Returns up to `limit` events of `owner` after `place`, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
+    /// Returns up to `limit` events of `owner` after `position`, oldest first.
     pub async fn after(&self, owner: &Owner, position: &EventPosition, limit: usize) -> Result<Vec<Event>, StoreError> {
         let from = position.clone().max(EventPosition::start_of(self.oldest()));
         stored_after(&*self.store, owner.share(), from, limit).await
@@ -99,7 +90,7 @@ impl Events {
     }
 }
 
-/// Returns up to `limit` stored events of the owner with this `share` after `place`, oldest first.
+/// Returns up to `limit` stored events of the owner with this `share` after `position`, oldest first.
 pub(super) async fn stored_after(
     store: &(impl Store + ?Sized),
     share: &str,

@@ -7,7 +7,7 @@ use tollhouse_store::{Direction, StoreError, TrimReport, maintain};
 use super::{EVENTS, EventPosition, Events, feed::Position as _, of, read::stored_after};
 
 /// How often excess events are removed.
-const TRIM_EVERY: Duration = Duration::from_secs(1);
+const TRIM_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Events {
     /// Name of the round of [`Events::sweep`] in the store.
@@ -17,7 +17,7 @@ impl Events {
     /// events. Call it inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         self.pull();
-        maintain(self, TRIM_EVERY, "removing events that are too many", |events, _| async move { events.trim().await });
+        maintain(self, TRIM_INTERVAL, "removing excess events", |events, _| async move { events.trim().await });
     }
 
     /// Starts to deliver events that other hosts store.
@@ -65,10 +65,6 @@ impl Events {
 
     /// Removes old events, in one turn of a [round](tollhouse_store::sweep_cursor) through owners that continues where the
     /// last sweep stopped. Counts from before become invalid.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = EVENTS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {

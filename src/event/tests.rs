@@ -32,7 +32,7 @@ async fn numbers(events: &Events, owner: &Owner, query: EventQuery) -> Vec<u64> 
 }
 
 #[tokio::test]
-async fn events_come_back_newest_first_by_time_endpoint_and_kind_and_only_their_owners() {
+async fn events_are_listed_newest_first_with_filters() {
     let (events, clock, owner) = events(EventSettings::default());
     let (one, other): (Slug, Slug) = ("one-tool".parse().unwrap(), "other-tool".parse().unwrap());
     for n in 0..20_u64 {
@@ -54,7 +54,7 @@ async fn events_come_back_newest_first_by_time_endpoint_and_kind_and_only_their_
 }
 
 #[tokio::test]
-async fn an_events_id_is_its_place() {
+async fn event_id_determines_its_position() {
     let (events, clock, owner) = events(EventSettings::default());
     let mut ids = vec![];
     for n in 0..10_u64 {
@@ -69,7 +69,7 @@ async fn an_events_id_is_its_place() {
 }
 
 #[tokio::test]
-async fn events_go_when_they_are_too_old_or_too_many() {
+async fn old_and_excess_events_are_removed() {
     let (events, clock, owner) = events(EventSettings { count: 50, age_ms: 1_000 });
     let other = Owner::Builder(BuilderId::generate());
     for n in 0..80_u64 {
@@ -91,7 +91,7 @@ async fn events_go_when_they_are_too_old_or_too_many() {
 }
 
 #[tokio::test]
-async fn a_sweep_reads_no_more_than_a_turn_however_many_owners_have_nothing_to_remove() {
+async fn sweep_is_bounded_by_owners() {
     let (store, clock) = (CountingStore::of(MemoryStore::new()), Clock::fixed(NOW));
     let settings = EventSettings { age_ms: 1_000, ..EventSettings::default() };
     let events = Events::new(Arc::clone(&store) as _, clock.clone(), settings);
@@ -106,7 +106,7 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_owners_have_nothing_to_r
     store.rows();
     events.sweep().await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all + 2, "what is old is further on");
+    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all + 2, "old events are on later pages");
     events.sweep().await.unwrap();
     assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all);
 }
@@ -135,7 +135,7 @@ async fn stored(store: &dyn Store) -> usize {
 }
 
 #[tokio::test]
-async fn what_another_host_has_trimmed_is_not_trimmed_again() {
+async fn trimmed_events_are_not_trimmed_again() {
     let (store, one, owner) = too_many().await;
     one.trim().await.unwrap();
     record(&one, &owner, 9).await;
@@ -149,7 +149,7 @@ async fn what_another_host_has_trimmed_is_not_trimmed_again() {
 }
 
 #[tokio::test]
-async fn two_hosts_that_trim_at_once_trim_as_many_as_one() {
+async fn concurrent_trims_remove_as_many_as_one() {
     let (store, one, owner) = too_many().await;
     let meanwhile = async move { one.trim().await.unwrap() };
     // It has read the oldest event and counted all.
@@ -163,7 +163,7 @@ async fn two_hosts_that_trim_at_once_trim_as_many_as_one() {
 }
 
 #[tokio::test]
-async fn followers_learn_of_their_own_owner() {
+async fn followers_get_events_of_their_own_owner() {
     let (events, _, owner) = events(EventSettings::default());
     let mut follower = events.follow(&owner).unwrap();
     events.record(&Owner::Platform, Kind::SecretSet, None, json!({ "n": 1 })).await.unwrap();

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_specific_range_says_the_weight() {
+    fn most_specific_range_sets_the_weight() {
         for (values, stream, json) in [
             (&["application/json, text/event-stream"][..], 1.0, 1.0),
             (&["application/json, text/event-stream;q=0.1"], 0.1, 1.0),

@@ -28,7 +28,7 @@ pub fn host_name(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_host_is_named_as_its_url_says() {
+    fn host_name_comes_from_the_url() {
         for (url, name) in [
             ("https://tools.example", "tools.example"),
             ("https://Tools.Example:8443/below/it", "tools.example"),

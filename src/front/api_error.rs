@@ -37,7 +37,7 @@ pub struct ApiError {
     paid: Option<Arc<PaidFailure>>,
 }
 
-/// Returns a time in whole seconds, rounded up, for `PollBackoff-After`.
+/// Returns a time in whole seconds, rounded up, for `Retry-After`.
 pub(crate) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
@@ -89,7 +89,7 @@ impl ApiError {
         self
     }
 
-    /// Sets `PollBackoff-After`, in seconds.
+    /// Sets `Retry-After`, in seconds.
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_secs = Some(seconds);
         self

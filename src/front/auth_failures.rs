@@ -67,8 +67,10 @@ enum SenderKind {
 /// Counts wrong credentials per client network. An IPv6 /64 is one network.
 #[derive(Debug)]
 pub(super) struct Failures {
-    of_clients: Arc<Attempts<IpAddr>>,
-    of_foreign_pages: Arc<Attempts<IpAddr>>,
+    clients: Arc<Attempts<IpAddr>>,
+    foreign_pages: Arc<Attempts<IpAddr>>,
+    /// Guesses at the request of a paid registration, from clients and foreign pages alike: any program can claim to be a page.
+    registrations: Arc<Attempts<IpAddr>>,
     /// The origin of this host's own pages.
     origin: String,
 }
@@ -79,7 +81,7 @@ impl Failures {
     pub(super) fn new(per_minute: NonZeroU32, base_url: &str) -> Self {
         let attempts = || Arc::new(Attempts::new(FailureLimiter::new(per_minute, MAX_LEN)));
         let origin = Url::parse(base_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
-        Self { of_clients: attempts(), of_foreign_pages: attempts(), origin }
+        Self { clients: attempts(), foreign_pages: attempts(), registrations: attempts(), origin }
     }
 
     /// Returns the sender of a request.
@@ -94,13 +96,18 @@ impl Failures {
     /// Returns the counters by name, for sharing between replicas.
     pub(super) fn tallies(&self) -> SharedCounts {
         let tally = |attempts: &Arc<Attempts<IpAddr>>| Arc::clone(attempts.penalties()) as Arc<dyn Tally>;
-        vec![("credentials", tally(&self.of_clients)), ("credentials-of-pages", tally(&self.of_foreign_pages))]
+        vec![
+            ("credentials", tally(&self.clients)),
+            ("credentials-of-pages", tally(&self.foreign_pages)),
+            ("registrations", tally(&self.registrations)),
+        ]
     }
 
     /// Forgets networks with a full budget, so that memory stays bounded.
     pub(super) fn prune_idle(&self) {
-        self.of_clients.penalties().prune_idle();
-        self.of_foreign_pages.penalties().prune_idle();
+        for attempts in [&self.clients, &self.foreign_pages, &self.registrations] {
+            attempts.penalties().prune_idle();
+        }
     }
 
     /// Returns an error if the sender has failed too often.
@@ -120,7 +127,19 @@ impl Failures {
     /// 429 if the sender has failed too often, or if too many of its credentials are being checked.
     pub(super) async fn begin(&self, sender: Sender) -> Result<CredentialCheck, ApiError> {
         let started = self.of(sender).begin(sender.network).await;
-        started.map(|attempt| CredentialCheck { attempt: Some(attempt), was_wrong: None }).map_err(|error| self.refused(error))
+        started.map(|attempt| CredentialCheck { attempts: vec![attempt], was_wrong: None }).map_err(|error| self.refused(error))
+    }
+
+    /// Does the same for a guess at the request of a paid registration. Its limit is the same whether the sender claims to be a page or
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failures::begin`].
+    pub(super) async fn begin_registration(&self, sender: Sender) -> Result<CredentialCheck, ApiError> {
+        let mut check = self.begin(sender).await?;
+        check.attempts.push(self.registrations.begin(sender.network).await.map_err(|error| self.refused(error))?);
+        Ok(check)
     }
 
     /// Counts a wrong credential of the sender that was not checked through [`Failures::begin`].
@@ -154,13 +173,13 @@ impl Failures {
     }
 
     fn per_minute(&self) -> NonZeroU32 {
-        self.of_clients.penalties().per_minute()
+        self.clients.penalties().per_minute()
     }
 
     fn of(&self, sender: Sender) -> &Arc<Attempts<IpAddr>> {
         match sender.kind {
-            SenderKind::Client => &self.of_clients,
-            SenderKind::ForeignPage => &self.of_foreign_pages,
+            SenderKind::Client => &self.clients,
+            SenderKind::ForeignPage => &self.foreign_pages,
         }
     }
 }
@@ -176,15 +195,15 @@ fn bound(error: AttemptError) -> (RunLimit, Duration) {
 /// A credential that is being checked. Until this is dropped, the credential counts as wrong.
 #[derive(Debug)]
 pub struct CredentialCheck {
-    /// `None` if there is no limit.
-    attempt: Option<Attempt<IpAddr>>,
+    /// One for each limit that it counts toward.
+    attempts: Vec<Attempt<IpAddr>>,
     /// Set once the credential is known to be wrong.
     was_wrong: Option<Arc<AtomicBool>>,
 }
 
 impl CredentialCheck {
     /// A check without a limit.
-    pub(super) const UNLIMITED: Self = Self { attempt: None, was_wrong: None };
+    pub(super) const UNLIMITED: Self = Self { attempts: Vec::new(), was_wrong: None };
 
     /// Begins the check of a credential in a request, after its extensions. While other checks for the same address
     /// could use up its limit, waits until one of them ends.
@@ -203,9 +222,7 @@ impl CredentialCheck {
         if let Some(was_wrong) = self.was_wrong {
             was_wrong.store(true, Ordering::SeqCst);
         }
-        if let Some(attempt) = self.attempt {
-            attempt.fail();
-        }
+        self.attempts.into_iter().for_each(Attempt::fail);
     }
 }
 
@@ -236,11 +253,11 @@ impl CredentialLimit {
 /// wrong.
 pub(super) async fn limit(failures: Option<&Arc<Failures>>, address: IpAddr, mut request: Request, next: Next) -> Response {
     let Some(failures) = failures else { return next.run(request).await };
-    let (sender, shown) = (failures.sender(address, request.headers()), RequestSender::by(request.headers()));
-    if shown == RequestSender::Nothing {
+    let (sender, shown) = (failures.sender(address, request.headers()), ShownCredential::by(request.headers()));
+    if shown == ShownCredential::Nothing {
         return next.run(request).await;
     }
-    if shown == RequestSender::Ours
+    if shown == ShownCredential::Known
         && let Err(refused) = failures.check(sender)
     {
         return refused.into_response();
@@ -262,18 +279,18 @@ pub(super) async fn limit(failures: Option<&Arc<Failures>>, address: IpAddr, mut
 
 /// The kind of credential that a request shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RequestSender {
+enum ShownCredential {
     Nothing,
     /// A bearer token that is not a developer credit. It is a wrong credential where one is required, and ignored
     /// elsewhere.
     Foreign,
-    Ours,
+    Known,
 }
 
-impl RequestSender {
+impl ShownCredential {
     fn by(headers: &HeaderMap) -> Self {
         if header_names::shows_caller(headers) || credit(headers).is_some() {
-            Self::Ours
+            Self::Known
         } else if bearer(headers).is_some() {
             Self::Foreign
         } else {
@@ -293,7 +310,7 @@ impl CredentialObserver for LookedUpCredentials {
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, RunLimitReached>> {
         Box::pin(async move {
             let (max, attempts) = (self.failures.per_minute(), self.failures.of(self.sender));
-            let lookup = |attempt| Box::new(CredentialCheck { attempt: Some(attempt), was_wrong: None }) as Box<dyn CredentialLookup>;
+            let lookup = |attempt| Box::new(CredentialCheck { attempts: vec![attempt], was_wrong: None }) as Box<dyn CredentialLookup>;
             let slowed = |error| {
                 let (bound, wait) = bound(error);
                 RunLimitReached { bound, max, window: WINDOW, wait }
@@ -304,63 +321,4 @@ impl CredentialObserver for LookedUpCredentials {
 }
 
 #[cfg(test)]
-mod tests {
-    use axum::http::HeaderValue;
-
-    use super::*;
-
-    fn failures(per_minute: u32) -> Failures {
-        Failures::new(NonZeroU32::new(per_minute).unwrap(), "https://tools.example/below")
-    }
-
-    fn client(address: &str) -> Sender {
-        Sender { network: network(address.parse().unwrap()), kind: SenderKind::Client }
-    }
-
-    #[test]
-    fn a_network_of_ipv6_is_one_address() {
-        let failures = failures(1);
-        let waits = |address: &str| failures.check(client(address)).is_err();
-        failures.count(client("2001:db8:1:2::1"));
-        assert!(waits("2001:db8:1:2:ffff::9") && !waits("2001:db8:1:3::1"));
-        failures.count(client("::ffff:192.0.2.1"));
-        assert!(waits("192.0.2.1"), "an IPv4 address in IPv6 is itself");
-    }
-
-    #[test]
-    fn debt_is_two_minutes_at_most() {
-        let (failures, client) = (failures(60), client("192.0.2.1"));
-        (0..100_000).for_each(|_| failures.count(client));
-        let wait = failures.check(client).unwrap_err().retry_after_secs().unwrap();
-        assert!((50..=61).contains(&wait), "{wait}");
-    }
-
-    #[test]
-    fn refusal_for_many_open_checks_does_not_call_them_wrong() {
-        let refused = failures(1).refused(AttemptError::Busy(Duration::from_secs(1)));
-        assert_eq!((refused.code(), refused.retry_after_secs()), (Code::RateLimited, Some(1)));
-        assert!(!refused.message().contains("wrong"), "{refused:?}");
-    }
-
-    #[test]
-    fn a_page_is_foreign_unless_it_has_the_hosts_origin() {
-        let failures = failures(1);
-        let address = [192, 0, 2, 1].into();
-        let kind = |origin: &'static str| {
-            failures.sender(address, &HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_static(origin))])).kind
-        };
-        assert_eq!(failures.sender(address, &HeaderMap::new()), client("192.0.2.1"));
-        assert_eq!(kind("https://tools.example"), SenderKind::Client);
-        for origin in ["https://evil.example", "null", "http://tools.example", "https://tools.example:8443", ""] {
-            assert_eq!(kind(origin), SenderKind::ForeignPage, "{origin}");
-        }
-    }
-
-    #[test]
-    fn what_foreign_pages_show_is_held_against_pages_alone() {
-        let (failures, client) = (failures(1), client("192.0.2.1"));
-        let page = Sender { kind: SenderKind::ForeignPage, ..client };
-        failures.count(page);
-        assert!(failures.check(client).is_ok() && failures.check(page).is_err());
-    }
-}
+mod tests;

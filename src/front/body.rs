@@ -34,10 +34,10 @@ const DRAIN_BYTES: usize = 8 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The byte order mark of UTF-8.
-const MARK: &[u8] = "\u{feff}".as_bytes();
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Minimum buffer for a body of several chunks, in bytes.
-const LEAST_ROOM: usize = 16 << 10;
+const MIN_CAPACITY: usize = 16 << 10;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +66,13 @@ pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body
     let settings = &intake.bodies;
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
-        if !waits(headers) {
+        if !expects_continue(headers) {
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
         }
         return Err(BodyError::TooLarge { limit }.into());
     }
     let whole = settings.time.map(|time| Instant::now() + time);
-    let mut gathered: Option<BodyBuffer> = None;
+    let mut buffer: Option<BodyBuffer> = None;
     loop {
         let stall = settings.stall.map(|stall| Instant::now() + stall);
         let next = match whole.into_iter().chain(stall).min() {
@@ -80,26 +80,26 @@ pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body
             None => stream.next().await,
         };
         let Some(chunk) = next.transpose().map_err(|_| BodyError::EndedEarly)? else { break };
-        if gathered.is_none() && stream.is_end_stream() && chunk.len() <= limit {
-            return Ok(without_mark(chunk));
+        if buffer.is_none() && stream.is_end_stream() && chunk.len() <= limit {
+            return Ok(without_byte_order_mark(chunk));
         }
-        let gathered = gathered.get_or_insert_default();
-        if let Err(unread) = gathered.push(&chunk, limit, &stream, |bytes| intake.hold(peer, bytes)) {
-            gathered.clear();
+        let buffer = buffer.get_or_insert_default();
+        if let Err(unread) = buffer.push(&chunk, limit, &stream, |bytes| intake.hold(peer, bytes)) {
+            buffer.clear();
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
             return Err(unread);
         }
     }
-    Ok(without_mark(gathered.map_or_else(Bytes::new, Bytes::from_owner)))
+    Ok(without_byte_order_mark(buffer.map_or_else(Bytes::new, Bytes::from_owner)))
 }
 
 /// Removes a byte order mark, which JSON parsers may ignore (RFC 8259, section 8.1).
-fn without_mark(text: Bytes) -> Bytes {
-    if text.starts_with(MARK) { text.slice(MARK.len()..) } else { text }
+fn without_byte_order_mark(text: Bytes) -> Bytes {
+    if text.starts_with(BYTE_ORDER_MARK) { text.slice(BYTE_ORDER_MARK.len()..) } else { text }
 }
 
 /// Returns whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
-pub(crate) fn waits(headers: &HeaderMap) -> bool {
+pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
@@ -138,7 +138,7 @@ impl BodyBuffer {
         if len > self.room {
             let message = stream.size_hint().upper().and_then(|remaining| usize::try_from(remaining).ok());
             let max = message.map_or(limit, |remaining| len.saturating_add(remaining).min(limit));
-            let room = (self.room * 2).max(LEAST_ROOM).clamp(len, max);
+            let room = (self.room * 2).max(MIN_CAPACITY).clamp(len, max);
             let more = hold(room - self.room)?;
             match &mut self.share {
                 Some(share) => share.join(more),
@@ -216,144 +216,19 @@ impl From<VerbatimJson> for Bytes {
     }
 }
 
-/// Deserializes a body with [`VerbatimJson`] fields. If that fails, deserializes it again as `Told` to get a readable
+/// Deserializes a body with [`VerbatimJson`] fields. If that fails, deserializes it again as `Described` to get a readable
 /// error.
-pub async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, ApiError> {
+pub async fn verbatim<T: DeserializeOwned, Described: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, ApiError> {
     // A reserved key is reported as for other bodies.
     let read = || if has_reserved_key(text) { None } else { serde_json::from_slice(text).ok() };
     if let Some(read) = run_blocking(text.len(), read).await {
         return Ok(read);
     }
     let value = json(text).await?;
-    let misfit = run_blocking(text.len(), || deserialize_error::json::<Told>(&value)).await.err();
-    let DeserializeError { message, pointer } = misfit.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
+    let error = run_blocking(text.len(), || deserialize_error::json::<Described>(&value)).await.err();
+    let DeserializeError { message, pointer } = error.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
     Err(ApiError::invalid(code, message, &pointer))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use axum::http::HeaderValue;
-
-    use super::*;
-    use crate::quota::Quota;
-
-    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-
-    fn unknown_length() -> BodyDataStream {
-        Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>()).into_data_stream()
-    }
-
-    fn hold(quota: &Arc<Quota>) -> impl Fn(usize) -> Result<QuotaShare, ApiError> {
-        move |bytes| {
-            let mut share = quota.share(ADDRESS);
-            share.take(bytes).map_err(|_| ApiError::from(Code::Busy))?;
-            Ok(share)
-        }
-    }
-
-    fn code(pushed: Result<(), ApiError>) -> Option<Code> {
-        pushed.err().map(|fault| fault.code())
-    }
-
-    #[test]
-    fn what_is_held_is_counted_as_it_grows_and_until_its_last_copy_is_gone() {
-        let quota = Quota::new(Some(1 << 20), None);
-        let (mut body, stream) = (BodyBuffer::default(), unknown_length());
-        body.push(&[1; 10], 1 << 20, &stream, hold(&quota)).unwrap();
-        assert_eq!(quota.taken(), LEAST_ROOM);
-        for _ in 0..8 {
-            body.push(&[2; 10_000], 1 << 20, &stream, hold(&quota)).unwrap();
-        }
-        assert!((80_010..200_000).contains(&quota.taken()), "{}", quota.taken());
-        let room = quota.taken();
-        let bytes = Bytes::from_owner(body);
-        let copy = bytes.slice(10..20);
-        drop(bytes);
-        assert_eq!((quota.taken(), &copy[..]), (room, &[2; 10][..]));
-        drop(copy);
-        assert_eq!(quota.taken(), 0);
-    }
-
-    #[test]
-    fn no_body_takes_more_than_there_is_nor_more_than_it_may() {
-        let quota = Quota::new(Some(100_000), None);
-        let stream = unknown_length();
-        let (mut one, mut other) = (BodyBuffer::default(), BodyBuffer::default());
-        one.push(&[0; 60_000], 1 << 20, &stream, hold(&quota)).unwrap();
-        assert_eq!(code(other.push(&[0; 60_000], 1 << 20, &stream, hold(&quota))), Some(Code::Busy));
-        assert_eq!(code(other.push(&[0; 60_000], 59_999, &stream, hold(&quota))), Some(Code::BodyTooLarge));
-        one.clear();
-        other.push(&[0; 60_000], 60_000, &stream, hold(&quota)).unwrap();
-        assert_eq!(quota.taken(), 60_000, "not a byte beyond its limit");
-    }
-
-    #[test]
-    fn a_body_of_known_length_gets_no_more_room_than_that() {
-        let quota = Quota::new(None, None);
-        let mut body = BodyBuffer::default();
-        // The stream announces 7 more bytes.
-        let stream = Body::from("the end").into_data_stream();
-        body.push(&[0; 5_000], 1 << 20, &stream, hold(&quota)).unwrap();
-        assert_eq!(quota.taken(), 5_007);
-    }
-
-    #[test]
-    fn a_body_is_json_in_utf_8_and_not_compressed() {
-        let headers = |fields: &[(&'static str, &'static str)]| -> HeaderMap {
-            fields.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
-        };
-        for fine in [
-            "application/json",
-            "Application/JSON; charset=UTF-8",
-            "text/json",
-            "application/ld+json;charset=\"utf-8\"",
-            "application/json; charset=us-ascii",
-        ] {
-            assert!(check_json(&headers(&[("content-type", fine)])).is_ok(), "{fine}");
-            assert!(check_json(&headers(&[("content-type", fine), ("content-encoding", "Identity,")])).is_ok(), "{fine}");
-        }
-        let refused = |fields: &[(&'static str, &'static str)], word: &str| {
-            let fault = check_json(&headers(fields)).unwrap_err();
-            assert!(fault.code() == Code::UnsupportedMediaType && fault.message().contains(word), "{fields:?}: {}", fault.message());
-        };
-        let json = ("content-type", "application/json");
-        refused(&[("content-type", "application/json;charset=utf-16")], "utf-16");
-        refused(&[("content-type", "text/plain")], "text/plain");
-        refused(&[json, ("content-type", "text/plain")], "text/plain");
-        refused(&[json, ("content-encoding", "gzip")], "gzip");
-        refused(&[json, ("content-encoding", "identity"), ("content-encoding", "br")], "br");
-        refused(&[], "Content-Type");
-        assert!(check_call(&headers(&[])).is_ok());
-    }
-
-    /// Regression test: the value that the host checked was not the text that a handler parsed.
-    #[tokio::test]
-    async fn bodies_with_a_reserved_key_are_rejected() {
-        #[derive(Deserialize)]
-        struct Call {
-            #[serde(rename = "input")]
-            _input: VerbatimJson,
-        }
-        let plain = r#"{"input":{"$serde_json::private::RawValue":"[1,2]"}}"#;
-        let escaped = r#"{"input":[{"\u0024serde_json::private::RawValue":"1"}]}"#;
-        for text in [plain, escaped] {
-            let text = Bytes::from_static(text.as_bytes());
-            let read = json(&text).await.map(|_| ());
-            let verbatim = verbatim::<Call, serde::de::IgnoredAny>(&text, Code::InvalidMember).await.map(|_| ());
-            for fault in [read.unwrap_err(), verbatim.unwrap_err()] {
-                assert!(fault.code() == Code::InvalidJson && fault.message().contains("reserved key"), "{}", fault.message());
-            }
-        }
-        let fine = Bytes::from_static(br#"{"input":{"a":"$serde_json::private::RawValue"}}"#);
-        assert!(verbatim::<Call, serde::de::IgnoredAny>(&fine, Code::InvalidMember).await.is_ok());
-    }
-
-    #[test]
-    fn a_byte_order_mark_is_no_part_of_a_body() {
-        assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb\xbf{}")), "{}");
-        assert_eq!(without_mark(Bytes::from_static(b"{}")), "{}");
-        assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb")), &b"\xef\xbb"[..]);
-    }
-}
+mod tests;

@@ -41,7 +41,7 @@ pub(crate) struct EncodingRequest {
 }
 
 /// Reads the properties of a request that decide whether to compress its answer.
-pub(crate) fn asked(request: &Request) -> EncodingRequest {
+pub(crate) fn encoding_request(request: &Request) -> EncodingRequest {
     let path = request.uri().path();
     let marked_only = request.method() != Method::GET || NEVER.iter().any(|start| path.starts_with(start));
     EncodingRequest { takes_gzip: takes_gzip(request.headers()), marked_only }
@@ -54,11 +54,11 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
     for coding in values.flat_map(|value| value.split(',')) {
         let mut words = coding.split(';').map(str::trim);
         let name = words.next().unwrap_or_default();
-        let taken = !words.filter_map(|word| word.strip_prefix("q=")).any(|weight| weight.parse() == Ok(0.0_f32));
+        let is_accepted = !words.filter_map(|word| word.strip_prefix("q=")).any(|weight| weight.parse() == Ok(0.0_f32));
         if name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip") {
-            gzip = Some(taken);
+            gzip = Some(is_accepted);
         } else if name == "*" {
-            any = taken;
+            any = is_accepted;
         }
     }
     gzip.unwrap_or(any)
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_taken_where_it_is_named_and_not_refused() {
+    fn gzip_is_used_if_the_client_accepts_it() {
         for (value, requested) in [
             ("gzip", true),
             ("br, GZIP;q=0.5, zstd", true),

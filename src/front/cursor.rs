@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_holds_for_its_list_alone() {
+    fn cursor_is_valid_only_for_its_list() {
         let cursor = write(&["tools", "a"], b"here");
         assert_eq!(read(&["tools", "a"], &cursor).unwrap(), b"here");
         for other in [&["tools", "b"][..], &["tools"], &["toolsa"], &["tools", "a", ""], &["tool", "sa"]] {
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_was_made_up_is_distinguished() {
+    fn forged_cursor_is_rejected() {
         let cursor = write(&["tools"], b"here");
         let made_up = URL_SAFE_NO_PAD.encode("here");
         for wrong in ["", "%", "a", &made_up, &cursor[1..], &cursor[..cursor.len() - 1], &format!("{cursor}A"), &"A".repeat(300)] {

@@ -29,10 +29,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let named = Path::from_request_parts(parts, state).await;
         named.map(|Path(named)| Self(named)).map_err(|error| match error.status() {
-            StatusCode::BAD_REQUEST => ApiError::bad_request("what the path names is no text: percent-encoded, it is UTF-8"),
+            StatusCode::BAD_REQUEST => ApiError::bad_request("the path has percent-encoded bytes that are not UTF-8"),
             // The route has no such parameters, which is a bug.
             _ => {
-                tracing::error!(%error, "a path does not fit its handler");
+                tracing::error!(%error, "the path parameters of a route do not match its handler");
                 Code::Internal.into()
             }
         })
@@ -44,9 +44,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_route_that_does_not_fit_its_handler_is_the_hosts_fault() {
+    async fn route_without_its_parameter_is_an_internal_error() {
         let (mut parts, ()) = axum::http::Request::new(()).into_parts();
         let at = PathParams::<String>::from_request_parts(&mut parts, &()).await;
-        assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "no route put a parameter there");
+        assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "the request has no path parameter");
     }
 }

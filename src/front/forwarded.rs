@@ -54,7 +54,7 @@ impl Proxies {
             settings: settings.clone(),
             expected: before_a_proxy(settings, listen, Some(base_url)).is_some(),
             seen: AtomicBool::new(false),
-            is_base_url_plain: !base_url.starts_with("https:") || is_here(base_url),
+            is_base_url_plain: !base_url.starts_with("https:") || is_local_url(base_url),
             seen_https: AtomicBool::new(false),
         }
     }
@@ -62,7 +62,7 @@ impl Proxies {
     /// Logs the warning that applies before the first request, if any.
     pub fn warn_at_start(&self) {
         if self.expected {
-            let Warning { message, .. } = expected();
+            let Warning { message, .. } = expected_proxy();
             tracing::warn!(remedy = REMEDY, "{message}");
         }
     }
@@ -70,12 +70,12 @@ impl Proxies {
     /// Returns the warnings that apply now.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        let of_trust = match (self.seen.load(Relaxed), self.expected) {
-            (true, _) => Some(seen()),
-            (false, true) => Some(expected()),
+        let proxy = match (self.seen.load(Relaxed), self.expected) {
+            (true, _) => Some(untrusted_proxy()),
+            (false, true) => Some(expected_proxy()),
             (false, false) => None,
         };
-        of_trust.into_iter().chain(self.seen_https.load(Relaxed).then(base_url_missing)).collect()
+        proxy.into_iter().chain(self.seen_https.load(Relaxed).then(base_url_missing)).collect()
     }
 
     /// Returns the client's address of a request received from `peer`.
@@ -83,10 +83,10 @@ impl Proxies {
         let peer = peer.to_canonical();
         let is_trusted = self.trusts(peer);
         if is_trusted || is_near(peer) {
-            self.look_for_https(peer, headers);
+            self.warn_about_https(peer, headers);
         }
         if !is_trusted {
-            self.look(peer, headers);
+            self.warn_about_proxy(peer, headers);
             return peer;
         }
         let mut client = peer;
@@ -128,16 +128,16 @@ impl Proxies {
     }
 
     /// Warns once about a nearby proxy that forwards requests but is not trusted.
-    fn look(&self, peer: IpAddr, headers: &HeaderMap) {
+    fn warn_about_proxy(&self, peer: IpAddr, headers: &HeaderMap) {
         let passes_on = || headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(header::FORWARDED);
         if is_near(peer) && passes_on() && !self.seen.swap(true, Relaxed) {
-            let Warning { message, .. } = seen();
+            let Warning { message, .. } = untrusted_proxy();
             tracing::warn!(proxy = %peer, remedy = REMEDY, "{message}");
         }
     }
 
     /// Warns once about a proxy that clients reach over https while the base URL is not https.
-    fn look_for_https(&self, peer: IpAddr, headers: &HeaderMap) {
+    fn warn_about_https(&self, peer: IpAddr, headers: &HeaderMap) {
         if self.is_base_url_plain && !self.seen_https.load(Relaxed) && came_by_https(headers) && !self.seen_https.swap(true, Relaxed) {
             let Warning { message, .. } = base_url_missing();
             tracing::warn!(proxy = %peer, remedy = BASE_URL_REMEDY, "{message}");
@@ -169,17 +169,17 @@ fn came_by_https(headers: &HeaderMap) -> bool {
 /// Returns the warning for a host that is public only through a proxy on its machine and does not trust the proxy.
 #[must_use]
 pub fn before_a_proxy(settings: &ProxySettings, listen: IpAddr, base_url: Option<&str>) -> Option<Warning> {
-    let behind = settings.trusted.is_empty() && listen.is_loopback() && base_url.is_some_and(|url| !is_here(url));
-    behind.then(expected)
+    let behind = settings.trusted.is_empty() && listen.is_loopback() && base_url.is_some_and(|url| !is_local_url(url));
+    behind.then(expected_proxy)
 }
 
-fn expected() -> Warning {
+fn expected_proxy() -> Warning {
     let message = "the host listens on loopback and has a public URL, so its proxy is the only client that it sees: what one client does \
                    wrong, such as showing wrong credentials, is held against all";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
 }
 
-fn seen() -> Warning {
+fn untrusted_proxy() -> Warning {
     let message = "a proxy passes requests on and is not trusted to name the client's address: what one of its clients does wrong, such \
                    as showing wrong credentials, is held against all of them";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
@@ -192,7 +192,7 @@ fn base_url_missing() -> Warning {
 }
 
 /// Returns whether a URL points to this machine.
-fn is_here(url: &str) -> bool {
+fn is_local_url(url: &str) -> bool {
     match Url::parse(url).ok().as_ref().and_then(Url::host) {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -218,117 +218,4 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn proxies(header: ForwardedHeader) -> Proxies {
-        let trusted = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].map(|network| network.parse().unwrap()).to_vec();
-        Proxies::new(&ProxySettings { trusted, header }, [127, 0, 0, 1].into(), "https://tools.example")
-    }
-
-    fn client(proxies: &Proxies, peer: &str, values: &[(&'static str, &str)]) -> String {
-        let headers = values.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
-        let mut all = HeaderMap::new();
-        headers.for_each(|(name, value)| _ = all.append(name, value));
-        proxies.client(peer.parse().unwrap(), &all).to_string()
-    }
-
-    #[test]
-    fn a_client_is_the_last_address_that_no_trusted_proxy_has() {
-        let proxies = proxies(ForwardedHeader::XForwardedFor);
-        for (peer, values, requested) in [
-            ("127.0.0.1", &["192.0.2.1"][..], "192.0.2.1"),
-            ("127.0.0.1", &["198.51.100.7, 192.0.2.1"], "192.0.2.1"),
-            ("127.0.0.1", &["198.51.100.7, 192.0.2.1, 10.1.2.3"], "192.0.2.1"),
-            ("127.0.0.1", &["198.51.100.7", "192.0.2.1", "10.1.2.3"], "192.0.2.1"),
-            ("::ffff:127.0.0.1", &["192.0.2.1:4711"], "192.0.2.1"),
-            ("127.0.0.1", &["[2001:db8::1]:4711, fd00::1"], "2001:db8::1"),
-            ("127.0.0.1", &["[2001:db8::1]"], "2001:db8::1"),
-            ("127.0.0.1", &["10.0.0.1, 10.0.0.2"], "10.0.0.1"),
-            // An invalid entry hides the entries before it.
-            ("127.0.0.1", &["192.0.2.1, unknown"], "127.0.0.1"),
-            ("127.0.0.1", &["192.0.2.1, , 10.1.2.3"], "10.1.2.3"),
-            ("127.0.0.1", &[], "127.0.0.1"),
-            // A client that is not a trusted proxy can claim any address.
-            ("192.0.2.9", &["198.51.100.7"], "192.0.2.9"),
-        ] {
-            let values: Vec<_> = values.iter().map(|value| ("x-forwarded-for", *value)).collect();
-            assert_eq!(client(&proxies, peer, &values), requested, "{peer} {values:?}");
-        }
-        assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", "for=192.0.2.1")]), "127.0.0.1", "the other header is not believed");
-    }
-
-    #[test]
-    fn networks_of_ipv6_that_have_ipv4_in_them_are_those_of_ipv4_as_well() {
-        let trusts = |network: &str, address: &str| {
-            let settings = ProxySettings { trusted: vec![network.parse().unwrap()], header: ForwardedHeader::XForwardedFor };
-            Proxies::new(&settings, [127, 0, 0, 1].into(), "https://tools.example").trusts(address.parse().unwrap())
-        };
-        for network in ["::/0", "::ffff:0:0/95", "::ffff:0:0/80", "::/64", "::ffff:0:0/96"] {
-            for address in ["192.0.2.1", "127.0.0.1", "::ffff:192.0.2.1"] {
-                assert!(trusts(network, address), "{network} {address}");
-            }
-        }
-        assert!(trusts("::/0", "2001:db8::1") && !trusts("::ffff:0:0/95", "2001:db8::1"));
-        for network in ["2001:db8::/32", "::/96", "0.0.0.0/0"] {
-            assert_eq!(trusts(network, "192.0.2.1"), network == "0.0.0.0/0", "{network}");
-        }
-        assert!(!trusts("0.0.0.0/0", "2001:db8::1"));
-    }
-
-    #[test]
-    fn the_standard_header_is_read_where_it_is_chosen() {
-        let proxies = proxies(ForwardedHeader::Forwarded);
-        for (value, requested) in [
-            ("for=192.0.2.1", "192.0.2.1"),
-            ("for=198.51.100.7, For=\"[2001:db8::1]:4711\";proto=https", "2001:db8::1"),
-            ("for=198.51.100.7;by=10.0.0.1, proto=http;for=10.1.2.3", "198.51.100.7"),
-            ("for=198.51.100.7, for=_hidden", "127.0.0.1"),
-            ("proto=https", "127.0.0.1"),
-        ] {
-            assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", value), ("x-forwarded-for", "203.0.113.1")]), requested, "{value}");
-        }
-    }
-
-    #[test]
-    fn a_proxy_that_is_reached_over_https_is_noticed_where_no_base_url_is_set() {
-        let trusted = ProxySettings { trusted: vec!["127.0.0.1/32".parse().unwrap()], header: ForwardedHeader::XForwardedFor };
-        let warned = |settings: &ProxySettings, url: &str, peer: &str, values: &[(&'static str, &str)]| {
-            let proxies = Proxies::new(settings, [127, 0, 0, 1].into(), url);
-            client(&proxies, peer, values);
-            let warnings = proxies.warnings();
-            warnings.iter().filter(|warning| warning.code == "base_url_missing").count()
-        };
-        let (local, public) = ("http://127.0.0.1:4020", "https://tools.example");
-        let by_https = [("x-forwarded-proto", "https")];
-        for settings in [&trusted, &ProxySettings::default()] {
-            assert_eq!(warned(settings, local, "127.0.0.1", &by_https), 1);
-            assert_eq!(warned(settings, local, "127.0.0.1", &[("x-forwarded-proto", "HTTPS, http")]), 1);
-            assert_eq!(warned(settings, local, "127.0.0.1", &[("forwarded", "for=192.0.2.1; Proto=\"https\"")]), 1);
-            assert_eq!(warned(settings, "http://tools.example", "127.0.0.1", &by_https), 1, "a base URL without TLS");
-            assert_eq!(warned(settings, public, "127.0.0.1", &by_https), 0);
-            assert_eq!(warned(settings, local, "127.0.0.1", &[("x-forwarded-proto", "http"), ("forwarded", "for=https")]), 0);
-            assert_eq!(warned(settings, local, "192.0.2.1", &by_https), 0, "anybody on the internet can send the header");
-        }
-    }
-
-    #[test]
-    fn a_proxy_that_is_not_trusted_is_noticed() {
-        let codes = |proxies: &Proxies| proxies.warnings().iter().map(|warning| warning.message.clone()).collect::<Vec<_>>();
-        let none = ProxySettings::default();
-        let new = |listen: &str, url: &str| Proxies::new(&none, listen.parse().unwrap(), url);
-        assert_eq!(codes(&new("127.0.0.1", "https://tools.example")), [expected().message]);
-        for (listen, url) in [("127.0.0.1", "http://127.0.0.1:4020"), ("0.0.0.0", "https://tools.example"), ("::1", "http://[::1]:1")] {
-            let proxies = new(listen, url);
-            assert_eq!(codes(&proxies), [""; 0], "{listen} {url}");
-            client(&proxies, "192.0.2.1", &[("x-forwarded-for", "192.0.2.2")]);
-            client(&proxies, "127.0.0.1", &[]);
-            assert_eq!(codes(&proxies), [""; 0], "{listen} {url}");
-            assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", "for=192.0.2.2")]), "127.0.0.1");
-            assert_eq!(codes(&proxies), [seen().message], "{listen} {url}");
-        }
-        let trusting = proxies(ForwardedHeader::XForwardedFor);
-        client(&trusting, "127.0.0.1", &[("x-forwarded-for", "192.0.2.2")]);
-        assert_eq!(codes(&trusting), [""; 0]);
-    }
-}
+mod tests;

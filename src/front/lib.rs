@@ -37,7 +37,7 @@ pub use self::{
     entry_point::{FromPage, entry_point},
     extractors::{PathParams, QueryParams},
     middleware::worded,
-    payment::{bearer, bought, credit, offered, quote, settlement},
+    payment::{bearer, bought, credit, offered, quote, reserved_key, settlement},
     places::Places,
     quota::{Quota, QuotaFull, QuotaShare},
 };
@@ -50,7 +50,7 @@ pub use self::{
     forwarded::{Proxies, Warning, before_a_proxy},
     front_services::FrontServices,
     memory_budget::MemoryBudget,
-    middleware::{DoorCheck, ErrorWording, ErrorWriter, Fronts, HostCheck, RequestTeller},
+    middleware::{ErrorWording, ErrorWriter, ErrorWriterFactory, Fronts, HostCheck, RequestCheck},
     rate_limits::Limits,
     serve::serve,
     shutdown::Shutdown,

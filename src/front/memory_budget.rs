@@ -66,9 +66,9 @@ impl MemoryBudget {
     /// # Errors
     ///
     /// 503 if the address has used up its share of the memory for answers.
-    pub(crate) fn takes_answers(&self, address: IpAddr) -> Result<(), ApiError> {
+    pub(crate) fn check_unread_answers(&self, address: IpAddr) -> Result<(), ApiError> {
         match self.answers.has_all_of_its_share(address) {
-            Some(max) => Err(untaken(&format!("your address has {max} bytes of answers that it has not read, its limit"))),
+            Some(max) => Err(unread(&format!("your address has {max} bytes of answers that it has not read, its limit"))),
             None => Ok(()),
         }
     }
@@ -79,7 +79,7 @@ impl MemoryBudget {
     /// # Errors
     ///
     /// 503 if the memory for answers has no room for it.
-    pub(crate) fn holds(&self, address: IpAddr, bytes: u64) -> Result<(), ApiError> {
+    pub(crate) fn check_room(&self, address: IpAddr, bytes: u64) -> Result<(), ApiError> {
         if bytes <= SHORT_BYTES {
             return Ok(());
         }
@@ -88,30 +88,30 @@ impl MemoryBudget {
             Err(QuotaFull::All(max)) => format!("the host holds {max} bytes of answers that clients have not read, its limit"),
             Err(QuotaFull::Address(max)) => format!("your address has {max} bytes of answers that it has not read, its limit"),
         };
-        Err(untaken(&message))
+        Err(unread(&message))
     }
 
     /// Adds the current use to the metrics.
     pub fn measured(&self, samples: &mut Samples) {
-        samples.put(&metric_table::CONNECTIONS, [], self.open.taken());
+        samples.put(&metric_table::CONNECTIONS, [], self.open.used());
         samples.put(&metric_table::CONNECTIONS_LIMIT, [], self.open.max().unwrap_or_default());
-        samples.put(&metric_table::BODIES_HELD, [], self.held.taken());
-        samples.put(&metric_table::ANSWERS_HELD, [], self.answers.taken());
+        samples.put(&metric_table::BODIES_HELD, [], self.held.used());
+        samples.put(&metric_table::ANSWERS_HELD, [], self.answers.used());
     }
 
     /// Returns the current use and the limits, for operators.
     pub fn status(&self) -> Value {
         json!({
-            "connections": self.open.taken(),
+            "connections": self.open.used(),
             "maxConnections": self.open.max(),
-            "bodyBytesHeld": self.held.taken(),
+            "bodyBytesHeld": self.held.used(),
             "maxBodyBytesHeld": self.held.max(),
-            "answerBytesHeld": self.answers.taken(),
+            "answerBytesHeld": self.answers.used(),
             "maxAnswerBytesHeld": self.answers.max(),
         })
     }
 }
 
-fn untaken(message: &str) -> ApiError {
-    ApiError::new(Code::Busy, message).hint("read the answers that are on their way, or close their connections").retry_after(1)
+fn unread(message: &str) -> ApiError {
+    ApiError::new(Code::Busy, message).hint("read the pending answers, or close their connections").retry_after(1)
 }

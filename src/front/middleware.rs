@@ -36,7 +36,7 @@ use super::{
     error_codes::Code,
     front_services::FrontServices,
     header_names,
-    payment::check_credit,
+    payment::{check_credit, check_payment},
 };
 
 /// How long browsers can cache a preflight response.
@@ -49,13 +49,13 @@ pub struct ErrorWording {
     /// Returns whether a path belongs to them.
     pub covers: fn(&str) -> bool,
     /// Converts an error in the envelope to the format of these paths.
-    pub writer: RequestTeller,
+    pub writer: ErrorWriterFactory,
     /// Whether browsers let pages of other origins read the responses.
     pub others_may_read: bool,
 }
 
 /// Prepares the error format for a request, keeping the parts of the request that it needs.
-pub type RequestTeller = Arc<dyn Fn(&Request) -> ErrorWriter + Send + Sync>;
+pub type ErrorWriterFactory = Arc<dyn Fn(&Request) -> ErrorWriter + Send + Sync>;
 
 /// Converts an error response to another format.
 pub type ErrorWriter = Box<dyn FnOnce(Response) -> BoxFuture<'static, Response> + Send>;
@@ -66,11 +66,11 @@ pub struct HostCheck {
     /// Returns whether a path belongs to them.
     pub covers: fn(&str) -> bool,
     /// Rejects requests that are not allowed.
-    pub check: DoorCheck,
+    pub check: RequestCheck,
 }
 
 /// Checks a request before it is routed.
-pub type DoorCheck = Arc<dyn Fn(&Request) -> Result<(), ApiError> + Send + Sync>;
+pub type RequestCheck = Arc<dyn Fn(&Request) -> Result<(), ApiError> + Send + Sync>;
 
 /// The routes of all front ends, with their access checks and error formats.
 pub struct Fronts {
@@ -90,9 +90,9 @@ pub fn framed_routes(
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
     // The middleware wraps the router, which is cheap to clone. A layer on the routes would clone all layers below it
     // for each request.
-    let of_frame = Arc::clone(&shared);
+    let frame_services = Arc::clone(&shared);
     ServiceBuilder::new()
-        .layer(middleware::from_fn(move |request, next| frame(Arc::clone(&of_frame), Arc::clone(&wordings), request, next)))
+        .layer(middleware::from_fn(move |request, next| frame(Arc::clone(&frame_services), Arc::clone(&wordings), request, next)))
         .layer(cors())
         .layer(middleware::from_fn_with_state((shared, doors), limit))
         .service(worded(routes))
@@ -132,25 +132,25 @@ fn cors() -> CorsLayer {
 }
 
 /// Enforces rate limits, limits on unread answers and on wrong credentials, and access checks. Also rejects a request
-/// without exactly one host, or with two developer credits.
+/// without exactly one host, with two developer credits, or with a reserved key in its payment.
 async fn limit(
     State((shared, doors)): State<(Arc<FrontServices>, Arc<[HostCheck]>)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let admitted = shared.limits.count(peer.ip()).and_then(|()| shared.intake.takes_answers(peer.ip()));
+    let admitted = shared.limits.count(peer.ip()).and_then(|()| shared.intake.check_unread_answers(peer.ip()));
     if let Err(refused) = admitted.and_then(|()| check_host(&request)).and_then(|()| put_host(&mut request)) {
         return refused.into_response();
     }
     let door = doors.iter().find(|door| (door.covers)(request.uri().path()));
-    if let Some(Err(closed)) = door.map(|door| (door.check)(&request)) {
-        return closed.into_response();
+    if let Some(Err(denied)) = door.map(|door| (door.check)(&request)) {
+        return denied.into_response();
     }
-    if let Some(refused) = unreadable(request.uri()) {
+    if let Some(refused) = check_query(request.uri()) {
         return refused;
     }
-    if let Err(refused) = check_credit(request.headers()) {
+    if let Err(refused) = check_credit(request.headers()).and_then(|()| check_payment(request.headers())) {
         return refused.into_response();
     }
     auth_failures::limit(shared.limits.failures(), peer.ip(), request, next).await
@@ -168,7 +168,7 @@ fn check_host(request: &Request) -> Result<(), ApiError> {
         Some(_) => Err(ApiError::bad_request("the `Host` header is not a host name or address with an optional port")),
         // HTTP/2 has the host in `:authority`. HTTP/1.0 does not require one.
         None if request.uri().authority().is_some() || request.version() < Version::HTTP_11 => Ok(()),
-        None => Err(ApiError::bad_request("the request does not say which host it is for").hint("send a `Host` header")),
+        None => Err(ApiError::bad_request("the request does not name its host").hint("send a `Host` header")),
     }
 }
 
@@ -178,7 +178,7 @@ fn put_host(request: &mut Request) -> Result<(), ApiError> {
     let Some(authority) = request.uri().authority() else { return Ok(()) };
     let host = HeaderValue::from_str(authority.as_str()).ok().filter(is_host);
     let host =
-        host.ok_or_else(|| ApiError::bad_request("the target of the request is not at a host name or address with an optional port"))?;
+        host.ok_or_else(|| ApiError::bad_request("the host in the request's target is not a host name or address with an optional port"))?;
     request.headers_mut().insert(header::HOST, host);
     Ok(())
 }
@@ -191,7 +191,7 @@ fn is_host(value: &HeaderValue) -> bool {
 }
 
 /// Returns an error if the percent-encoded query is not UTF-8. It would be read as something that was not sent.
-fn unreadable(uri: &Uri) -> Option<Response> {
+fn check_query(uri: &Uri) -> Option<Response> {
     let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
     (!reads).then(|| ApiError::bad_request("the percent-encoding of the query is not UTF-8").into_response())
 }
@@ -204,16 +204,16 @@ async fn frame(shared: Arc<FrontServices>, wordings: Arc<[ErrorWording]>, mut re
     let id = RequestId::generate();
     request.extensions_mut().insert(id.clone());
     let wording = wordings.iter().find(|wording| (wording.covers)(request.uri().path()));
-    let query = compress::asked(&request);
+    let query = compress::encoding_request(&request);
     let (peer, replaceable) = (peer(request.extensions()), Replaceable::of(&request));
-    let teller = wording.map(|wording| (wording.writer)(&request));
+    let writer = wording.map(|wording| (wording.writer)(&request));
     let (response, trace) = answering(REQUEST.scope(id.clone(), next.run(request))).await;
     let mut response = match replaceable.refused(&shared, peer, &response) {
         Some(refused) => REQUEST.sync_scope(id.clone(), || refused.into_response()),
         None => response,
     };
     let code = code_of(&response);
-    if let Some(report) = teller.filter(|_| code.is_some()) {
+    if let Some(report) = writer.filter(|_| code.is_some()) {
         response = REQUEST.scope(id.clone(), report(response)).await;
     }
     if wording.is_some_and(|wording| !wording.others_may_read) {
@@ -267,13 +267,13 @@ impl Replaceable {
 
     /// Returns the error to send instead of the answer, if there is no memory for it.
     fn refused(self, shared: &FrontServices, peer: IpAddr, response: &Response) -> Option<ApiError> {
-        let gives_way = match self {
+        let is_replaceable = match self {
             Self::Unpaid => !response.headers().contains_key(&header_names::PAYMENT_ID),
             Self::Documents => response.extensions().get::<DocumentMark>().is_some(),
             Self::Nothing => false,
         };
-        let bytes = response.body().size_hint().exact().filter(|_| gives_way)?;
-        shared.intake.holds(peer, bytes).err()
+        let bytes = response.body().size_hint().exact().filter(|_| is_replaceable)?;
+        shared.intake.check_room(peer, bytes).err()
     }
 }
 
@@ -303,64 +303,8 @@ async fn not_found(uri: Uri) -> ApiError {
 
 /// Answers an unsupported method on a known path. The router adds `Allow`.
 async fn method_not_allowed(method: Method) -> ApiError {
-    ApiError::new(Code::MethodNotAllowed, format!("`{method}` is not for this path; see `Allow`"))
+    ApiError::new(Code::MethodNotAllowed, format!("`{method}` is not allowed for this path; see `Allow`"))
 }
 
 #[cfg(test)]
-mod tests {
-    use axum::body::Body;
-
-    use super::*;
-
-    #[test]
-    fn a_slash_at_the_end_of_an_operation_makes_no_difference() {
-        let plain = |uri: &str| without_last_slash(&uri.parse().unwrap()).map(|uri| uri.to_string());
-        for (uri, same) in [
-            ("/ai/mcp/", "/ai/mcp"),
-            ("/tools/a//?q=1/", "/tools/a?q=1/"),
-            ("/openapi.json/", "/openapi.json"),
-            ("http://a.example/ai/invoke/", "http://a.example/ai/invoke"),
-        ] {
-            assert_eq!(plain(uri).as_deref(), Some(same));
-        }
-        for uri in ["/ai/mcp", "/", "/dashboard/", "//ai/mcp", "/tools/a?q=/"] {
-            assert_eq!(plain(uri), None, "{uri}");
-        }
-    }
-
-    #[test]
-    fn the_host_of_a_request_is_that_of_its_target() {
-        let host = |uri: &str, host: &'static str| {
-            let mut request = Request::builder().uri(uri).header(header::HOST, host).body(Body::empty()).unwrap();
-            put_host(&mut request).map(|()| request.headers().get(header::HOST).cloned().unwrap()).map_err(|fault| fault.code())
-        };
-        assert_eq!(host("http://tools.example:81/ai/mcp", "other.example"), Ok(HeaderValue::from_static("tools.example:81")));
-        assert_eq!(host("/ai/mcp", "other.example"), Ok(HeaderValue::from_static("other.example")));
-        for target in ["http://me@tools.example/", "http://tools.example:port/", "http://tools.example:99999/"] {
-            assert!(target.parse::<Uri>().is_err() || host(target, "tools.example") == Err(Code::InvalidRequest), "{target}");
-        }
-    }
-
-    fn checked(version: Version, uri: &str, hosts: &[&str]) -> Result<(), String> {
-        let request = hosts.iter().fold(Request::builder().version(version).uri(uri), |request, host| request.header(header::HOST, *host));
-        check_host(&request.body(Body::empty()).unwrap()).map_err(|fault| fault.message().to_owned())
-    }
-
-    #[test]
-    fn a_request_names_one_host() {
-        for host in ["tools.example", "tools.example:8443", "127.0.0.1:80", "[::1]:80", "LOCALHOST"] {
-            assert_eq!(checked(Version::HTTP_11, "/", &[host]), Ok(()), "{host}");
-        }
-        for host in ["", "a b", "a/b", "me@tools.example", "tools.example:port", ":80"] {
-            assert!(checked(Version::HTTP_11, "/", &[host]).is_err(), "{host}");
-        }
-        for version in [Version::HTTP_11, Version::HTTP_2] {
-            assert!(checked(version, "/", &[]).unwrap_err().contains("which host"));
-            assert!(checked(version, "/", &["a", "a"]).unwrap_err().contains("two"));
-            assert_eq!(checked(version, "http://tools.example/", &[]), Ok(()), "{version:?}");
-            assert_eq!(checked(version, "http://tools.example/", &["tools.example"]), Ok(()), "{version:?}");
-            assert!(checked(version, "http://tools.example/", &["tools.example", "other.example"]).is_err());
-        }
-        assert_eq!(checked(Version::HTTP_10, "/", &[]), Ok(()), "HTTP/1.0 has no such header");
-    }
-}
+mod tests;

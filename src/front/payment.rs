@@ -3,9 +3,13 @@
 use std::{borrow::Cow, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig, general_purpose::STANDARD},
+};
 use tollhouse_call::{CallError, Calls, CompletedCall, ReplayRequest, RunningCall};
 use tollhouse_money::{CREDIT_PREFIX, CreditOffer, OfferedPayment, SettlementNotice, WireVersion};
+use tollhouse_tool::{PortabilityIssue, has_reserved_key};
 
 use super::{api_error::ApiError, error_codes::Code, header_names};
 
@@ -26,6 +30,43 @@ pub fn offered(headers: &HeaderMap) -> OfferedPayment {
         }),
         None => OfferedPayment::Nothing,
     }
+}
+
+/// Decodes base64 with or without padding. Several clients send the URL-safe alphabet.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
+
+/// Rejects a payment that has a key that the JSON parser reserves for itself, as bodies with such a key are. Other invalid payments are
+/// rejected later, by the payment check.
+pub(crate) fn check_payment(headers: &HeaderMap) -> Result<(), ApiError> {
+    let is_reserved = |payload: &HeaderValue| {
+        let payload = payload.as_bytes().trim_ascii();
+        if payload.starts_with(b"{") {
+            return has_reserved_key(payload);
+        }
+        let standard: Vec<_> = payload
+            .iter()
+            .map(|byte| {
+                if *byte == b'-' {
+                    b'+'
+                } else if *byte == b'_' {
+                    b'/'
+                } else {
+                    *byte
+                }
+            })
+            .collect();
+        BASE64.decode(standard).is_ok_and(|json| has_reserved_key(&json))
+    };
+    match [&header_names::PAYMENT_SIGNATURE, &header_names::X_PAYMENT].into_iter().filter_map(|name| headers.get(name)).any(is_reserved) {
+        true => Err(reserved_key("payment")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the error for JSON with a reserved key. `part` is the part of the request that contains it.
+pub fn reserved_key(part: &str) -> ApiError {
+    ApiError::new(Code::InvalidJson, format!("the {part} is not JSON: {}", PortabilityIssue::ReservedKey))
 }
 
 /// Returns the quote id in the headers. It never fails: the call rejects an invalid one later.
@@ -62,7 +103,7 @@ pub(crate) fn check_credit(headers: &HeaderMap) -> Result<(), ApiError> {
     if own.as_bytes() == bearer.as_bytes() {
         return Ok(());
     }
-    Err(ApiError::bad_request("`X-Developer-Credit` and `Authorization` show two credits").hint("send the one that is to pay"))
+    Err(ApiError::bad_request("`X-Developer-Credit` and `Authorization` have two different credits").hint("send only the one that pays"))
 }
 
 /// Returns the token of `Authorization: Bearer`, whatever it is for.
@@ -83,5 +124,30 @@ pub fn settlement(headers: &mut HeaderMap, settled: &SettlementNotice) {
     };
     if let Ok(value) = HeaderValue::from_str(&STANDARD.encode(&settled.body)) {
         headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+    use super::*;
+
+    #[test]
+    fn payments_with_a_reserved_key_are_rejected() {
+        let code = |name: &HeaderName, payload: &str| {
+            let headers = HeaderMap::from_iter([(name.clone(), HeaderValue::try_from(payload).unwrap())]);
+            check_payment(&headers).err().map(|fault| fault.code())
+        };
+        let reserved = r#"{"x402Version":2,"extensions":{"$serde_json::private::RawValue":"[1]"},"note":"???>>>"}"#;
+        let fine = r#"{"x402Version":2,"note":"$serde_json::private::RawValue"}"#;
+        for name in [&header_names::PAYMENT_SIGNATURE, &header_names::X_PAYMENT] {
+            for payload in [reserved.to_owned(), STANDARD.encode(reserved), URL_SAFE_NO_PAD.encode(reserved)] {
+                assert_eq!(code(name, &payload), Some(Code::InvalidJson), "{payload}");
+            }
+            for payload in [fine.to_owned(), STANDARD.encode(fine), "no base64".to_owned()] {
+                assert_eq!(code(name, &payload), None, "{payload}");
+            }
+        }
     }
 }

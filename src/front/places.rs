@@ -21,20 +21,20 @@ pub struct Places {
 }
 
 impl Places {
-    /// Takes slots for a stream of `address`, among `streams` and among all connections. `what` names the streams and
-    /// `else_do` is the hint in errors.
+    /// Takes slots for a stream of `address`, among `streams` and among all connections. `what` names the streams in errors, and `hint`
+    /// is their hint.
     ///
     /// # Errors
     ///
     /// 429 if the address is at its limit, 503 if all clients together are.
-    pub fn take(streams: &Arc<Quota>, intake: &MemoryBudget, address: IpAddr, what: &str, else_do: &'static str) -> Result<Self, ApiError> {
+    pub fn take(streams: &Arc<Quota>, intake: &MemoryBudget, address: IpAddr, what: &str, hint: &'static str) -> Result<Self, ApiError> {
         let (mut stream, mut connection) = (streams.share(address), intake.open.share(address));
         let crowded = |full: QuotaFull, what: &str| {
             let fault = match full {
                 QuotaFull::All(max) => ApiError::new(Code::Busy, format!("the host has its {max} {what}")),
                 QuotaFull::Address(max) => ApiError::new(Code::RateLimited, format!("your address has its {max} {what}")),
             };
-            fault.hint(else_do).retry_after(RETRY_SECS)
+            fault.hint(hint).retry_after(RETRY_SECS)
         };
         stream.take(1).map_err(|full| crowded(full, what))?;
         connection.take(1).map_err(|full| crowded(full, "connections and streams that stay"))?;

@@ -159,6 +159,18 @@ impl Limits {
         }
     }
 
+    /// Does the same for a guess at the request of a paid registration.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the sender has failed too often.
+    pub async fn begin_registration(&self, sender: Option<Sender>) -> Result<CredentialCheck, ApiError> {
+        match (&self.failures, sender) {
+            (Some(failures), Some(sender)) => failures.begin_registration(sender).await,
+            (None, _) | (_, None) => Ok(CredentialCheck::UNLIMITED),
+        }
+    }
+
     /// Counts a credential that has become wrong since it was checked, such as that of a session.
     pub fn count_wrong(&self, sender: Option<Sender>) {
         if let (Some(failures), Some(sender)) = (&self.failures, sender) {

@@ -139,7 +139,7 @@ fn crowded(full: QuotaFull) -> Response {
         QuotaFull::All(max) => format!("the host has its {max} connections"),
         QuotaFull::Address(max) => format!("your address has its {max} connections"),
     };
-    let error = ApiError::new(Code::Busy, message).hint("use connections again that are open, or close some").retry_after(1);
+    let error = ApiError::new(Code::Busy, message).hint("reuse open connections, or close some").retry_after(1);
     let id = RequestId::generate();
     let response = REQUEST.sync_scope(id.clone(), || error.into_response());
     let mut response = framed(&id, response);

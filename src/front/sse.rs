@@ -21,11 +21,11 @@ const EVENTS: &str = "text/event-stream";
 /// Returns whether the client prefers an event stream to JSON. A client that gives both the same weight reads either,
 /// and gets JSON.
 pub fn requested(headers: &HeaderMap) -> bool {
-    taken(headers) && accept::weight(headers, EVENTS) > accept::weight(headers, "application/json")
+    accepts(headers) && accept::weight(headers, EVENTS) > accept::weight(headers, "application/json")
 }
 
 /// Returns whether the client explicitly accepts an event stream.
-pub fn taken(headers: &HeaderMap) -> bool {
+pub fn accepts(headers: &HeaderMap) -> bool {
     accept::is_named(headers, EVENTS) && accept::weight(headers, EVENTS).is_some_and(|weight| weight > 0.0)
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_sent_to_those_who_prefer_it() {
+    fn stream_is_sent_to_clients_that_prefer_it() {
         for (accept, streams) in [
             (None, false),
             (Some("*/*"), false),

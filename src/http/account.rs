@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use tollhouse_api::{SimulatedBalance, True};
+use tollhouse_api::{FaucetRequest, SimulatedBalance, True};
 use tollhouse_front::{ApiError, Code, body::SMALL_BODY_BYTES};
 use tollhouse_money::{Asset, Ledger, Network};
 use tollhouse_tool::MicroUsd;
@@ -15,27 +15,18 @@ use super::{
     route::{Route, open},
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Faucet {
-    address: String,
-    amount_usd: MicroUsd,
-    network: Option<String>,
-    asset: Option<String>,
-}
-
-impl Subject for Faucet {
+impl Subject for FaucetRequest {
     const CODE: Code = Code::InvalidMember;
 }
 
 pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];
     vec![
-        open::post("/dev/faucet", "fundAddress", "play money, where the simulated ledger settles", faucet)
+        open::post("/dev/faucet", "fundAddress", "gives play money, if the simulated ledger settles", faucet)
             .takes("FaucetRequest")
             .answers("SimulatedBalance")
             .fails(&refused),
-        open::get("/dev/faucet", "getBalance", "what an address has on the simulated ledger", balance)
+        open::get("/dev/faucet", "getBalance", "the balance of an address on the simulated ledger", balance)
             .query(&["address", "network", "asset"])
             .answers("SimulatedBalance")
             .fails(&refused),
@@ -45,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
 /// `POST /dev/faucet`: credits play money, if the facilitator is the simulated ledger.
 async fn faucet(
     State(ledger): State<Option<Arc<Ledger>>>,
-    Body(faucet): Body<Faucet, SMALL_BODY_BYTES>,
+    Body(faucet): Body<FaucetRequest, SMALL_BODY_BYTES>,
 ) -> Result<Json<SimulatedBalance>, ApiError> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
@@ -76,13 +67,13 @@ async fn balance(
 fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<&'static Asset, ApiError> {
     let wrong = |pointer: &str, message: &str| ApiError::invalid(Code::InvalidMember, message, pointer);
     let network = match network {
-        Some(name) => Network::named(name).ok_or_else(|| wrong("/network", "no such network is known"))?,
+        Some(name) => Network::named(name).ok_or_else(|| wrong("/network", "the network is unknown"))?,
         None => ledger.asset().network,
     };
     match asset {
-        Some(name) => Asset::named(network, name).ok_or_else(|| wrong("/asset", "no such token is known on the network")),
+        Some(name) => Asset::named(network, name).ok_or_else(|| wrong("/asset", "the token is unknown on the network")),
         None if network == ledger.asset().network => Ok(ledger.asset()),
-        None => Asset::of(network).next().ok_or_else(|| wrong("/asset", "no token is known on the network")),
+        None => Asset::of(network).next().ok_or_else(|| wrong("/asset", "the network has no known token")),
     }
 }
 
@@ -93,7 +84,7 @@ fn balance_json(asset: &Asset, address: &str, balance: MicroUsd) -> Json<Simulat
         network: asset.network.caip2.to_owned(),
         asset: asset.address.to_owned(),
         address: address.to_owned(),
-        balance_usd: tollhouse_api::MicroUsd(balance.0),
+        balance_usd: balance,
     })
 }
 

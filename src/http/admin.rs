@@ -3,22 +3,21 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::State,
-    http::HeaderMap,
-    response::{IntoResponse, Response},
-};
+use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use tollhouse_catalog::{PolicyDraft, PolicyInForce, ReviewDecision, ReviewQueuePosition};
+use tollhouse_api::{
+    EndpointSummaryPage, Narrowing, PendingReview, Policy, PolicyCheckResponse, PolicyResponse, RescanCounts, RescanResponse, ReviewPage,
+    ReviewVerdict, True,
+};
+use tollhouse_catalog::{PolicyDraft, PolicyInForce, ReviewDecision, ReviewQueuePosition, ShownEndpoint};
 use tollhouse_front::{AboutBody as _, ApiError, Code, cursor};
-use tollhouse_tool::{Endpoint, EndpointState, Owner};
+use tollhouse_tool::{EndpointState, Owner};
 
 use super::{
     auth::Admin,
+    convert,
     endpoints::{self, Body, Subject, if_match, owned, with_etag},
-    page::{PageLimit, PathParams, bad_cursor},
+    page::{PageLimit, PageQuery, PathParams, bad_cursor},
     route::{Route, get, post, put},
     services::{CallServices, CatalogServices},
 };
@@ -27,41 +26,31 @@ impl Subject for PolicyDraft {
     const CODE: Code = Code::InvalidPolicy;
 }
 
-impl Subject for ReviewDecision {
+impl Subject for ReviewVerdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/admin/policy", "getPolicy", "the policy in force, with its revision as `ETag`", policy).answers("PolicyResponse"),
-        put("/ai/admin/policy", "setPolicy", "replaces the policy whole", set_policy)
+        put("/ai/admin/policy", "setPolicy", "replaces the whole policy", set_policy)
             .reads_headers(&["If-Match"])
             .takes("PolicyDraft")
             .answers("PolicyResponse")
             .fails(&[Code::InvalidPolicy, Code::RevisionChanged]),
-        post(
-            "/ai/admin/policy/check",
-            "checkPolicy",
-            "what a policy would narrow of endpoints that are there; nothing is changed",
-            check_policy,
-        )
-        .takes("PolicyDraft")
-        .answers("PolicyCheckResponse")
-        .fails(&[Code::InvalidPolicy]),
+        post("/ai/admin/policy/check", "checkPolicy", "the effects of a policy on existing endpoints; nothing is changed", check_policy)
+            .takes("PolicyDraft")
+            .answers("PolicyCheckResponse")
+            .fails(&[Code::InvalidPolicy]),
         get("/ai/admin/endpoints", "listAllEndpoints", "all endpoints in brief, by slug", list).answers("EndpointSummaryPage"),
-        get(
-            "/ai/admin/reviews",
-            "listReviews",
-            "the endpoints of which something is to be decided, those that wait longest first",
-            reviews,
-        )
-        .answers("ReviewPage"),
+        get("/ai/admin/reviews", "listReviews", "the endpoints that wait for a decision, longest wait first", reviews)
+            .answers("ReviewPage"),
         post("/ai/admin/reviews/{slug}", "decideReview", "decides on an endpoint", decide)
             .reads_headers(&["If-Match"])
             .takes("ReviewVerdict")
             .answers("OwnEndpointResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownEndpoint, Code::NothingToReview, Code::RevisionChanged]),
-        post("/ai/admin/rescan", "rescan", "scans builders' endpoints by the rules in force", rescan).answers("RescanResponse"),
+        post("/ai/admin/rescan", "rescan", "scans builders' endpoints with the rules in force", rescan).answers("RescanResponse"),
     ]
 }
 
@@ -87,28 +76,35 @@ async fn check_policy(
     State(publishing): State<Arc<CatalogServices>>,
     State(calling): State<Arc<CallServices>>,
     Body(draft): Body<PolicyDraft>,
-) -> Result<Json<Value>, ApiError> {
-    let narrows = publishing.catalog.would_narrow(draft, calling.long_running_ms).await;
-    Ok(Json(json!({ "ok": true, "narrows": narrows.map_err(|error| error.about(PolicyDraft::CODE))? })))
+) -> Result<Json<PolicyCheckResponse>, ApiError> {
+    let impact = publishing.catalog.would_narrow(draft, calling.long_running_ms).await;
+    let impact = impact.map_err(|error| error.about(PolicyDraft::CODE))?;
+    let narrows = Narrowing {
+        endpoints: impact.endpoints,
+        limits: convert::limits(&impact.limits),
+        tier: impact.tier,
+        long_running: impact.long_running,
+        slugs: impact.slugs,
+    };
+    Ok(Json(PolicyCheckResponse { ok: True, narrows }))
 }
 
-fn in_force(policy: &PolicyInForce) -> Response {
-    with_etag(policy.revision, json!({ "ok": true, "policy": policy.policy.record() }))
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pages {
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
+fn in_force(PolicyInForce { revision, policy }: &PolicyInForce) -> Response {
+    let policy = Policy {
+        builder_capabilities: policy.builder_capabilities,
+        limits: convert::limits(&policy.limits),
+        tier: policy.tier,
+        require_review: policy.require_review,
+        max_endpoints_per_builder: policy.max_endpoints_per_builder,
+    };
+    with_etag(*revision, PolicyResponse { ok: True, policy })
 }
 
 /// The list that cursors of the review queue are bound to.
 const QUEUE: &[&str] = &["reviews"];
 
 /// Lists tools that wait for a decision, longest waiting first.
-async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<CatalogServices>>) -> Result<Json<Value>, ApiError> {
+async fn reviews(Admin(pages): Admin<PageQuery>, State(publishing): State<Arc<CatalogServices>>) -> Result<Json<ReviewPage>, ApiError> {
     let position = |cursor: String| {
         cursor::read(QUEUE, &cursor).and_then(|position| ReviewQueuePosition::from_bytes(&position)).ok_or_else(bad_cursor)
     };
@@ -116,18 +112,16 @@ async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<Catalo
     let (page, total) = publishing.catalog.queue(after.as_ref(), pages.limit.0).await?;
     let mut reviews = Vec::with_capacity(page.endpoints.len());
     for live in &page.endpoints {
-        reviews.push(publishing.about.extras(live, waiting_for(&live.endpoint)).await);
+        reviews.push(waiting_for(&publishing, live).await);
     }
-    let mut answer = json!({ "ok": true, "reviews": reviews, "total": total });
-    if let Some(last) = page.endpoints.last().filter(|_| page.more) {
-        answer["nextCursor"] = json!(cursor::write(QUEUE, &ReviewQueuePosition::of(&last.endpoint).to_bytes()));
-    }
-    Ok(Json(answer))
+    let last = page.endpoints.last().filter(|_| page.more);
+    let next_cursor = last.map(|last| cursor::write(QUEUE, &ReviewQueuePosition::of(&last.endpoint).to_bytes()));
+    Ok(Json(ReviewPage { ok: True, reviews, total, next_cursor }))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PolicyPreview {
+struct EndpointQuery {
     state: Option<EndpointState>,
     /// `platform` or the id of a builder.
     owner: Option<String>,
@@ -137,7 +131,10 @@ struct PolicyPreview {
 }
 
 /// Lists all tools in any state, by slug.
-async fn list(Admin(request): Admin<PolicyPreview>, State(publishing): State<Arc<CatalogServices>>) -> Result<Json<Value>, ApiError> {
+async fn list(
+    Admin(request): Admin<EndpointQuery>,
+    State(publishing): State<Arc<CatalogServices>>,
+) -> Result<Json<EndpointSummaryPage<serde_json::Value>>, ApiError> {
     let owner = request.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
         id => id.parse().map(Owner::Builder).map_err(|_| ApiError::bad_request("`owner` is `platform` or a builder's id")),
@@ -147,23 +144,27 @@ async fn list(Admin(request): Admin<PolicyPreview>, State(publishing): State<Arc
 }
 
 /// Returns the data that an admin needs for a decision: the request and the scan findings.
-fn waiting_for(endpoint: &Endpoint) -> Value {
-    json!({
-        "slug": endpoint.slug,
-        "title": endpoint.title,
-        "owner": endpoint.owner.share(),
-        "version": endpoint.version,
-        "approvedVersion": endpoint.review.approved_version,
-        "revision": endpoint.revision,
-        "tier": endpoint.tier,
-        "capabilities": endpoint.capabilities,
-        "allowedHosts": endpoint.allowed_hosts,
-        "requestedCapabilities": endpoint.requested_capabilities,
-        "requestedHosts": endpoint.requested_hosts,
-        "content": endpoint.review.hold.as_ref().map(|hold| hold.kind),
-        "findings": endpoint.content_safety.as_ref().map(|safety| &safety.findings),
-        "since": endpoint.review.since(),
-    })
+async fn waiting_for(publishing: &CatalogServices, live: &ShownEndpoint) -> PendingReview {
+    let extras = publishing.about.tool(live).await;
+    let endpoint = live.endpoint.clone();
+    PendingReview {
+        slug: endpoint.slug,
+        title: endpoint.title,
+        owner: endpoint.owner.share().to_owned(),
+        version: endpoint.version,
+        approved_version: endpoint.review.approved_version.clone(),
+        revision: endpoint.revision,
+        tier: endpoint.tier,
+        capabilities: endpoint.capabilities,
+        allowed_hosts: endpoint.allowed_hosts,
+        requested_capabilities: endpoint.requested_capabilities,
+        requested_hosts: endpoint.requested_hosts,
+        content: endpoint.review.hold.as_ref().map(|hold| hold.kind),
+        findings: endpoint.content_safety.map(|safety| safety.findings),
+        since: endpoint.review.since(),
+        usage: extras.usage,
+        builder: extras.builder,
+    }
 }
 
 async fn decide(
@@ -171,16 +172,19 @@ async fn decide(
     State(publishing): State<Arc<CatalogServices>>,
     PathParams(slug): PathParams<String>,
     headers: HeaderMap,
-    Body(verdict): Body<ReviewDecision>,
+    Body(verdict): Body<ReviewVerdict>,
 ) -> Result<Response, ApiError> {
+    let ReviewVerdict { decision, capabilities, allowed_hosts, limits, tier, reason } = verdict;
+    let verdict = ReviewDecision { decision, capabilities, allowed_hosts, limits, tier, reason };
     let live = publishing.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
-    let live = live.map_err(|error| error.about(ReviewDecision::CODE))?;
-    tracing::info!(endpoint.slug = slug, decision = ?verdict.decision, "endpoint was reviewed");
+    let live = live.map_err(|error| error.about(ReviewVerdict::CODE))?;
+    tracing::info!(endpoint.slug = slug, ?decision, "endpoint was reviewed");
     Ok(owned(&publishing, &live))
 }
 
 /// Scans the tools of all builders with the current rules. Responds when the scan is complete.
-async fn rescan(_: Admin, State(publishing): State<Arc<CatalogServices>>) -> Result<Response, ApiError> {
+async fn rescan(_: Admin, State(publishing): State<Arc<CatalogServices>>) -> Result<Json<RescanResponse>, ApiError> {
     let found = publishing.catalog.rescan().await?;
-    Ok(Json(json!({ "ok": true, "rescan": found })).into_response())
+    let rescan = RescanCounts { endpoints: found.endpoints, review: found.review, blocked: found.blocked };
+    Ok(Json(RescanResponse { ok: True, rescan }))
 }

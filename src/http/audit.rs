@@ -17,16 +17,18 @@ use serde::{
 };
 use serde_json::Value;
 use tollhouse_account::audit::{Action, Actor, Audit, AuditQuery, Entry};
+use tollhouse_api::{AuditPage, True};
 use tollhouse_base::{
-    id::{AuditId, BuilderId, RequestId},
-    offload::{run_blocking, still_asked},
+    id::{BuilderId, RequestId},
+    offload::{for_same_client, run_blocking},
 };
 use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
 use tollhouse_tool::Slug;
 
 use super::{
     auth::Admin,
-    page::{PageLimit, TimeParam, bad_cursor, paged},
+    convert,
+    page::{PageLimit, TimeParam, parse_cursor},
     route::{Route, get},
     services::AuditServices,
 };
@@ -72,7 +74,7 @@ pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: R
         response
     };
     // Spawn a task, so that a disconnect interrupts neither the change nor its entry. Shutdown waits for it.
-    let acted = background.spawn(still_asked(REQUEST.scope(request, act))).await;
+    let acted = background.spawn(for_same_client(REQUEST.scope(request, act))).await;
     acted.unwrap_or_else(|error| ApiError::from(error).into_response())
 }
 
@@ -91,7 +93,7 @@ fn audited(parts: &Parts) -> Option<String> {
 async fn run(next: Next, request: Request) -> Response {
     let run = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     run.unwrap_or_else(|_| {
-        tracing::error!("an action of management panicked");
+        tracing::error!("a management action panicked");
         ApiError::from(Code::Internal).into_response()
     })
 }
@@ -100,7 +102,7 @@ async fn end(audit: &Audit, entry: Entry, status: StatusCode, code: Option<&str>
     let id = entry.id.clone();
     if let Err(error) = audit.end(entry, status.as_u16(), code).await {
         // The change has happened, even if it cannot be recorded.
-        tracing::error!(audit.id = %id, %error, "how an action ended could not be entered");
+        tracing::error!(audit.id = %id, %error, "could not record the result of a management action");
     }
 }
 
@@ -183,16 +185,17 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/audit", "listAudit", "the audit trail, newest first", list).answers("AuditPage")]
 }
 
-async fn list(Admin(request): Admin<Query>, State(auditing): State<Arc<AuditServices>>) -> Result<Json<Value>, ApiError> {
+async fn list(Admin(request): Admin<Query>, State(auditing): State<Arc<AuditServices>>) -> Result<Json<AuditPage>, ApiError> {
     let query = AuditQuery {
         since: request.since.map(|since| since.at(auditing.clock.now())),
         by: request.actor.map(|actor| actor.parse()).transpose().map_err(ApiError::bad_request)?,
         slug: request.slug,
         limit: request.limit.0,
-        before: request.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,
+        before: parse_cursor(request.cursor)?,
     };
     let page = auditing.audit.list(&query).await?;
-    Ok(paged("entries", &page.entries, page.next.map(|next| next.to_string())))
+    let entries = page.entries.into_iter().map(convert::audit_entry).collect();
+    Ok(Json(AuditPage { ok: True, entries, next_cursor: page.next }))
 }
 
 #[cfg(test)]
@@ -202,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_body_only_names_and_the_slug_are_kept() {
+    fn only_field_names_and_the_slug_of_a_body_are_recorded() {
         let body = json!({ "slug": "a-tool", "priceUsd": 1, "handler": { "source": "secret" }, "bk_01_secret": 1, "a b": 2 });
         let named = AuditedBody::in_body(body.to_string().as_bytes());
         let mut fields = named.fields.clone();

@@ -176,7 +176,7 @@ impl FromRequestParts<Http> for Deletable {
 }
 
 impl<Q> ManagedEndpoint<Q> {
-    /// Returns an error if the tool cannot change because its owner is suspended, whoever is asking.
+    /// Returns an error if the tool cannot change because its owner is suspended, even if an admin asks.
     pub(super) async fn not_frozen(&self, builders: &Builders) -> Result<(), ApiError> {
         match &self.shown.endpoint.owner {
             Owner::Builder(id) => builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),

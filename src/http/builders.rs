@@ -8,15 +8,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tollhouse_account::{
-    builder::{BuilderDecision, BuilderError},
+    builder::{self, BuilderAction, BuilderError},
     registration,
 };
-use tollhouse_base::{
-    clock::Timestamp,
-    id::{BuilderId, RequestId},
+use tollhouse_api::{
+    BuilderDecision, BuilderKeyResponse, BuilderListEntry, BuilderPage, BuilderResponse, BuilderVerdict, EndpointSummaryPage,
+    RegistrationRequest, RegistrationResponse, True,
 };
+use tollhouse_base::id::{BuilderId, RequestId};
 use tollhouse_call::{CallError, Registration};
 use tollhouse_event::{Events, Kind};
 use tollhouse_front::{AboutBody as _, ApiError, Caller, Code, body::SMALL_BODY_BYTES, network, offered, quote};
@@ -26,46 +27,45 @@ use tollhouse_tool::{EndpointState, Mismatch, Owner};
 
 use super::{
     auth::{Admin, AdminOrBuilder, Everyone, ForBuilder},
+    convert,
     endpoints::{self, Body, ForBuilderQuery, ListFilter, Subject, resolve_owner},
-    page::{PageLimit, PathParams, TimeParam, bad_cursor},
+    page::{PageLimit, PageQuery, PathParams, TimeParam, last_if_full, parse_cursor},
     reply,
     route::{Route, get, post},
     services::{AccountServices, CatalogServices, Http, MoneyServices},
     tools::{OF_PAYERS, OF_PAYMENTS},
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Applicant {
-    name: String,
-    pub contact: Option<String>,
-}
-
-impl Subject for Applicant {
+impl Subject for RegistrationRequest {
     const CODE: Code = Code::InvalidRegistration;
 }
 
-impl Subject for BuilderDecision {
+impl Subject for BuilderVerdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/builders/register", "registerBuilder", "makes a builder; priced and paid like a tool", register)
+        post("/ai/builders/register", "registerBuilder", "registers a builder; priced and paid like a tool", register)
             .reads_headers(OF_PAYERS)
             .takes("RegistrationRequest")
             .answers("RegistrationResponse")
             .fails(&[Code::InvalidRegistration])
             .fails(OF_PAYMENTS),
         get("/ai/builders/me", "getBuilder", "the builder's own record", me).answers("BuilderResponse"),
-        post("/ai/builders/keys", "rotateBuilderKey", "a new key, shown once; the old one is worth nothing from now on", rotate)
+        post("/ai/builders/keys", "rotateBuilderKey", "a new key, shown only once; the old one stops working", rotate)
             .answers("BuilderKeyResponse")
             .fails(&[Code::ChangedMeanwhile]),
-        get("/ai/builders/endpoints", "listOwnEndpoints", "the builder's endpoints, in whatever state, by slug; for admins all", endpoints)
-            .answers("EndpointSummaryPage"),
-        get("/ai/admin/builders", "listBuilders", "all builders, the oldest first, with what they have and earn", list)
+        get(
+            "/ai/builders/endpoints",
+            "listOwnEndpoints",
+            "the builder's endpoints in all states, by slug; admins get all endpoints",
+            endpoints,
+        )
+        .answers("EndpointSummaryPage"),
+        get("/ai/admin/builders", "listBuilders", "all builders, oldest first, with their endpoints and revenue", list)
             .answers("BuilderPage"),
-        post("/ai/admin/builders/{id}", "judgeBuilder", "suspends a builder, or restores them", judge)
+        post("/ai/admin/builders/{id}", "judgeBuilder", "suspends or restores a builder, or sets its tier", judge)
             .takes("BuilderVerdict")
             .answers("BuilderResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownBuilder, Code::WrongState, Code::ChangedMeanwhile]),
@@ -93,7 +93,7 @@ async fn register(
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let query = request.uri().query().map(str::to_owned);
-    let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
+    let Body(RegistrationRequest { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
     let registration = Registration {
         terms: Arc::clone(&accounts.registration),
         name,
@@ -105,7 +105,7 @@ async fn register(
         from: network(peer.ip()),
     };
     // A payment that was spent on another request may be a guess at that request, which only its payer knows.
-    let guess = if shows_payment { Some(limits.begin_check(sender).await?) } else { None };
+    let guess = if shows_payment { Some(limits.begin_registration(sender).await?) } else { None };
     let done = match accounts.calls.register(registration).await {
         Ok(done) => done,
         Err(error) => {
@@ -119,59 +119,49 @@ async fn register(
         }
     };
     drop(guess);
-    let mut body: Value = serde_json::from_slice(&done.answer.body).unwrap_or_default();
-    let key = match (done.first, is_private) {
-        (true, _) => given(accounts, &body, |_| Batch::new()).await?,
-        (false, true) => completed(accounts, &body, request_id).await?,
-        (false, false) => {
-            body.as_object_mut().and_then(|body| body.remove("builder"));
-            None
+    let mut registered: RegistrationResponse = serde_json::from_slice(&done.answer.body).map_err(|error| {
+        tracing::error!(%error, "the stored answer of a registration could not be read");
+        Code::Internal
+    })?;
+    let id = &registered.builder_id;
+    match (done.first, is_private) {
+        (true, _) => registered.builder_key = accounts.builders.complete(id, |_| Batch::new()).await?,
+        // The first response may have been lost.
+        (false, true) => {
+            registered.builder_key = accounts.builders.complete(id, |now| registration::completed(id, request_id.clone(), now)).await?;
+            if registered.builder_key.is_some() {
+                tracing::info!(builder.id = %registered.builder_id, "a registration was completed by its payment");
+            }
         }
-    };
-    if let (Some(body), Some(key)) = (body.as_object_mut(), key) {
-        body.insert("builderKey".to_owned(), json!(key));
+        (false, false) => registered.builder = None,
     }
-    let mut response = Json(body).into_response();
+    let mut response = Json(registered).into_response();
     reply::mark(&mut response, &done);
     Ok(response)
-}
-
-/// Issues the first key of a registration unless it was already used, and commits the batch of `told`.
-async fn given(accounts: &AccountServices, registered: &Value, reported: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, ApiError> {
-    match registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) {
-        Some(id) => Ok(accounts.builders.complete(&id, reported).await?),
-        None => Ok(None),
-    }
-}
-
-/// Issues the key again for a repeated payment, because the first response may have been lost.
-async fn completed(accounts: &AccountServices, registered: &Value, request: RequestId) -> Result<Option<String>, ApiError> {
-    let Some(id) = registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) else { return Ok(None) };
-    let key = given(accounts, registered, |now| registration::completed(&id, request.clone(), now)).await?;
-    if key.is_some() {
-        tracing::info!(builder.id = %id, "a registration was completed by its payment");
-    }
-    Ok(key)
 }
 
 /// Returns the error for an invalid name or contact.
 fn unfit(mismatch: &Mismatch) -> ApiError {
     let problem = mismatch.problems.first();
-    let (message, pointer) = problem.map_or(("the registration cannot be", ""), |problem| (&problem.message, &problem.pointer));
-    ApiError::invalid(Applicant::CODE, message, pointer)
+    let (message, pointer) = problem.map_or(("the registration is invalid", ""), |problem| (&problem.message, &problem.pointer));
+    ApiError::invalid(RegistrationRequest::CODE, message, pointer)
 }
 
-async fn me(ForBuilder(builder, _): ForBuilder) -> Json<Value> {
-    Json(json!({ "ok": true, "builder": builder.own() }))
+async fn me(ForBuilder(builder, _): ForBuilder) -> Json<BuilderResponse> {
+    Json(BuilderResponse { ok: True, builder: convert::builder(&builder) })
 }
 
-async fn rotate(ForBuilder(builder, _): ForBuilder, State(accounts): State<Arc<AccountServices>>) -> Result<Json<Value>, ApiError> {
+async fn rotate(
+    ForBuilder(builder, _): ForBuilder,
+    State(accounts): State<Arc<AccountServices>>,
+) -> Result<Json<BuilderKeyResponse>, ApiError> {
     let owner = Owner::Builder(builder.id.clone());
     let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
-    let (builder, key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
+    let (builder, builder_key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
     accounts.events.announce(&owner, event);
     tracing::info!(builder.id = %builder.id, "a builder has a new key");
-    Ok(Json(json!({ "ok": true, "builderId": builder.id, "builderKey": key, "builder": builder.own() })))
+    let (builder_id, builder) = (builder.id.clone(), convert::builder(&builder));
+    Ok(Json(BuilderKeyResponse { ok: True, builder_id, builder_key, builder }))
 }
 
 #[derive(Deserialize)]
@@ -188,7 +178,7 @@ struct Own {
 async fn endpoints(
     AdminOrBuilder(caller, request): AdminOrBuilder<Own>,
     State(publishing): State<Arc<CatalogServices>>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<EndpointSummaryPage<serde_json::Value>>, ApiError> {
     let Own { builder_id, state, limit, cursor } = request;
     let owner = match (&caller, &builder_id) {
         (Caller::Admin, None) => None,
@@ -199,49 +189,45 @@ async fn endpoints(
     endpoints::list(&publishing, ListFilter { owner, state }, limit, cursor).await
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Page {
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
-
 /// The period of the earnings shown: 30 UTC days, including today.
 const EARNED: TimeParam = TimeParam::days(29);
 
 async fn list(
-    Admin(page): Admin<Page>,
+    Admin(page): Admin<PageQuery>,
     State(accounts): State<Arc<AccountServices>>,
     State(earning): State<Arc<MoneyServices>>,
-) -> Result<Json<Value>, ApiError> {
-    let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
-    let builders = accounts.builders.list(after.as_ref(), page.limit.0).await?;
-    let owned = accounts.catalog.owned_by(builders.iter().map(|builder| &builder.id));
+) -> Result<Json<BuilderPage>, ApiError> {
+    let found = accounts.builders.list(parse_cursor(page.cursor)?.as_ref(), page.limit.0).await?;
+    let owned = accounts.catalog.owned_by(found.iter().map(|builder| &builder.id));
     let since = EARNED.at(earning.clock.now());
-    let mut reported = Vec::with_capacity(builders.len());
-    for builder in &builders {
-        let mut record = builder.own();
-        record["endpoints"] = json!(owned.get(&builder.id));
-        record["last30Days"] = json!(earning.sales.report(&Owner::Builder(builder.id.clone()), since, ReportDetail::Sums).await?.totals);
-        record["seenAt"] = json!(accounts.builders.seen(&builder.id).await?);
-        reported.push(record);
+    let mut builders = Vec::with_capacity(found.len());
+    for builder in &found {
+        let report = earning.sales.report(&Owner::Builder(builder.id.clone()), since, ReportDetail::Sums).await?;
+        builders.push(BuilderListEntry {
+            builder: convert::builder(builder),
+            endpoints: owned.get(&builder.id).copied().unwrap_or_default(),
+            last30_days: convert::totals(report.totals),
+            seen_at: accounts.builders.seen(&builder.id).await?,
+        });
     }
-    let mut answer = json!({ "ok": true, "builders": reported });
-    if let Some(last) = builders.last().filter(|_| builders.len() == page.limit.0) {
-        answer["nextCursor"] = json!(last.id);
-    }
-    Ok(Json(answer))
+    let next_cursor = last_if_full(&found, page.limit).map(|last| last.id.clone());
+    Ok(Json(BuilderPage { ok: True, builders, next_cursor }))
 }
 
 async fn judge(
     _: Admin,
     State(accounts): State<Arc<AccountServices>>,
     PathParams(id): PathParams<String>,
-    Body(verdict): Body<BuilderDecision>,
-) -> Result<Json<Value>, ApiError> {
+    Body(BuilderVerdict { decision, tier, reason }): Body<BuilderVerdict>,
+) -> Result<Json<BuilderResponse>, ApiError> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let builder = accounts.catalog.load_standing(&id, &verdict).await.map_err(|error| error.about(BuilderDecision::CODE))?;
-    tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
-    Ok(Json(json!({ "ok": true, "builder": builder.own() })))
+    let action = match decision {
+        BuilderDecision::Suspend => BuilderAction::Suspend,
+        BuilderDecision::Restore => BuilderAction::Restore,
+        BuilderDecision::Tier => BuilderAction::Tier,
+    };
+    let decided = accounts.catalog.decide_builder(&id, &builder::BuilderDecision { decision: action, tier, reason }).await;
+    let builder = decided.map_err(|error| error.about(BuilderVerdict::CODE))?;
+    tracing::info!(builder.id = %id, ?decision, "an admin decided on a builder");
+    Ok(Json(BuilderResponse { ok: True, builder: convert::builder(&builder) }))
 }

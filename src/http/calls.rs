@@ -10,7 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
+use tollhouse_api::{CallPage, Metrics, MetricsBucket, True};
 use tollhouse_base::id::EndpointId;
 use tollhouse_call::{CallPosition, CallQuery, ERROR_STATUS, History, OutcomeFilter, Series, SeriesQuery, SeriesStep, StoredCall};
 use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
@@ -19,8 +20,9 @@ use tollhouse_store::StoreError;
 
 use super::{
     auth::{Admin, ManagedEndpoint},
+    convert,
     event_stream::{self, FollowSource, StreamEntry},
-    page::{PageLimit, TimeParam, bad_cursor, paged, without_total},
+    page::{PageLimit, TimeParam, bad_cursor, reject_until},
     route::{Route, get},
     services::FeedServices,
 };
@@ -50,12 +52,12 @@ struct MetricsQuery {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/endpoints/{slug}/calls", "listCalls", "how its calls ended, newest first, or live", calls)
+        get("/ai/endpoints/{slug}/calls", "listCalls", "its calls, newest first, or live", calls)
             .answers("CallPage")
             .reads_headers(&["Last-Event-ID"])
             .streams(),
-        get("/ai/endpoints/{slug}/metrics", "getMetrics", "its calls added up in buckets", metrics).answers("Metrics"),
-        get("/ai/admin/metrics", "getHostMetrics", "the calls of all endpoints added up in buckets", of_all).answers("Metrics"),
+        get("/ai/endpoints/{slug}/metrics", "getMetrics", "its calls, summed up in buckets", metrics).answers("Metrics"),
+        get("/ai/admin/metrics", "getHostMetrics", "the calls of all endpoints, summed up in buckets", host_metrics).answers("Metrics"),
     ]
 }
 
@@ -70,7 +72,7 @@ async fn calls(
     let (since, until) = (requested.since.map(|since| since.at(now)), requested.until.map(|until| until.at(now)));
     let ending = requested.outcome.map(known).transpose()?;
     if sse::requested(&request.headers) {
-        without_total(until)?;
+        reject_until(until)?;
         let from = event_stream::from(&request.headers, since, CallPosition::from_cursor, "a call of this stream")?;
         // A reader that reconnects continues from its position, so the original `since` no longer applies.
         let query = CallQuery { ending, ..CallQuery::default() };
@@ -78,7 +80,8 @@ async fn calls(
     }
     let cursor = requested.cursor.map(|cursor| CallPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.history.list(&endpoint, &CallQuery { since, until, ending, limit: requested.limit.0, cursor }).await?;
-    Ok(paged("calls", &page.calls, page.next.map(|next| next.to_cursor())).into_response())
+    let calls = page.calls.iter().map(convert::call).collect();
+    Ok(Json(CallPage { ok: True, calls, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
 }
 
 /// Returns the ending if a call can have it.
@@ -91,30 +94,37 @@ fn known(ending: OutcomeFilter) -> Result<OutcomeFilter, ApiError> {
     }
 }
 
-async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Value>, ApiError> {
+async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Metrics>, ApiError> {
     let ManagedEndpoint { shown, requested: request, .. } = managed;
-    let series = watching.metrics.series(&shown.endpoint.id, request.fitting(&watching)?).await?;
-    Ok(series_json(&series))
+    let series = watching.metrics.series(&shown.endpoint.id, request.validate(&watching)?).await?;
+    Ok(series_json(series))
 }
 
-async fn of_all(Admin(request): Admin<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Value>, ApiError> {
-    let series = watching.metrics.series_of_all(request.fitting(&watching)?).await?;
-    Ok(series_json(&series))
+async fn host_metrics(Admin(request): Admin<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Metrics>, ApiError> {
+    let series = watching.metrics.series_of_all(request.validate(&watching)?).await?;
+    Ok(series_json(series))
 }
 
-fn series_json(series: &Series) -> Json<Value> {
-    let mut answer = json!(series);
-    answer["ok"] = json!(true);
-    Json(answer)
+fn series_json(Series { since, step, buckets }: Series) -> Json<Metrics> {
+    let buckets = buckets.into_iter().map(|bucket| MetricsBucket {
+        at: bucket.at,
+        calls: bucket.calls,
+        paid: bucket.paid,
+        failed: bucket.failed,
+        gross_usd: bucket.gross_usd,
+        p50_ms: bucket.p50_ms,
+        p95_ms: bucket.p95_ms,
+    });
+    Json(Metrics { since, step: step.into(), buckets: buckets.collect(), ok: True })
 }
 
 impl MetricsQuery {
     /// Validates the query and fills in defaults.
-    fn fitting(self, watching: &FeedServices) -> Result<SeriesQuery, ApiError> {
+    fn validate(self, watching: &FeedServices) -> Result<SeriesQuery, ApiError> {
         let now = watching.clock.now();
         let (back, until) = (self.since.unwrap_or(DEFAULT_SINCE).back(now), self.until.map(|until| until.at(now)));
         let step = self.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-        step.and_then(|step| watching.metrics.asked(back, until, step)).map_err(|error| ApiError::bad_request(error.to_string()))
+        step.and_then(|step| watching.metrics.query(back, until, step)).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 }
 
@@ -143,7 +153,7 @@ impl FollowSource for Calls {
     }
 
     fn entry(&self, item: &StoredCall) -> Option<StreamEntry> {
-        let entry = || StreamEntry { id: item.position.to_cursor(), name: "call", data: json!(item.call) };
+        let entry = || StreamEntry { id: item.position.to_cursor(), name: "call", data: json!(convert::call(&item.call)) };
         self.query.wants(&item.call).then(entry)
     }
 }

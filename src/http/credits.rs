@@ -10,36 +10,28 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_api::{
+    self as api, CreditHistory, CreditPage, CreditResponse, CreditVerdict, CreditsResponse, MintCreditRequest, MintCreditResponse, True,
+};
 use tollhouse_base::id::CreditId;
 use tollhouse_front::{ApiError, Code, CredentialCheck, credit, header_names};
-use tollhouse_money::{
-    Budget, Credit, CreditError, CreditVerdict, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash,
-};
-use tollhouse_tool::MicroUsd;
+use tollhouse_money::{self as money, Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
 
 use super::{
     auth::{Admin, only_admins},
+    convert,
     endpoints::{Body, Subject, if_match, with_etag},
     operation::Access,
-    page::{PageLimit, PathParams, QueryParams, bad_cursor},
+    page::{PageLimit, PathParams, QueryParams, last_if_full, parse_cursor},
     route::{CallerExtractor, Route, get, post, put},
     services::{Http, MoneyServices},
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Mint {
-    amount_usd: MicroUsd,
-    label: Option<String>,
-    /// The credit to add to. If absent, a new one is created.
-    credit_id: Option<String>,
-}
-
-impl Subject for Mint {
+impl Subject for MintCreditRequest {
     const CODE: Code = Code::InvalidCredit;
 }
 
-impl Subject for Budget {
+impl Subject for api::Budget {
     const CODE: Code = Code::InvalidCredit;
 }
 
@@ -49,19 +41,19 @@ impl Subject for CreditVerdict {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/credits", "mintCredit", "mints a credit, whose token is shown this once, or adds to one", mint)
+        post("/ai/credits", "mintCredit", "mints a credit, whose token is shown only once, or tops one up", mint)
             .reads_headers(&["Idempotency-Key"])
             .takes("MintCreditRequest")
             .answers("MintCreditResponse")
             .fails(&[Code::InvalidCredit, Code::UnknownCredit, Code::CreditRevoked, Code::PaymentReused]),
         get("/ai/credits", "readCredits", "a credit with its movements, newest first; for admins all credits", read)
             .answers("CreditsResponse"),
-        put("/ai/credits/budget", "setBudget", "sets the whole budget of a credit: its holder's own, or the admin's", set_budget)
+        put("/ai/credits/budget", "setBudget", "replaces a budget of a credit: the holder's or the admin's", set_budget)
             .reads_headers(&["If-Match"])
             .takes("Budget")
             .answers("CreditResponse")
             .fails(&[Code::InvalidCredit, Code::RevisionChanged]),
-        post("/ai/admin/credits/{id}", "judgeCredit", "revokes a credit, or restores it", decide)
+        post("/ai/admin/credits/{id}", "judgeCredit", "revokes or restores a credit", decide)
             .takes("CreditVerdict")
             .answers("CreditResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownCredit, Code::CreditRevoked, Code::WrongState]),
@@ -74,37 +66,43 @@ async fn mint(
     _: Admin,
     State(earning): State<Arc<MoneyServices>>,
     headers: HeaderMap,
-    Body(mint): Body<Mint>,
-) -> Result<Json<Value>, ApiError> {
+    Body(request): Body<MintCreditRequest>,
+) -> Result<Json<MintCreditResponse>, ApiError> {
     let credits = earning.payments.credits();
-    let request = json!({ "amountUsd": mint.amount_usd, "label": mint.label, "creditId": mint.credit_id });
-    let key = headers.get(&header_names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    let once = key.map(|key| IdempotencyKey::new(key, json_hash(&request))).transpose()?;
-    let Some(id) = mint.credit_id else {
-        let label = mint.label.unwrap_or_default();
-        let MintedCredit { token, credit } = credits.mint(mint.amount_usd, &label, once.as_ref()).await?;
-        let mut answer = json!({ "ok": true, "creditId": credit.id, "balanceUsd": credit.balance, "label": credit.label });
-        if let Some(token) = token {
-            answer["credit"] = json!(token);
-        }
-        return Ok(Json(answer));
+    let once = idempotency_key(&headers, &json!(request))?;
+    let MintCreditRequest { amount_usd, label, credit_id } = request;
+    let Some(id) = credit_id else {
+        let MintedCredit { token, credit } = credits.mint(amount_usd, &label.unwrap_or_default(), once.as_ref()).await?;
+        let api::Credit { credit_id, balance_usd, label, .. } = convert::credit(&credit);
+        return Ok(Json(MintCreditResponse::New(api::MintedCredit { ok: True, credit_id, balance_usd, label, token })));
     };
-    if mint.label.is_some() {
-        return Err(ApiError::invalid(Mint::CODE, "`label` is said when a credit is made; leave it out to add to one", "/label"));
+    if label.is_some() {
+        let message = "`label` can only be set for a new credit; omit it to top up an existing one";
+        return Err(ApiError::invalid(MintCreditRequest::CODE, message, "/label"));
     }
-    let credit = credits.top_up(&known(&id)?, mint.amount_usd, once.as_ref()).await?;
-    Ok(Json(about(&credit)))
+    let credit = credits.top_up(&known(&id)?, amount_usd, once.as_ref()).await?;
+    Ok(Json(MintCreditResponse::Existing(Box::new(without_today(&credit)))))
+}
+
+/// Returns the `Idempotency-Key` of a request.
+pub(super) fn idempotency_key(headers: &HeaderMap, request: &Value) -> Result<Option<IdempotencyKey>, CreditError> {
+    let key = headers.get(&header_names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    key.map(|key| IdempotencyKey::new(key, json_hash(request))).transpose()
 }
 
 async fn decide(
     _: Admin,
     State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-    Body(verdict): Body<CreditVerdict>,
-) -> Result<Json<Value>, ApiError> {
-    let credit = earning.payments.credits().decide(&known(&id)?, &verdict).await?;
-    tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "a credit was decided on");
-    Ok(Json(about(&credit)))
+    Body(CreditVerdict { decision, reason }): Body<CreditVerdict>,
+) -> Result<Json<CreditResponse>, ApiError> {
+    let decision = match decision {
+        api::CreditDecision::Revoke => money::CreditDecision::Revoke,
+        api::CreditDecision::Restore => money::CreditDecision::Restore,
+    };
+    let credit = earning.payments.credits().decide(&known(&id)?, &money::CreditVerdict { decision, reason }).await?;
+    tracing::info!(credit.id = %credit.id, ?decision, "an admin decided on a credit");
+    Ok(Json(without_today(&credit)))
 }
 
 /// Sets a budget. The credential decides whose budget it is: the holder and the admin each have one, and cannot change
@@ -113,7 +111,7 @@ async fn set_budget(
     CreditQuery(reader, request): CreditQuery,
     State(earning): State<Arc<MoneyServices>>,
     headers: HeaderMap,
-    Body(budget): Body<Budget>,
+    Body(budget): Body<api::Budget>,
 ) -> Result<Response, ApiError> {
     let (by, id) = match (reader, &request.credit_id) {
         (CreditReader::Admin, Some(id)) => (SetBy::Admin, known(id)?),
@@ -121,16 +119,21 @@ async fn set_budget(
         (CreditReader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (CreditReader::Holder(credit), _) => (SetBy::Holder, credit.id.clone()),
     };
+    let api::Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen } = budget;
+    let budget = money::Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen };
     let credits = earning.payments.credits();
     let credit = credits.set_budget(&id, by, &budget, if_match(&headers)?).await?;
     tracing::info!(credit.id = %credit.id, ?by, "the budget of a credit was set");
-    let mut answer = about(&credit);
-    answer["today"] = credits.today(&credit).await?;
-    Ok(with_etag(credit.budgets.revision, answer))
+    let today = Some(convert::typed(credits.today(&credit).await?)?);
+    Ok(with_etag(credit.budgets.revision, CreditResponse { today, ..without_today(&credit) }))
+}
+
+fn without_today(credit: &Credit) -> CreditResponse {
+    CreditResponse { credit: convert::credit(credit), ok: True, today: None }
 }
 
 fn another() -> ApiError {
-    ApiError::new(Code::NotOwner, "this is another's credit")
+    ApiError::new(Code::NotOwner, "this credit belongs to another holder")
 }
 
 /// A caller of credit operations.
@@ -192,38 +195,31 @@ struct Query {
 }
 
 /// Returns one credit to its holder, or to admins with `?creditId=`. Without it, admins get all credits, oldest first.
-async fn read(CreditQuery(reader, request): CreditQuery, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Value>, ApiError> {
+async fn read(
+    CreditQuery(reader, request): CreditQuery,
+    State(earning): State<Arc<MoneyServices>>,
+) -> Result<Json<CreditsResponse>, ApiError> {
+    let credits = earning.payments.credits();
     let credit = match (reader, &request.credit_id) {
-        (CreditReader::Admin, None) => return list(&earning, &request).await,
-        (CreditReader::Admin, Some(id)) => earning.payments.credits().get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
+        (CreditReader::Admin, None) => return list(&earning, request).await,
+        (CreditReader::Admin, Some(id)) => credits.get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
         (CreditReader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (CreditReader::Holder(credit), _) => *credit,
     };
-    let before = request.cursor.map(|cursor| cursor.parse::<MovementPosition>()).transpose().map_err(|_| bad_cursor())?;
-    let page = earning.payments.credits().movements(&credit.id, before, request.limit.0).await?;
-    let mut answer = about(&credit);
-    answer["movements"] = json!(page.movements);
-    answer["today"] = earning.payments.credits().today(&credit).await?;
-    if let Some(next) = page.next {
-        answer["nextCursor"] = json!(next.to_string());
-    }
-    Ok(Json(answer))
+    let page = credits.movements(&credit.id, parse_cursor::<MovementPosition>(request.cursor)?, request.limit.0).await?;
+    Ok(Json(CreditsResponse::One(Box::new(CreditHistory {
+        credit: convert::credit(&credit),
+        ok: True,
+        movements: page.movements.into_iter().map(convert::movement).collect(),
+        today: convert::typed(credits.today(&credit).await?)?,
+        next_cursor: page.next.map(|next| next.to_string()),
+    }))))
 }
 
-async fn list(earning: &MoneyServices, request: &Query) -> Result<Json<Value>, ApiError> {
-    let after = request.cursor.as_ref().map(|cursor| cursor.parse::<CreditId>()).transpose().map_err(|_| bad_cursor())?;
-    let credits = earning.payments.credits().list(after.as_ref(), request.limit.0).await?;
-    let mut answer = json!({ "ok": true, "credits": credits.iter().map(Credit::public).collect::<Vec<_>>() });
-    if let Some(last) = credits.last().filter(|_| credits.len() == request.limit.0) {
-        answer["nextCursor"] = json!(last.id);
-    }
-    Ok(Json(answer))
-}
-
-fn about(credit: &Credit) -> Value {
-    let mut answer = credit.public();
-    answer["ok"] = json!(true);
-    answer
+async fn list(earning: &MoneyServices, request: Query) -> Result<Json<CreditsResponse>, ApiError> {
+    let credits = earning.payments.credits().list(parse_cursor(request.cursor)?.as_ref(), request.limit.0).await?;
+    let next_cursor = last_if_full(&credits, request.limit).map(|last| last.id.clone());
+    Ok(Json(CreditsResponse::All(CreditPage { ok: True, credits: credits.iter().map(convert::credit).collect(), next_cursor })))
 }
 
 fn known(id: &str) -> Result<CreditId, ApiError> {

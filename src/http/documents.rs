@@ -49,23 +49,23 @@ const CACHED: &[&str] = &["If-None-Match"];
 pub(super) fn routes() -> Vec<Route> {
     let text = |route: Route, media| route.responds(ResponseKind::Text(media)).reads_headers(CACHED);
     vec![
-        open::get("/openapi.json", "getOpenApi", "what agents ask for, and the tools called most, in OpenAPI with prices", openapi)
+        open::get("/openapi.json", "getOpenApi", "the operations for agents and the most called tools, in OpenAPI with prices", openapi)
             .query(&["tools", "tag", "after"])
             .answers("OpenApiDocument")
             .reads_headers(CACHED),
-        open::get("/docs/openapi.json", "getWholeOpenApi", "every operation of the host in OpenAPI, management included", whole)
+        open::get("/docs/openapi.json", "getWholeOpenApi", "all operations of the host in OpenAPI, including management", whole)
             .answers("OpenApiDocument")
             .reads_headers(CACHED),
         open::get("/.well-known/x402", "getResources", "the addresses of the paid tools", well_known)
             .query(&["after"])
             .answers("Resources")
             .reads_headers(CACHED),
-        text(open::get("/.well-known/ai-catalog.json", "getAiCatalog", "where the card of the MCP server is", ai_catalog), AI_CATALOG),
-        text(open::get("/llms.txt", "getLlmsTxt", "what a language model has to know of the host", llms), MARKDOWN),
-        text(open::get("/llms-tools.txt", "listToolsAsText", "the tools in a line each", llms_tools), MARKDOWN).query(&["after"]),
-        open::get("/robots.txt", "getRobots", "what crawlers leave alone", robots).responds(ResponseKind::Text(TEXT)),
-        open::get("/favicon.svg", "getSign", "the host's sign", sign).responds(ResponseKind::Text("image/svg+xml")),
-        open::get("/favicon.ico", "getIcon", "the host's sign, as pixels", icon).responds(ResponseKind::Text("image/x-icon")),
+        text(open::get("/.well-known/ai-catalog.json", "getAiCatalog", "the address of the MCP server's card", ai_catalog), AI_CATALOG),
+        text(open::get("/llms.txt", "getLlmsTxt", "an introduction to the host for language models", llms), MARKDOWN),
+        text(open::get("/llms-tools.txt", "listToolsAsText", "the tools, one line each", llms_tools), MARKDOWN).query(&["after"]),
+        open::get("/robots.txt", "getRobots", "rules for crawlers", robots).responds(ResponseKind::Text(TEXT)),
+        open::get("/favicon.svg", "getSign", "the host's icon", sign).responds(ResponseKind::Text("image/svg+xml")),
+        open::get("/favicon.ico", "getIcon", "the host's icon, as a bitmap", icon).responds(ResponseKind::Text("image/x-icon")),
     ]
 }
 
@@ -74,8 +74,8 @@ pub(super) fn written() -> Vec<Route> {
     // The HTML pages check the host name, so these routes can return 403.
     let page = |route: Route| route.responds(ResponseKind::Page).reads_headers(CACHED).fails(&[Code::Forbidden]);
     vec![
-        page(open::get("/docs", "getDocsIndex", "what is written about the host", index)),
-        page(open::get("/docs/{name}", "getDocs", "a document for people; as Markdown with `.md` behind its name", docs))
+        page(open::get("/docs", "getDocsIndex", "the documentation of the host", index)),
+        page(open::get("/docs/{name}", "getDocs", "a page of the documentation; as Markdown with `.md` after its name", docs))
             .fails(&[Code::NotFound]),
     ]
 }
@@ -95,15 +95,15 @@ async fn openapi(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let some = requested.read()?;
-    let made = async { Ok(Document::json(&openapi::made(&offering, &offering.catalog.all(), &some).await?)) };
-    let document = turn.during(page(&offering, some == ToolSelection::CalledMost, &offering.documents.openapi, made)).await?;
+    let build = async { Ok(Document::json(&openapi::build(&offering, &offering.catalog.all(), &some).await?)) };
+    let document = turn.during(page(&offering, some == ToolSelection::CalledMost, &offering.documents.openapi, build)).await?;
     Ok(document.respond(&headers))
 }
 
 /// The document is built from the operation table. Between hosts it differs only in address and contact.
 async fn whole(State(offering): State<Arc<DiscoveryServices>>, CpuBudget(turn): CpuBudget, headers: HeaderMap) -> Response {
-    let made = || offering.documents.whole.get_or_init(|| Document::json(&openapi::whole(&offering))).clone();
-    turn.work(made).respond(&headers)
+    let build = || offering.documents.whole.get_or_init(|| Document::json(&openapi::whole(&offering))).clone();
+    turn.work(build).respond(&headers)
 }
 
 async fn well_known(
@@ -113,8 +113,8 @@ async fn well_known(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let after = requested.after.as_deref().unwrap_or_default();
-    let made = async { Ok(Document::json(&resources::made(&offering, &offering.catalog.all(), after).await?)) };
-    Ok(turn.during(page(&offering, requested.after.is_none(), &offering.documents.well_known, made)).await?.respond(&headers))
+    let build = async { Ok(Document::json(&resources::build(&offering, &offering.catalog.all(), after).await?)) };
+    Ok(turn.during(page(&offering, requested.after.is_none(), &offering.documents.well_known, build)).await?.respond(&headers))
 }
 
 async fn llms(
@@ -122,8 +122,8 @@ async fn llms(
     CpuBudget(turn): CpuBudget,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let made = async { Ok(Document::of(MARKDOWN, llms::made(&offering, &offering.catalog.all()).await?)) };
-    Ok(turn.during(page(&offering, true, &offering.documents.llms, made)).await?.respond(&headers))
+    let build = async { Ok(Document::of(MARKDOWN, llms::build(&offering, &offering.catalog.all()).await?)) };
+    Ok(turn.during(page(&offering, true, &offering.documents.llms, build)).await?.respond(&headers))
 }
 
 async fn llms_tools(
@@ -137,16 +137,16 @@ async fn llms_tools(
     Ok(Document::of(MARKDOWN, tools).respond(&headers))
 }
 
-/// Returns the cached document if `is_kept`, building it if it is out of date. Otherwise always builds it.
+/// Returns the cached document if `is_cached`, building it if it is out of date. Otherwise always builds it.
 async fn page(
     offering: &DiscoveryServices,
-    is_kept: bool,
+    is_cached: bool,
     stored: &CachedPage,
     make: impl Future<Output = Result<Document, ApiError>>,
 ) -> Result<Document, ApiError> {
     // Read the change count before the catalog, so that later changes cause a rebuild.
     let changes = *offering.catalog.changes().borrow();
-    if is_kept { stored.first(changes, Instant::now(), make).await } else { make.await }
+    if is_cached { stored.first(changes, Instant::now(), make).await } else { make.await }
 }
 
 async fn index(offering: State<Arc<DiscoveryServices>>, headers: HeaderMap) -> Result<Response, ApiError> {

@@ -8,8 +8,9 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
+use tollhouse_api::{self as api, DryRunRequest, DryRunResponse, DryRunUsage, EndpointCheck, EndpointCheckResponse, Grants, True};
 use tollhouse_base::rate_limit::Permit;
 use tollhouse_call::{Content, DryRun};
 use tollhouse_capability::Granted;
@@ -22,6 +23,7 @@ use tollhouse_tool::{CapabilityScope, ContentSafety, finding::Finding};
 
 use super::{
     auth::{AdminOrBuilder, ManagedEndpoint},
+    convert,
     cpu_budget::CpuBudget,
     endpoints::{ForBuilderQuery, OF_UPLOADS, Uploaded, cut_response, management_body, resolve_owner, unknown_version},
     invoke_response::ResultBody,
@@ -31,11 +33,11 @@ use super::{
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/endpoints/check", "checkEndpoint", "what an upload would come to; nothing of it is stored", check)
+        post("/ai/endpoints/check", "checkEndpoint", "the result of an upload, without storing it", check)
             .takes("EndpointCheckRequest")
             .answers("EndpointCheckResponse")
             .fails(OF_UPLOADS),
-        post("/ai/endpoints/{slug}/run", "runEndpoint", "runs a draft, or a version that is kept, for nothing", run)
+        post("/ai/endpoints/{slug}/run", "runEndpoint", "runs a draft or a stored version without charge", run)
             .takes("DryRunRequest")
             .answers("DryRunResponse")
             .fails(OF_UPLOADS)
@@ -49,31 +51,29 @@ async fn check(
     State(publishing): State<Arc<CatalogServices>>,
     CpuBudget(turn): CpuBudget,
     Uploaded(given): Uploaded<CheckBody>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<EndpointCheckResponse>, ApiError> {
     let owner = resolve_owner(&publishing, &caller, named).await?;
-    let _one = one_of(&publishing, &caller)?;
+    let _permit = draft_permit(&publishing, &caller)?;
     let checked = turn.during(publishing.catalog.check(given, owner, caller.by())).await;
     let CheckedUpload { endpoint, existing, warnings } = checked.map_err(all_of)?;
-    let found = endpoint.content_safety.as_ref();
-    Ok(Json(json!({
-        "ok": true,
-        "check": {
-            "version": endpoint.version,
-            "existing": existing,
-            "granted": { "capabilities": endpoint.capabilities, "hosts": endpoint.allowed_hosts },
-            "requested": { "capabilities": endpoint.requested_capabilities, "hosts": endpoint.requested_hosts },
-            "needsReview": endpoint.review.hold.is_some(),
-            "outcome": found.map(|safety| safety.outcome),
-            "findings": found.map(shown_findings).unwrap_or_default(),
-            "limits": endpoint.changed_limits(),
-            "warnings": warnings,
-        },
-    })))
+    let check = EndpointCheck {
+        existing,
+        needs_review: endpoint.review.hold.is_some(),
+        outcome: endpoint.content_safety.as_ref().map(|safety| safety.outcome),
+        findings: endpoint.content_safety.as_ref().map(shown_findings).unwrap_or_default(),
+        limits: api::Limits(endpoint.changed_limits()),
+        warnings,
+        version: endpoint.version,
+        granted: Grants { capabilities: endpoint.capabilities, hosts: endpoint.allowed_hosts },
+        requested: Grants { capabilities: endpoint.requested_capabilities, hosts: endpoint.requested_hosts },
+    };
+    Ok(Json(EndpointCheckResponse { ok: True, check }))
 }
 
 /// Returns the findings that the owner can see.
-fn shown_findings(safety: &ContentSafety) -> Vec<Value> {
-    safety.findings.iter().filter(|finding| finding.is_shown()).map(Finding::for_owner).collect()
+fn shown_findings(safety: &ContentSafety) -> Vec<Finding> {
+    let shown = safety.findings.iter().filter(|finding| finding.is_shown());
+    shown.map(|finding| Finding { excerpt: None, ..finding.clone() }).collect()
 }
 
 /// Returns the first error as an upload would get it, with all errors under `problems`. If the host itself failed
@@ -88,17 +88,8 @@ fn all_of(errors: Vec<PublishError>) -> ApiError {
     first.map_or_else(|| Code::Internal.into(), |first| first.with("problems", json!(problems)))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Run<I> {
-    /// Default: `{}`.
-    input: Option<I>,
-    version: Option<String>,
-    handler: Option<HandlerDraft>,
-}
-
 /// The requested run.
-struct RunQuery(Run<VerbatimJson>);
+struct RunQuery(DryRunRequest<VerbatimJson, HandlerDraft>);
 
 impl FromRequest<Http> for RunQuery {
     type Rejection = ApiError;
@@ -106,34 +97,13 @@ impl FromRequest<Http> for RunQuery {
     async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
         let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
         let (rest, response) = cut_response(&text).await;
-        let mut run: Run<VerbatimJson> = body::verbatim::<_, Run<IgnoredAny>>(&rest, Code::InvalidMember).await?;
+        let run = body::verbatim::<_, DryRunRequest<IgnoredAny, HandlerDraft>>(&rest, Code::InvalidMember);
+        let mut run: DryRunRequest<VerbatimJson, HandlerDraft> = run.await?;
         if let Some(response) = response {
             run.handler.keep_response(response);
         }
         Ok(Self(run))
     }
-}
-
-/// The answer to a run.
-#[derive(Serialize)]
-struct Answered<'a> {
-    ok: bool,
-    run: Ran<'a>,
-}
-
-/// A run that has ended, with either a result or an error.
-#[derive(Serialize)]
-struct Ran<'a> {
-    version: &'a str,
-    log: Value,
-    spent: Value,
-    granted: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<ResultBody<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Value>,
 }
 
 /// Runs a version or an unpublished handler of the caller's tool.
@@ -143,53 +113,52 @@ async fn run(
     CpuBudget(turn): CpuBudget,
     RunQuery(request): RunQuery,
 ) -> Result<Response, ApiError> {
-    let Run { input, version, handler } = request;
+    let DryRunRequest { input, version, handler } = request;
     let tried = match (version, handler) {
         (Some(_), Some(_)) => return Err(ApiError::bad_request("send `version` or `handler`, not both")),
         (Some(version), None) if !managed.shown.endpoint.keeps(&version) => return Err(unknown_version()),
         (version, None) => TrialTarget::Kept(version),
         (None, Some(draft)) => TrialTarget::Draft(draft),
     };
-    let _one = one_of(&publishing, &managed.caller)?;
+    let _permit = draft_permit(&publishing, &managed.caller)?;
     let slug = managed.shown.endpoint.slug.as_str();
     let live = publishing.catalog.find(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
     let live = turn.during(publishing.catalog.trial(&live, tried, managed.caller.by())).await?;
     let ran = publishing.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
     let DryRun { ended, log, spent } = ran?;
-    let spent = json!({
-        "cpuMs": spent.cpu_us as f64 / 1e3,
-        "wallMs": spent.wall_us as f64 / 1e3,
-        "heapBytes": spent.heap_bytes,
-        "ops": spent.ops,
-    });
     let (produced, error) = match ended {
         Ok(produced) => (Some(produced), None),
         Err(error) => (None, Some(ApiError::from(error).problem())),
     };
     let content = produced.as_ref().map(|produced| Content::new(produced.status, &produced.headers, &produced.body));
-    let run = Ran {
-        version: &live.endpoint.version,
-        log: json!(log),
-        spent,
+    let run = api::DryRun {
+        version: live.endpoint.version.clone(),
+        log: log.iter().map(convert::log_line).collect(),
+        spent: DryRunUsage {
+            cpu_ms: spent.cpu_us as f64 / 1e3,
+            wall_ms: spent.wall_us as f64 / 1e3,
+            heap_bytes: spent.heap_bytes,
+            ops: spent.ops,
+        },
         granted: granted_to(&live.grant.now()),
         status: produced.as_ref().map(|produced| produced.status),
         result: content.map(ResultBody::from),
         error,
     };
-    Ok(Json(Answered { ok: true, run }).into_response())
+    Ok(Json(DryRunResponse { ok: True, run }).into_response())
 }
 
 /// Returns the granted capabilities by name, and the hosts that they reach.
-fn granted_to(granted: &Granted) -> Value {
+fn granted_to(granted: &Granted) -> Map<String, Value> {
     let reached = granted.capabilities.touch(CapabilityScope::Others).then(|| granted.hosts.iter());
-    let mut body = json!(granted.capabilities);
-    body["hosts"] = json!(reached.into_iter().flatten().collect::<Vec<_>>());
+    let mut body = convert::object(json!(granted.capabilities));
+    body.insert("hosts".to_owned(), reached.into_iter().flatten().collect());
     body
 }
 
 /// Takes one of the caller's concurrent checks and dry runs until the permit is dropped.
-fn one_of(publishing: &CatalogServices, caller: &Caller) -> Result<Permit<String>, ApiError> {
-    let message = || format!("more than {} checks and dry runs of yours at once", publishing.dry_runs.max());
+fn draft_permit(publishing: &CatalogServices, caller: &Caller) -> Result<Permit<String>, ApiError> {
+    let message = || format!("more than {} concurrent checks and dry runs", publishing.dry_runs.max());
     let turn = publishing.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| ApiError::new(Code::RateLimited, message()).retry_after(1))
 }
@@ -204,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_the_host_could_not_end_is_not_reported_as_the_uploads_fault() {
+    fn check_that_fails_in_the_host_is_the_hosts_fault() {
         let away = || PublishError::Store(StoreError::Away("a planned fault".to_owned()));
         assert_eq!(all_of(vec![field("/title"), away(), field("/slug")]).code(), Code::StoreUnavailable);
         assert_eq!(all_of(vec![PublishError::Corrupt(String::new())]).code(), Code::Internal);

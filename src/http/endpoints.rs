@@ -10,12 +10,16 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::future::join_all;
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tollhouse_api::{
+    DeleteEndpointResponse, EndpointChangeResponse, EndpointResponse, EndpointSourceResponse, EndpointSummary, EndpointSummaryPage,
+    OwnEndpointResponse, True, UploadedHandler,
+};
 use tollhouse_base::{deserialize_error, id::BuilderId, offload::run_blocking};
 use tollhouse_catalog::{Draft, HandlerDraft, KeepsResponse, Patch, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, body, entry_point, peer};
-use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner, StaticResponse, WithResponse};
+use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner, StaticResponse};
 
 use super::{
     auth::{AdminOrBuilder, Deletable, Everyone, ManagedEndpoint},
@@ -31,17 +35,17 @@ pub(super) trait Subject {
 }
 
 /// A JSON body of a management request with at most `MAX_BYTES` bytes. Errors name the field that does not fit.
-pub(super) struct Body<T, const MOST_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
+pub(super) struct Body<T, const MAX_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
 
-impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Http> for Body<T, MOST_BYTES> {
+impl<T: DeserializeOwned + Subject + Send, const MAX_BYTES: usize> FromRequest<Http> for Body<T, MAX_BYTES> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
-        let text = management_body(request, http, MOST_BYTES).await?;
+        let text = management_body(request, http, MAX_BYTES).await?;
         // Parse as JSON first, to tell invalid JSON from JSON that does not fit.
         let value = body::json(&text).await?;
         let read = run_blocking(text.len(), || deserialize_error::json(&value).map(Self)).await;
-        read.map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
+        read.map_err(|error| ApiError::invalid(T::CODE, error.message, &error.pointer))
     }
 }
 
@@ -56,7 +60,7 @@ impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<
         let (rest, response) = cut_response(&text).await;
         let value = body::json(&rest).await?;
         let read = run_blocking(rest.len(), || deserialize_error::json::<T>(&value)).await;
-        let mut read = read.map_err(|misfit| ApiError::invalid(Code::InvalidEndpoint, misfit.message, &misfit.pointer))?;
+        let mut read = read.map_err(|error| ApiError::invalid(Code::InvalidEndpoint, error.message, &error.pointer))?;
         if let Some(response) = response {
             read.keep_response(response);
         }
@@ -83,7 +87,7 @@ impl FromRequestParts<Http> for EntryQuery {
     }
 }
 
-/// Reads the text of a JSON body of at most `most` bytes.
+/// Reads the text of a JSON body of at most `max` bytes.
 pub(super) async fn management_body(request: Request, http: &Http, max: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
@@ -108,7 +112,7 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("EndpointDraft")
             .answers("EndpointChangeResponse")
             .fails(OF_UPLOADS),
-        get("/ai/endpoints/{slug}", "inspectEndpoint", "its record; for its owner all of it but the source", inspect)
+        get("/ai/endpoints/{slug}", "inspectEndpoint", "its record; its owner gets everything but the source", inspect)
             .answers("EndpointResponse")
             .fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::UnknownEndpoint]),
         patch("/ai/endpoints/{slug}", "updateEndpoint", "changes it", update)
@@ -147,7 +151,7 @@ async fn create(
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
     let mut warnings = publishing.catalog.warnings(&live.endpoint).await;
     warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
-    Ok(changed(&publishing, &live, &warnings))
+    Ok(changed(&publishing, &live, warnings))
 }
 
 /// Returns the owner of a new tool: the builder who uploads it, or the builder that the admin names.
@@ -176,11 +180,11 @@ async fn inspect(
             let found = shown.endpoint.content_safety.iter().flat_map(|safety| &safety.findings);
             record["review"]["findings"] = json!(found.collect::<Vec<_>>());
         }
-        return Ok(tagged(&shown, json!({ "ok": true, "endpoint": record })));
+        return Ok(with_etag(shown.endpoint.revision, EndpointResponse { ok: True, endpoint: record }));
     }
     let live = publishing.catalog.find_listed(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
     let record = publishing.about.extras(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;
-    Ok(tagged(&live, json!({ "ok": true, "endpoint": record })))
+    Ok(with_etag(live.endpoint.revision, EndpointResponse { ok: True, endpoint: record }))
 }
 
 async fn update(
@@ -193,18 +197,22 @@ async fn update(
 ) -> Result<Response, ApiError> {
     patch.via = Some(entry_point);
     let slug = managed.shown.endpoint.slug.as_str();
-    let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
-    let is_priced_anew = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
+    let changes_access = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
+    let changes_price = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
-    let mut warnings = if reaches_anew { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
-    if is_priced_anew {
+    let mut warnings = if changes_access { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    if changes_price {
         warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
     }
-    Ok(changed(&publishing, &live, &warnings))
+    Ok(changed(&publishing, &live, warnings))
 }
 
-async fn remove(request: Deletable, State(publishing): State<Arc<CatalogServices>>, headers: HeaderMap) -> Result<Response, ApiError> {
+async fn remove(
+    request: Deletable,
+    State(publishing): State<Arc<CatalogServices>>,
+    headers: HeaderMap,
+) -> Result<Json<DeleteEndpointResponse>, ApiError> {
     let (slug, id) = match request {
         Deletable::There(managed) => {
             let slug = managed.shown.endpoint.slug.to_string();
@@ -215,12 +223,12 @@ async fn remove(request: Deletable, State(publishing): State<Arc<CatalogServices
         // A repeated deletion returns the same response.
         Deletable::Gone { slug, id } => (slug, id),
     };
-    Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": id })).into_response())
+    Ok(Json(DeleteEndpointResponse { ok: True, deleted: True, slug, id }))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Which {
+struct VersionQuery {
     version: Option<String>,
 }
 
@@ -229,18 +237,20 @@ pub(super) fn unknown_version() -> ApiError {
 }
 
 /// Returns the source of a version. Default: the active version.
-async fn source(managed: ManagedEndpoint<Which>, State(publishing): State<Arc<CatalogServices>>) -> Result<Response, ApiError> {
+async fn source(
+    managed: ManagedEndpoint<VersionQuery>,
+    State(publishing): State<Arc<CatalogServices>>,
+) -> Result<Json<EndpointSourceResponse>, ApiError> {
     let endpoint = &managed.shown.endpoint;
     let version = managed.requested.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
         return Err(unknown_version());
     }
-    let uploaded = match publishing.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
-        HandlerDraft::Source { source, language } => json!({ "version": version, "source": source, "language": language }),
-        HandlerDraft::Response { response } => json!({ "version": version, "response": response.text() }),
+    let (source, language, response) = match publishing.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
+        HandlerDraft::Source { source, language } => (Some(source), Some(language), None),
+        HandlerDraft::Response { response } => (None, None, Some(response)),
     };
-    let answer = Map::from_iter([("ok".to_owned(), json!(true)), ("handler".to_owned(), uploaded)]);
-    Ok(Json(WithResponse(&answer)).into_response())
+    Ok(Json(EndpointSourceResponse { ok: True, handler: UploadedHandler { version, source, language, response } }))
 }
 
 /// The filters of a list of tools.
@@ -255,43 +265,37 @@ pub(super) async fn list(
     requested: ListFilter,
     limit: PageLimit,
     cursor: Option<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<EndpointSummaryPage<Value>>, ApiError> {
     let ListFilter { owner, state } = requested;
     let page = publishing.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
     let endpoints = join_all(page.endpoints.iter().map(|live| brief(publishing, live))).await;
-    let mut answer = json!({ "ok": true, "endpoints": endpoints });
-    if let Some(last) = page.endpoints.last().filter(|_| page.more) {
-        answer["nextCursor"] = json!(cursor_at(&last.endpoint.slug));
-    }
-    Ok(Json(answer))
+    let next_cursor = page.endpoints.last().filter(|_| page.more).map(|last| cursor_at(&last.endpoint.slug));
+    Ok(Json(EndpointSummaryPage { ok: True, endpoints, next_cursor }))
 }
 
 /// Returns a tool in short form, with conditions that currently prevent its calls.
-async fn brief(publishing: &CatalogServices, live: &ShownEndpoint) -> Value {
+async fn brief(publishing: &CatalogServices, live: &ShownEndpoint) -> EndpointSummary<Value> {
     let id = &live.endpoint.id;
-    let mut brief = live.endpoint.brief(&publishing.base_url);
-    brief["heldForMs"] = json!(publishing.pool.held(id.as_str()).map(|remaining| u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)));
-    brief["secretsUnreadable"] = json!(publishing.secrets.unreadable(id).await);
-    brief
+    let held = publishing.pool.held(id.as_str());
+    EndpointSummary {
+        brief: live.endpoint.brief(&publishing.base_url),
+        held_for_ms: held.map(|remaining| u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
+        secrets_unreadable: publishing.secrets.unreadable(id).await,
+    }
 }
 
 pub(super) fn owned(publishing: &CatalogServices, live: &ShownEndpoint) -> Response {
-    tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url) }))
+    with_etag(live.endpoint.revision, OwnEndpointResponse { ok: True, endpoint: live.endpoint.owned(&publishing.base_url) })
 }
 
 /// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted, and
 /// about its price.
-fn changed(publishing: &CatalogServices, live: &ShownEndpoint, warnings: &[String]) -> Response {
-    tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url), "warnings": warnings }))
-}
-
-/// Returns a response with the record's revision as `ETag`.
-fn tagged(live: &ShownEndpoint, body: serde_json::Value) -> Response {
-    with_etag(live.endpoint.revision, body)
+fn changed(publishing: &CatalogServices, live: &ShownEndpoint, warnings: Vec<String>) -> Response {
+    with_etag(live.endpoint.revision, EndpointChangeResponse { ok: True, endpoint: live.endpoint.owned(&publishing.base_url), warnings })
 }
 
 /// Returns a response with a revision as `ETag`.
-pub(super) fn with_etag(revision: u64, body: serde_json::Value) -> Response {
+pub(super) fn with_etag(revision: u64, body: impl Serialize) -> Response {
     let mut response = Json(body).into_response();
     if let Ok(value) = HeaderValue::from_str(&format!("\"{revision}\"")) {
         response.headers_mut().insert(header::ETAG, value);
@@ -299,7 +303,7 @@ pub(super) fn with_etag(revision: u64, body: serde_json::Value) -> Response {
     response
 }
 
-/// Returns the revision in `ArgCondition-Match`, or `None` for `*` or no header, which match any revision.
+/// Returns the revision in `If-Match`, or `None` for `*` or no header, which match any revision.
 pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();

@@ -29,7 +29,7 @@ const PAGE: usize = 100;
 /// Number of recent ids remembered, to send no entry twice between the stored and the live ones.
 const REMEMBERED: usize = 2_048;
 /// Delay before readers reconnect after this host shuts down, in milliseconds.
-const COMES_BACK_MS: RangeInclusive<u64> = 100..=1_000;
+const RETRY_MS: RangeInclusive<u64> = 100..=1_000;
 /// How far before the last read position the final read of the store begins, in milliseconds. Entries with almost the
 /// same time can be stored in any order.
 const OVERLAP_MS: u64 = 10_000;
@@ -70,7 +70,7 @@ pub(super) fn from<P: Position>(
     what: &str,
 ) -> Result<Option<P>, ApiError> {
     match headers.get("last-event-id").and_then(|value| value.to_str().ok()).filter(|id| !id.is_empty()) {
-        Some(last) => read(last).map(Some).ok_or_else(|| ApiError::bad_request(format!("`Last-Event-ID` is the id of {what}"))),
+        Some(last) => read(last).map(Some).ok_or_else(|| ApiError::bad_request(format!("`Last-Event-ID` must be the id of {what}"))),
         None => Ok(since.map(P::start_of)),
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn stream<S: FollowSource>(
     from: Option<S::Place>,
 ) -> Result<Response, ApiError> {
     let (followers, address) = (&shared.intake.followers, peer(&request.extensions));
-    let positions = Places::take(followers, &shared.intake, address, "streams that follow something", "close one, or ask for pages")?;
+    let positions = Places::take(followers, &shared.intake, address, "event streams", "close one, or ask for pages")?;
     let crowded = |error: TooManyFollowers| ApiError::new(Code::RateLimited, error.to_string()).retry_after(30);
     // Subscribing here reports errors before the stream begins. While the stream reads the store it has no
     // subscription, so that it cannot lag behind.
@@ -102,7 +102,7 @@ struct FollowStream<S: FollowSource> {
     /// Shutdown does not wait for readers.
     ending: CancellationToken,
     source: S,
-    /// The position where the reader asked to begin.
+    /// The position from which the reader wants events.
     from: Option<S::Place>,
     phase: Phase<S>,
     /// Entries to send: at most a page.
@@ -137,24 +137,24 @@ impl<S: FollowSource> FollowStream<S> {
                     Ok(None) => match self.source.follow() {
                         Ok(mut follower) => {
                             if self.ending.run_until_cancelled(follower.started()).await.is_none() {
-                                return Some(elsewhere());
+                                return Some(retry_event());
                             }
                             self.source.settle().await;
                             let back = S::Place::start_of(Timestamp(position.at().0.saturating_sub(OVERLAP_MS)));
                             let from = self.from.iter().cloned().chain([back]).max().unwrap_or(position);
                             self.phase = Phase::Joining(from, follower);
                         }
-                        Err(error) => return Some(broken(&error.to_string())),
+                        Err(error) => return Some(error_event(&error.to_string())),
                     },
-                    Err(error) => return Some(self.away(&error)),
+                    Err(error) => return Some(self.store_failed(&error)),
                 },
                 Phase::Joining(position, follower) => match self.read(&position).await {
                     Ok(Some(end)) => self.phase = Phase::Joining(end, follower),
                     Ok(None) => self.phase = Phase::Live(follower),
-                    Err(error) => return Some(self.away(&error)),
+                    Err(error) => return Some(self.store_failed(&error)),
                 },
                 Phase::Live(mut follower) => {
-                    let Some(reported) = self.ending.run_until_cancelled(follower.next()).await else { return Some(elsewhere()) };
+                    let Some(reported) = self.ending.run_until_cancelled(follower.next()).await else { return Some(retry_event()) };
                     let reported = reported?;
                     self.phase = Phase::Live(follower);
                     match reported {
@@ -176,9 +176,9 @@ impl<S: FollowSource> FollowStream<S> {
     }
 
     /// Returns the final event when the store fails. Readers reconnect with the last id they received.
-    fn away(&self, error: &StoreError) -> Event {
-        tracing::error!(%error, "the store did not answer one who follows");
-        broken("the store is away; follow again from the last id")
+    fn store_failed(&self, error: &StoreError) -> Event {
+        tracing::error!(%error, "the store failed while a client followed a stream");
+        error_event("the store is unavailable; reconnect with the last id")
     }
 }
 
@@ -188,11 +188,11 @@ fn event(entry: &StreamEntry) -> Event {
 
 /// Returns the final event at shutdown. Readers reconnect at different times, to another host or to this one after its
 /// restart.
-fn elsewhere() -> Event {
-    Event::default().retry(Duration::from_millis(fastrand::u64(COMES_BACK_MS)))
+fn retry_event() -> Event {
+    Event::default().retry(Duration::from_millis(fastrand::u64(RETRY_MS)))
 }
 
-fn broken(message: &str) -> Event {
+fn error_event(message: &str) -> Event {
     Event::default().event("error").data(json!({ "ok": false, "error": { "code": "store_unavailable", "message": message } }).to_string())
 }
 

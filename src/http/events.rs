@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::{
+    Json,
     extract::State,
     http::request::Parts,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
+use tollhouse_api::{EventPage, True};
 use tollhouse_base::id::EventId;
 use tollhouse_event::{
     Event, EventPosition, EventQuery, Events, Kind,
@@ -21,8 +23,9 @@ use tollhouse_tool::{Owner, Slug};
 
 use super::{
     auth::{ForBuilder, OfBuilder},
+    convert,
     event_stream::{self, FollowSource, StreamEntry},
-    page::{PageLimit, TimeParam, bad_cursor, paged, without_total},
+    page::{PageLimit, TimeParam, bad_cursor, reject_until},
     route::{Route, get},
     services::FeedServices,
 };
@@ -50,8 +53,7 @@ impl OfBuilder for Query {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let events =
-        get("/ai/builders/events", "listEvents", "what happened to the builder's endpoints and money, newest first, or live", events);
+    let events = get("/ai/builders/events", "listEvents", "events of the builder's endpoints and money, newest first, or live", events);
     vec![events.answers("EventPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 
@@ -71,7 +73,7 @@ async fn events(
         cursor: None,
     };
     if sse::requested(&request.headers) {
-        without_total(requested.until)?;
+        reject_until(requested.until)?;
         let since = requested.since.map(|since| since.at(now));
         let position = |id: &str| id.parse::<EventId>().ok().map(|id| EventPosition::of(&id));
         let from = event_stream::from(&request.headers, since, position, "an event")?;
@@ -82,7 +84,8 @@ async fn events(
     query.until = requested.until.map(|until| until.at(now));
     query.cursor = requested.cursor.map(|cursor| EventPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.events.list(&owner, &query).await?;
-    Ok(paged("events", &page.events, page.next.map(|next| next.to_cursor())).into_response())
+    let events = page.events.iter().map(convert::event).collect();
+    Ok(Json(EventPage { ok: True, events, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
 }
 
 /// The events of a builder, as one reader follows them.
@@ -110,7 +113,7 @@ impl FollowSource for Feed {
     }
 
     fn entry(&self, item: &Event) -> Option<StreamEntry> {
-        let entry = || StreamEntry { id: item.id.to_string(), name: "event", data: json!(item) };
+        let entry = || StreamEntry { id: item.id.to_string(), name: "event", data: json!(convert::event(item)) };
         self.query.wants(item).then(entry)
     }
 }

@@ -45,7 +45,7 @@ fn document(endpoint: &Endpoint, base: &str) -> Markup {
             title { "402 Payment required" }
             h1 { "Payment required" }
             p {
-                bdi { (seen(&endpoint.title)) } " (" code { (slug) } ") is a paid tool: " (max) "$" (price) " a call, charged " (charged) "."
+                bdi { (visible(&endpoint.title)) } " (" code { (slug) } ") is a paid tool: " (max) "$" (price) " a call, charged " (charged) "."
             }
             p {
                 "Programs pay for it. This answer carries the terms in its header " code { "PAYMENT-REQUIRED" }
@@ -61,8 +61,8 @@ fn document(endpoint: &Endpoint, base: &str) -> Markup {
 }
 
 /// Replaces invisible characters in a builder's text with a visible sign.
-fn seen(text: &str) -> String {
-    invisible_chars::marked(text).map(|(letter, unseen)| if unseen { '\u{241b}' } else { letter }).collect()
+fn visible(text: &str) -> String {
+    invisible_chars::marked(text).map(|(letter, is_invisible)| if is_invisible { '\u{241b}' } else { letter }).collect()
 }
 
 #[cfg(test)]
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_builders_are_text_of_a_page() {
-        let words = |text: &str| html! { (seen(text)) }.into_string();
+    fn texts_of_builders_are_escaped() {
+        let words = |text: &str| html! { (visible(text)) }.into_string();
         assert_eq!(words("<script>alert(\"1\")</script>"), "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;");
         assert_eq!(words("a&b\u{202e}\u{0}"), "a&amp;b\u{241b}\u{241b}");
     }

@@ -8,7 +8,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::de::IgnoredAny;
+use tollhouse_api::InvokeRequest;
 use tollhouse_call::{Call, CalledBy, CompletedCall, Input, ReplayRequest, bodiless};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_front::{
@@ -20,28 +21,15 @@ use tollhouse_money::EntryMethod;
 use tollhouse_protocol::limits::Limits;
 
 use super::{
-    invoke_response::{ResponseStyle, invoked},
+    invoke_response::{ResponseStyle, invoke_response_json},
     reply,
     route::{Route, open},
     services::CallServices,
     stream, tools,
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct InvokeBody<I> {
-    slug: String,
-    /// Default: `{}`.
-    input: Option<I>,
-    /// The same as `X-Quote-Id`.
-    quote_id: Option<String>,
-    /// Whether to answer with Server-Sent Events. Long-running tools require it.
-    #[serde(default)]
-    stream: bool,
-}
-
 pub(super) fn routes() -> Vec<Route> {
-    let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; answers result and receipt", invoke);
+    let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; returns the result and the receipt", invoke);
     let invoke = invoke.reads_headers(tools::OF_PAYERS).takes("InvokeRequest").answers("InvokeResponse").streams().for_agents();
     vec![invoke.fails(tools::OF_PAYMENTS).fails(tools::OF_CALLS).fails(&[Code::InvalidMember, Code::StreamingRequired])]
 }
@@ -57,8 +45,8 @@ async fn invoke(
     let (parts, body) = request.into_parts();
     body::check_call(&parts.headers)?;
     let text = body::read(&calling.shared.intake, peer.ip(), &parts.headers, body, MAX_BYTES).await?;
-    let InvokeBody { slug, input, quote_id, stream } =
-        body::verbatim::<InvokeBody<VerbatimJson>, InvokeBody<IgnoredAny>>(&text, Code::InvalidMember).await?;
+    let InvokeRequest { slug, input, quote_id, stream } =
+        body::verbatim::<InvokeRequest<VerbatimJson>, InvokeRequest<IgnoredAny>>(&text, Code::InvalidMember).await?;
     let quote = named(quote_id, quote(&parts.headers))?;
     let streamed = stream || sse::requested(&parts.headers);
     let limits = &calling.shared.limits;
@@ -74,6 +62,8 @@ async fn invoke(
     };
     let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
     let call = Call { live, by, entry_method: EntryMethod::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    // A call may wait for long.
+    drop(parts);
     if streamed {
         return Ok(stream::events(calling, call));
     }
@@ -83,7 +73,7 @@ async fn invoke(
 /// Returns the quote id from the body or the header. If both have one, they must be the same.
 fn named(member: Option<String>, header: Option<String>) -> Result<Option<String>, ApiError> {
     match (member, header) {
-        (Some(member), Some(header)) if member != header => Err(ApiError::bad_request("`quoteId` and `X-Quote-Id` name two quotes")),
+        (Some(member), Some(header)) if member != header => Err(ApiError::bad_request("`quoteId` and `X-Quote-Id` name different quotes")),
         (member, header) => Ok(member.or(header)),
     }
 }
@@ -97,7 +87,7 @@ async fn called(
     streamed: bool,
 ) -> Result<(Arc<LiveEndpoint>, CalledBy, bool), ApiError> {
     let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, slug).await?;
-    let streamed = streamed || sse::taken(&parts.headers) && live.endpoint.long_running(calling.long_running_ms);
+    let streamed = streamed || sse::accepts(&parts.headers) && live.endpoint.long_running(calling.long_running_ms);
     if !streamed && live.endpoint.long_running(calling.long_running_ms) {
         let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
         return Err(ApiError::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
@@ -108,7 +98,7 @@ async fn called(
 async fn with_receipt(calling: &CallServices, done: &CompletedCall) -> Result<Response, ApiError> {
     let status = done.answer.status;
     let status = if bodiless(status) { StatusCode::OK } else { StatusCode::from_u16(status).unwrap_or(StatusCode::OK) };
-    let body = invoked(calling, done, ResponseStyle::Plain).await?;
+    let body = invoke_response_json(calling, done, ResponseStyle::Plain).await?;
     let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
     reply::mark(&mut response, done);
     Ok(response)

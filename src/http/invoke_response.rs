@@ -1,13 +1,13 @@
 //! An answer with its receipt: the response of `/ai/invoke`, and the last event of a stream.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
+use tollhouse_api::InvokeResponse;
 use tollhouse_call::{CompletedCall, Content, chosen_headers};
 use tollhouse_front::ApiError;
-use tollhouse_money::PaymentId;
 
 use super::services::CallServices;
 
@@ -18,24 +18,6 @@ pub(super) enum ResponseStyle {
     Plain,
     /// As an event, which has no headers.
     Stream,
-}
-
-/// An answer with its receipt.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct InvokeResponse<'a> {
-    ok: bool,
-    /// The status that the handler set, unless it is 200.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    headers: BTreeMap<String, &'a str>,
-    result: ResultBody<'a>,
-    receipt: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payment_id: Option<&'a PaymentId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settlement: Option<Value>,
 }
 
 /// The body that `/tools` would return.
@@ -70,19 +52,19 @@ impl<'a> From<Content<'a>> for ResultBody<'a> {
 
 /// Returns `{ok, status?, headers?, result, receipt}` as JSON. A result that is not JSON is `{mediaType, text}` or
 /// `{mediaType, base64}`. For a status without a body it is `null`.
-pub(super) async fn invoked(calling: &CallServices, done: &CompletedCall, front: ResponseStyle) -> Result<String, ApiError> {
+pub(super) async fn invoke_response_json(calling: &CallServices, done: &CompletedCall, style: ResponseStyle) -> Result<String, ApiError> {
     let answer = &done.answer;
     let receipt = if answer.receipt_id.is_empty() { None } else { calling.receipts.find(&answer.receipt_id).await? };
-    let paid = done.payment.as_ref().filter(|_| front == ResponseStyle::Stream);
+    let paid = done.payment.as_ref().filter(|_| style == ResponseStyle::Stream);
     let settlement = || answer.settlement.as_ref().and_then(|settled| serde_json::from_str(&settled.body).ok()).unwrap_or_default();
-    let invoked = InvokeResponse {
+    let response = InvokeResponse {
         ok: done.success,
         status: Some(answer.status).filter(|status| *status != 200),
-        headers: chosen_headers(answer),
-        result: Content::of(answer).into(),
+        headers: chosen_headers(answer).into_iter().map(|(name, value)| (name, value.to_owned())).collect(),
+        result: ResultBody::from(Content::of(answer)),
         receipt,
-        payment_id: paid,
+        payment_id: paid.cloned(),
         settlement: paid.map(|_| settlement()),
     };
-    Ok(serde_json::to_string(&invoked).expect("an answer has text keys"))
+    Ok(serde_json::to_string(&response).expect("an answer has text keys"))
 }

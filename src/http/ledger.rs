@@ -3,38 +3,48 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use serde::{Deserialize, Serialize};
+use tollhouse_api::{Ledger, LedgerAccount, LedgerUnit, ReorganizedSettlement, True};
 use tollhouse_front::ApiError;
-use tollhouse_money::ledger::{self, LedgerPage};
+use tollhouse_money::ledger;
 
 use super::{
     auth::Admin,
-    page::PageLimit,
+    convert,
+    page::PageQuery,
     route::{Route, get},
     services::MoneyServices,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pages {
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
-
-#[derive(Serialize)]
-struct LedgerResponse {
-    ok: bool,
-    #[serde(flatten)]
-    reading: LedgerPage,
-}
-
 pub(super) fn routes() -> Vec<Route> {
-    let what = "the accounts of the ledger, and whether they agree with what they are the sums of";
+    let what = "the accounts of the ledger, and the result of its checks";
     vec![get("/ai/admin/ledger", "readLedger", what, read).answers("Ledger")]
 }
 
-async fn read(Admin(pages): Admin<Pages>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<LedgerResponse>, ApiError> {
-    let reading = ledger::read(&*earning.store, pages.limit.0, pages.cursor.as_deref()).await?;
-    Ok(Json(LedgerResponse { ok: true, reading }))
+async fn read(Admin(query): Admin<PageQuery>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Ledger>, ApiError> {
+    let page = ledger::read(&*earning.store, query.limit.0, query.cursor.as_deref()).await?;
+    let accounts = page.accounts.into_iter().map(|account| LedgerAccount {
+        account: account.account,
+        unit: account.unit,
+        balance: account.balance,
+        balance_usd: account.balance_usd,
+        rows: account.rows,
+        agrees: account.agrees,
+    });
+    let reorganized = page.reorganized.into_iter().map(|settlement| ReorganizedSettlement {
+        receipt_id: settlement.receipt_id,
+        network: settlement.network,
+        transaction: settlement.transaction,
+        since: settlement.since,
+        lost: settlement.lost.map(convert::loss),
+    });
+    Ok(Json(Ledger {
+        ok: True,
+        opened_at: page.opened_at,
+        units: page.units.into_iter().map(|unit| LedgerUnit { unit: unit.unit, sum: unit.sum }).collect(),
+        accounts: accounts.collect(),
+        next_cursor: page.next_cursor,
+        agrees: page.agrees,
+        unresolved_settlements: Some(page.unresolved_settlements).filter(|count| *count > 0),
+        reorganized: reorganized.collect(),
+    }))
 }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::json;
+use tollhouse_api::CatalogEnvelope;
 use tollhouse_catalog::{Catalog, EndpointFilter, Entry, Order, OrderPosition, ShownEndpoint, search::Query};
 use tollhouse_front::{ApiError, cursor};
 use tollhouse_tool::{CatalogForm, MicroUsd, PricingMode};
@@ -60,7 +61,7 @@ impl Listing {
         let mut seen = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name != "tag" && seen.contains(&name) {
-                return Err(ApiError::bad_request(format!("`{name}` is asked for twice")));
+                return Err(ApiError::bad_request(format!("`{name}` is given twice")));
             }
             listing.take(&name, &value)?;
             if !matches!(&*name, "limit" | "cursor") {
@@ -69,7 +70,7 @@ impl Listing {
             seen.push(name);
         }
         if listing.near.is_some() && (listing.words.is_some() || listing.order.is_some()) {
-            return Err(ApiError::bad_request("`near` has an order of its own, and is asked for without `q` and `sort`"));
+            return Err(ApiError::bad_request("`near` has its own order, and cannot be combined with `q` and `sort`"));
         }
         // The order of parameters does not matter.
         listing.requested.sort_unstable();
@@ -90,7 +91,7 @@ impl Listing {
             "q" => self.words = Some(Query::parse(value).map_err(|error| ApiError::bad_request(error.to_string()))?),
             "near" => self.near = Some(value.to_owned()),
             "tag" if self.filter.tags.len() == MAX_TAGS => {
-                return Err(ApiError::bad_request(format!("at most {MAX_TAGS} tags can be asked for")));
+                return Err(ApiError::bad_request(format!("at most {MAX_TAGS} tags are allowed")));
             }
             "tag" => self.filter.tags.push(value.to_owned()),
             "price" => {
@@ -115,8 +116,8 @@ impl Listing {
             "cursor" => self.cursor = Some(value.to_owned()),
             _ => {
                 let known = "`q`, `near`, `tag`, `price`, `maxPriceUsd`, `sort`, `limit`, `cursor` and `form`";
-                return Err(ApiError::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
-                    .hint(format!("this list takes {known}")));
+                return Err(ApiError::bad_request(format!("unknown parameter `{}`", name.chars().take(32).collect::<String>()))
+                    .hint(format!("the parameters are {known}")));
             }
         }
         Ok(())
@@ -143,10 +144,12 @@ impl Listing {
 
     /// Returns a page in the requested order. The cursor holds the position of the last tool in that order.
     async fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], position: Option<Vec<u8>>) -> Result<Page, ApiError> {
-        let (after, all) = (position.map(|position| read_place(&position).ok_or_else(bad_cursor)).transpose()?, catalog.all());
+        let (after, all) = (position.map(|position| decode_position(&position).ok_or_else(bad_cursor)).transpose()?, catalog.all());
         let requested = all.filtered(&self.filter, Some(order), after.as_ref());
-        self.page_of(catalog, requested, all.count(&self.filter), of, |last| all.get(last).map(|entry| written_place(&order.place(entry))))
-            .await
+        self.page_of(catalog, requested, all.count(&self.filter), of, |last| {
+            all.get(last).map(|entry| encode_position(&order.place(entry)))
+        })
+        .await
     }
 
     /// Returns a page of tools that match the words, in the requested order. The cursor holds a number.
@@ -158,7 +161,7 @@ impl Listing {
         of: &[&str],
         position: Option<Vec<u8>>,
     ) -> Result<Page, ApiError> {
-        let skip = numbered(position)?;
+        let skip = decode_number(position)?;
         let mut items = catalog.all().search(words, 0, usize::MAX, |entry| self.filter.takes(entry))?.items;
         items.sort_by_key(|entry| order.rank(entry));
         self.numbered_page(catalog, items.iter().skip(skip), skip, items.len(), of).await
@@ -166,14 +169,14 @@ impl Listing {
 
     /// Returns a page of tools that match the words, by relevance. The cursor holds a number.
     async fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], position: Option<Vec<u8>>) -> Result<Page, ApiError> {
-        let skip = numbered(position)?;
+        let skip = decode_number(position)?;
         let found = catalog.all().search(words, skip, self.limit.0, |entry| self.filter.takes(entry))?;
         self.numbered_page(catalog, found.items.iter(), skip, found.total, of).await
     }
 
     /// Returns a page of tools by similarity of their names. The cursor holds a number.
     async fn nearest(&self, catalog: &Catalog, name: &str, of: &[&str], position: Option<Vec<u8>>) -> Result<Page, ApiError> {
-        let (skip, all) = (numbered(position)?, catalog.all());
+        let (skip, all) = (decode_number(position)?, catalog.all());
         let near = all.nearest(name, |entry| self.filter.takes(entry));
         self.numbered_page(catalog, near.iter().skip(skip).copied(), skip, near.len(), of).await
     }
@@ -219,17 +222,17 @@ impl Listing {
 }
 
 /// Encodes a position in an order for a cursor.
-fn written_place(position: &OrderPosition) -> Vec<u8> {
+fn encode_position(position: &OrderPosition) -> Vec<u8> {
     [&position.rank.to_be_bytes(), position.slug.as_str().as_bytes()].concat()
 }
 
-fn read_place(position: &[u8]) -> Option<OrderPosition> {
+fn decode_position(position: &[u8]) -> Option<OrderPosition> {
     let (rank, slug) = position.split_first_chunk()?;
     Some(OrderPosition { rank: u64::from_be_bytes(*rank), slug: str::from_utf8(slug).ok()?.parse().ok()? })
 }
 
 /// Decodes a cursor position that is a number.
-fn numbered(position: Option<Vec<u8>>) -> Result<usize, ApiError> {
+fn decode_number(position: Option<Vec<u8>>) -> Result<usize, ApiError> {
     let number = position.map_or(Ok(0), |position| position.try_into().map(u32::from_be_bytes));
     number.map(|number| number as usize).map_err(|_| bad_cursor())
 }
@@ -258,8 +261,8 @@ impl PageBudget {
 }
 
 /// Returns the envelope with `records` as its `endpoints`.
-pub(super) fn with_records(envelope: &Value, records: &[u8]) -> Vec<u8> {
-    let envelope = envelope.to_string();
+pub(super) fn with_records(envelope: &CatalogEnvelope, records: &[u8]) -> Vec<u8> {
+    let envelope = json!(envelope).to_string();
     // Overwrite the closing brace.
     let open = envelope.strip_suffix('}').unwrap_or_default();
     [open.as_bytes(), br#","endpoints":["#, records, b"]}"].concat()

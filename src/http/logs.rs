@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::{
+    Json,
     extract::State,
     http::request::Parts,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
+use tollhouse_api::{LogPage, True};
 use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_capability::{CapabilityServices, FollowedLine, LogPosition, LogQuery};
 use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
@@ -19,8 +21,9 @@ use tollhouse_store::StoreError;
 
 use super::{
     auth::ManagedEndpoint,
+    convert,
     event_stream::{self, FollowSource, StreamEntry},
-    page::{PageLimit, TimeParam, bad_cursor, paged},
+    page::{PageLimit, TimeParam, bad_cursor},
     route::{Route, get},
     services::FeedServices,
 };
@@ -37,7 +40,7 @@ struct Query {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "what its handler wrote, newest first, or live", logs);
+    let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "log lines of its handler, newest first, or live", logs);
     vec![logs.answers("LogPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 
@@ -53,7 +56,8 @@ async fn logs(managed: ManagedEndpoint<Query>, State(watching): State<Arc<FeedSe
         return event_stream::stream(&watching.shared, &request, source, from);
     }
     let page = watching.capabilities.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
-    Ok(paged("logs", &page.entries, page.next_cursor).into_response())
+    let logs = page.entries.iter().map(convert::log_line).collect();
+    Ok(Json(LogPage { ok: True, logs, next_cursor: page.next_cursor }).into_response())
 }
 
 /// The log of a tool, as one reader follows it.
@@ -85,7 +89,7 @@ impl FollowSource for Lines {
     }
 
     fn entry(&self, item: &FollowedLine) -> Option<StreamEntry> {
-        let entry = || StreamEntry { id: item.position.to_cursor(), name: "log", data: json!(item.entry) };
+        let entry = || StreamEntry { id: item.position.to_cursor(), name: "log", data: json!(convert::log_line(&item.entry)) };
         self.query.wants(&item.entry).then(entry)
     }
 }

@@ -9,11 +9,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
+use tollhouse_api::{
+    BuilderRules, CatalogEnvelope, ContentSafetyRules, EndpointsInfo, Manifest, McpInfo, QuotesInfo, ReceiptsInfo, ServiceInfo, True,
+};
 use tollhouse_catalog::ShownEndpoint;
 use tollhouse_front::ApiError;
 use tollhouse_tool::{CatalogForm, HandlerType};
 
 use super::{
+    convert,
     cpu_budget::CpuBudget,
     listing::{Listing, with_records},
     record_extras::ExtraMembers,
@@ -32,7 +36,9 @@ pub(super) fn routes() -> Vec<Route> {
             .query(&["q", "near", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor", "form"])
             .answers("Catalog")
             .for_agents(),
-        open::get("/ai/manifest", "getManifest", "what is paid with, and where everything is", manifest).answers("Manifest").for_agents(),
+        open::get("/ai/manifest", "getManifest", "payment methods, and the addresses of everything", manifest)
+            .answers("Manifest")
+            .for_agents(),
     ]
 }
 
@@ -53,11 +59,7 @@ async fn catalog(
         tools.push((live, answer));
     }
     let records = turn.work(|| records(listing.form, &tools));
-    let mut envelope = envelope(&offering.base_url, listing.form);
-    envelope["total"] = json!(page.total);
-    if let Some(next) = page.next {
-        envelope["nextCursor"] = json!(next);
-    }
+    let envelope = CatalogEnvelope { total: page.total, next_cursor: page.next, ..envelope(&offering.base_url, listing.form) };
     let body = with_records(&envelope, &records);
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
@@ -80,9 +82,10 @@ fn records(form: CatalogForm, tools: &[(Arc<ShownEndpoint>, Option<ExtraMembers>
     json
 }
 
-/// Returns the envelope of the catalog without its `endpoints`.
-fn envelope(base: &str, form: CatalogForm) -> Value {
-    let mut lifecycle: Map<String, Value> = [
+/// Returns the envelope of an empty page.
+fn envelope(base: &str, form: CatalogForm) -> CatalogEnvelope {
+    let newer = form == CatalogForm::Newer;
+    let mut lifecycle = texts([
         ("builderRegister", format!("POST {base}/ai/builders/register")),
         ("create", format!("POST {base}/ai/endpoints/create")),
         ("inspect", format!("GET {base}/ai/endpoints/{{slug}}")),
@@ -96,91 +99,87 @@ fn envelope(base: &str, form: CatalogForm) -> Value {
         ("events", format!("GET {base}/ai/builders/events?since=7d")),
         ("payoutSettings", format!("GET|POST {base}/ai/builders/payout-settings")),
         ("payoutPackets", format!("GET|POST {base}/ai/builders/payouts")),
-    ]
-    .into_iter()
-    .map(|(name, text)| (name.to_owned(), Value::String(text)))
-    .collect();
-    if form == CatalogForm::Newer {
-        lifecycle.insert("contentSafetyPolicy".to_owned(), json!(format!("GET {base}/ai/content-safety/policy")));
+    ]);
+    if newer {
+        lifecycle.insert("contentSafetyPolicy".to_owned(), format!("GET {base}/ai/content-safety/policy").into());
     }
-    let handler_types: Map<String, Value> = HandlerType::all().map(|kind| (kind.as_str().to_owned(), json!(kind.what()))).collect();
-    let mut envelope = json!({
-        "ok": true,
-        "schema": CATALOG_SCHEMA,
-        "dashboard": format!("{base}/dashboard"),
-        "createEndpoint": format!("{base}/ai/endpoints/create"),
-        "lifecycle": lifecycle,
-        "builderControls": {
-            "register": format!("{base}/ai/builders/register"),
-            "revenue": format!("{base}/ai/builders/revenue"),
-            "events": format!("{base}/ai/builders/events"),
-            "payoutSettings": format!("{base}/ai/builders/payout-settings"),
-            "payouts": format!("{base}/ai/builders/payouts"),
-            "docs": format!("{base}/guides/x402-agent-payment-infrastructure"),
-        },
-        "supportedHandlerTypes": handler_types,
-        "note": "Free endpoints run without payment. Paid ones answer 402 with an x402 challenge (v2 in the PAYMENT-REQUIRED header, v1 in the body) and charge only for a result that fits the outputSchema; those with `settle: before` charge before they run.",
-    });
-    if form == CatalogForm::Newer {
-        envelope["contentSafety"] = json!({
-            "policy": format!("{base}/ai/content-safety/policy"),
-            "selfServeRule": "Builders create endpoints with safetyAttestation.accepted = true; uploads that appear to contain illegal material, secrets, private data or unauthorized content are blocked or reviewed.",
-        });
+    CatalogEnvelope {
+        ok: True,
+        schema: CATALOG_SCHEMA.into(),
+        dashboard: format!("{base}/dashboard"),
+        create_endpoint: format!("{base}/ai/endpoints/create"),
+        lifecycle,
+        builder_controls: texts([
+            ("register", format!("{base}/ai/builders/register")),
+            ("revenue", format!("{base}/ai/builders/revenue")),
+            ("events", format!("{base}/ai/builders/events")),
+            ("payoutSettings", format!("{base}/ai/builders/payout-settings")),
+            ("payouts", format!("{base}/ai/builders/payouts")),
+            ("docs", format!("{base}/guides/x402-agent-payment-infrastructure")),
+        ]),
+        supported_handler_types: texts(HandlerType::all().map(|kind| (kind.as_str(), kind.what().to_owned()))),
+        note: "Free endpoints run without payment. Paid ones answer 402 with an x402 challenge (v2 in the PAYMENT-REQUIRED header, v1 in the body) and charge only for a result that fits the outputSchema; those with `settle: before` charge before they run.".into(),
+        content_safety: newer.then(|| ContentSafetyRules {
+            policy: format!("{base}/ai/content-safety/policy"),
+            self_serve_rule: "Builders create endpoints with safetyAttestation.accepted = true; uploads that appear to contain illegal material, secrets, private data or unauthorized content are blocked or reviewed.".into(),
+        }),
+        total: 0,
+        next_cursor: None,
     }
-    envelope
 }
 
-async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Value> {
+fn texts(pairs: impl IntoIterator<Item = (&'static str, String)>) -> Map<String, Value> {
+    pairs.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
+}
+
+async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manifest<Value>> {
     let base = &offering.base_url;
     let counts = offering.catalog.all().counts();
     let in_force = offering.catalog.policy();
     let policy = &in_force.policy;
-    let mut endpoints = json!({
-        "catalog": format!("{base}/ai/endpoints"),
-        "invoke": format!("{base}/ai/invoke"),
-        "call": format!("{base}/tools/{{slug}}"),
-        "count": counts.listed,
-        "paid": counts.paid,
-    });
-    if let Some(figures) = offering.about.metrics.figures_of_all() {
-        endpoints["calls24h"] = json!(figures.calls);
-    }
-    Json(json!({
-        "ok": true,
-        "service": {
-            "name": "Tollhouse",
-            "version": env!("CARGO_PKG_VERSION"),
-            "interfaceVersion": INTERFACE_VERSION,
-            "description": "A host for paid JavaScript tools: agents call them over HTTP and pay per call with x402.",
-            "url": base,
+    Json(Manifest {
+        ok: True,
+        service: ServiceInfo {
+            name: "Tollhouse".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            interface_version: INTERFACE_VERSION.into(),
+            description: "A host for paid JavaScript tools: agents call them over HTTP and pay per call with x402.".into(),
+            url: base.clone(),
         },
-        "payment": offering.payments.describe(),
-        "mcp": { "url": format!("{base}/ai/mcp"), "transport": "streamable-http" },
-        "endpoints": endpoints,
-        "quotes": {
-            "url": format!("{base}/ai/quote"),
-            "conversion": format!("{base}/ai/conversion/quote"),
-            "external": format!("{base}/x402/quote"),
-            "mcpTool": "quote_tool",
-            "header": "X-Quote-Id",
-            "mcpMeta": "tollhouse/quoteId",
+        payment: offering.payments.describe(),
+        mcp: McpInfo { url: format!("{base}/ai/mcp"), transport: "streamable-http".into() },
+        endpoints: EndpointsInfo {
+            catalog: format!("{base}/ai/endpoints"),
+            invoke: format!("{base}/ai/invoke"),
+            call: format!("{base}/tools/{{slug}}"),
+            count: counts.listed,
+            paid: counts.paid,
+            calls24h: offering.about.metrics.figures_of_all().map(|figures| figures.calls),
         },
-        "receipts": {
-            "url": format!("{base}/ai/receipts/{{receiptId}}"),
-            "payments": format!("{base}/ai/payments/{{paymentId}}"),
-            "keys": format!("{base}/.well-known/jwks.json"),
-            "signature": "JWS (EdDSA) over the RFC 8785 canonical JSON of the record",
-            "verify": "tollhouse verify-receipt FILE|URL",
-            "offers": offering.signer.offers_by(),
+        quotes: QuotesInfo {
+            url: format!("{base}/ai/quote"),
+            conversion: format!("{base}/ai/conversion/quote"),
+            external: format!("{base}/x402/quote"),
+            mcp_tool: "quote_tool".into(),
+            header: "X-Quote-Id".into(),
+            mcp_meta: "tollhouse/quoteId".into(),
+        },
+        receipts: ReceiptsInfo {
+            url: format!("{base}/ai/receipts/{{receiptId}}"),
+            payments: format!("{base}/ai/payments/{{paymentId}}"),
+            keys: format!("{base}/.well-known/jwks.json"),
+            signature: "JWS (EdDSA) over the RFC 8785 canonical JSON of the record".into(),
+            verify: "tollhouse verify-receipt FILE|URL".into(),
+            offers: offering.signer.offers_by(),
         },
         // Builders would otherwise learn these from errors.
-        "builders": {
-            "capabilities": policy.builder_capabilities,
-            "limits": policy.limits,
-            "requireReview": policy.require_review,
-            "maxEndpoints": policy.max_endpoints_per_builder,
-            "feeBps": offering.fee.0,
+        builders: BuilderRules {
+            capabilities: policy.builder_capabilities,
+            limits: convert::limits(&policy.limits),
+            require_review: policy.require_review,
+            max_endpoints: policy.max_endpoints_per_builder,
+            fee_bps: offering.fee.0,
         },
-        "sandbox": offering.pool.status(),
-    }))
+        sandbox: json!(offering.pool.status()),
+    })
 }

@@ -58,18 +58,18 @@ impl FromRequestParts<Http> for Reader {
 }
 
 /// Headers that proxies add to forwarded requests, besides those that begin with `x-forwarded-`.
-const PASSED_ON: [&str; 8] =
+const PROXY_HEADERS: [&str; 8] =
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"];
 
 /// Returns whether a request was made on this machine: over loopback, to a loopback name, not forwarded by a proxy, and
 /// not by a page of another origin in a local browser.
 fn is_local(peer: IpAddr, parts: &Parts) -> bool {
     let headers = &parts.headers;
-    let passed_on = headers.keys().any(|name| name.as_str().starts_with("x-forwarded-") || PASSED_ON.contains(&name.as_str()));
-    let of_page = headers.contains_key(header::ORIGIN)
+    let is_forwarded = headers.keys().any(|name| name.as_str().starts_with("x-forwarded-") || PROXY_HEADERS.contains(&name.as_str()));
+    let is_from_page = headers.contains_key(header::ORIGIN)
         || headers.get("sec-fetch-site").is_some_and(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
     let request = parts.uri.authority().cloned().or_else(|| headers.get(header::HOST)?.to_str().ok()?.parse().ok());
-    peer.is_loopback() && !passed_on && !of_page && request.is_some_and(|request: Authority| is_loopback(request.host()))
+    peer.is_loopback() && !is_forwarded && !is_from_page && request.is_some_and(|request: Authority| is_loopback(request.host()))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_asked_on_this_machine_for_this_machine_is_from_here() {
+    fn only_direct_requests_to_a_loopback_name_are_local() {
         for host in ["127.0.0.1:4020", "localhost:4020", "[::1]:4020", "LOCALHOST"] {
             assert!(is_allowed("127.0.0.1", &[("host", host)]) && is_allowed("::1", &[("host", host)]), "{host}");
         }
@@ -104,6 +104,6 @@ mod tests {
         for header in message.into_iter().chain(pages) {
             assert!(!is_allowed("127.0.0.1", &[("host", "localhost"), header]), "{header:?}");
         }
-        assert!(is_allowed("127.0.0.1", &[("host", "localhost"), ("sec-fetch-site", "none")]), "somebody who types the address");
+        assert!(is_allowed("127.0.0.1", &[("host", "localhost"), ("sec-fetch-site", "none")]), "an address typed in the browser");
     }
 }

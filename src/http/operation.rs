@@ -116,7 +116,7 @@ impl Operation {
     /// Returns all its error codes, in the order of the error table.
     #[must_use]
     pub fn codes(&self) -> Vec<Code> {
-        let of_who: &[Code] = match self.access {
+        let access_codes: &[Code] = match self.access {
             Access::Everyone => &[],
             Access::Builders => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownBuilder],
             Access::Themselves => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownBuilder],
@@ -124,8 +124,8 @@ impl Operation {
             Access::Admins => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner],
             Access::Holder => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownCredit],
         };
-        let of_body = if self.takes.is_some() { OF_BODIES } else { &[] };
-        let has = |code: &&Code| [ALWAYS, of_who, of_body, &self.fails].iter().any(|some| some.contains(code));
+        let body_codes = if self.takes.is_some() { OF_BODIES } else { &[] };
+        let has = |code: &&Code| [ALWAYS, access_codes, body_codes, &self.fails].iter().any(|some| some.contains(code));
         Code::ALL.iter().filter(has).copied().collect()
     }
 }

@@ -2,9 +2,7 @@
 
 use std::str::FromStr;
 
-use axum::Json;
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer, de::Error as _};
 use tollhouse_front::{ApiError, cursor};
 use tollhouse_tool::Slug;
 
@@ -56,26 +54,32 @@ pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, ApiError> {
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
 }
 
-/// Returns a page of a list: its entries under `name`, and the cursor of the next page.
-pub(super) fn paged(name: &str, entries: &impl Serialize, next: Option<String>) -> Json<Value> {
-    let mut answer = json!({ "ok": true, name: entries });
-    if let Some(next) = next {
-        answer["nextCursor"] = json!(next);
-    }
-    Json(answer)
+/// The query of a list without filters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    #[serde(default)]
+    pub(super) limit: PageLimit,
+    pub(super) cursor: Option<String>,
+}
+
+/// Parses a cursor that is the id of the last entry.
+pub(super) fn parse_cursor<T: FromStr>(cursor: Option<String>) -> Result<Option<T>, ApiError> {
+    cursor.map(|cursor| cursor.parse().map_err(|_| bad_cursor())).transpose()
+}
+
+/// Returns the last entry of a page that is full, after which the next page begins.
+pub(super) fn last_if_full<T>(entries: &[T], limit: PageLimit) -> Option<&T> {
+    entries.last().filter(|_| entries.len() == limit.0)
 }
 
 /// Rejects a stream with an end time.
-///
-/// # Errors
-///
-/// 400 if there is one.
-pub(super) fn without_total<T>(until: Option<T>) -> Result<(), ApiError> {
-    let refused = |_| Err(ApiError::bad_request("`until` is of pages: a stream goes on"));
+pub(super) fn reject_until<T>(until: Option<T>) -> Result<(), ApiError> {
+    let refused = |_| Err(ApiError::bad_request("`until` is only for pages, not for streams"));
     until.map_or(Ok(()), refused)
 }
 
 /// Returns the error for an invalid cursor.
 pub(super) fn bad_cursor() -> ApiError {
-    ApiError::bad_request("`cursor` is the `nextCursor` of the page before")
+    ApiError::bad_request("`cursor` must be the `nextCursor` of the previous page")
 }

@@ -4,24 +4,28 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use tollhouse_api::{
+    self as api, AllPayoutsPage, CreatePayoutResponse, CreatedPayout, EmptyPayout, PayoutCounts, PayoutPage, PayoutReceipt,
+    PayoutReceiptPage, PayoutResponse, PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict, True, WaitingPayout,
+};
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_front::{AboutBody as _, ApiError, Code, not_suspended};
-use tollhouse_money::payout::{Packet, PayoutAction, PayoutDecision, PayoutError, PayoutSettings, PayoutStatus, SettingsDraft};
+use tollhouse_money::payout::{PayoutAction, PayoutDecision, PayoutError, PayoutSettings, PayoutStatus, SettingsDraft};
 
 use super::{
     auth::{Admin, ForBuilder, ForBuilderReadOnly, OfBuilder},
+    convert,
     endpoints::{Body, Subject, if_match, with_etag},
-    page::{PageLimit, PathParams, bad_cursor, paged},
+    page::{PageLimit, PathParams, last_if_full, parse_cursor},
     route::{Route, get, post},
     services::MoneyServices,
 };
 
-impl Subject for SettingsDraft {
+impl Subject for PayoutSettingsDraft {
     const CODE: Code = Code::InvalidPayout;
 }
 
-impl Subject for PayoutDecision {
+impl Subject for PayoutVerdict {
     const CODE: Code = Code::InvalidDecision;
 }
 
@@ -30,23 +34,23 @@ pub(super) fn routes() -> Vec<Route> {
         get(
             "/ai/builders/payout-settings",
             "getPayoutSettings",
-            "where payouts go, `null` before it was said; and what waits for one",
+            "the payout address (`null` if it is not set), and the amounts that wait to be paid out",
             settings,
         )
         .answers("PayoutSettingsResponse"),
-        post("/ai/builders/payout-settings", "setPayoutSettings", "says where payouts go", set)
+        post("/ai/builders/payout-settings", "setPayoutSettings", "sets the payout address", set)
             .reads_headers(&["If-Match"])
             .takes("PayoutSettingsDraft")
             .answers("PayoutSettingsResponse")
             .fails(&[Code::InvalidPayout, Code::RevisionChanged]),
         get("/ai/builders/payouts", "listPayouts", "the builder's packets, newest first", list).answers("PayoutPage"),
-        post("/ai/builders/payouts", "makePayout", "makes a packet of all that waits", pay_out)
+        post("/ai/builders/payouts", "makePayout", "makes a packet of everything that waits to be paid out", pay_out)
             .answers("CreatePayoutResponse")
             .fails(&[Code::PayoutSettingsMissing, Code::BelowMinimum]),
         get("/ai/builders/payouts/{id}", "getPayout", "one packet, with its receipts", one)
             .answers("PayoutReceiptPage")
             .fails(&[Code::UnknownPayout]),
-        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders, and how many there are of each state", list_all)
+        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders, and the number in each state", list_all)
             .answers("AllPayoutsPage"),
         post("/ai/admin/payouts/{id}", "decidePayout", "decides on a packet", decide)
             .takes("PayoutVerdict")
@@ -60,33 +64,50 @@ async fn settings(
     State(earning): State<Arc<MoneyServices>>,
 ) -> Result<Response, ApiError> {
     let settings = earning.payouts.settings(&builder.id).await?;
-    settings_response(&earning, &builder.id, settings.as_ref()).await
+    settings_response(&earning, &builder.id, settings).await
 }
 
 /// Returns the payout settings with their revision as `ETag`, which is 0 before any were set, and the amount waiting
 /// for a payout.
-async fn settings_response(earning: &MoneyServices, builder: &BuilderId, settings: Option<&PayoutSettings>) -> Result<Response, ApiError> {
-    let revision = settings.map_or(0, |settings| settings.revision);
-    Ok(with_etag(revision, json!({ "ok": true, "payoutSettings": settings, "waiting": earning.payouts.waits(builder).await? })))
+async fn settings_response(earning: &MoneyServices, builder: &BuilderId, settings: Option<PayoutSettings>) -> Result<Response, ApiError> {
+    let waiting = earning.payouts.waits(builder).await?;
+    let revision = settings.as_ref().map_or(0, |settings| settings.revision);
+    let payout_settings = settings.map(|settings| api::PayoutSettings {
+        address: settings.address,
+        network: settings.network,
+        asset: settings.asset,
+        minimum_usd: settings.minimum_usd,
+        updated_at: settings.updated_at,
+        revision,
+    });
+    let waiting = WaitingPayout { amount_usd: waiting.amount_usd, receipt_count: waiting.receipt_count };
+    Ok(with_etag(revision, PayoutSettingsResponse { ok: True, payout_settings, waiting }))
 }
 
 async fn set(
     ForBuilder(builder, _): ForBuilder,
     State(earning): State<Arc<MoneyServices>>,
     headers: HeaderMap,
-    Body(draft): Body<SettingsDraft>,
+    Body(draft): Body<PayoutSettingsDraft>,
 ) -> Result<Response, ApiError> {
     not_suspended(&builder)?;
+    let PayoutSettingsDraft { address, network, asset, minimum_usd } = draft;
+    let draft = SettingsDraft { address, network, asset, minimum_usd };
     let settings = earning.payouts.set(&builder.id, &draft, if_match(&headers)?).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
-    settings_response(&earning, &builder.id, Some(&settings)).await
+    settings_response(&earning, &builder.id, Some(settings)).await
 }
 
-async fn pay_out(ForBuilder(builder, _): ForBuilder, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Value>, ApiError> {
+async fn pay_out(
+    ForBuilder(builder, _): ForBuilder,
+    State(earning): State<Arc<MoneyServices>>,
+) -> Result<Json<CreatePayoutResponse>, ApiError> {
     not_suspended(&builder)?;
-    let packet = earning.payouts.pay_out(&builder.id).await?;
-    let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
-    Ok(Json(json!({ "ok": true, "payout": packet.as_ref().map_or_else(empty, Packet::public) })))
+    let payout = match earning.payouts.pay_out(&builder.id).await? {
+        Some(packet) => CreatedPayout::Payout(Box::new(convert::payout(&packet))),
+        None => CreatedPayout::Empty(EmptyPayout { id: (), status: "empty".into(), amount_usd: 0, receipt_count: 0 }),
+    };
+    Ok(Json(CreatePayoutResponse { ok: True, payout }))
 }
 
 /// The query for a page of a builder's payouts.
@@ -108,26 +129,23 @@ impl OfBuilder for Own {
 async fn list(
     ForBuilderReadOnly(builder, request): ForBuilderReadOnly<Own>,
     State(earning): State<Arc<MoneyServices>>,
-) -> Result<Json<Value>, ApiError> {
-    let (packets, next) = earning.payouts.list(&builder.id, request.limit.0, cursor(request.cursor)?.as_ref()).await?;
-    Ok(page(&packets, next))
+) -> Result<Json<PayoutPage>, ApiError> {
+    let (packets, next_cursor) = earning.payouts.list(&builder.id, request.limit.0, parse_cursor(request.cursor)?.as_ref()).await?;
+    Ok(Json(PayoutPage { ok: True, payouts: packets.iter().map(convert::payout).collect(), next_cursor }))
 }
 
 async fn one(
     ForBuilderReadOnly(builder, request): ForBuilderReadOnly<Own>,
     State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<PayoutReceiptPage>, ApiError> {
     let id = payout(&id)?;
     let packet = earning.payouts.get(&builder.id, &id).await?;
-    let cursor = request.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
+    let cursor: Option<ReceiptId> = parse_cursor(request.cursor)?;
     let receipts = earning.payouts.receipts(&id, request.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
-    let shown: Vec<_> = receipts.iter().map(|(id, net)| json!({ "receiptId": id, "netUsd": net })).collect();
-    let mut answer = json!({ "ok": true, "payout": packet.public(), "receipts": shown });
-    if let Some((last, _)) = receipts.last().filter(|_| receipts.len() == request.limit.0) {
-        answer["nextCursor"] = json!(last);
-    }
-    Ok(Json(answer))
+    let next_cursor = last_if_full(&receipts, request.limit).map(|(last, _)| last.clone());
+    let receipts = receipts.into_iter().map(|(receipt_id, net_usd)| PayoutReceipt { receipt_id, net_usd }).collect();
+    Ok(Json(PayoutReceiptPage { ok: True, payout: convert::payout(&packet), receipts, next_cursor }))
 }
 
 #[derive(Deserialize)]
@@ -139,42 +157,46 @@ struct Query {
     cursor: Option<String>,
 }
 
-async fn list_all(Admin(request): Admin<Query>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Value>, ApiError> {
-    let (packets, next) = earning.payouts.list_all(request.status, request.limit.0, cursor(request.cursor)?.as_ref()).await?;
-    let mut reported = Vec::with_capacity(packets.len());
+async fn list_all(Admin(request): Admin<Query>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<AllPayoutsPage>, ApiError> {
+    let cursor = parse_cursor::<PayoutId>(request.cursor)?;
+    let (packets, next_cursor) = earning.payouts.list_all(request.status, request.limit.0, cursor.as_ref()).await?;
+    let mut payouts = Vec::with_capacity(packets.len());
     for packet in &packets {
-        let mut one = packet.public();
-        one["builderName"] = json!(earning.builders.name(&packet.builder_id).await?);
-        reported.push(one);
+        let name = earning.builders.name(&packet.builder_id).await?;
+        payouts.push(api::Payout { builder_name: Some(name.map(|name| name.to_string())), ..convert::payout(packet) });
     }
-    let mut page = paged("payouts", &reported, next.map(|next| next.to_string()));
-    page["counts"] = json!(earning.payouts.counts().await?);
-    Ok(page)
+    let counts = earning.payouts.counts().await?;
+    let counts = PayoutCounts {
+        collecting: counts.collecting,
+        created: counts.created,
+        approved: counts.approved,
+        paid: counts.paid,
+        failed: counts.failed,
+    };
+    Ok(Json(AllPayoutsPage { ok: True, payouts, next_cursor, counts }))
 }
 
 async fn decide(
     _: Admin,
     State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-    Body(verdict): Body<PayoutDecision>,
-) -> Result<Json<Value>, ApiError> {
+    Body(PayoutVerdict { decision, transaction, reason }): Body<PayoutVerdict>,
+) -> Result<Json<PayoutResponse>, ApiError> {
     let id = payout(&id)?;
-    if verdict.decision == PayoutAction::Approve
+    let decision = match decision {
+        api::PayoutDecision::Approve => PayoutAction::Approve,
+        api::PayoutDecision::Paid => PayoutAction::Paid,
+        api::PayoutDecision::Failed => PayoutAction::Failed,
+    };
+    if decision == PayoutAction::Approve
         && let Some(builder) = earning.builders.get(&earning.payouts.builder_of(&id).await?).await?
     {
         not_suspended(&builder)?;
     }
-    let packet = earning.payouts.decide(&id, &verdict).await.map_err(|error| error.about(PayoutDecision::CODE))?;
-    tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "a payout was decided on");
-    Ok(Json(json!({ "ok": true, "payout": packet.public() })))
-}
-
-fn page(packets: &[Packet], next: Option<PayoutId>) -> Json<Value> {
-    paged("payouts", &packets.iter().map(Packet::public).collect::<Vec<_>>(), next.map(|next| next.to_string()))
-}
-
-fn cursor(text: Option<String>) -> Result<Option<PayoutId>, ApiError> {
-    text.map(|text| text.parse().map_err(|_| bad_cursor())).transpose()
+    let decided = earning.payouts.decide(&id, &PayoutDecision { decision, transaction, reason }).await;
+    let packet = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
+    tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an admin decided on a payout");
+    Ok(Json(PayoutResponse { ok: True, payout: convert::payout(&packet) }))
 }
 
 fn payout(id: &str) -> Result<PayoutId, ApiError> {

@@ -8,8 +8,11 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use tollhouse_api::{
+    ConversionQuote, ConversionRequest, ConversionService, Method, QuoteRequest, QuoteResponse, SellerQuote, SellerQuoteRequest, True,
+};
 use tollhouse_call::{QuoteDesk, SellerMethod};
 use tollhouse_front::{ApiError, Code, body::SMALL_BODY_BYTES, header_names};
 use tollhouse_money::RouteStart;
@@ -20,46 +23,15 @@ use super::{
     route::{Route, open},
 };
 
-/// The request for the cost of a call to a tool.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct OfTool {
-    slug: String,
-    start_network: Option<String>,
-    start_asset: Option<String>,
-    from_address: Option<String>,
-}
-
-/// The request for a route to a token that a tool accepts.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct OfConversion {
-    service_id: String,
-    start_network: String,
-    start_asset: String,
-    from_address: Option<String>,
-}
-
-/// The request for the price of another seller.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct OfSeller {
-    url: String,
-    method: Option<SellerMethod>,
-    start_network: Option<String>,
-    start_asset: Option<String>,
-    from_address: Option<String>,
-}
-
-impl Subject for OfTool {
+impl Subject for QuoteRequest {
     const CODE: Code = Code::InvalidMember;
 }
 
-impl Subject for OfConversion {
+impl Subject for ConversionRequest {
     const CODE: Code = Code::InvalidMember;
 }
 
-impl Subject for OfSeller {
+impl Subject for SellerQuoteRequest {
     const CODE: Code = Code::InvalidMember;
 }
 
@@ -67,23 +39,33 @@ impl Subject for OfSeller {
 const ROUTE_FIELDS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
 
 pub(super) fn routes() -> Vec<Route> {
-    let of_sellers = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
+    let seller_codes = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
     vec![
-        open::post("/ai/quote", "quoteTool", "a price of a tool that holds for a while, named by `X-Quote-Id`", tool)
-            .takes("QuoteRequest")
-            .answers("Quote")
-            .for_agents()
-            .fails(ROUTE_FIELDS),
-        open::post("/ai/conversion/quote", "quoteConversion", "the way from what a payer holds to what a tool is paid in", conversion)
-            .takes("ConversionRequest")
-            .answers("ConversionQuote")
-            .for_agents()
-            .fails(ROUTE_FIELDS),
-        open::post("/x402/quote", "quoteSeller", "what an external seller asks for", seller)
+        open::post(
+            "/ai/quote",
+            "quoteTool",
+            "quotes a price of a tool that is valid for a limited time, with an id for `X-Quote-Id`",
+            tool,
+        )
+        .takes("QuoteRequest")
+        .answers("Quote")
+        .for_agents()
+        .fails(ROUTE_FIELDS),
+        open::post(
+            "/ai/conversion/quote",
+            "quoteConversion",
+            "a route from the payer's asset to the asset that a tool accepts",
+            conversion,
+        )
+        .takes("ConversionRequest")
+        .answers("ConversionQuote")
+        .for_agents()
+        .fails(ROUTE_FIELDS),
+        open::post("/x402/quote", "quoteSeller", "the price and terms of an external seller", seller)
             .takes("SellerQuoteRequest")
             .answers("SellerQuote")
             .for_agents()
-            .fails(&of_sellers)
+            .fails(&seller_codes)
             .fails(&[Code::RoutesUnavailable]),
     ]
 }
@@ -97,12 +79,11 @@ fn start(network: Option<String>, asset: Option<String>, address: Option<String>
 async fn tool(
     State(desk): State<Arc<QuoteDesk>>,
     CpuBudget(turn): CpuBudget,
-    Body(request): Body<OfTool, SMALL_BODY_BYTES>,
+    Body(request): Body<QuoteRequest, SMALL_BODY_BYTES>,
 ) -> Result<Response, ApiError> {
-    let OfTool { slug, start_network, start_asset, from_address } = request;
-    let start = start(start_network, start_asset, from_address);
-    let quote = desk.tool(&slug, start, &turn).await?;
-    let mut response = quote_response(quote.json());
+    let QuoteRequest { slug, start_network, start_asset, from_address } = request;
+    let quote = desk.tool(&slug, start(start_network, start_asset, from_address), &turn).await?;
+    let mut response = uncached(QuoteResponse { quote: quote.json(), ok: True });
     if let Ok(id) = HeaderValue::from_str(&quote.quote_id) {
         response.headers_mut().insert(&header_names::QUOTE_ID, id);
     }
@@ -113,32 +94,31 @@ async fn tool(
 async fn conversion(
     State(desk): State<Arc<QuoteDesk>>,
     CpuBudget(turn): CpuBudget,
-    Body(request): Body<OfConversion, SMALL_BODY_BYTES>,
+    Body(request): Body<ConversionRequest, SMALL_BODY_BYTES>,
 ) -> Result<Response, ApiError> {
-    let OfConversion { service_id, start_network, start_asset, from_address } = request;
+    let ConversionRequest { service_id, start_network, start_asset, from_address } = request;
     let start = RouteStart { network: Some(start_network), asset: Some(start_asset), address: from_address };
     let (terms, route) = desk.conversion(&service_id, &start, &turn).await?;
-    let mut answer = json!(route);
-    answer["service"] = json!({ "serviceId": terms.slug, "priceUsd": terms.price, "url": terms.resource_url });
-    Ok(quote_response(answer))
+    let service = ConversionService { service_id: terms.slug.clone(), price_usd: terms.price, url: terms.resource_url.clone() };
+    Ok(uncached(ConversionQuote { conversion: json!(route), service, ok: True }))
 }
 
 /// `POST /x402/quote`.
 async fn seller(
     State(desk): State<Arc<QuoteDesk>>,
     CpuBudget(turn): CpuBudget,
-    Body(request): Body<OfSeller, SMALL_BODY_BYTES>,
+    Body(request): Body<SellerQuoteRequest, SMALL_BODY_BYTES>,
 ) -> Result<Response, ApiError> {
-    let OfSeller { url, method, start_network, start_asset, from_address } = request;
-    let start = start(start_network, start_asset, from_address);
-    let (quote, route) = desk.seller((&url, method), start, &turn).await?;
-    let mut answer = json!(quote);
-    answer["conversion"] = json!(route);
-    Ok(quote_response(answer))
+    let SellerQuoteRequest { url, method, start_network, start_asset, from_address } = request;
+    let method = method.map(|method| match method {
+        Method::Get => SellerMethod::Get,
+        Method::Post => SellerMethod::Post,
+    });
+    let (quote, route) = desk.seller((&url, method), start(start_network, start_asset, from_address), &turn).await?;
+    Ok(uncached(SellerQuote { price: json!(quote), conversion: route.map(|route| json!(route)), ok: True }))
 }
 
 /// Returns a response that must not be cached, because a quote is valid only briefly.
-fn quote_response(mut answer: Value) -> Response {
-    answer["ok"] = json!(true);
-    ([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(answer)).into_response()
+fn uncached(quote: impl Serialize) -> Response {
+    ([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(quote)).into_response()
 }

@@ -7,13 +7,15 @@ use axum::{
     extract::{Request, State},
     http::request::Parts,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
+use tollhouse_api::{PaymentResponse, ReceiptResponse, True};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::CalledBy;
 use tollhouse_front::{ApiError, Caller, Code, header_names::shows_caller, offered};
-use tollhouse_money::{PaymentId, PaymentState, refund::Refund};
+use tollhouse_money::{PaymentId, PaymentState};
 
 use super::{
+    convert,
     page::PathParams,
     route::{Route, open},
     services::{CallServices, ReceiptServices},
@@ -28,32 +30,32 @@ pub(super) fn routes() -> Vec<Route> {
             .answers("ReceiptResponse")
             .for_agents()
             .fails(&[Code::UnknownReceipt]),
-        open::get("/ai/payments/{id}", "getPayment", "what became of a payment", payment)
+        open::get("/ai/payments/{id}", "getPayment", "the state of a payment", payment)
             .answers("PaymentResponse")
             .reads_headers(OF_BUYERS)
             .for_agents()
-            .fails(&[Code::UnknownPayment]),
-        open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks)
-            .answers("JsonWebKeySet")
-            .for_agents(),
+            .fails(&[Code::InvalidJson, Code::UnknownPayment]),
+        open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that sign receipts", jwks).answers("JsonWebKeySet").for_agents(),
     ]
 }
 
-async fn receipt(State(proving): State<Arc<ReceiptServices>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, ApiError> {
+async fn receipt(
+    State(proving): State<Arc<ReceiptServices>>,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<ReceiptResponse<Value>>, ApiError> {
     let unknown = || ApiError::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
     let refunded = proving.refunds.of(&id).await?;
-    let mut answer = json!({ "ok": true, "receipt": receipt });
+    let settlement = proving.payments.reorganization(&id).await?;
     // Refunds are beside the receipt, because the signed receipt does not change.
-    if !refunded.refunds.is_empty() {
-        answer["refunds"] = refunded.refunds.iter().map(Refund::public).collect();
-        answer["refundedUsd"] = json!(refunded.sum());
-    }
-    if let Some(settlement) = proving.payments.reorganization(&id).await? {
-        answer["settlement"] = json!(settlement);
-    }
-    Ok(Json(answer))
+    Ok(Json(ReceiptResponse {
+        ok: True,
+        receipt,
+        refunds: refunded.refunds.iter().map(convert::refund).collect(),
+        refunded_usd: (!refunded.refunds.is_empty()).then(|| refunded.sum()),
+        settlement: settlement.map(convert::reorganization),
+    }))
 }
 
 /// Returns the state of a payment, so that a caller whose connection broke need not pay to find out. The receipt, the
@@ -64,7 +66,7 @@ async fn payment(
     State(calling): State<Arc<CallServices>>,
     PathParams(id): PathParams<String>,
     request: Request,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<PaymentResponse>, ApiError> {
     let (parts, _) = request.into_parts();
     let unknown = || {
         ApiError::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment")
@@ -73,7 +75,7 @@ async fn payment(
     let state = proving.payments.state(&id).await?.ok_or_else(unknown)?;
     let is_shown = proving.payments.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&proving, &calling, &parts, &state).await?;
     let state = if is_shown { state } else { state.without_purchase() };
-    Ok(Json(json!({ "ok": true, "payment": state })))
+    Ok(Json(PaymentResponse { ok: True, payment: convert::payment(state) }))
 }
 
 /// Returns whether the request shows the credential of an admin or of the owner of the paid tool.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use tollhouse_api::{DoubledTransaction, MissingTransfer, Reconciliation, True, UnknownTransfer};
 use tollhouse_front::{ApiError, Code, cursor};
-use tollhouse_money::{BlockRange, ReconcileError, Reconciliation};
+use tollhouse_money::BlockRange;
 
 use super::{
     auth::Admin,
@@ -14,8 +15,8 @@ use super::{
     services::MoneyServices,
 };
 
-/// The default period: one day, in milliseconds.
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+/// The default period.
+const DEFAULT_SINCE: TimeParam = TimeParam::days(1);
 
 /// The list that cursors are bound to.
 const BY_BLOCK: &[&str] = &["by block"];
@@ -29,18 +30,8 @@ struct Wanted {
     cursor: Option<String>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer {
-    ok: bool,
-    #[serde(flatten)]
-    page: Reconciliation,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
 pub(super) fn routes() -> Vec<Route> {
-    let what = "transfers on the chain that no receipt names, and receipts whose transfer is not there";
+    let what = "transfers on the chain without a receipt, and receipts without a transfer on the chain";
     vec![
         get("/ai/admin/reconciliation", "reconcile", what, reconcile)
             .answers("Reconciliation")
@@ -48,19 +39,50 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Answer>, ApiError> {
+async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Reconciliation>, ApiError> {
     let network = requested.network.as_deref();
     let range = match &requested.cursor {
         Some(text) => read_cursor(text).ok_or_else(bad_cursor)?,
         None => {
-            let now = earning.clock.now();
-            let since = requested.since.map_or(tollhouse_base::clock::Timestamp(now.0.saturating_sub(DAY_MS)), |since| since.at(now));
-            earning.payments.blocks_since(network, since).await.map_err(fault)?.1
+            let since = requested.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
+            earning.payments.blocks_since(network, since).await?.1
         }
     };
-    let page = earning.payments.reconcile(network, range).await.map_err(fault)?;
+    let page = earning.payments.reconcile(network, range).await?;
     let next_cursor = page.rest.map(|rest| cursor::write(BY_BLOCK, format!("{}-{}", rest.first, rest.last).as_bytes()));
-    Ok(Json(Answer { ok: true, page, next_cursor }))
+    let unknown = page.unknown.into_iter().map(|transfer| UnknownTransfer {
+        transaction: transfer.transaction,
+        block: transfer.block,
+        log_index: transfer.log_index,
+        from: transfer.from,
+        asset: transfer.asset.into(),
+        amount: transfer.amount,
+    });
+    let missing = page.missing.into_iter().map(|transfer| MissingTransfer {
+        receipt_id: transfer.receipt_id,
+        transaction: transfer.transaction,
+        asset: transfer.asset,
+        amount: transfer.amount,
+    });
+    let doubled = page.doubled.into_iter().map(|doubled| DoubledTransaction {
+        transaction: doubled.transaction,
+        transfers: doubled.transfers,
+        receipt_ids: doubled.receipt_ids,
+    });
+    Ok(Json(Reconciliation {
+        ok: True,
+        network: page.network.into(),
+        from_block: page.from_block,
+        to_block: page.to_block,
+        transfers: page.transfers,
+        receipts: page.receipts,
+        unknown: unknown.collect(),
+        missing: missing.collect(),
+        doubled: doubled.collect(),
+        truncated: page.truncated,
+        agrees: page.agrees,
+        next_cursor,
+    }))
 }
 
 fn read_cursor(text: &str) -> Option<BlockRange> {
@@ -68,12 +90,4 @@ fn read_cursor(text: &str) -> Option<BlockRange> {
     let (first, last) = text.split_once('-')?;
     let range = BlockRange { first: first.parse().ok()?, last: last.parse().ok()? };
     (range.first <= range.last).then_some(range)
-}
-
-fn fault(error: ReconcileError) -> ApiError {
-    match error {
-        ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => ApiError::bad_request(error.to_string()),
-        ReconcileError::Node(reason) => ApiError::from(Code::FacilitatorUnavailable).hint(reason),
-        ReconcileError::Store(error) => error.into(),
-    }
 }

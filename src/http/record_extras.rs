@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tollhouse_account::builder::Builders;
-use tollhouse_base::id::BuilderId;
+use tollhouse_api::{BuilderRef, RecentUsage};
 use tollhouse_call::Metrics;
 use tollhouse_catalog::ShownEndpoint;
 use tollhouse_tool::Owner;
@@ -22,25 +22,9 @@ pub struct RecordExtras {
 #[derive(Debug, Serialize)]
 pub(super) struct ExtraMembers {
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<ToolUsage>,
+    pub(super) usage: Option<RecentUsage>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    builder: Option<BuilderName>,
-}
-
-/// Usage of a tool in the last 30 days.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolUsage {
-    calls30d: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    median_ms: Option<f64>,
-}
-
-/// A builder, as everyone sees them.
-#[derive(Debug, Serialize)]
-struct BuilderName {
-    id: BuilderId,
-    name: String,
+    pub(super) builder: Option<BuilderRef>,
 }
 
 impl RecordExtras {
@@ -55,10 +39,10 @@ impl RecordExtras {
                     tracing::warn!(builder.id = %id, %error, "a builder's name could not be read");
                     None
                 });
-                name.map(|name| BuilderName { id: id.clone(), name: name.to_string() })
+                name.map(|name| BuilderRef { id: id.clone(), name: name.to_string() })
             }
         };
-        ExtraMembers { usage: figures.map(|figures| ToolUsage { calls30d: figures.calls, median_ms: figures.median_ms }), builder }
+        ExtraMembers { usage: figures.map(|figures| RecentUsage { calls30d: figures.calls, median_ms: figures.median_ms }), builder }
     }
 
     /// Returns the record with the data added.

@@ -2,7 +2,7 @@
 //! outputs, errors and handler of an operation. The router, the documentation and the tests are built from the table.
 //!
 //! For management routes, the type of the handler's first argument decides who is allowed and which query parameters
-//! exist, not the row. A handler whose first argument is not an [`CallerExtractor`] is [`open`] to everyone.
+//! exist, not the row. A handler whose first argument is not a [`CallerExtractor`] is [`open`] to everyone.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use super::{
 pub(super) struct Route {
     pub(super) row: Operation,
     /// Adds the handler to the other methods of its path.
-    performs: HandlerFn,
+    add_handler: HandlerFn,
 }
 
 type HandlerFn = Box<dyn FnOnce(MethodRouter<Http>) -> MethodRouter<Http>>;
@@ -36,9 +36,9 @@ type HandlerFn = Box<dyn FnOnce(MethodRouter<Http>) -> MethodRouter<Http>>;
 /// `Allow` would repeat methods.
 pub(super) fn router(routes: impl Iterator<Item = Route>) -> Router<Http> {
     let mut paths: BTreeMap<&str, MethodRouter<Http>> = BTreeMap::new();
-    for Route { row, performs } in routes {
+    for Route { row, add_handler } in routes {
         let others = paths.remove(row.path).unwrap_or_default();
-        paths.insert(row.path, performs(others));
+        paths.insert(row.path, add_handler(others));
     }
     paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods))
 }
@@ -123,9 +123,9 @@ macro_rules! methods {
             H: Handler<T, Http>,
             T: Arguments + 'static,
         {
-            let (whose, query) = (<T::CallerExtractor as CallerExtractor>::ACCESS, names::<<T::CallerExtractor as CallerExtractor>::Query>());
-            let row = Operation { access: whose, query, ..Operation::new(stringify!($filter), path, id, what) };
-            Route { row, performs: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
+            let (access, query) = (<T::CallerExtractor as CallerExtractor>::ACCESS, names::<<T::CallerExtractor as CallerExtractor>::Query>());
+            let row = Operation { access, query, ..Operation::new(stringify!($filter), path, id, what) };
+            Route { row, add_handler: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
         })*
     };
 }
@@ -153,7 +153,7 @@ pub(super) mod open {
                 handler: H,
             ) -> Route {
                 let row = Operation::new(stringify!($filter), path, id, what);
-                Route { row, performs: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
+                Route { row, add_handler: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
             })*
         };
     }
@@ -185,7 +185,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
 
     fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, fields: &'static [&'static str], _: V) -> Result<V::Value, value::Error> {
         *self.0 = fields;
-        Err(value::Error::custom("only its names are asked for"))
+        Err(value::Error::custom("only the names are needed"))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, value::Error> {
@@ -203,10 +203,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_has_the_names_that_are_sent() {
+    fn names_of_query_parameters_are_found() {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
-        #[expect(dead_code, reason = "only its names are asked for")]
+        #[expect(dead_code, reason = "only the names are needed")]
         struct Query {
             builder_id: Option<String>,
             #[serde(rename = "since")]

@@ -3,9 +3,8 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use axum::{Json, extract::State};
-use serde::{Deserialize, Serialize};
-use tollhouse_call::EndpointCounts;
-use tollhouse_tool::Slug;
+use serde::Deserialize;
+use tollhouse_api::{RuntimeEndpoint, RuntimeStats, True};
 
 use super::{
     auth::Admin,
@@ -15,39 +14,34 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "what the sandbox did for each endpoint since the process started, first for those that took most of its processor time";
+    let what = "sandbox usage of each endpoint since the process started, highest CPU time first";
     vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("RuntimeStats")]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Most {
+struct RuntimeQuery {
     #[serde(default)]
     limit: PageLimit,
 }
 
-#[derive(Serialize)]
-struct Answer {
-    ok: bool,
-    endpoints: Vec<Line>,
-    /// The number of tools that were called.
-    total: usize,
-}
-
-#[derive(Serialize)]
-struct Line {
-    slug: Slug,
-    #[serde(flatten)]
-    counts: EndpointCounts,
-}
-
-async fn runtime(Admin(request): Admin<Most>, State(calling): State<Arc<CallServices>>) -> Json<Answer> {
+async fn runtime(Admin(request): Admin<RuntimeQuery>, State(calling): State<Arc<CallServices>>) -> Json<RuntimeStats> {
     let all = calling.catalog.all();
     let counted = calling.calls.tally().counts().into_iter();
-    let called = counted.filter_map(|(id, counts)| Some((&all.of_id(&id)?.slug, counts)));
-    let mut endpoints: Vec<_> = called.map(|(slug, counts)| Line { slug: slug.clone(), counts }).collect();
+    let counted = counted.filter_map(|(id, counts)| {
+        Some(RuntimeEndpoint {
+            slug: all.of_id(&id)?.slug.clone(),
+            running: counts.running,
+            calls: counts.calls,
+            cold_calls: counts.cold_calls,
+            stops: counts.stops,
+            refused: counts.refused,
+            cpu_us: counts.cpu_us,
+        })
+    });
+    let mut endpoints: Vec<_> = counted.collect();
     let total = endpoints.len();
-    endpoints.sort_by_key(|line| (Reverse(line.counts.cpu_us), line.slug.clone()));
+    endpoints.sort_by_key(|endpoint| (Reverse(endpoint.cpu_us), endpoint.slug.clone()));
     endpoints.truncate(request.limit.0);
-    Json(Answer { ok: true, endpoints, total })
+    Json(RuntimeStats { ok: True, endpoints, total })
 }

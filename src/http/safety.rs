@@ -1,9 +1,9 @@
 //! `GET /ai/content-safety/policy`: the rules for scanning uploads, their outcomes and their limits.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{Json, extract::State};
-use serde_json::{Value, json};
+use tollhouse_api::{AbuseReports, Attestation, ReviewProcess, SafetyPolicy, SafetyPolicyResponse, SafetyRule, ScanOutcomes, True};
 
 use super::{
     route::{Route, open},
@@ -23,35 +23,38 @@ const LIMITS: &[&str] = &[
 ];
 
 pub(super) fn routes() -> Vec<Route> {
-    let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "what is not published here", policy);
+    let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "content that is not published here", policy);
     vec![policy.answers("SafetyPolicyResponse").for_agents()]
 }
 
 /// Returns the policy in force.
-async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<Value> {
-    let rules: Vec<_> = offering.scanner.rules().collect();
-    Json(json!({
-        "ok": true,
-        "policy": {
-            "version": offering.scanner.policy_version(),
-            "attestation": { "field": "safetyAttestation.accepted", "statement": STATEMENT },
-            "scanned": ["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"],
-            "outcomes": {
-                "pass": "Stored and callable. Findings of severity `note` are told to the builder.",
-                "review": "Stored, and paused until an admin has decided.",
-                "block": "Refused with 422 `content_blocked` and the ids of the rules, never the matched text. Nothing is stored.",
-            },
-            "rules": rules,
-            "review": {
-                "process": "An admin sees the rule, the field, the line and the first two characters of what was found, and approves or rejects with a reason. The builder sees the decision, the rule, the field and the line.",
-                "rescan": "Endpoints scanned under another version of the rules are scanned again when the host starts.",
-                "takedown": "An admin can take an endpoint down at any time. It then takes no calls; its receipts stay.",
-            },
-            "abuse": {
-                "contact": offering.abuse_contact,
-                "report": "Name the endpoint's slug, what is wrong with it, and how to reach you.",
-            },
-            "limits": LIMITS,
+async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<SafetyPolicyResponse> {
+    let rules = offering.scanner.rules().map(|rule| SafetyRule {
+        id: rule.id.to_owned(),
+        family: rule.family.to_owned(),
+        severity: rule.severity,
+        description: rule.description.to_owned(),
+    });
+    let policy = SafetyPolicy {
+        version: offering.scanner.policy_version().to_owned(),
+        attestation: Attestation { field: "safetyAttestation.accepted".into(), statement: STATEMENT.into() },
+        scanned: ["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"].map(Cow::from).into(),
+        outcomes: ScanOutcomes {
+            pass: "Stored and callable. Findings of severity `note` are reported to the builder.".into(),
+            review: "Stored, and paused until an admin has decided.".into(),
+            block: "Refused with 422 `content_blocked` and the ids of the rules, never the matched text. Nothing is stored.".into(),
         },
-    }))
+        rules: rules.collect(),
+        review: ReviewProcess {
+            process: "An admin sees the rule, the field, the line and the first two characters of what was found, and approves or rejects with a reason. The builder sees the decision, the rule, the field and the line.".into(),
+            rescan: "Endpoints scanned under another version of the rules are scanned again when the host starts.".into(),
+            takedown: "An admin can take an endpoint down at any time. It then takes no calls; its receipts stay.".into(),
+        },
+        abuse: AbuseReports {
+            contact: offering.abuse_contact.clone(),
+            report: "Name the endpoint's slug, what is wrong with it, and how to reach you.".into(),
+        },
+        limits: LIMITS.iter().copied().map(Cow::from).collect(),
+    };
+    Json(SafetyPolicyResponse { ok: True, policy })
 }

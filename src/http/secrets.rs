@@ -3,42 +3,25 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use serde::{Deserialize, Deserializer, de::Error as _};
-use serde_json::{Value, json};
-use tollhouse_api::{KeyRotation, KeyRotationResponse, RemoveSecretResponse, True};
+use serde::Deserialize;
+use tollhouse_api::{
+    KeyRotation, KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SecretVisibility, SetSecretRequest, True,
+};
 use tollhouse_capability::secret::{RotationReport, SecretError, SecretName, Visibility};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
-use zeroize::Zeroizing;
 
 use super::{
     auth::{Admin, ManagedEndpoint},
+    convert,
     endpoints::{Body, Subject},
     route::{Route, delete, get, post},
     services::SecretServices,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewSecret {
-    name: String,
-    #[serde(deserialize_with = "hidden")]
-    value: Zeroizing<String>,
-    #[serde(default)]
-    visibility: Visibility,
-}
-
-impl Subject for NewSecret {
+impl Subject for SetSecretRequest {
     const CODE: Code = Code::InvalidSecret;
-}
-
-/// Deserializes a string. Errors do not repeat the input.
-fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String>, D::Error> {
-    match Value::deserialize(deserializer) {
-        Ok(Value::String(text)) => Ok(Zeroizing::new(text)),
-        Ok(_) | Err(_) => Err(D::Error::custom("a secret's value is a string")),
-    }
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -48,7 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("SetSecretRequest")
             .answers("SecretResponse")
             .fails(&[Code::InvalidSecret, Code::SecretsUnavailable]),
-        delete("/ai/endpoints/{slug}/secrets", "removeSecret", "removes the secret that `name` names", remove)
+        delete("/ai/endpoints/{slug}/secrets", "removeSecret", "removes the secret called `name`", remove)
             .answers("RemoveSecretResponse")
             .fails(&[Code::UnknownSecret]),
         post("/ai/admin/secrets/rotate", "rotateMasterKey", "rotates the master key", rotate)
@@ -57,22 +40,26 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(managed: ManagedEndpoint, State(sealing): State<Arc<SecretServices>>) -> Result<Json<Value>, ApiError> {
+async fn list(managed: ManagedEndpoint, State(sealing): State<Arc<SecretServices>>) -> Result<Json<SecretList>, ApiError> {
     let secrets = sealing.secrets.list(&managed.shown.endpoint.id).await?;
-    Ok(Json(json!({ "ok": true, "secrets": secrets })))
+    Ok(Json(SecretList { ok: True, secrets: secrets.iter().map(convert::secret).collect() }))
 }
 
 async fn set(
     managed: ManagedEndpoint,
     State(sealing): State<Arc<SecretServices>>,
-    Body(secret): Body<NewSecret>,
-) -> Result<Json<Value>, ApiError> {
+    Body(request): Body<SetSecretRequest>,
+) -> Result<Json<SecretResponse>, ApiError> {
     let endpoint = &managed.shown.endpoint;
-    let name: SecretName = secret.name.parse()?;
+    let name: SecretName = request.name.parse()?;
     managed.not_frozen(&sealing.builders).await?;
-    let set = sealing.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await;
+    let visibility = match request.visibility {
+        SecretVisibility::Env => Visibility::Env,
+        SecretVisibility::Auth => Visibility::Auth,
+    };
+    let set = sealing.secrets.set(&endpoint.into(), name, &request.value, visibility).await;
     retire(&sealing, endpoint, &set);
-    Ok(Json(json!({ "ok": true, "secret": set? })))
+    Ok(Json(SecretResponse { ok: True, secret: convert::secret(&set?) }))
 }
 
 /// Retires the workers of a tool whose secrets changed or may have changed, because they may have kept an old value.
@@ -84,12 +71,12 @@ fn retire<T>(sealing: &SecretServices, endpoint: &Endpoint, changed: &Result<T, 
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BuilderParam {
+struct SecretParam {
     name: String,
 }
 
 async fn remove(
-    managed: ManagedEndpoint<BuilderParam>,
+    managed: ManagedEndpoint<SecretParam>,
     State(sealing): State<Arc<SecretServices>>,
 ) -> Result<Json<RemoveSecretResponse>, ApiError> {
     let endpoint = &managed.shown.endpoint;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap};
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{SignInLink, Timestamp, True};
+use tollhouse_api::{SignInLink, True};
 use tollhouse_front::{ApiError, Caller, Code, header_names};
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "a link that signs in to the dashboard as who asks: once, within a minute";
+    let what = "a link that signs the caller in to the dashboard: once, within a minute";
     vec![post("/ai/builders/sign-in-links", "makeSignInLink", what, link).answers("SignInLink")]
 }
 
@@ -30,5 +30,5 @@ async fn link(
     let credential = headers.get(name).and_then(|credential| credential.to_str().ok()).ok_or(Code::Unauthorized)?;
     let (token, until) = accounts.sessions.link(owner, kind, credential).await?;
     let url = format!("{}/dashboard/sign-in?link={token}", accounts.base_url);
-    Ok(Json(SignInLink { ok: True, url, expires_at: Timestamp(until.0) }))
+    Ok(Json(SignInLink { ok: True, url, expires_at: until }))
 }

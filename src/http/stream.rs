@@ -9,14 +9,14 @@ use tokio::{
     sync::mpsc,
     time::{Instant, interval_at},
 };
-use tollhouse_base::offload::still_asked;
+use tollhouse_base::offload::for_same_client;
 use tollhouse_call::{Call, CallError, CompletedCall, Progress, Receipts, RunningCall};
 use tollhouse_capability::ProgressUpdate;
 use tollhouse_front::{ApiError, REQUEST, sse};
 use tollhouse_money::Unanswered;
 
 use super::{
-    invoke_response::{ResponseStyle, invoked},
+    invoke_response::{ResponseStyle, invoke_response_json},
     services::CallServices,
 };
 
@@ -29,10 +29,10 @@ pub(super) fn events(calling: Arc<CallServices>, mut call: Call) -> Response {
     if let Err(unpaid) = calling.calls.check_offered(&call.live, (call.by, call.entry_method), &call.offered, call.quote.as_deref()) {
         return ApiError::from(unpaid).into_response();
     }
-    let (progress, happened) = mpsc::channel(BUFFER);
+    let (progress, updates) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
     let calls = Arc::clone(&calling.calls);
-    follow(calling, async move { calls.perform(call).await }, happened)
+    follow(calling, async move { calls.perform(call).await }, updates)
 }
 
 /// Streams the end of a call that was paid for earlier, without its progress.
@@ -44,38 +44,49 @@ pub(super) fn bought(calling: Arc<CallServices>, performing: RunningCall<Complet
 fn follow(
     calling: Arc<CallServices>,
     performing: impl Future<Output = Result<CompletedCall, Arc<CallError>>> + Send + 'static,
-    mut happened: mpsc::Receiver<Progress>,
+    mut updates: mpsc::Receiver<Progress>,
 ) -> Response {
-    let (events, written) = mpsc::channel::<Event>(BUFFER);
+    let (events, receiver) = mpsc::channel::<Event>(BUFFER);
     let request = REQUEST.try_with(Clone::clone).ok();
     let report = async move {
         let started = Instant::now();
-        let mut beat = interval_at(started + calling.progress, calling.progress);
+        let mut ticks = interval_at(started + calling.progress, calling.progress);
         tokio::pin!(performing);
         let ended = loop {
             tokio::select! {
                 biased;
-                Some(progress) = happened.recv() => { _ = events.send(progress_event(progress, started)).await; }
+                Some(progress) = updates.recv() => send_progress(&events, progress, started).await,
                 ended = &mut performing => break ended,
-                // The call continues without its reader, because the payment may be settling.
-                _ = beat.tick() => { _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed_ms(started) }))); }
+                // The call continues without its reader, because the payment may be settling. Only a request that
+                // joined another one stops waiting.
+                () = events.closed() => return,
+                _ = ticks.tick() => { _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed_ms(started) }))); }
             }
         };
-        while let Ok(progress) = happened.try_recv() {
-            _ = events.send(progress_event(progress, started)).await;
+        while let Ok(progress) = updates.try_recv() {
+            send_progress(&events, progress, started).await;
         }
-        _ = events.send(last(&calling, ended).await).await;
+        _ = events.send(final_event(&calling, ended).await).await;
     };
     match request {
-        Some(request) => tokio::spawn(still_asked(REQUEST.scope(request, report))),
-        None => tokio::spawn(still_asked(report)),
+        Some(request) => tokio::spawn(for_same_client(REQUEST.scope(request, report))),
+        None => tokio::spawn(for_same_client(report)),
     };
-    let body = stream::unfold(written, |mut written| async { Some((Ok::<_, Infallible>(written.recv().await?), written)) });
+    let body = stream::unfold(receiver, |mut receiver| async { Some((Ok::<_, Infallible>(receiver.recv().await?), receiver)) });
     sse::response(body)
 }
 
-fn progress_event(progress: Progress, started: Instant) -> Event {
-    match progress {
+/// Sends the event of a progress, if it has one.
+async fn send_progress(events: &mpsc::Sender<Event>, progress: Progress, started: Instant) {
+    if let Some(event) = progress_event(progress, started) {
+        _ = events.send(event).await;
+    }
+}
+
+fn progress_event(progress: Progress, started: Instant) -> Option<Event> {
+    Some(match progress {
+        // `accepted` contains the payment.
+        Progress::Admitted(_) => return None,
         Progress::Accepted { call, payment, receipt } => {
             event("accepted", &json!({ "callId": call, "paymentId": payment, "receiptId": receipt }))
         }
@@ -86,29 +97,29 @@ fn progress_event(progress: Progress, started: Instant) -> Event {
             }
             event("progress", &body)
         }
-    }
+    })
 }
 
 fn elapsed_ms(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn last(calling: &CallServices, ended: Result<CompletedCall, Arc<CallError>>) -> Event {
+async fn final_event(calling: &CallServices, ended: Result<CompletedCall, Arc<CallError>>) -> Event {
     let fault: ApiError = match ended {
-        Ok(done) => match invoked(calling, &done, ResponseStyle::Stream).await {
+        Ok(done) => match invoke_response_json(calling, &done, ResponseStyle::Stream).await {
             // In this JSON, line breaks occur only between tokens, where spaces mean the same. Event data must not
             // contain line breaks.
-            Ok(invoked) => return Event::default().event("result").data(invoked.replace(['\r', '\n'], " ")),
+            Ok(json) => return Event::default().event("result").data(json.replace(['\r', '\n'], " ")),
             Err(fault) => fault,
         },
         Err(error) => error.into(),
     };
-    event("error", &refused(&calling.receipts, &fault).await)
+    event("error", &error_body(&calling.receipts, &fault).await)
 }
 
 /// Returns the envelope of an error. An event has no headers, so payment, receipt and settlement are beside the error, as
 /// in a `result`.
-async fn refused(receipts: &Receipts, fault: &ApiError) -> Value {
+async fn error_body(receipts: &Receipts, fault: &ApiError) -> Value {
     let mut reported = fault.envelope();
     if let Some(Unanswered { payment, receipt, .. }) = fault.unanswered() {
         reported["paymentId"] = json!(payment);

@@ -12,11 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
+use tollhouse_api::{EndpointResponse, True};
 use tollhouse_call::{Call, Input, MAX_QUERY_FIELDS, ReplayRequest, RequestHead, check_query};
-use tollhouse_front::{ApiError, Code, body, bought, network, offered, quote, sse};
+use tollhouse_front::{ApiError, Code, body, bought, network, offered, quote, reserved_key, sse};
 use tollhouse_money::{EntryMethod, OfferedPayment};
 use tollhouse_protocol::limits::Limits;
-use tollhouse_tool::CatalogForm;
+use tollhouse_tool::{CatalogForm, has_reserved_key};
 
 use super::{
     html_402,
@@ -82,12 +83,12 @@ pub(super) fn routes() -> Vec<Route> {
     let calls = |route: Route| {
         route.responds(ResponseKind::Tool).reads_headers(OF_PAYERS).streams().for_agents().fails(OF_PAYMENTS).fails(OF_CALLS)
     };
-    let input = "a call with the query as its input; with `?inspect` and nothing else, the tool's record";
+    let input = "calls a tool with the query as its input; with only `?inspect`, returns the tool's record";
     vec![
         calls(open::get("/tools/{slug}", "inspectTool", input, call)).query(&["inspect"]),
-        calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalogue with its input; 402 where it is paid", call))
+        calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalogue with its input; 402 if the tool is paid", call))
             .takes("ToolInput"),
-        open::head("/tools/{slug}", "challengeTool", "what a call would be challenged with, in the headers; never a call", head)
+        open::head("/tools/{slug}", "challengeTool", "the payment challenge of a call, in the headers; never runs the tool", head)
             .responds(ResponseKind::Tool)
             .fails(OF_PAYMENTS)
             .fails(OF_CALLS),
@@ -116,6 +117,7 @@ async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, requ
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
         return inspect(&calling, &slug).await;
     }
+    check_keys(&query)?;
     let limits = &calling.shared.limits;
     let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
     let (live, by) = match calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, &slug).await {
@@ -143,7 +145,10 @@ async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, requ
     let method = method(&parts);
     let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
     let call = Call { live, by, entry_method: option, input, offered, quote, head, from: network(peer.ip()), progress: None };
-    if sse::requested(&parts.headers) {
+    let streamed = sse::requested(&parts.headers);
+    // A call may wait for long.
+    drop(parts);
+    if streamed {
         return Ok(stream::events(calling, call));
     }
     Ok(reply::without_body(&calling.calls.perform(call).await?))
@@ -168,7 +173,7 @@ async fn head(
 async fn inspect(calling: &CallServices, slug: &str) -> Result<Response, ApiError> {
     let live = calling.catalog.find_listed(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
     let record = calling.about.extras(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await;
-    Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
+    Ok(axum::Json(EndpointResponse { ok: True, endpoint: record }).into_response())
 }
 
 /// Reads the input of a request that may have been paid for when its tool still accepted it.
@@ -193,6 +198,14 @@ fn query_fields(uri: &Uri) -> Vec<(String, String)> {
     form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().take(MAX_QUERY_FIELDS + 1).collect()
 }
 
+/// Rejects a query with a key that the JSON parser reserves for itself, as the name of a field or within the JSON of its value.
+fn check_keys(query: &[(String, String)]) -> Result<(), ApiError> {
+    let is_reserved = |(name, value): &(String, String)| {
+        has_reserved_key(value.as_bytes()) || has_reserved_key(json!({ name: null }).to_string().as_bytes())
+    };
+    if query.iter().any(is_reserved) { Err(reserved_key("query")) } else { Ok(()) }
+}
+
 /// Returns the parts of the request that the handler can see.
 pub(super) fn request_head(
     calling: &CallServices,
@@ -206,4 +219,20 @@ pub(super) fn request_head(
     // and query.
     let below = uri.path_and_query().map_or("/", PathAndQuery::as_str);
     RequestHead { method, url: format!("{}{below}", calling.base_url), path: uri.path().to_owned(), query, headers }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_with_a_reserved_key_are_rejected() {
+        let code = |query: &str| check_keys(&query_fields(&format!("/tools/a?{query}").parse().unwrap())).err().map(|fault| fault.code());
+        for query in ["a=1&$serde_json::private::RawValue=[1]", "a={%22$serde_json::private::Number%22:%221%22}"] {
+            assert_eq!(code(query), Some(Code::InvalidJson), "{query}");
+        }
+        for query in ["", "a=$serde_json::private::RawValue", "a={%22b%22:1}&c="] {
+            assert_eq!(code(query), None, "{query}");
+        }
+    }
 }

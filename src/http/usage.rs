@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use tollhouse_api::{DailyUsage, Timestamp, True, UsageDay};
+use tollhouse_api::{DailyUsage, True, UsageDay};
 use tollhouse_front::{ApiError, Code};
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "how often a tool was called within 30 days, by day, and how long that took";
+    let what = "calls of a tool in the last 30 days, by day, and their durations";
     vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("DailyUsage").fails(&[Code::UnknownEndpoint])]
 }
 
@@ -27,6 +27,6 @@ async fn usage(
     let series = turn.during(offering.about.metrics.by_day(&live.endpoint.id)).await?;
     // Failures and earnings are visible only to the owner.
     let days = series.buckets.iter();
-    let days = days.map(|day| UsageDay { at: Timestamp(day.at.0), calls: day.calls, p50_ms: day.p50_ms, p95_ms: day.p95_ms });
-    Ok(Json(DailyUsage { ok: True, since: Timestamp(series.since.0), days: days.collect() }))
+    let days = days.map(|day| UsageDay { at: day.at, calls: day.calls, p50_ms: day.p50_ms, p95_ms: day.p95_ms });
+    Ok(Json(DailyUsage { ok: True, since: series.since, days: days.collect() }))
 }

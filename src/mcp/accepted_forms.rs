@@ -1,15 +1,7 @@
-//! The response formats that a client accepts, and request data that rmcp does not pass on.
+//! The response formats that a client accepts.
 
-use axum::{body::Bytes, http::HeaderMap};
+use axum::http::HeaderMap;
 use tollhouse_front::accept;
-
-/// Marks a request whose response cannot be a stream, so it contains only the result.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct JsonOnly;
-
-/// A message as it was sent, for parts that rmcp's parsing loses.
-#[derive(Debug, Clone)]
-pub(super) struct RawMessage(pub(super) Bytes);
 
 /// The response formats that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn accept_headers_of_real_clients_get_an_answer() {
+    fn accept_headers_of_real_clients_are_supported() {
         assert_eq!(takes(&[]), "both");
         assert_eq!(takes(&["*/*"]), "both");
         assert_eq!(takes(&["application/json"]), "json");

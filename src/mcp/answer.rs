@@ -7,8 +7,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use axum::http::StatusCode;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rmcp::model::{
-    AudioContent, CallToolResponse, CallToolResult, ContentBlock, EmbeddedResource, ErrorData, ImageContent, JsonObject, MetaObject,
-    ResourceContents, ServerResult,
+    AudioContent, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, EmbeddedResource, ErrorData, ImageContent,
+    JsonObject, MetaObject, ResourceContents, ServerResult,
 };
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
@@ -35,6 +35,15 @@ const ERROR: &str = "tollhouse/error";
 const STATUS: &str = "tollhouse/status";
 /// The key of the tool's headers, including the content type if it is not plain JSON.
 const HEADERS: &str = "tollhouse/headers";
+
+/// The name of x402's extension for MCP, by which clients and this server declare it. For clients that declare it, a
+/// challenge is a separate kind of result.
+pub(super) const EXTENSION: &str = "org.x402/payment";
+
+/// Returns whether a client declares x402's extension.
+pub(super) fn declares_extension(client: &ClientCapabilities) -> bool {
+    client.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(EXTENSION))
+}
 
 /// The response to a call.
 #[derive(Debug)]

@@ -17,20 +17,15 @@ use super::{
     tool_filter::ToolFilter,
 };
 
-/// Returns a receipt.
 const RECEIPT: &str = "get_receipt";
 
-/// Returns the cost of a call.
 const QUOTE: &str = "quote_tool";
 
 /// Maximum name of a network, an asset or a tool in arguments, in characters.
 const MAX_NAME: usize = 128;
 
-/// Default number of search results.
 const FOUND: usize = 10;
-/// Maximum number of search results.
 const MAX_FOUND: usize = 50;
-/// Maximum tags of a search.
 const MAX_TAGS: usize = 16;
 
 /// Returns the tools in MCP form.
@@ -64,18 +59,18 @@ pub(super) fn tools() -> Vec<Tool> {
         "additionalProperties": false,
     });
     vec![
-        own(SEARCH, "Search tools", "Finds tools of this host by words, with their prices. Free.", search),
-        own(
+        tool(SEARCH, "Search tools", "Finds tools of this host by words, with their prices. Free.", search),
+        tool(
             QUOTE,
             "Quote a tool",
             "Says what a call costs, all in, at a price that holds for some minutes: name its `quoteId` in the call's `_meta[\"tollhouse/quoteId\"]`. Free.",
             quote,
         ),
-        own(RECEIPT, "Get a receipt", "Answers the signed receipt of a call: what was paid, run and answered. Free.", receipt),
+        tool(RECEIPT, "Get a receipt", "Answers the signed receipt of a call: what was paid, run and answered. Free.", receipt),
     ]
 }
 
-fn own(name: &'static str, title: &str, description: &'static str, input: Value) -> Tool {
+fn tool(name: &'static str, title: &str, description: &'static str, input: Value) -> Tool {
     let Value::Object(input) = input else { unreachable!("our schemas are objects") };
     let annotations = ToolAnnotations::with_title(title).read_only(true).open_world(false);
     Tool::new(name, description, Arc::new(input)).with_title(title).with_annotations(annotations)
@@ -110,39 +105,39 @@ struct ReceiptParams {
 pub(super) async fn perform(
     services: &Services,
     address: IpAddr,
-    narrowed: &ToolFilter,
+    filter: &ToolFilter,
     name: &str,
     arguments: &Arguments,
 ) -> Option<Result<CallToolResult, ApiError>> {
     match name {
-        SEARCH => Some(search(services, address, narrowed, arguments).await),
-        QUOTE => Some(quote(services, address, narrowed, arguments).await),
+        SEARCH => Some(search(services, address, filter, arguments).await),
+        QUOTE => Some(quote(services, address, filter, arguments).await),
         RECEIPT => Some(receipt(services, arguments).await),
         _ => None,
     }
 }
 
-async fn search(services: &Services, address: IpAddr, narrowed: &ToolFilter, arguments: &Arguments) -> Result<CallToolResult, ApiError> {
+async fn search(services: &Services, address: IpAddr, filter: &ToolFilter, arguments: &Arguments) -> Result<CallToolResult, ApiError> {
     let search = arguments.read().await?;
-    services.shared.limits.turn(address).await?.during(found(services, narrowed, search)).await
+    services.shared.limits.turn(address).await?.during(find(services, filter, search)).await
 }
 
-fn unfit(message: String) -> ApiError {
+fn invalid(message: String) -> ApiError {
     ApiError::new(Code::InvalidInput, message)
 }
 
-async fn found(services: &Services, narrowed: &ToolFilter, search: SearchParams) -> Result<CallToolResult, ApiError> {
-    let words = Query::parse(&search.query).map_err(|_| unfit(format!("`query` has at most {} characters", Query::MAX_CHARS)))?;
+async fn find(services: &Services, filter: &ToolFilter, search: SearchParams) -> Result<CallToolResult, ApiError> {
+    let words = Query::parse(&search.query).map_err(|_| invalid(format!("`query` has at most {} characters", Query::MAX_CHARS)))?;
     if search.tags.len() > MAX_TAGS {
-        return Err(unfit(format!("`tags` has at most {MAX_TAGS} entries")));
+        return Err(invalid(format!("`tags` has at most {MAX_TAGS} entries")));
     }
     let limit = search.limit.unwrap_or(FOUND);
     if !(1..=MAX_FOUND).contains(&limit) {
-        return Err(unfit(format!("`limit` is 1 to {MAX_FOUND}")));
+        return Err(invalid(format!("`limit` is 1 to {MAX_FOUND}")));
     }
-    let filter = EndpointFilter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
-    let requested = |entry: &Entry| filter.takes(entry) && entry.is_tool() && narrowed.has(&services.settings.name_of(&entry.slug));
-    let found = services.catalog.all().search(&words, 0, limit, requested)?;
+    let criteria = EndpointFilter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
+    let matches = |entry: &Entry| criteria.takes(entry) && entry.is_tool() && filter.has(&services.settings.name_of(&entry.slug));
+    let found = services.catalog.all().search(&words, 0, limit, matches)?;
     let mut tools = Vec::with_capacity(found.items.len());
     let take = |shown: Arc<ShownEndpoint>| {
         let endpoint = &shown.endpoint;
@@ -152,30 +147,30 @@ async fn found(services: &Services, narrowed: &ToolFilter, search: SearchParams)
         true
     };
     services.catalog.fill(found.items.iter(), take).await?;
-    Ok(answered(json!({ "tools": tools, "total": found.total })))
+    Ok(json_result(json!({ "tools": tools, "total": found.total })))
 }
 
-async fn quote(services: &Services, address: IpAddr, narrowed: &ToolFilter, arguments: &Arguments) -> Result<CallToolResult, ApiError> {
+async fn quote(services: &Services, address: IpAddr, filter: &ToolFilter, arguments: &Arguments) -> Result<CallToolResult, ApiError> {
     let QuoteParams { name, start_network, start_asset } = arguments.read().await?;
-    if !narrowed.has(&name) {
+    if !filter.has(&name) {
         return Err(ApiError::unknown_endpoint(&name.chars().take(MAX_NAME).collect::<String>()));
     }
-    let message = start_network.is_some() || start_asset.is_some();
-    let start = message.then_some(RouteStart { network: start_network, asset: start_asset, address: None });
+    let has_start = start_network.is_some() || start_asset.is_some();
+    let start = has_start.then_some(RouteStart { network: start_network, asset: start_asset, address: None });
     let turn = services.shared.limits.turn(address).await?;
     let slug = services.settings.slug_of(&name);
     let quote = services.desk.tool(&slug, start, &turn).await?;
-    Ok(answered(quote.json()))
+    Ok(json_result(quote.json()))
 }
 
 async fn receipt(services: &Services, arguments: &Arguments) -> Result<CallToolResult, ApiError> {
     let ReceiptParams { receipt_id: id } = arguments.read().await?;
     let unknown = || ApiError::new(Code::UnknownReceipt, format!("no receipt `{}`", id.chars().take(64).collect::<String>()));
     let receipt = services.receipts.find(&id).await?.ok_or_else(unknown)?;
-    Ok(answered(json!({ "receipt": receipt })))
+    Ok(json_result(json!({ "receipt": receipt })))
 }
 
-fn answered(value: Value) -> CallToolResult {
+fn json_result(value: Value) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
     result.structured_content = Some(value);
     result

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! perform ─▶ built-in tools
-//!         └▶ admit: rate, find, payment ─▶ begin ─┬▶ a task, unless the call ends soon ─┬▶ answer
-//!                                                 └▶ its end, with progress before it ─┘
+//!         └▶ admit: rate, find, payment ─▶ begin ─┬▶ task, unless the call ends soon ─┬▶ answer
+//!                                                 └▶ wait for the end, with progress ─┘
 //! ```
 
 use std::{net::IpAddr, sync::Arc};
@@ -24,6 +24,7 @@ use super::{
     builtin_tools,
     dialect::{Dialect, offer, quote},
     front::McpFront,
+    message::CALL,
     names::{ToolName, shortened},
     request::CallRequest,
     revision::Era,
@@ -42,30 +43,30 @@ struct CallSummary {
 /// The caller closed the connection. In older revisions the call continues, and even in the newest it may be settling.
 const CALLER_GONE: CallSummary = CallSummary { outcome: "cancelled", charged: "unknown" };
 
-/// The log line of a call, written when the call ends or its caller disconnects.
+/// Writes the log line of a call when the call ends or its caller disconnects.
 struct LogLine<'a> {
     request: &'a CallRequest<'a>,
     address: IpAddr,
     started: Instant,
-    ending: CallSummary,
+    summary: CallSummary,
 }
 
 impl<'a> LogLine<'a> {
     fn begin(request: &'a CallRequest<'a>, address: IpAddr) -> Self {
-        Self { request, address, started: Instant::now(), ending: CALLER_GONE }
+        Self { request, address, started: Instant::now(), summary: CALLER_GONE }
     }
 }
 
 impl Drop for LogLine<'_> {
     fn drop(&mut self) {
-        MCP_CALLS.count(self.ending.outcome);
+        MCP_CALLS.count(self.summary.outcome);
         let name = self.request.name;
         tracing::info!(
             request.id = %self.request.parts.extensions.get::<RequestId>().map(RequestId::as_str).unwrap_or_default(),
             caller.address = %self.address,
             tool.name = shortened(name),
-            outcome = self.ending.outcome,
-            charged = self.ending.charged,
+            outcome = self.summary.outcome,
+            charged = self.summary.charged,
             elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "a tool was called over MCP"
         );
@@ -79,16 +80,16 @@ impl Drop for LogLine<'_> {
 /// See [`answer::failed`].
 pub(super) async fn perform(front: &Arc<McpFront>, request: CallRequest<'_>, arguments: Arguments) -> Result<ToolAnswer, ErrorData> {
     let address = peer(&request.parts.extensions);
-    MCP_REQUESTS.count(["tools/call"]);
+    MCP_REQUESTS.count([CALL]);
     let mut line = LogLine::begin(&request, address);
-    let (mut reported, ending) = answered(front, &request, address, arguments).await;
-    line.ending = ending;
-    match reported.as_mut().map(|reported| &mut reported.response) {
+    let (mut answer, summary) = answered(front, &request, address, arguments).await;
+    line.summary = summary;
+    match answer.as_mut().map(|answer| &mut answer.response) {
         Ok(CallToolResponse::Complete(result)) if request.era == Era::Modern => front.sign(&mut result.meta),
         Ok(CallToolResponse::Task(result)) => front.sign(&mut result.meta),
         _ => {}
     }
-    reported
+    answer
 }
 
 async fn answered(
@@ -97,28 +98,28 @@ async fn answered(
     address: IpAddr,
     arguments: Arguments,
 ) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
-    let (services, narrowed) = (&front.services, ToolFilter::of(request.parts));
+    let (services, filter) = (&front.services, ToolFilter::of(request.parts));
     if let Err(fault) = ToolName::read(request.name).and_then(|name| count(services, address, name)) {
         return refused(&fault, Dialect::of(request.era, request.meta, &OfferedPayment::Nothing));
     }
-    if let Some(answered) = builtin_tools::perform(services, address, &narrowed, request.name, &arguments).await {
-        let ending = CallSummary { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
-        return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), ending);
+    if let Some(answered) = builtin_tools::perform(services, address, &filter, request.name, &arguments).await {
+        let summary = CallSummary { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
+        return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), summary);
     }
-    let (admitted, dialect) = match admit(services, request, address, &narrowed, arguments).await {
+    let (admitted, dialect) = match admit(services, request, address, &filter, arguments).await {
         Ok(admitted) => admitted,
         Err((fault, dialect)) => return refused(&fault, dialect),
     };
     let call = match admitted {
         AdmittedAs::Call(call) => call,
-        AdmittedAs::Bought(performing) => return render_end(performing.await, services, dialect).await,
+        AdmittedAs::Replay(replay) => return render_end(replay.await, services, dialect).await,
     };
     let takes_task = request.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
     // If there is no room for another task, the call is answered when it ends.
-    let permit = takes_task.then(|| front.tasks.place(address, &call)).flatten();
-    let started = StartedCall::begin(services, &front.cancellable, *call, request, permit.is_some());
+    let permit = takes_task.then(|| front.tasks.reserve(address, &call)).flatten();
+    let started = StartedCall::begin(services, &front.cancelable, *call, request, permit.is_some());
     let ended = if let Some(permit) = permit {
-        match Box::pin(front.tasks.keep(started, permit, dialect)).await {
+        match Box::pin(front.tasks.start(started, permit, dialect)).await {
             Ok(TaskStart::Task(task)) => return (Ok(*task), CallSummary { outcome: "task", charged: "no" }),
             Ok(TaskStart::Ended(ended)) => ended,
             Err(error) => return refused(&ApiError::from(error), dialect),
@@ -137,13 +138,13 @@ async fn render_end(
 ) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
     match ended {
         Ok(done) => {
-            let ending = CallSummary { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
+            let summary = CallSummary { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
             let answer = run_blocking(done.answer.body.len(), || answer::done(&done, &services.base_url, dialect)).await;
-            (Ok(answer), ending)
+            (Ok(answer), summary)
         }
         Err(error) => {
-            let (answer, ending) = refused(&ApiError::from(&*error), dialect);
-            (answer, if matches!(*error, CallError::Cancelled) { CALLER_GONE } else { ending })
+            let (answer, summary) = refused(&ApiError::from(&*error), dialect);
+            (answer, if matches!(*error, CallError::Cancelled) { CALLER_GONE } else { summary })
         }
     }
 }
@@ -159,10 +160,9 @@ fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), Api
 
 /// An admitted request.
 enum AdmittedAs {
-    /// A call to perform.
     Call(Box<Call>),
     /// A call that its payment bought earlier, of a tool that no longer takes calls.
-    Bought(RunningCall<CompletedCall>),
+    Replay(RunningCall<CompletedCall>),
 }
 
 /// Checks that the tool takes this call, and reads the offered payment. Also returns the dialect of the answer.
@@ -170,12 +170,12 @@ async fn admit(
     services: &Services,
     request: &CallRequest<'_>,
     address: IpAddr,
-    narrowed: &ToolFilter,
+    filter: &ToolFilter,
     arguments: Arguments,
 ) -> Result<(AdmittedAs, Dialect), (ApiError, Dialect)> {
     let limits = &services.shared.limits;
     let unpaid = Dialect::of(request.era, request.meta, &OfferedPayment::Nothing);
-    if !narrowed.has(request.name) {
+    if !filter.has(request.name) {
         return Err((ApiError::unknown_endpoint(request.name), unpaid));
     }
     let slug = services.settings.slug_of(request.name);
@@ -186,10 +186,10 @@ async fn admit(
         (Ok(found), Ok(offered)) => (found, offered),
         (Err(refused), Ok(offered)) => {
             let dialect = Dialect::of(request.era, request.meta, &offered);
-            let query =
+            let request =
                 ReplayRequest { slug: &slug, method: "POST", query: None, input: arguments.input(), offered, from: network(address) };
-            let performing = bought(&services.calls, refused, query).await.map_err(|fault| (fault, unpaid))?;
-            return Ok((AdmittedAs::Bought(performing), dialect));
+            let replay = bought(&services.calls, refused, request).await.map_err(|fault| (fault, unpaid))?;
+            return Ok((AdmittedAs::Replay(replay), dialect));
         }
         (Err(fault), Err(_)) | (Ok(_), Err(fault)) => return Err((fault, unpaid)),
     };
@@ -214,11 +214,11 @@ async fn admit(
 /// Waits for the end of a call, or until its caller disconnects.
 async fn wait(started: StartedCall, request: &CallRequest<'_>, services: &Services) -> Result<CompletedCall, Arc<CallError>> {
     let ended = started.ended(request.subscriber.as_ref(), services.settings.progress);
-    let Some(removed) = request.caller_gone else { return ended.await };
+    let Some(caller_gone) = request.caller_gone else { return ended.await };
     tokio::select! {
         biased;
         ended = ended => ended,
-        () = removed.cancelled() => Err(Arc::new(CallError::Cancelled)),
+        () = caller_gone.cancelled() => Err(Arc::new(CallError::Cancelled)),
     }
 }
 

@@ -95,10 +95,10 @@ impl CancelableCalls {
 
     /// Cancels a call. Returns false if it is not registered here: it ended, never existed, or runs elsewhere.
     pub(super) fn cancel(&self, session: ClientSession, id: RequestId) -> bool {
-        self.cancel_begun(&(session, id), |_| true)
+        self.cancel_if(&(session, id), |_| true)
     }
 
-    fn cancel_begun(&self, key: &(ClientSession, RequestId), is_meant: impl FnOnce(&CancelEntry) -> bool) -> bool {
+    fn cancel_if(&self, key: &(ClientSession, RequestId), is_meant: impl FnOnce(&CancelEntry) -> bool) -> bool {
         let started = self.calls().get(key).filter(|started| is_meant(started)).cloned();
         started.map(|started| started.cancel.cancel()).is_some()
     }
@@ -120,10 +120,10 @@ impl Cancelable for CancelableCalls {
     }
 
     /// Skips a call that began after the cancellation, because a client can reuse an id.
-    fn recall(&self, name: &str, ago: Duration) -> bool {
+    fn cancel_named(&self, name: &str, ago: Duration) -> bool {
         let Some((session, id)) = name.split_once('/') else { return false };
         match (ClientSession::read(session), serde_json::from_str(id)) {
-            (Some(session), Ok(id)) => self.cancel_begun(&(session, id), |started| started.at.elapsed() + AHEAD >= ago),
+            (Some(session), Ok(id)) => self.cancel_if(&(session, id), |started| started.at.elapsed() + AHEAD >= ago),
             _ => false,
         }
     }
@@ -144,26 +144,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_taken_back_by_its_own_session_and_id_alone() {
+    fn only_the_session_and_id_of_a_call_cancel_it() {
         let (calls, session, other) = (Arc::new(CancelableCalls::default()), ClientSession::new().unwrap(), ClientSession::new().unwrap());
         let held = calls.hold(session, &RequestId::Number(1)).unwrap();
         for (session, id) in [(other, RequestId::Number(1)), (session, RequestId::Number(2)), (session, RequestId::String("1".into()))] {
             assert!(!calls.cancel(session, id));
         }
         assert!(!held.cancel.is_cancelled());
-        assert!(calls.hold(session, &RequestId::Number(1)).is_none(), "an id is one call's");
-        let recall = |session, ago| calls.recall(&CancelableCalls::name(session, &RequestId::Number(1)).unwrap(), ago);
-        assert!(!recall(other, Duration::ZERO) && !calls.recall("task_1", Duration::ZERO));
-        assert!(!recall(session, Duration::from_secs(20)), "that was asked for before it began");
-        assert!(recall(session, Duration::ZERO));
+        assert!(calls.hold(session, &RequestId::Number(1)).is_none(), "an id names one call");
+        let cancel = |session, ago| calls.cancel_named(&CancelableCalls::name(session, &RequestId::Number(1)).unwrap(), ago);
+        assert!(!cancel(other, Duration::ZERO) && !calls.cancel_named("task_1", Duration::ZERO));
+        assert!(!cancel(session, Duration::from_secs(20)), "it was requested before the call began");
+        assert!(cancel(session, Duration::ZERO));
         assert!(held.cancel.is_cancelled());
         drop(held);
         assert!(calls.calls().is_empty());
-        assert!(!calls.hold(session, &RequestId::Number(1)).unwrap().cancel.is_cancelled(), "a later call is another");
+        assert!(!calls.hold(session, &RequestId::Number(1)).unwrap().cancel.is_cancelled(), "a later call is not canceled");
     }
 
     #[test]
-    fn what_calls_are_found_by_is_bounded() {
+    fn cancelable_calls_and_their_ids_are_bounded() {
         let (calls, session) = (Arc::new(CancelableCalls::default()), ClientSession::new().unwrap());
         let long = RequestId::String("x".repeat(MAX_ID + 1).into());
         assert!(calls.hold(session, &long).is_none() && CancelableCalls::name(session, &long).is_none());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_reads_as_it_was_given() {
+    fn a_session_id_survives_a_round_trip() {
         let session = ClientSession::new().unwrap();
         let headers = |value: HeaderValue| HeaderMap::from_iter([(MCP_SESSION.clone(), value)]);
         assert_eq!(ClientSession::of(&headers(session.to_header())), Some(session));

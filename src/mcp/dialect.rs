@@ -19,7 +19,6 @@ pub(super) const CREDIT: &str = "tollhouse/credit";
 /// The key of the idempotency key for calls paid with a credit.
 pub(super) const IDEMPOTENCY_KEY: &str = "tollhouse/idempotencyKey";
 
-/// The key of the quote id.
 pub(super) const QUOTE: &str = "tollhouse/quoteId";
 
 /// How to answer a caller, depending on its revision and its payment.

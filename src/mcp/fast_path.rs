@@ -1,19 +1,19 @@
-//! The fast path for plain `tools/call` and `tools/list` requests: parsed once, performed, answered as JSON.
+//! The fast path for plain `tools/call` and `tools/list` requests, which are performed without rmcp and answered as JSON.
 //!
 //! Only fully valid requests take it. rmcp handles all others and reports all errors. So no protocol rule is
 //! implemented twice, and a request that is not understood here loses nothing.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     body::Bytes,
-    http::{HeaderMap, header, request::Parts},
-    response::{IntoResponse as _, Response},
+    http::{HeaderMap, request::Parts},
+    response::Response,
 };
 use rmcp::model::{
-    ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, RequestId, ServerResult,
+    ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, MetaObject, ProtocolVersion, ServerResult,
 };
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use tollhouse_base::offload::run_blocking;
 use tollhouse_front::peer;
@@ -22,12 +22,14 @@ use tollhouse_telemetry::counters::MCP_REQUESTS;
 
 use super::{
     accepted_forms::AcceptedForms,
+    answer::declares_extension,
     arguments::Arguments,
-    call, chunked_body, extension,
+    call, chunked_body,
     front::McpFront,
+    message::{CALL, LIST, Message},
     refusal,
     request::CallRequest,
-    revision::{Era, era, is_json, sole},
+    revision::{Era, era, sole},
     tool_filter::ToolFilter,
     tools::{self, ToolPage},
 };
@@ -37,124 +39,45 @@ pub(super) const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const PROGRESS: &str = "progressToken";
 
-/// The exact fields of a plain call.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CallMessage<'a> {
-    jsonrpc: &'a str,
-    id: RequestId,
-    method: &'a str,
-    #[serde(borrow)]
-    params: Params<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Params<'a> {
-    name: &'a str,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    #[serde(rename = "_meta")]
-    meta: Option<JsonObject>,
-}
-
-/// A fully valid `tools/call`.
-pub(super) struct PlainCall<'a> {
-    id: RequestId,
-    name: &'a str,
+/// Performs a fully valid `tools/call`. Returns `None` for anything else. In 2026-07-28, dropping the future cancels the
+/// call.
+pub(super) async fn call(
+    front: &Arc<McpFront>,
+    parts: &Parts,
+    accepted: AcceptedForms,
+    message: &Message<'_>,
     arguments: Arguments,
-    meta: MetaObject,
-    era: Era,
-    /// The client knows x402's extension.
-    extension: bool,
-}
-
-impl<'a> PlainCall<'a> {
-    /// Parses a message. Returns `None` for anything else, valid or not.
-    pub(super) fn read(front: &McpFront, headers: &HeaderMap, accepted: AcceptedForms, body: &'a Bytes) -> Option<Self> {
-        let era = era(headers)?;
-        if accepted == AcceptedForms::EventsOnly || !is_json(headers) {
-            return None;
-        }
-        let CallMessage { jsonrpc: "2.0", id, method: "tools/call", params } = serde_json::from_slice(body).ok()? else { return None };
-        let Params { name, arguments, meta } = params;
-        let arguments = Arguments::within(body, arguments)?;
-        let meta = meta.unwrap_or_default();
+) -> Option<Response> {
+    let (id, name, meta) = (message.id.as_ref()?, message.params.name.as_deref()?, &message.params.meta);
+    let era = era(&parts.headers)?;
+    let streams = match accepted {
         // A client that gets progress needs a stream.
-        if meta.contains_key(PROGRESS) && accepted != AcceptedForms::JsonOnly {
-            return None;
-        }
-        let listed = tools::found(&front.services, name)?;
-        let extension = match agreed(era, headers, &meta, "tools/call")? {
-            None => false,
-            Some(capabilities) => {
-                let named = sole(headers, "mcp-name") == Some(name);
-                if !named || listed.in_headers.is_some() || (listed.long_running && capabilities.supports_tasks()) {
-                    return None;
-                }
-                extension::declared(&capabilities)
+        AcceptedForms::Both => meta.contains_key(PROGRESS),
+        AcceptedForms::JsonOnly => false,
+        AcceptedForms::EventsOnly => true,
+    };
+    if streams {
+        return None;
+    }
+    let listed = tools::found(&front.services, name)?;
+    let extension = match agreed(era, &parts.headers, meta, CALL)? {
+        None => false,
+        Some(capabilities) => {
+            let named = sole(&parts.headers, "mcp-name") == Some(name);
+            if !named || listed.in_headers.is_some() || (listed.long_running && capabilities.supports_tasks()) {
+                return None;
             }
-        };
-        Some(Self { id, name, arguments, meta: MetaObject(meta), era, extension })
-    }
-
-    /// Performs the call and returns its response. In 2026-07-28, dropping the future cancels the call.
-    pub(super) async fn answer(self, front: &Arc<McpFront>, parts: &Parts) -> Response {
-        let Self { id, name, arguments, meta, era, extension } = self;
-        let request = CallRequest { id: &id, name, meta: &meta, parts, era, takes_tasks: false, subscriber: None, caller_gone: None };
-        match call::perform(front, request, arguments).await {
-            Ok(reported) => {
-                let (bytes, result) = (reported.bytes(), reported.written(era, extension));
-                run_blocking(bytes, move || json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result })).await
-            }
-            Err(error) => json(&JsonRpcError::new(Some(id), error)),
+            declares_extension(&capabilities)
         }
-    }
-}
-
-/// The exact fields of a plain list request.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListMessage<'a> {
-    jsonrpc: &'a str,
-    id: RequestId,
-    method: &'a str,
-    #[serde(default)]
-    params: ListParams,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct ListParams {
-    cursor: Option<String>,
-    #[serde(rename = "_meta", default)]
-    meta: JsonObject,
-}
-
-/// Returns whether a message has a cursor other than `null`, with which some clients request the first page. rmcp
-/// ignores a cursor that is not text.
-pub(super) fn has_cursor(message: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Listing {
-        params: Option<BTreeMap<String, Option<IgnoredAny>>>,
-    }
-    let has = |params: &BTreeMap<_, Option<_>>| params.get("cursor").is_some_and(Option::is_some);
-    serde_json::from_slice(message).is_ok_and(|Listing { params }| params.as_ref().is_some_and(has))
-}
-
-/// Returns the tool that a message calls, whether or not the message is valid.
-pub(super) fn called(message: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct CallTarget {
-        method: String,
-        params: NamedTool,
-    }
-    #[derive(Deserialize)]
-    struct NamedTool {
-        name: String,
-    }
-    let CallTarget { method, params } = serde_json::from_slice(message).ok()?;
-    (method == "tools/call").then_some(params.name)
+    };
+    let request = CallRequest { id, name, meta, parts, era, takes_tasks: false, subscriber: None, caller_gone: None };
+    Some(match call::perform(front, request, arguments).await {
+        Ok(answer) => {
+            let (bytes, result) = (answer.bytes(), answer.written(era, extension));
+            run_blocking(bytes, || json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id: id.clone(), result })).await
+        }
+        Err(error) => json(&JsonRpcError::new(Some(id.clone()), error)),
+    })
 }
 
 /// The result of a list request.
@@ -167,22 +90,21 @@ struct WithTools<'a> {
 }
 
 /// Answers a fully valid `tools/list` from the prepared form of each tool. Returns `None` for anything else.
-pub(super) async fn listed(front: &McpFront, parts: &Parts, accepted: AcceptedForms, body: &[u8]) -> Option<Response> {
-    let era = era(&parts.headers)?;
-    if !is_json(&parts.headers) {
+pub(super) async fn list(front: &McpFront, parts: &Parts, accepted: AcceptedForms, message: &Message<'_>) -> Option<Response> {
+    let (id, params, era) = (message.id.as_ref()?, &message.params, era(&parts.headers)?);
+    agreed(era, &parts.headers, &params.meta, LIST).filter(|_| !params.meta.contains_key(PROGRESS))?;
+    let cursor = params.cursor();
+    if params.has_cursor() && cursor.is_none() {
         return None;
     }
-    let message = run_blocking(body.len(), || serde_json::from_slice(body).ok()).await?;
-    let ListMessage { jsonrpc: "2.0", id, method: "tools/list", params } = message else { return None };
-    agreed(era, &parts.headers, &params.meta, "tools/list").filter(|_| !params.meta.contains_key(PROGRESS))?;
     // If the store is unavailable, rmcp's path reports it.
     let turn = match front.services.shared.limits.turn(peer(&parts.extensions)).await {
         Ok(turn) => turn,
-        Err(fault) => return Some(refusal::of_message(Some(id), fault)),
+        Err(fault) => return Some(refusal::of_message(Some(id.clone()), fault)),
     };
-    let result = turn.during(list(front, &ToolFilter::of(parts), era, params.cursor.as_deref())).await.ok()??;
-    MCP_REQUESTS.count(["tools/list"]);
-    let id = serde_json::to_string(&id).ok()?;
+    let result = turn.during(page(front, &ToolFilter::of(parts), era, cursor.as_deref())).await.ok()??;
+    MCP_REQUESTS.count([LIST]);
+    let id = serde_json::to_string(id).ok()?;
     let begins = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
     Some(match accepted {
         AcceptedForms::EventsOnly => chunked_body::event([Bytes::from(format!("data: {begins}")), result, Bytes::from_static(b"}\n\n")]),
@@ -192,23 +114,23 @@ pub(super) async fn listed(front: &McpFront, parts: &Parts, accepted: AcceptedFo
 
 /// Returns the serialized result of a list request. A page that is the same for everyone is cached. Returns `None` for
 /// an invalid cursor.
-async fn list(front: &McpFront, narrowed: &ToolFilter, era: Era, cursor: Option<&str>) -> Result<Option<Bytes>, StoreError> {
-    let for_everyone = narrowed.0.is_none();
+async fn page(front: &McpFront, filter: &ToolFilter, era: Era, cursor: Option<&str>) -> Result<Option<Bytes>, StoreError> {
+    let for_everyone = filter.0.is_none();
     // Read the change count before building the page, so that a later change causes a rebuild.
     let at = front.changes();
     if for_everyone && let Some(result) = front.lists.get(at, era, cursor) {
         return Ok(Some(result));
     }
-    let Some(page) = tools::page(&front.services, narrowed, cursor).await? else { return Ok(None) };
+    let Some(page) = tools::page(&front.services, filter, cursor).await? else { return Ok(None) };
     let bytes = page.json(era).iter().map(|json| json.get().len()).sum();
-    let Some(result) = run_blocking(bytes, || written(front, &page, era)).await else { return Ok(None) };
+    let Some(result) = run_blocking(bytes, || serialize_page(front, &page, era)).await else { return Ok(None) };
     if for_everyone {
-        front.lists.keep(at, era, cursor, &result);
+        front.lists.insert(at, era, cursor, result.clone());
     }
     Ok(Some(result))
 }
 
-fn written(front: &McpFront, page: &ToolPage, era: Era) -> Option<Bytes> {
+fn serialize_page(front: &McpFront, page: &ToolPage, era: Era) -> Option<Bytes> {
     let mut result = ServerResult::from(page.list_result(front, era));
     if era == Era::Legacy {
         result.strip_result_type_for_legacy_peer();
@@ -220,7 +142,7 @@ fn written(front: &McpFront, page: &ToolPage, era: Era) -> Option<Bytes> {
 
 /// Checks the revision and the method of a request. Returns the capabilities of a client of the newest revision, or
 /// `Some(None)` for older ones.
-pub(super) fn agreed(era: Era, headers: &HeaderMap, meta: &JsonObject, method: &str) -> Option<Option<ClientCapabilities>> {
+pub(super) fn agreed(era: Era, headers: &HeaderMap, meta: &MetaObject, method: &str) -> Option<Option<ClientCapabilities>> {
     if era == Era::Legacy {
         return (!meta.contains_key(REVISION)).then_some(None);
     }
@@ -231,6 +153,5 @@ pub(super) fn agreed(era: Era, headers: &HeaderMap, meta: &JsonObject, method: &
 }
 
 fn json(message: &impl Serialize) -> Response {
-    let body = Bytes::from(serde_json::to_vec(message).expect("messages have text keys"));
-    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+    chunked_body::json([Bytes::from(serde_json::to_vec(message).expect("messages have text keys"))])
 }

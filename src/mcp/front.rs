@@ -20,12 +20,11 @@ pub(super) const NAME: &str = "tollhouse";
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
-/// The state shared by all requests.
 pub(super) struct McpFront {
     pub(super) services: Services,
     pub(super) tasks: Arc<Tasks>,
-    pub(super) cancellable: Arc<CancelableCalls>,
-    pub(super) recalls: Arc<RemoteCancels>,
+    pub(super) cancelable: Arc<CancelableCalls>,
+    pub(super) remote_cancels: Arc<RemoteCancels>,
     pub(super) lists: ListCache,
     pub(super) listeners: Arc<Listeners>,
     changes: watch::Receiver<u64>,
@@ -36,14 +35,14 @@ pub(super) struct McpFront {
 impl McpFront {
     /// Returns the state and starts its background tasks. Call it inside a tokio runtime.
     pub(super) fn new(services: Services) -> Self {
-        let recalls = RemoteCancels::new(Arc::clone(&services.store), services.clock.clone());
-        let (tasks, cancellable) = (Tasks::new(&services, Arc::clone(&recalls)), Arc::<CancelableCalls>::default());
-        let running: [Weak<dyn Cancelable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancellable) as _];
-        recalls.follow(running);
+        let remote_cancels = RemoteCancels::new(Arc::clone(&services.store), services.clock.clone());
+        let (tasks, cancelable) = (Tasks::new(&services, Arc::clone(&remote_cancels)), Arc::<CancelableCalls>::default());
+        let running: [Weak<dyn Cancelable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancelable) as _];
+        remote_cancels.follow(running);
         let listeners = Listeners::new(services.settings.listeners, services.catalog.changes());
         let changes = services.catalog.changes();
         let named = json!({ "name": NAME, "version": VERSION });
-        Self { services, tasks, cancellable, recalls, lists: ListCache::default(), listeners, changes, named }
+        Self { services, tasks, cancelable, remote_cancels, lists: ListCache::default(), listeners, changes, named }
     }
 
     /// Returns how often the catalog has changed.

@@ -1,17 +1,16 @@
 //! The MCP front end: `POST /ai/mcp`, stateless Streamable HTTP, revisions 2025-03-26 to 2026-07-28.
 //!
 //! ```text
-//!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
-//! transport: Accept, batch ────────┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
-//!                      (beside: raw results)                      ├─ tools: lists
-//!                                                                 ├─ own: search_tools, get_receipt
-//!                                                                 └─ begun: until its end ── progress, cancel, tasks
+//!                                  ┌─▶ fast_path: plain calls and lists, as JSON ─┐
+//! transport: Accept, batch, parse ─┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ───┴▶ call ─▶ call::Calls
+//!                                     (raw_result: exact results)       ├─ tools: lists
+//!                                                                       └─ tasks
 //! ```
+//!
+//! A call runs in `builtin_tools`, or as a `started_call` that can report progress, be canceled and become a task.
 //!
 //! MCP tools are the active tools, named by their slugs. A call is the same as over HTTP, with the same pipeline,
 //! payment and answer, in another wrapping. Payment is in-band (x402's MCP transport), never a 402.
-
-#![warn(missing_docs)]
 
 mod accepted_forms;
 mod answer;
@@ -22,14 +21,13 @@ mod call;
 mod cancel;
 mod chunked_body;
 mod dialect;
-mod extension;
 mod fast_path;
 mod front;
 mod list_cache;
 mod listen;
 mod listeners;
+mod message;
 mod names;
-mod preparse;
 mod progress;
 mod raw_result;
 mod refusal;

@@ -25,9 +25,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const PARTS: usize = 16;
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// All open streams.
 pub(super) struct Listeners {
-    positions: Arc<Quota>,
+    slots: Arc<Quota>,
     parts: Vec<watch::Sender<()>>,
     next: AtomicUsize,
 }
@@ -36,7 +35,7 @@ impl Listeners {
     /// Starts the background task. Call it inside a tokio runtime.
     pub(super) fn new(settings: ListenerSettings, changes: watch::Receiver<u64>) -> Arc<Self> {
         let listeners = Arc::new(Self {
-            positions: Quota::new(Some(settings.max), Some(settings.max_per_address)),
+            slots: Quota::new(Some(settings.max), Some(settings.max_per_address)),
             parts: (0..PARTS).map(|_| watch::Sender::new(())).collect(),
             next: AtomicUsize::new(0),
         });
@@ -44,9 +43,8 @@ impl Listeners {
         listeners
     }
 
-    /// Returns the slots of all streams.
-    pub(super) fn places(&self) -> &Arc<Quota> {
-        &self.positions
+    pub(super) fn slots(&self) -> &Arc<Quota> {
+        &self.slots
     }
 
     /// Returns a receiver that changes with each report.
@@ -99,11 +97,11 @@ mod tests {
         followers.iter_mut().for_each(watch::Receiver::mark_unchanged);
         changes.send_modify(|count| *count += 1);
         sleep(EVERY).await;
-        assert!(followers.iter().all(|follower| follower.has_changed().unwrap()), "the last change of all is told");
+        assert!(followers.iter().all(|follower| follower.has_changed().unwrap()), "the last change is reported");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_makes_a_change_waits_for_no_listener() {
+    async fn a_change_does_not_wait_for_listeners() {
         let changes = watch::Sender::new(0_u64);
         let listeners = Listeners::new(settings(), changes.subscribe());
         let followers: Vec<_> = (0..1_000).map(|_| listeners.follow()).collect();
@@ -111,6 +109,6 @@ mod tests {
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
         let reported = followers.iter().filter(|follower| follower.has_changed().unwrap()).count();
-        assert!(reported <= followers.len() / PARTS + 1, "{reported} were told at once");
+        assert!(reported <= followers.len() / PARTS + 1, "{reported} were notified at once");
     }
 }

@@ -1,4 +1,4 @@
-//! Replaces results in rmcp's responses by raw JSON, because rmcp's types hold parsed values.
+//! The request data that rmcp does not pass on, and results as raw JSON, because rmcp's types hold parsed values.
 //!
 //! A `serde_json` value loses digits of numbers beyond 64 bits and duplicate fields, and rmcp has no result type for
 //! challenges of x402's extension. So the result is serialized here. rmcp carries an empty result through its revisions
@@ -16,9 +16,19 @@ use rmcp::model::{JsonRpcResponse, JsonRpcVersion2_0, RequestId};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-/// The result of one request, once available. It travels with the request through rmcp.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RawResultSlot(Arc<OnceLock<Box<RawValue>>>);
+use super::arguments::Arguments;
+
+/// Travels with a request through rmcp.
+#[derive(Debug, Clone)]
+pub(super) struct RawRequest {
+    /// Whether the response cannot be a stream, so it contains only the result.
+    pub(super) json_only: bool,
+    /// The arguments of a call as they were sent, unless the message has duplicate fields.
+    pub(super) arguments: Option<Arguments>,
+    /// Whether there is a cursor. rmcp ignores one that is not text.
+    pub(super) has_cursor: bool,
+    result: Arc<OnceLock<Box<RawValue>>>,
+}
 
 /// The fields by which a response differs from a notification.
 #[derive(Deserialize)]
@@ -28,19 +38,23 @@ struct AnsweredMessage {
     _result: IgnoredAny,
 }
 
-impl RawResultSlot {
-    /// Sets the result that replaces rmcp's.
-    pub(super) fn set(&self, result: Box<RawValue>) {
-        _ = self.0.set(result);
+impl RawRequest {
+    pub(super) fn new(json_only: bool, arguments: Option<Arguments>, has_cursor: bool) -> Self {
+        Self { json_only, arguments, has_cursor, result: Arc::default() }
     }
 
-    /// Replaces the result in rmcp's response.
-    pub(super) async fn pass(self, response: Response) -> Response {
+    /// Sets the result that replaces rmcp's.
+    pub(super) fn set_result(&self, result: Box<RawValue>) {
+        _ = self.result.set(result);
+    }
+
+    /// Replaces the result in rmcp's response, if one was set.
+    pub(super) async fn replace_result(self, response: Response) -> Response {
         let content = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         if content.starts_with(b"text/event-stream") {
-            return response.map(|body| self.pass_events(body));
+            return response.map(|body| self.replace_in_events(body));
         }
-        let Some(result) = self.0.get() else { return response };
+        let Some(result) = self.result.get() else { return response };
         let (mut head, body) = response.into_parts();
         match axum::body::to_bytes(body, usize::MAX).await {
             Ok(message) => {
@@ -51,11 +65,11 @@ impl RawResultSlot {
         }
     }
 
-    fn pass_events(self, body: Body) -> Body {
+    fn replace_in_events(self, body: Body) -> Body {
         let mut events = EventSplitter::default();
         Body::from_stream(body.into_data_stream().map(move |chunk| {
             let chunk = chunk?;
-            Ok::<_, axum::Error>(events.pass(&chunk, self.0.get().map(Box::as_ref)))
+            Ok::<_, axum::Error>(events.pass(&chunk, self.result.get().map(Box::as_ref)))
         }))
     }
 }
@@ -99,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_cut_where_they_end_and_only_the_answer_is_another() {
+    fn events_are_split_at_their_end_and_only_the_result_is_replaced() {
         let text = ":\n\ndata: {\"method\":\"m\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":[1]}}\n\n";
         let result = RawValue::from_string("{\"n\":1e400,\"n\":12345678901234567890.10}".to_owned()).unwrap();
         for size in 1..text.len() {

@@ -13,11 +13,9 @@ use tollhouse_front::{ApiError, Code, ErrorWording, code_of};
 
 use super::unpayable;
 
-/// The path of this front end.
 pub(super) const PATH: &str = "/ai/mcp";
 
 /// Returns the error format at [`PATH`].
-#[must_use]
 pub fn wording() -> ErrorWording {
     ErrorWording {
         covers: |path| path == PATH,
@@ -26,7 +24,6 @@ pub fn wording() -> ErrorWording {
     }
 }
 
-/// Maximum bytes of an envelope.
 const MAX_ENVELOPE: usize = 64 << 10;
 
 /// Converts a response of [`PATH`]. The envelope of an error becomes the data of a JSON-RPC error. Status and headers

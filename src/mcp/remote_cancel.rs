@@ -17,7 +17,7 @@ use tollhouse_base::{
 };
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, schema};
 
-const RECALLS: Table<(Timestamp, String), ()> = schema::MCP_RECALLS.holding();
+const CANCELS: Table<(Timestamp, String), ()> = schema::MCP_RECALLS.holding();
 
 /// Interval of checks for cancellations.
 const POLL_EVERY: Duration = Duration::from_millis(250);
@@ -38,7 +38,7 @@ pub(super) trait Cancelable: Send + Sync + 'static {
 
     /// Cancels the work with this name if it existed when the cancellation was requested, `ago` before now. Returns
     /// false if it is not here.
-    fn recall(&self, name: &str, ago: Duration) -> bool;
+    fn cancel_named(&self, name: &str, ago: Duration) -> bool;
 }
 
 /// Sends cancellations to other replicas and receives theirs.
@@ -54,18 +54,14 @@ impl RemoteCancels {
     }
 
     /// Sends a cancellation to the replica that runs the work.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(super) async fn request_cancel(&self, name: &str) -> Result<(), StoreError> {
         if !self.store.is_shared() {
             return Ok(());
         }
         let now = self.clock.now();
-        let old = RECALLS.all().before(&Timestamp(now.0.saturating_sub(2 * RETENTION_MS)));
-        RECALLS.clear(&*self.store, &old, SOME as u64).await?;
-        RECALLS.put(&(now, name.to_owned()), &()).commit(&*self.store, Durability::Buffered).await.map(|_| ())
+        let old = CANCELS.all().before(&Timestamp(now.0.saturating_sub(2 * RETENTION_MS)));
+        CANCELS.clear(&*self.store, &old, SOME as u64).await?;
+        CANCELS.put(&(now, name.to_owned()), &()).commit(&*self.store, Durability::Buffered).await.map(|_| ())
     }
 
     /// Sends a cancellation for work that may not exist, in the background and with a rate limit. Call it inside a
@@ -74,10 +70,10 @@ impl RemoteCancels {
         if !self.store.is_shared() || self.unsure.wait(&()).is_some() {
             return;
         }
-        let recalls = Arc::clone(self);
+        let cancels = Arc::clone(self);
         tokio::spawn(async move {
-            if let Err(error) = recalls.request_cancel(&name).await {
-                tracing::warn!(%error, "a call that was taken back here goes on where it runs");
+            if let Err(error) = cancels.request_cancel(&name).await {
+                tracing::warn!(%error, "a cancellation could not be sent to other replicas");
             }
         });
     }
@@ -88,11 +84,11 @@ impl RemoteCancels {
         if !self.store.is_shared() {
             return;
         }
-        let recalls = Arc::clone(self);
+        let cancels = Arc::clone(self);
         tokio::spawn(async move {
             let mut tick = interval(POLL_EVERY);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut away = false;
+            let mut failing = false;
             loop {
                 tick.tick().await;
                 let running: Vec<_> = running.iter().filter_map(Weak::upgrade).collect();
@@ -100,11 +96,11 @@ impl RemoteCancels {
                     return;
                 }
                 if running.iter().any(|one| one.any()) {
-                    let checked = recalls.look(&running).await;
-                    if let (Err(error), false) = (&checked, away) {
-                        tracing::warn!(%error, "what other replicas were asked to take back could not be looked for");
+                    let checked = cancels.look(&running).await;
+                    if let (Err(error), false) = (&checked, failing) {
+                        tracing::warn!(%error, "cancellations of other replicas could not be read");
                     }
-                    away = checked.is_err();
+                    failing = checked.is_err();
                 }
             }
         });
@@ -112,14 +108,14 @@ impl RemoteCancels {
 
     async fn look(&self, running: &[Arc<dyn Cancelable>]) -> Result<(), StoreError> {
         let now = self.clock.now().0;
-        let stored = RECALLS.all().from(&Timestamp(now.saturating_sub(RETENTION_MS)));
-        let mut heeded = Batch::new();
-        for (key, _) in RECALLS.readable(&*self.store, &stored, SOME, Direction::Backward).await? {
+        let stored = CANCELS.all().from(&Timestamp(now.saturating_sub(RETENTION_MS)));
+        let mut handled = Batch::new();
+        for (key, _) in CANCELS.readable(&*self.store, &stored, SOME, Direction::Backward).await? {
             let ago = Duration::from_millis(now.saturating_sub(key.0.0));
-            if running.iter().any(|one| one.recall(&key.1, ago)) {
-                heeded.delete(&RECALLS, &key);
+            if running.iter().any(|one| one.cancel_named(&key.1, ago)) {
+                handled.delete(&CANCELS, &key);
             }
         }
-        if heeded.changes_nothing() { Ok(()) } else { heeded.commit(&*self.store, Durability::Buffered).await.map(|_| ()) }
+        if handled.changes_nothing() { Ok(()) } else { handled.commit(&*self.store, Durability::Buffered).await.map(|_| ()) }
     }
 }

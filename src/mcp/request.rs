@@ -1,7 +1,5 @@
 //! A tool call, independent of how it was parsed.
 
-use std::collections::BTreeMap;
-
 use axum::http::request::Parts;
 use rmcp::model::{MetaObject, RequestId as MessageId};
 use tokio_util::sync::CancellationToken;
@@ -12,7 +10,6 @@ use super::{progress::Subscriber, revision::Era};
 
 /// A tool call and its caller, independent of how it was parsed.
 pub(super) struct CallRequest<'a> {
-    /// The id of the JSON-RPC request.
     pub(super) id: &'a MessageId,
     pub(super) name: &'a str,
     pub(super) meta: &'a MetaObject,
@@ -34,12 +31,6 @@ impl CallRequest<'_> {
         headers.extend(["traceparent", "tracestate"].into_iter().filter_map(traced));
         // The client's values are about JSON-RPC, not about the input.
         headers.extend(["accept", "content-type"].map(|name| (name, "application/json".to_owned())));
-        RequestHead {
-            method: "POST",
-            url: live.terms.resource_url.clone(),
-            path: format!("/tools/{}", live.endpoint.slug),
-            query: BTreeMap::new(),
-            headers,
-        }
+        RequestHead::post(live, headers)
     }
 }

@@ -33,7 +33,8 @@ pub(super) fn sole<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     values.next().is_none().then_some(value)
 }
 
+/// Returns whether the content type is `application/json`, the only one that rmcp accepts.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    let content = sole(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+    let content = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     content.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
 }

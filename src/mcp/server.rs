@@ -1,12 +1,8 @@
 //! The server's methods: the handler for rmcp.
 
-use std::{
-    borrow::Cow,
-    net::{IpAddr, Ipv4Addr},
-    sync::Arc,
-};
+use std::{borrow::Cow, sync::Arc};
 
-use axum::http::{Request, request::Parts};
+use axum::http::request::Parts;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -19,6 +15,7 @@ use rmcp::{
     },
     service::{NotificationContext, RequestContext},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, value::to_raw_value};
 use tollhouse_base::{
     deserialize_error::{self, DeserializeError},
@@ -30,14 +27,12 @@ use tollhouse_store::StoreError;
 use tollhouse_telemetry::counters::MCP_REQUESTS;
 
 use super::{
-    accepted_forms::{JsonOnly, RawMessage},
-    arguments::Arguments,
+    answer::{EXTENSION, declares_extension},
     call,
-    extension::{self, EXTENSION},
-    fast_path::has_cursor,
     front::{McpFront, NAME, VERSION},
+    message::{CALL, DISCOVER, INITIALIZE, LIST, LISTEN},
     progress::Subscriber,
-    raw_result::RawResultSlot,
+    raw_result::RawRequest,
     refusal::{self, error_data_as},
     request::CallRequest,
     revision::{Era, VERSIONS},
@@ -49,12 +44,9 @@ use super::{
 /// How long a client can cache the server's capabilities, in milliseconds.
 const DISCOVER_TTL_MS: u64 = 3_600_000;
 
-/// The address of a request without a connection.
-const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
-/// Methods whose parameters rmcp parses. With invalid parameters they arrive as custom requests.
-const KNOWN_METHODS: &[&str] =
-    &["initialize", "server/discover", "tools/list", "tools/call", "tasks/get", "tasks/update", "tasks/cancel", "subscriptions/listen"];
+const GET_TASK: &str = "tasks/get";
+const UPDATE_TASK: &str = "tasks/update";
+const CANCEL_TASK: &str = "tasks/cancel";
 
 /// The server of the host. Cloning it is cheap.
 #[derive(Clone)]
@@ -68,64 +60,69 @@ impl McpServer {
     }
 }
 
-fn modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+type Context = RequestContext<RoleServer>;
+
+fn era(context: &Context) -> Era {
+    let is_modern = context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+    if is_modern { Era::Modern } else { Era::Legacy }
 }
 
-/// Returns the tool filter in the URL of a request.
-fn narrowed(context: &RequestContext<RoleServer>) -> ToolFilter {
-    parts(context).map_or(ToolFilter::NOT, ToolFilter::of)
+fn parts(context: &Context) -> &Parts {
+    context.extensions.get().expect("rmcp attaches the HTTP request")
 }
 
-/// Returns the HTTP request, which the transport has attached.
-fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
-    context.extensions.get()
+fn raw(context: &Context) -> &RawRequest {
+    parts(context).extensions.get().expect("the transport attaches it")
 }
 
 /// Returns a method error with the id of its request.
-fn refused(context: &RequestContext<RoleServer>, number: ErrorCode, fault: &ApiError) -> ErrorData {
+fn refused(context: &Context, number: ErrorCode, fault: &ApiError) -> ErrorData {
     let describe = || error_data_as(number, fault);
-    match parts(context).and_then(|parts| parts.extensions.get::<RequestId>()) {
+    match parts(context).extensions.get::<RequestId>() {
         Some(id) => REQUEST.sync_scope(id.clone(), describe),
         None => describe(),
     }
 }
 
-fn no_method(context: &RequestContext<RoleServer>, method: &str) -> ErrorData {
+fn no_method(context: &Context, method: &str) -> ErrorData {
     refused(context, ErrorCode::METHOD_NOT_FOUND, &refusal::no_method(method))
 }
 
-fn no_task(context: &RequestContext<RoleServer>) -> ErrorData {
+fn no_task(context: &Context) -> ErrorData {
     refused(context, ErrorCode::INVALID_PARAMS, &ApiError::new(Code::NotFound, "no task has this id"))
 }
 
-/// Returns why the parameters of a known method are invalid.
-fn misread(request: &CustomRequest) -> ApiError {
-    let none = Value::Null;
-    let params = request.params.as_ref().unwrap_or(&none);
-    let misfit = match (request.method.as_str(), params) {
-        (_, Value::Null) => Some(DeserializeError { pointer: String::new(), message: "they are missing".to_owned() }),
-        ("initialize", _) => deserialize_error::json::<InitializeRequestParams>(params).err(),
-        ("tools/call", _) => deserialize_error::json::<CallToolRequestParams>(params).err(),
-        ("tools/list", _) => deserialize_error::json::<PaginatedRequestParams>(params).err(),
-        ("tasks/get", _) => deserialize_error::json::<GetTaskParams>(params).err(),
-        ("tasks/update", _) => deserialize_error::json::<UpdateTaskParams>(params).err(),
-        ("tasks/cancel", _) => deserialize_error::json::<CancelTaskParams>(params).err(),
-        ("subscriptions/listen", _) => deserialize_error::json::<SubscriptionsListenRequestParams>(params).err(),
-        _ => None,
+/// Returns why the parameters of a request are invalid, or `None` if rmcp does not parse those of its method.
+fn invalid_params(request: &CustomRequest) -> Option<ApiError> {
+    fn check<T: DeserializeOwned>(params: Option<&Value>) -> Option<DeserializeError> {
+        match params {
+            None | Some(Value::Null) => Some(DeserializeError { pointer: String::new(), message: "they are missing".to_owned() }),
+            Some(params) => deserialize_error::json::<T>(params).err(),
+        }
+    }
+    let (method, params) = (&*request.method, request.params.as_ref());
+    let error = match method {
+        INITIALIZE => check::<InitializeRequestParams>(params),
+        CALL => check::<CallToolRequestParams>(params),
+        LIST => check::<PaginatedRequestParams>(params),
+        GET_TASK => check::<GetTaskParams>(params),
+        UPDATE_TASK => check::<UpdateTaskParams>(params),
+        CANCEL_TASK => check::<CancelTaskParams>(params),
+        LISTEN => check::<SubscriptionsListenRequestParams>(params),
+        DISCOVER => check::<Value>(params),
+        _ => return None,
     };
-    let method = &request.method;
-    match misfit {
+    Some(match error {
         Some(DeserializeError { pointer, message }) => ApiError::invalid(
             Code::InvalidRequest,
             format!("the params of `{method}` do not read: {message}"),
             &format!("/params{pointer}"),
         ),
         None => ApiError::bad_request(format!("the params of `{method}` do not read")),
-    }
+    })
 }
 
-fn unavailable(context: &RequestContext<RoleServer>, error: StoreError) -> ErrorData {
+fn unavailable(context: &Context, error: StoreError) -> ErrorData {
     refused(context, ErrorCode::INTERNAL_ERROR, &error.into())
 }
 
@@ -150,12 +147,8 @@ impl ServerHandler for McpServer {
     }
 
     /// Older revisions send list changes on a session's stream, which a stateless server does not have.
-    async fn initialize(
-        &self,
-        request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<InitializeResult, ErrorData> {
-        MCP_REQUESTS.count(["initialize"]);
+    async fn initialize(&self, request: InitializeRequestParams, context: Context) -> Result<InitializeResult, ErrorData> {
+        MCP_REQUESTS.count([INITIALIZE]);
         context.peer.set_peer_info(request.clone());
         let mut info = self.negotiate_initialize(&request)?;
         info.capabilities.extensions = None;
@@ -165,88 +158,75 @@ impl ServerHandler for McpServer {
         Ok(info)
     }
 
-    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        MCP_REQUESTS.count(["server/discover"]);
+    async fn discover(&self, _: Context) -> Result<DiscoverResult, ErrorData> {
+        MCP_REQUESTS.count([DISCOVER]);
         let discovered = DiscoverResult::from_server_info(VERSIONS.to_vec(), self.get_info());
         Ok(discovered.with_ttl_ms(DISCOVER_TTL_MS).with_cache_scope(CacheScope::Public))
     }
 
-    async fn list_tools(
-        &self,
-        request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        MCP_REQUESTS.count(["tools/list"]);
+    async fn list_tools(&self, request: Option<PaginatedRequestParams>, context: Context) -> Result<ListToolsResult, ErrorData> {
+        MCP_REQUESTS.count([LIST]);
         let cursor = request.and_then(|request| request.cursor);
-        let unread =
-            cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|RawMessage(body)| has_cursor(body));
-        let address = parts(&context).map(|parts| peer(&parts.extensions));
         let limits = &self.front.services.shared.limits;
-        let turn = limits.turn(address.unwrap_or(NOBODY)).await.map_err(|fault| refused(&context, ErrorCode::INVALID_REQUEST, &fault))?;
-        let page = match unread {
-            true => None,
-            false => turn
-                .during(tools::page(&self.front.services, &narrowed(&context), cursor.as_deref()))
+        let turn =
+            limits.turn(peer(&parts(&context).extensions)).await.map_err(|fault| refused(&context, ErrorCode::INVALID_REQUEST, &fault))?;
+        let page = if cursor.is_none() && raw(&context).has_cursor {
+            None
+        } else {
+            let filter = ToolFilter::of(parts(&context));
+            turn.during(tools::page(&self.front.services, &filter, cursor.as_deref()))
                 .await
-                .map_err(|error| unavailable(&context, error))?,
+                .map_err(|error| unavailable(&context, error))?
         };
-        let wrong = || ApiError::bad_request("`cursor` is not one that this server gave");
+        let wrong = || ApiError::bad_request("`cursor` is not from this server");
         let page = page.ok_or_else(|| refused(&context, ErrorCode::INVALID_PARAMS, &wrong()))?;
-        let era = if modern(&context) { Era::Modern } else { Era::Legacy };
+        let era = era(&context);
         let mut result = page.list_result(&self.front, era);
         let bytes = page.json(era).iter().map(|json| json.get().len()).sum();
         result.tools = run_blocking(bytes, || turn.work(|| page.tools.iter().map(|listed| listed.tool(era)).collect())).await;
         Ok(result)
     }
 
-    async fn call_tool(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
-        // Never absent, because the transport attaches it.
-        let none = || Request::new(()).into_parts().0;
-        let parts = parts(&context).map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
-        let era = if modern(&context) { Era::Modern } else { Era::Legacy };
+    async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
+        let (parts, raw, era) = (parts(&context), raw(&context), era(&context));
         let client = context.client_capabilities().filter(|_| era == Era::Modern);
-        let extension = client.as_ref().is_some_and(extension::declared);
-        let streams = parts.extensions.get::<JsonOnly>().is_none();
-        let token = context.meta.get_progress_token().filter(|_| streams);
-        let query = CallRequest {
+        let extension = client.as_ref().is_some_and(declares_extension);
+        let token = context.meta.get_progress_token().filter(|_| !raw.json_only);
+        let call = CallRequest {
             id: &context.id,
             name: &request.name,
             meta: &context.meta,
-            parts: &parts,
+            parts,
             era,
             takes_tasks: client.is_some_and(|client| client.supports_tasks()),
             subscriber: token.map(|token| Subscriber { peer: &context.peer, token }),
             caller_gone: Some(&context.ct),
         };
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
-        let sent = parts.extensions.get().map(|RawMessage(body)| body);
-        let arguments = Arguments::of(sent, request.arguments).await;
-        let answer = REQUEST.scope(id, call::perform(&self.front, query, arguments)).await?;
-        if let CallToolResponse::Complete(_) = answer.response
-            && let Some(alongside) = parts.extensions.get::<RawResultSlot>()
-        {
-            let (bytes, written) = (answer.bytes(), answer.written(era, extension));
-            alongside.set(run_blocking(bytes, || to_raw_value(&written)).await.expect("results have text keys"));
+        // If a message has duplicate arguments, use the parsed ones.
+        let arguments = raw.arguments.clone().unwrap_or_else(|| request.arguments.unwrap_or_default().into());
+        let answer = REQUEST.scope(id, call::perform(&self.front, call, arguments)).await?;
+        if let CallToolResponse::Complete(_) = answer.response {
+            let (bytes, body) = (answer.bytes(), answer.written(era, extension));
+            raw.set_result(run_blocking(bytes, || to_raw_value(&body)).await.expect("results have text keys"));
             return Ok(CallToolResult::success(vec![]).into());
         }
         Ok(answer.response)
     }
 
-    async fn get_task(&self, request: GetTaskParams, context: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
-        MCP_REQUESTS.count(["tasks/get"]);
-        let found = self.front.tasks.get(&request.task_id).await;
-        let mut checked = found.map_err(|error| unavailable(&context, error))?.ok_or_else(|| no_task(&context))?;
-        self.front.sign(&mut checked.task.meta);
-        if let Some(alongside) = parts(&context).and_then(|parts| parts.extensions.get::<RawResultSlot>())
-            && let Some(written) = checked.written()
-        {
-            alongside.set(written);
+    async fn get_task(&self, request: GetTaskParams, context: Context) -> Result<GetTaskResult, ErrorData> {
+        MCP_REQUESTS.count([GET_TASK]);
+        let found = self.front.tasks.get(&request.task_id).await.map_err(|error| unavailable(&context, error))?;
+        let mut view = found.ok_or_else(|| no_task(&context))?;
+        self.front.sign(&mut view.task.meta);
+        if let Some(json) = view.written() {
+            raw(&context).set_result(json);
         }
-        Ok(checked.task)
+        Ok(view.task)
     }
 
-    async fn cancel_task(&self, request: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        MCP_REQUESTS.count(["tasks/cancel"]);
+    async fn cancel_task(&self, request: CancelTaskParams, context: Context) -> Result<(), ErrorData> {
+        MCP_REQUESTS.count([CANCEL_TASK]);
         match self.front.tasks.cancel(&request.task_id).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(no_task(&context)),
@@ -255,8 +235,8 @@ impl ServerHandler for McpServer {
     }
 
     /// No task of this host asks for input, so there is nothing to update.
-    async fn update_task(&self, request: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        MCP_REQUESTS.count(["tasks/update"]);
+    async fn update_task(&self, request: UpdateTaskParams, context: Context) -> Result<(), ErrorData> {
+        MCP_REQUESTS.count([UPDATE_TASK]);
         match self.front.tasks.has(&request.task_id).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(no_task(&context)),
@@ -278,42 +258,33 @@ impl ServerHandler for McpServer {
 
     async fn on_initialized(&self, _: NotificationContext<RoleServer>) {}
 
-    async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
+    async fn on_custom_request(&self, request: CustomRequest, context: Context) -> Result<CustomResult, ErrorData> {
         MCP_REQUESTS.count(["other"]);
-        let removed = request.method == "initialize" && modern(&context);
-        if KNOWN_METHODS.contains(&request.method.as_str()) && !removed {
-            let fault = misread(&request);
-            return Err(refused(&context, ErrorCode::INVALID_PARAMS, &fault));
-        }
-        Err(no_method(&context, &request.method))
+        let is_removed = request.method == INITIALIZE && era(&context) == Era::Modern;
+        Err(match invalid_params(&request).filter(|_| !is_removed) {
+            Some(fault) => refused(&context, ErrorCode::INVALID_PARAMS, &fault),
+            None => no_method(&context, &request.method),
+        })
     }
 
     // Unsupported methods return errors, where rmcp's defaults are empty lists.
 
-    async fn complete(&self, _: CompleteRequestParams, context: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
+    async fn complete(&self, _: CompleteRequestParams, context: Context) -> Result<CompleteResult, ErrorData> {
         Err(no_method(&context, CompleteRequestMethod::VALUE))
     }
 
-    async fn list_prompts(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
+    async fn list_prompts(&self, _: Option<PaginatedRequestParams>, context: Context) -> Result<ListPromptsResult, ErrorData> {
         Err(no_method(&context, ListPromptsRequestMethod::VALUE))
     }
 
-    async fn list_resources(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
+    async fn list_resources(&self, _: Option<PaginatedRequestParams>, context: Context) -> Result<ListResourcesResult, ErrorData> {
         Err(no_method(&context, ListResourcesRequestMethod::VALUE))
     }
 
     async fn list_resource_templates(
         &self,
         _: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         Err(no_method(&context, ListResourceTemplatesRequestMethod::VALUE))
     }

@@ -25,9 +25,7 @@ pub struct McpOptions {
     pub(super) batch: usize,
     /// Interval of progress notifications.
     pub(super) progress: Duration,
-    /// Settings of long-running calls.
     pub(super) tasks: TaskSettings,
-    /// Settings of streams that report changes.
     pub(super) listeners: ListenerSettings,
     /// Whether tool names use underscores for hyphens, as those of the conformance suite do. Slugs have no underscores.
     pub(super) underscores: bool,
@@ -40,7 +38,6 @@ impl McpOptions {
     /// Computes the settings. A host on loopback accepts only loopback's names and its own, so that no web page reaches
     /// it by a name that resolves here. A host behind proxies cannot know its names, so it accepts any name unless
     /// configured.
-    #[must_use]
     pub fn new(settings: &McpSettings, listen: SocketAddr, base_url: &str) -> Self {
         let base = url::Url::parse(base_url).ok();
         let any = |given: &[String]| given.iter().any(|word| word == "*");
@@ -73,7 +70,6 @@ impl McpOptions {
     }
 
     /// Returns the allowed hosts and origins, for other front ends.
-    #[must_use]
     pub fn origins(&self) -> Arc<AllowedOrigins> {
         Arc::clone(&self.origins)
     }
@@ -89,7 +85,6 @@ impl McpOptions {
     }
 
     /// Returns the counters of callers that replicas share.
-    #[must_use]
     pub fn tallies(&self) -> SharedCounts {
         self.rate.iter().map(|rate| ("mcp", Arc::clone(rate) as Arc<dyn Tally>)).collect()
     }

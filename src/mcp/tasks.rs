@@ -11,11 +11,9 @@
 mod poll;
 mod record;
 mod unpaid;
-mod views;
 
 use std::{
     collections::HashMap,
-    fmt,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -38,9 +36,9 @@ use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError, update};
 
 use self::{
-    record::{TASKS, TaskAnswer, TaskRecord, TaskState, as_object, is_id, new_id, paid_ms},
+    poll::completed,
+    record::{PAID_MS, TASKS, TaskAnswer, TaskRecord, TaskState, as_object, is_id, new_id},
     unpaid::{TaskOwner, UnpaidEnd, UnpaidTasks, bytes_of, in_memory},
-    views::completed,
 };
 use super::{
     answer::{self, ToolAnswer},
@@ -61,7 +59,7 @@ const SWEEPS: u32 = 10;
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum time of a task beyond its handler's time limit, including waiting.
-const OVERHEAD_BYTES: Duration = Duration::from_secs(120);
+const OVERHEAD: Duration = Duration::from_secs(120);
 /// Maximum tries of a conditional commit. Each failure means that another commit succeeded.
 const TRIES: usize = 100;
 
@@ -73,35 +71,25 @@ pub(super) struct Tasks {
     background: TaskTracker,
     base_url: String,
     replica: Arc<Replica>,
-    recalls: Arc<RemoteCancels>,
+    remote_cancels: Arc<RemoteCancels>,
     running: Mutex<HashMap<String, RunningTask>>,
-    /// Slots of running tasks.
-    positions: Arc<Quota>,
+    slots: Arc<Quota>,
     unpaid: UnpaidTasks,
     /// How long the answer of an unpaid task is kept after its end.
     retention: Duration,
 }
 
-impl fmt::Debug for Tasks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tasks").finish_non_exhaustive()
-    }
-}
-
-/// A task that this process runs.
 struct RunningTask {
     cancel: CancellationToken,
     /// The latest progress message of its handler.
     progress: Option<String>,
 }
 
-/// The slot of a running task.
 pub(super) struct TaskPermit {
     _share: QuotaShare,
     owner: TaskOwner,
     /// The call is never charged.
     is_free: bool,
-    /// The time limit of its handler.
     wall: Duration,
 }
 
@@ -114,7 +102,7 @@ pub(super) enum TaskStart {
 
 impl Tasks {
     /// Returns the tasks and starts their background work. Call it inside a tokio runtime.
-    pub(super) fn new(services: &Services, recalls: Arc<RemoteCancels>) -> Arc<Self> {
+    pub(super) fn new(services: &Services, remote_cancels: Arc<RemoteCancels>) -> Arc<Self> {
         let settings = services.settings.tasks;
         let tasks = Arc::new(Self {
             store: Arc::clone(&services.store),
@@ -123,9 +111,9 @@ impl Tasks {
             background: services.shared.background.clone(),
             base_url: services.base_url.clone(),
             replica: Arc::clone(&services.replica),
-            recalls,
+            remote_cancels,
             running: Mutex::default(),
-            positions: Quota::new(Some(settings.running), Some(settings.running_of_address)),
+            slots: Quota::new(Some(settings.running), Some(settings.running_of_address)),
             unpaid: UnpaidTasks::new(settings.bytes),
             retention: settings.kept,
         });
@@ -133,9 +121,9 @@ impl Tasks {
         tokio::spawn(async move {
             for sweep in (0..SWEEPS).cycle() {
                 let Some(tasks) = weak.upgrade() else { return };
-                let forgotten = if sweep == 0 { tasks.forget().await } else { Ok(()) };
-                if let Err(error) = forgotten.and(tasks.forget_unpaid().await) {
-                    tracing::error!(%error, "old tasks could not be forgotten");
+                let expired = if sweep == 0 { tasks.expire().await } else { Ok(()) };
+                if let Err(error) = expired.and(tasks.expire_unpaid().await) {
+                    tracing::error!(%error, "expired tasks could not be removed");
                 }
                 drop(tasks);
                 tokio::time::sleep(SWEEP).await;
@@ -145,8 +133,8 @@ impl Tasks {
     }
 
     /// Takes a slot for `call` of this address. Returns `None` if none is free.
-    pub(super) fn place(&self, address: IpAddr, call: &Call) -> Option<TaskPermit> {
-        let mut share = self.positions.share(address);
+    pub(super) fn reserve(&self, address: IpAddr, call: &Call) -> Option<TaskPermit> {
+        let mut share = self.slots.share(address);
         share.take(1).ok()?;
         let endpoint = &call.live.endpoint;
         Some(TaskPermit {
@@ -163,25 +151,20 @@ impl Tasks {
     /// # Errors
     ///
     /// Errors of the store when the task cannot be stored. The call is then canceled.
-    pub(super) async fn keep(
+    pub(super) async fn start(
         self: &Arc<Self>,
         mut started: StartedCall,
         permit: TaskPermit,
         dialect: Dialect,
     ) -> Result<TaskStart, StoreError> {
-        let payment = tokio::select! {
-            biased;
-            ended = &mut started.run => return Ok(TaskStart::Ended(ended)),
-            Some(progress) = next(&mut started.on_progress) => match progress {
-                Progress::Accepted { payment, .. } => payment,
-                Progress::Update(_) => None,
-            },
-            () = tokio::time::sleep(START) => None,
+        let payment = match until_accepted(&mut started).await {
+            Ok(payment) => payment,
+            Err(ended) => return Ok(TaskStart::Ended(ended)),
         };
         let now = self.clock.now();
         let id = new_id()?;
-        let holder = self.replica.id().to_string();
-        let ttl_ms = if permit.is_free { millis(permit.wall + OVERHEAD_BYTES + self.retention) } else { paid_ms() };
+        let holder = self.replica.id().clone();
+        let ttl_ms = if permit.is_free { millis(permit.wall + OVERHEAD + self.retention) } else { PAID_MS };
         let record =
             TaskRecord { holder, payment, state: TaskState::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
         // The client must be able to find it at once.
@@ -194,20 +177,29 @@ impl Tasks {
         }
         started.stop.take().map(DropGuard::disarm);
         let created = CreateTaskResult::new(record.task_view(&id, "running".to_owned()));
-        let tasks = Arc::clone(self);
-        self.background.spawn(async move { tasks.follow(id, permit, dialect, started).await });
+        let (tasks, has_payment) = (Arc::clone(self), record.payment.is_some());
+        self.background.spawn(async move { tasks.follow(id, permit, dialect, started, has_payment).await });
         Ok(TaskStart::Task(Box::new(ToolAnswer { response: created.into(), structured: None })))
     }
 
-    /// Waits for the end of a task and records its handler's progress.
-    async fn follow(&self, id: String, permit: TaskPermit, dialect: Dialect, mut started: StartedCall) {
+    /// Waits for the end of a task and records its handler's progress, and its payment unless the task `has_payment`.
+    async fn follow(&self, id: String, permit: TaskPermit, dialect: Dialect, mut started: StartedCall, mut has_payment: bool) {
         let ended = loop {
             tokio::select! {
                 biased;
                 ended = &mut started.run => break ended,
-                Some(progress) = next(&mut started.on_progress) => {
-                    if let (Progress::Update(received), Some(running)) = (progress, self.running().get_mut(&id)) {
-                        running.progress = Some(received.message);
+                Some(progress) = next(&mut started.progress) => {
+                    match progress {
+                        Progress::Admitted(payment) | Progress::Accepted { payment: Some(payment), .. } if !has_payment => {
+                            has_payment = true;
+                            self.note_payment(&id, &payment).await;
+                        }
+                        Progress::Admitted(_) | Progress::Accepted { .. } => {}
+                        Progress::Update(received) => {
+                            if let Some(running) = self.running().get_mut(&id) {
+                                running.progress = Some(received.message);
+                            }
+                        }
                     }
                 }
             }
@@ -219,7 +211,7 @@ impl Tasks {
                 let state = if matches!(*error, CallError::Cancelled) { TaskState::Cancelled } else { refused(&error, dialect) };
                 let bytes = state.bytes();
                 self.end(&id, &state, None, Durability::Durable).await;
-                self.keep_unpaid(&id, permit.owner, bytes, None).await;
+                self.add_unpaid(&id, permit.owner, bytes, None).await;
             }
         }
         self.running().remove(&id);
@@ -232,20 +224,34 @@ impl Tasks {
             let state = run_blocking(body, || TaskState::Answered(TaskAnswer::of(&done))).await;
             let bytes = state.bytes();
             self.end(id, &state, None, Durability::Buffered).await;
-            self.keep_unpaid(id, owner, bytes, None).await;
+            self.add_unpaid(id, owner, bytes, None).await;
         } else {
             // Keep the answer before the state says that it exists.
-            self.keep_unpaid(id, owner, bytes_of(&done), Some(in_memory(&done))).await;
+            self.add_unpaid(id, owner, bytes_of(&done), Some(in_memory(&done))).await;
             self.end(id, &TaskState::Held, None, Durability::Buffered).await;
         }
     }
 
     /// Records the end of an unpaid task, and removes the tasks that it displaces.
-    async fn keep_unpaid(&self, id: &str, owner: TaskOwner, bytes: usize, done: Option<CompletedCall>) {
+    async fn add_unpaid(&self, id: &str, owner: TaskOwner, bytes: usize, done: Option<CompletedCall>) {
         let until = Timestamp(self.clock.now().0.saturating_add(millis(self.retention)));
         let removed = self.unpaid.put(id, UnpaidEnd { owner, bytes, until, done });
         if let Err(error) = self.remove(&removed).await {
-            tracing::warn!(%error, "tasks that went for others stay in the store until their time is over");
+            tracing::warn!(%error, "displaced tasks could not be removed from the store; they stay until they expire");
+        }
+    }
+
+    /// Stores the payment of a task that began before its payment was reserved. If the process dies, the payment shows
+    /// how the task ended.
+    async fn note_payment(&self, id: &str, payment: &PaymentId) {
+        let noting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
+                tx.replace(&TASKS, &row, &TaskRecord { payment: Some(payment.clone()), ..row.value.clone() });
+            }
+            tx.answer::<_, StoreError>(())
+        });
+        if let Err(error) = noting.await {
+            tracing::warn!(%error, "the payment of a task could not be stored; if the host dies before the task ends, the task does not name it");
         }
     }
 
@@ -271,7 +277,7 @@ impl Tasks {
             match ending.await {
                 Ok(()) => return,
                 Err(error) => {
-                    tracing::error!(%error, "the end of a task could not be stored yet");
+                    tracing::error!(%error, "the end of a task could not be stored; trying again");
                     tokio::time::sleep(RETRY).await;
                 }
             }
@@ -279,26 +285,18 @@ impl Tasks {
     }
 
     /// Cancels a task unless it has ended or is being settled. Returns false if there is no task with this id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(super) async fn cancel(&self, id: &str) -> Result<bool, StoreError> {
-        if self.recall(id, Duration::ZERO) {
+        if self.cancel_named(id, Duration::ZERO) {
             return Ok(true);
         }
         let Some(row) = self.read(id).await? else { return Ok(false) };
         if row.value.state.is_working() {
-            self.recalls.request_cancel(id).await?;
+            self.remote_cancels.request_cancel(id).await?;
         }
         Ok(true)
     }
 
     /// Returns whether there is a task with this id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(super) async fn has(&self, id: &str) -> Result<bool, StoreError> {
         Ok(self.read(id).await?.is_some())
     }
@@ -311,12 +309,12 @@ impl Tasks {
     }
 
     /// Removes the expired unpaid tasks of this process.
-    async fn forget_unpaid(&self) -> Result<(), StoreError> {
+    async fn expire_unpaid(&self) -> Result<(), StoreError> {
         self.remove(&self.unpaid.expire(self.clock.now())).await
     }
 
     /// Removes all expired tasks, whichever process ran them.
-    async fn forget(&self) -> Result<(), StoreError> {
+    async fn expire(&self) -> Result<(), StoreError> {
         let mut rest = TASKS.all().within(BATCH_BYTES);
         while let Some(some) = TASKS.next(&*self.store, &mut rest, BATCH).await? {
             let now = self.clock.now();
@@ -346,7 +344,7 @@ impl Cancelable for Tasks {
     }
 
     /// Ignores the time, because ids are never reused.
-    fn recall(&self, id: &str, _ago: Duration) -> bool {
+    fn cancel_named(&self, id: &str, _ago: Duration) -> bool {
         self.running().get(id).map(|running| running.cancel.cancel()).is_some()
     }
 }
@@ -359,8 +357,30 @@ fn refused(error: &CallError, dialect: Dialect) -> TaskState {
     }
 }
 
-async fn next(happened: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progress> {
-    happened.as_mut()?.recv().await
+/// Waits until the handler of a call starts, at most [`START`]. Returns the payment, if it is reserved by then. It may be
+/// settled long before the handler starts.
+///
+/// # Errors
+///
+/// The end of the call, if it ended before.
+async fn until_accepted(started: &mut StartedCall) -> Result<Option<PaymentId>, Result<CompletedCall, Arc<CallError>>> {
+    let (mut payment, deadline) = (None, tokio::time::Instant::now() + START);
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut started.run => return Err(ended),
+            Some(progress) = next(&mut started.progress) => match progress {
+                Progress::Admitted(admitted) => payment = Some(admitted),
+                Progress::Accepted { payment: accepted, .. } => return Ok(accepted.or(payment)),
+                Progress::Update(_) => return Ok(payment),
+            },
+            () = tokio::time::sleep_until(deadline) => return Ok(payment),
+        }
+    }
+}
+
+async fn next(progress: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progress> {
+    progress.as_mut()?.recv().await
 }
 
 fn millis(time: Duration) -> u64 {

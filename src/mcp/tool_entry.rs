@@ -32,7 +32,6 @@ pub(super) struct ToolEntry {
     legacy: Option<Box<RawValue>>,
 }
 
-/// Builds list forms.
 struct ToolEntryBuilder {
     payments: Arc<Payments>,
     long_running_ms: u64,
@@ -47,7 +46,6 @@ pub(super) fn of(live: &ShownEndpoint) -> Option<Arc<ToolEntry>> {
 
 impl McpOptions {
     /// Returns a builder of list forms, for the catalog to store.
-    #[must_use]
     pub fn make_form(&self, long_running_ms: u64, payments: Arc<Payments>) -> MakeForm {
         let maker = ToolEntryBuilder { payments, long_running_ms, underscores: self.underscores };
         Box::new(move |live| maker.make(live))

@@ -8,7 +8,6 @@ use tollhouse_base::deserialize_error;
 
 use super::tool_entry::SEARCH;
 
-/// Maximum names in `?tools=`.
 const MAX_NAMES: usize = 100;
 /// Maximum query of the URL, in bytes. It has room for that many of the longest names.
 const MAX_QUERY_BYTES: usize = 16 << 10;
@@ -44,7 +43,6 @@ impl ToolFilter {
         Ok(Self(Some(Arc::new(names))))
     }
 
-    /// No filter.
     pub(super) const NOT: Self = Self(None);
 
     /// Returns the filter of a request, as the transport has parsed it.
@@ -62,15 +60,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_narrows_to_its_tools() {
-        let narrowed = ToolFilter::by(Some("tools=a,%20b,")).unwrap();
-        assert!(narrowed.has("a") && narrowed.has("b") && !narrowed.has("c"));
+    fn a_query_allows_only_its_tools() {
+        let filter = ToolFilter::by(Some("tools=a,%20b,")).unwrap();
+        assert!(filter.has("a") && filter.has("b") && !filter.has("c"));
         assert!(ToolFilter::by(Some("")).unwrap().has("c"));
         assert!(!ToolFilter::by(Some("tools=")).unwrap().has("c"));
     }
 
     #[test]
-    fn what_a_query_does_not_take_is_refused() {
+    fn unknown_and_repeated_parameters_are_refused() {
         for query in ["tool=a", "x=1&tools=a", "tools=a&tools=b"] {
             let refused = ToolFilter::by(Some(query)).unwrap_err();
             assert!(refused.contains("`tool"), "{query}: {refused}");

@@ -34,7 +34,6 @@ const LIST_TTL_MS: u64 = 30_000;
 const TOTAL: &str = "tollhouse/total";
 const REMAINING: &str = "tollhouse/remaining";
 
-/// A page of tools.
 pub(super) struct ToolPage {
     pub(super) tools: Vec<Arc<ToolEntry>>,
     next: Option<String>,
@@ -60,7 +59,6 @@ impl ToolPage {
     }
 }
 
-/// The start of a page.
 #[derive(Default)]
 struct PageStart {
     /// Number of tools on the previous pages.
@@ -69,42 +67,41 @@ struct PageStart {
     after: String,
 }
 
+pub(super) fn builtin(name: &str) -> Option<Arc<ToolEntry>> {
+    BUILTIN.iter().find(|tool| *tool.name == *name).cloned()
+}
+
 /// Returns the tool called `name`: a built-in one, or an active one that is loaded.
 pub(super) fn found(services: &Services, name: &str) -> Option<Arc<ToolEntry>> {
-    OWN.iter().find(|own| *own.name == *name).cloned().or_else(|| of(&*services.catalog.found(&services.settings.slug_of(name))?))
+    builtin(name).or_else(|| of(&*services.catalog.find_cached(&services.settings.slug_of(name))?))
 }
 
 /// Returns the page after `cursor`. Built-in tools come first. Returns `None` for an invalid cursor.
-///
-/// # Errors
-///
-/// Errors of the store.
-pub(super) async fn page(services: &Services, narrowed: &ToolFilter, cursor: Option<&str>) -> Result<Option<ToolPage>, StoreError> {
-    let names: Vec<_> = narrowed.0.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
+pub(super) async fn page(services: &Services, filter: &ToolFilter, cursor: Option<&str>) -> Result<Option<ToolPage>, StoreError> {
+    let names: Vec<_> = filter.0.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
     let list = [&["tools/list"][..], &names].concat();
-    let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?));
-    let Some(begins) = begins else { return Ok(None) };
-    let catalogue = services.catalog.all();
-    let own: Vec<_> = OWN.iter().filter(|own| narrowed.has(&own.name)).cloned().collect();
-    let mut page = PageBuilder::default();
-    let own_count = own.len();
-    page.full = own.into_iter().skip(begins.passed).any(|own| !page.takes(own, None));
+    let start = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?));
+    let Some(start) = start else { return Ok(None) };
+    let catalog = services.catalog.all();
+    let builtin: Vec<_> = BUILTIN.iter().filter(|tool| filter.has(&tool.name)).cloned().collect();
+    let (mut page, builtin_count) = (PageBuilder::default(), builtin.len());
+    page.full = builtin.into_iter().skip(start.passed).any(|tool| !page.takes(tool, None));
     let mut take = |shown: Arc<ShownEndpoint>| of(&shown).is_none_or(|listed| page.takes(listed, Some(&shown.endpoint.slug)));
-    let (filled, endpoints) = match &narrowed.0 {
+    let (filled, endpoints) = match &filter.0 {
         None => {
-            let rest = catalogue.after(&begins.after).filter(|entry| entry.is_tool());
-            (services.catalog.fill(rest, &mut take).await?, catalogue.counts().tools)
+            let rest = catalog.after(&start.after).filter(|entry| entry.is_tool());
+            (services.catalog.fill(rest, &mut take).await?, catalog.counts().tools)
         }
         Some(names) => {
             let slugs: BTreeSet<_> = names.iter().map(|name| services.settings.slug_of(name)).collect();
-            let named: Vec<_> = slugs.iter().filter_map(|slug| catalogue.get(slug)).filter(|entry| entry.is_tool()).collect();
-            let rest = named.iter().copied().filter(|entry| entry.slug.as_str() > begins.after.as_str());
+            let named: Vec<_> = slugs.iter().filter_map(|slug| catalog.get(slug)).filter(|entry| entry.is_tool()).collect();
+            let rest = named.iter().copied().filter(|entry| entry.slug.as_str() > start.after.as_str());
             (services.catalog.fill(rest, &mut take).await?, named.len())
         }
     };
-    let (total, passed) = (own_count + endpoints, begins.passed + page.tools.len());
+    let (total, passed) = (builtin_count + endpoints, start.passed + page.tools.len());
     let next = (page.full || filled.more)
-        .then(|| cursor::write(&list, &PageStart { passed, after: page.last.map_or(begins.after, |slug| slug.to_string()) }.bytes()));
+        .then(|| cursor::write(&list, &PageStart { passed, after: page.last.map_or(start.after, |slug| slug.to_string()) }.bytes()));
     let remaining = if next.is_some() { total.saturating_sub(passed) } else { 0 };
     let meta = [(TOTAL, total), (REMAINING, remaining)].map(|(name, count)| (name.to_owned(), json!(count)));
     Ok(Some(ToolPage { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) }))
@@ -146,5 +143,5 @@ impl PageStart {
 }
 
 /// The built-in tools, in order.
-static OWN: LazyLock<Vec<Arc<ToolEntry>>> =
+static BUILTIN: LazyLock<Vec<Arc<ToolEntry>>> =
     LazyLock::new(|| builtin_tools::tools().into_iter().map(|tool| Arc::new(ToolEntry::of(tool))).collect());

@@ -11,7 +11,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use rmcp::{
     model::{ErrorCode, ErrorData, ProtocolVersion},
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager},
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tollhouse_base::{
     id::RequestId,
-    offload::{run_blocking, spawn_blocking_task, still_asked},
+    offload::{await_with_blocking_start, for_same_client, run_blocking},
 };
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_front::{ApiError, Code, DocumentMark, HostCheck, QuotaShare, REQUEST, body, header_names, peer};
@@ -28,27 +28,30 @@ use tollhouse_tool::not_json;
 use tower::Service as _;
 
 use super::{
-    accepted_forms::{AcceptedForms, JsonOnly, RawMessage},
+    accepted_forms::AcceptedForms,
     batch::{self, Member},
-    cancel::ClientSession,
-    chunked_body,
-    fast_path::{self, PlainCall},
+    cancel::{CancelableCalls, ClientSession},
+    fast_path::{self, REVISION},
     front::McpFront,
     listen,
+    message::{CALL, CANCELLED, DISCOVER, INITIALIZE, LIST, LISTEN, Message, Params},
     names::ToolName,
-    preparse::{MAX_PREPARSED_BYTES, MessageKind, preparse},
-    raw_result::RawResultSlot,
+    raw_result::RawRequest,
     refusal::{self, PATH, error_data, error_data_as, id_of, refusal},
-    revision::VERSIONS,
+    revision::{VERSIONS, is_json, sole},
     server::McpServer,
     server_card,
     services::Services,
     settings::McpOptions,
     tool_filter::ToolFilter,
+    tools,
 };
 
 /// Maximum request, in bytes. Tools' input limits are lower.
 const MAX_BODY_BYTES: usize = 4 << 20;
+
+/// Maximum message that is parsed without reserving memory, in bytes.
+const SMALL_BYTES: usize = 64 << 10;
 
 /// Maximum values of a message that rmcp parses, and the approximate bytes of each in its tree. The arguments of calls
 /// answered without rmcp stay text.
@@ -91,7 +94,6 @@ pub fn routes(services: Services) -> Router {
 }
 
 /// Returns the access check at [`PATH`], by host name and origin.
-#[must_use]
 pub fn door(settings: &McpOptions) -> HostCheck {
     let origins = settings.origins();
     HostCheck { covers: |path| path == PATH, check: Arc::new(move |request| origins.check(request)) }
@@ -109,16 +111,20 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         Err(unread) => return unread.into_response(),
     };
     let refused = |status, fault: &ApiError| {
-        let message = if body.len() > MAX_PREPARSED_BYTES { Value::Null } else { serde_json::from_slice(&body).unwrap_or_default() };
-        refusal(status, id_of(&message), error_data(fault))
+        let id = if body.len() > SMALL_BYTES { None } else { Message::parse(&body).id };
+        refusal(status, id, error_data(fault))
     };
     if let Err(unsupported) = body::check_call(&parts.headers) {
         let mut response = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, &unsupported);
         response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         return response;
     }
+    if !is_json(&parts.headers) {
+        let fault = ApiError::new(Code::UnsupportedMediaType, "send the body as `application/json`");
+        return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, &fault);
+    }
     match ToolFilter::by(parts.uri.query()) {
-        Ok(narrowed) => _ = parts.extensions.insert(narrowed),
+        Ok(filter) => _ = parts.extensions.insert(filter),
         Err(reason) => return refused(StatusCode::BAD_REQUEST, &ApiError::bad_request(reason)),
     }
     match run_blocking(body.len(), || batch::members(&parts.headers, &body, transport.front.services.settings.batch)).await {
@@ -130,54 +136,80 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
 
 impl Transport {
     async fn message(&self, mut parts: Parts, body: Bytes, accepted: AcceptedForms) -> Response {
-        if let Some(plain) = run_blocking(body.len(), || PlainCall::read(&self.front, &parts.headers, accepted, &body)).await {
-            return plain.answer(&self.front, &parts).await;
+        let front = &self.front;
+        let message = run_blocking(body.len(), || Message::parse(&body)).await;
+        let arguments = message.params.arguments(&body);
+        let mut _live = None;
+        match &*message.method {
+            CALL => {
+                // Hold the tool until the response, so that it stays loaded.
+                _live = self.load(&message.params).await;
+                if let Some(arguments) = arguments.clone()
+                    && let Some(answer) = fast_path::call(front, &parts, accepted, &message, arguments).await
+                {
+                    return answer;
+                }
+            }
+            LIST => {
+                if let Some(page) = fast_path::list(front, &parts, accepted, &message).await {
+                    return as_document(page);
+                }
+            }
+            LISTEN => {
+                if let Some(stream) = listen::answer(front, &parts, accepted, &message) {
+                    return stream;
+                }
+            }
+            CANCELLED => self.cancel(&parts.headers, &message),
+            _ => {}
         }
-        // Hold the tool until the response, so that it stays loaded.
-        let (_live, was_ready) = self.called(&body).await;
-        if !was_ready && let Some(plain) = run_blocking(body.len(), || PlainCall::read(&self.front, &parts.headers, accepted, &body)).await
-        {
-            return plain.answer(&self.front, &parts).await;
+        // rmcp reports a header that differs from the message.
+        let method = &*message.method;
+        let is_named = sole(&parts.headers, "mcp-method").is_none_or(|named| named == method);
+        // Requests of 2026-07-28 name their revision in `_meta`.
+        let names_revision = message.params.meta.contains_key(REVISION);
+        // Methods that only other revisions have, with the status that the revision specifies for an unknown method.
+        let unknown = match method {
+            INITIALIZE if is_named && names_revision => Some(StatusCode::NOT_FOUND),
+            LISTEN if !names_revision && !is_modern(&parts.headers) => Some(StatusCode::OK),
+            _ => None,
+        };
+        if let (Some(status), Some(id)) = (unknown, &message.id) {
+            return refusal(status, Some(id.clone()), error_data_as(ErrorCode::METHOD_NOT_FOUND, &refusal::no_method(method)));
         }
-        if let Some(page) = fast_path::listed(&self.front, &parts, accepted, &body).await {
-            return as_document(page);
-        }
-        if let Some(stream) = listen::answer(&self.front, &parts, accepted, &body).await {
-            return stream;
-        }
-        if accepted == AcceptedForms::JsonOnly {
-            parts.extensions.insert(JsonOnly);
-        }
-        let heeded = run_blocking(body.len(), || preparse(&self.front, &parts.headers, &body)).await;
-        if let MessageKind::ForAbsent { id, method, status } = heeded {
-            return refusal(status, Some(id), error_data_as(ErrorCode::METHOD_NOT_FOUND, &refusal::no_method(method)));
-        }
-        if heeded == MessageKind::ToBegin {
+        let begins = method == INITIALIZE && is_named && !names_revision;
+        if begins {
             // The response to `initialize` negotiates the revision, whatever revision the client used before.
             parts.headers.remove("mcp-protocol-version");
         }
-        let alongside = RawResultSlot::default();
-        parts.extensions.insert(alongside.clone());
+        let raw = RawRequest::new(accepted == AcceptedForms::JsonOnly, arguments, message.params.has_cursor());
+        parts.extensions.insert(raw.clone());
         // Box the rare path: the future of a plain call is moved, so it must be small.
-        let mut response = Box::pin(async { alongside.pass(self.through_rmcp(parts, body, accepted).await).await }).await;
-        if heeded == MessageKind::ToBegin
+        let mut response = Box::pin(async { raw.replace_result(self.through_rmcp(parts, body.clone(), accepted).await).await }).await;
+        if begins
             && response.status() == StatusCode::OK
             && let Some(session) = ClientSession::new()
         {
             response.headers_mut().insert(&header_names::MCP_SESSION, session.to_header());
         }
-        if heeded == MessageKind::ForOther { response } else { as_document(response) }
+        if begins || matches!(method, LIST | DISCOVER) { as_document(response) } else { response }
     }
 
-    /// Loads the tool that a message calls. Also returns true if it was already loaded or cannot be.
-    async fn called(&self, body: &Bytes) -> (Option<Arc<LiveEndpoint>>, bool) {
-        let name = run_blocking(body.len(), || fast_path::called(body)).await;
-        let Some(name) = name.filter(|name| ToolName::read(name).is_ok()) else { return (None, true) };
-        let (catalog, slug) = (&self.front.services.catalog, self.front.services.settings.slug_of(&name));
-        match catalog.found(&slug) {
-            Some(live) => (Some(live), true),
-            // If the store is unavailable, the call reports it.
-            None => catalog.find(&slug).await.map_or((None, true), |live| (live, false)),
+    /// Loads the tool that a call names. If the store is unavailable, the call reports it.
+    async fn load(&self, params: &Params<'_>) -> Option<Arc<LiveEndpoint>> {
+        let name = params.name.as_deref().filter(|name| ToolName::read(name).is_ok() && tools::builtin(name).is_none())?;
+        self.front.services.catalog.find(&self.front.services.settings.slug_of(name)).await.ok().flatten()
+    }
+
+    /// Cancels the call that a notification of an older revision names. In 2026-07-28, closing the connection cancels.
+    fn cancel(&self, headers: &HeaderMap, message: &Message<'_>) {
+        if message.method == CANCELLED
+            && !is_modern(headers)
+            && let (Some(session), Some(id)) = (ClientSession::of(headers), &message.params.request_id)
+            && !self.front.cancelable.cancel(session, id.clone())
+            && let Some(name) = CancelableCalls::name(session, id)
+        {
+            self.front.remote_cancels.request_cancel_if_unsure(name);
         }
     }
 
@@ -194,20 +226,20 @@ impl Transport {
         if members.iter().all(|member| matches!(member, Member::Silent(_))) {
             for member in &members {
                 if let Member::Silent(message) = member {
-                    preparse(&self.front, &parts.headers, message);
+                    self.cancel(&parts.headers, &Message::parse(message));
                 }
             }
             return StatusCode::ACCEPTED.into_response();
         }
         let events = accepted == AcceptedForms::EventsOnly;
         let content = if events { "text/event-stream" } else { "application/json" };
-        let (pieces, written) = mpsc::channel(1);
+        let (chunks, written) = mpsc::channel(1);
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
         let write = async move {
             // Ends early if nobody reads it.
-            _ = self.write_batch(parts, members, events, pieces).await;
+            _ = self.write_batch(parts, members, events, chunks).await;
         };
-        tokio::spawn(still_asked(REQUEST.scope(id, write)));
+        tokio::spawn(for_same_client(REQUEST.scope(id, write)));
         let body = stream::unfold(written, |mut written| async { Some((written.recv().await?, written)) });
         let headers = [(header::CONTENT_TYPE, content), (header::CACHE_CONTROL, "no-store")];
         (headers, Body::from_stream(body)).into_response()
@@ -218,33 +250,38 @@ impl Transport {
         parts: Parts,
         members: Vec<Member>,
         events: bool,
-        pieces: mpsc::Sender<Result<Bytes, axum::Error>>,
+        chunks: mpsc::Sender<Result<Bytes, axum::Error>>,
     ) -> Result<(), mpsc::error::SendError<Result<Bytes, axum::Error>>> {
-        let piece = |text: &'static str| pieces.send(Ok(Bytes::from_static(text.as_bytes())));
-        piece(if events { "data: [" } else { "[" }).await?;
+        let text = |text: &'static str| chunks.send(Ok(Bytes::from_static(text.as_bytes())));
+        text(if events { "data: [" } else { "[" }).await?;
         let mut is_first = true;
         for member in members {
             let response = match member {
-                Member::Request(request) => self.message(parts.clone(), request, AcceptedForms::JsonOnly).await,
+                Member::Request(request) => tokio::select! {
+                    biased;
+                    response = self.message(parts.clone(), request, AcceptedForms::JsonOnly) => response,
+                    // The call continues, but a request that joined another one stops waiting.
+                    () = chunks.closed() => return Ok(()),
+                },
                 Member::Wrong(reason, id) => refusal(StatusCode::BAD_REQUEST, id, error_data(&ApiError::bad_request(reason))),
                 Member::Silent(message) => {
-                    preparse(&self.front, &parts.headers, &message);
+                    self.cancel(&parts.headers, &Message::parse(&message));
                     continue;
                 }
             };
             if !std::mem::take(&mut is_first) {
-                piece(",").await?;
+                text(",").await?;
             }
-            let mut body = response.into_body();
-            while let Some(some) = chunked_body::next(&mut body).await {
-                let broken = some.is_err();
-                pieces.send(some).await?;
-                if broken {
+            let mut body = response.into_body().into_data_stream();
+            while let Some(chunk) = body.next().await {
+                let is_broken = chunk.is_err();
+                chunks.send(chunk).await?;
+                if is_broken {
                     return Ok(());
                 }
             }
         }
-        piece(if events { "]\n\n" } else { "]" }).await
+        text(if events { "]\n\n" } else { "]" }).await
     }
 
     /// Counts the messages after the first, which was counted as the request, against the address's rate. Returns the
@@ -259,7 +296,7 @@ impl Transport {
     ///
     /// 400 if the message has too many values, 503 if there is no room for them.
     async fn tree(&self, parts: &Parts, body: &Bytes) -> Result<Option<QuotaShare>, ApiError> {
-        if body.len() <= MAX_PREPARSED_BYTES {
+        if body.len() <= SMALL_BYTES {
             return Ok(None);
         }
         let values = run_blocking(body.len(), || values_of(body)).await;
@@ -279,23 +316,22 @@ impl Transport {
             Err(fault) => return refusal(fault.code().row().status, None, error_data(&fault)),
         };
         parts.headers.insert(header::ACCEPT, BOTH);
-        parts.extensions.insert(RawMessage(body.clone()));
-        let query = parts.headers.get("mcp-protocol-version").cloned();
+        let revision = parts.headers.get("mcp-protocol-version").cloned();
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let mut inner = if accepted == AcceptedForms::EventsOnly { self.events.clone() } else { self.json.clone() };
-        let response = match spawn_blocking_task(body.len(), inner.call(request)).await {
+        let response = match await_with_blocking_start(body.len(), inner.call(request)).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
         };
         if response.status().as_u16() < 400 {
             return response;
         }
-        if is_ours(response.headers()) {
+        if is_json_rpc(response.headers()) {
             return refusal::completed(response).await;
         }
         let status = response.status();
         let answer = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
-        in_json_rpc(status, &answer, &body, query.as_ref())
+        in_json_rpc(status, &answer, &body, revision.as_ref())
     }
 }
 
@@ -311,29 +347,33 @@ fn as_document(mut response: Response) -> Response {
     response
 }
 
+/// Returns whether a request uses revision 2026-07-28.
+fn is_modern(headers: &HeaderMap) -> bool {
+    sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str())
+}
+
 /// Returns whether the content type is one of JSON-RPC responses.
-fn is_ours(headers: &HeaderMap) -> bool {
+fn is_json_rpc(headers: &HeaderMap) -> bool {
     let content = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     content.starts_with(b"application/json") || content.starts_with(b"text/event-stream")
 }
 
-/// Converts rmcp's plain-text error to a JSON-RPC error.
-fn in_json_rpc(status: StatusCode, text: &[u8], body: &Bytes, request: Option<&HeaderValue>) -> Response {
+/// Converts rmcp's plain-text error to a JSON-RPC error. rmcp answers 415 if it cannot parse the message, because the
+/// content type was checked before, and 400 for an unknown `MCP-Protocol-Version`.
+fn in_json_rpc(status: StatusCode, text: &[u8], body: &Bytes, revision: Option<&HeaderValue>) -> Response {
     let text = String::from_utf8_lossy(text).into_owned();
     let message: Result<Value, _> = serde_json::from_slice(body);
     let id = message.as_ref().ok().and_then(id_of);
-    let (status, error) = match status {
-        StatusCode::UNSUPPORTED_MEDIA_TYPE if !text.starts_with("Unsupported Media Type") => {
-            (StatusCode::BAD_REQUEST, unreadable(body, message.as_ref()))
-        }
-        StatusCode::BAD_REQUEST if text.contains("MCP-Protocol-Version") => {
-            let request = request.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
+    let (status, error) = match (status, revision) {
+        (StatusCode::UNSUPPORTED_MEDIA_TYPE, _) => (StatusCode::BAD_REQUEST, unreadable(body, message.as_ref())),
+        (StatusCode::BAD_REQUEST, Some(revision)) => {
             let supported: Vec<_> = VERSIONS.iter().map(ProtocolVersion::as_str).collect();
-            let fault =
-                ApiError::bad_request("unsupported protocol version").with("supported", json!(supported)).with("requested", json!(request));
+            let fault = ApiError::bad_request("unsupported protocol version")
+                .with("supported", json!(supported))
+                .with("requested", json!(String::from_utf8_lossy(revision.as_bytes())));
             (status, error_data_as(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, &fault))
         }
-        status if status.is_server_error() => {
+        (status, _) if status.is_server_error() => {
             tracing::error!(text, "the MCP transport failed");
             (status, error_data(&Code::Internal.into()))
         }

@@ -25,7 +25,6 @@ pub struct Asset {
     pub version: &'static str,
 }
 
-/// Decimals of a price.
 const PRICE_DECIMALS: u32 = 6;
 
 /// Maximum decimals of a token, so that every price fits into 128 bits.
@@ -51,7 +50,6 @@ impl Asset {
     }
 
     /// Returns whether `text` is this token's address or symbol.
-    #[must_use]
     pub fn is_called(&self, text: &str) -> bool {
         text.eq_ignore_ascii_case(self.symbol)
             || match self.network.chain_id() {
@@ -60,7 +58,6 @@ impl Asset {
             }
     }
 
-    /// Describes it as JSON, for payers.
     pub(super) fn describe(&self) -> Value {
         let mut body = json!({ "address": self.address, "symbol": self.symbol, "decimals": self.decimals });
         if self.network.chain_id().is_some() {
@@ -72,7 +69,6 @@ impl Asset {
 
     /// Converts a price to the token's smallest units. Rounds up if a unit is larger than a micro-dollar, so that
     /// nobody pays less than the price.
-    #[must_use]
     pub fn atomic(&self, price: MicroUsd) -> u128 {
         let price = u128::from(price.0);
         match self.decimals.checked_sub(PRICE_DECIMALS) {

@@ -9,7 +9,6 @@ use super::receipt::written;
 ///
 /// The query is the text of the URL, since handlers read it there: another encoding or order is another request. The
 /// body may be in any form that distinguishes bodies; it is `None` if the method has none.
-#[must_use]
 pub fn binding(slug: &str, method: &str, query: Option<&str>, body: Option<&[u8]>) -> String {
     // None of the first three can contain a line feed.
     let mut hash = Sha256::new().chain_update(slug).chain_update(b"\n").chain_update(method).chain_update(b"\n");

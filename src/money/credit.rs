@@ -11,14 +11,12 @@ mod error;
 mod mint;
 mod movement;
 pub(super) mod number;
-mod refund_credit;
 pub(super) mod row;
 mod spend;
 
 use std::{
     collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 
 use tollhouse_account::credential;
@@ -27,6 +25,7 @@ use tollhouse_store::{Direction, Store, StoreError};
 use tollhouse_tool::Slug;
 
 use self::balance::CREDITS;
+pub(super) use self::spend::CreditHold;
 pub use self::{
     balance::{Credit, Revocation, StoredCredit},
     budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
@@ -36,7 +35,6 @@ pub use self::{
     movement::{MovementPage, MovementPosition, MovementView},
     row::{Movement, MovementKind},
 };
-pub(super) use self::{refund_credit::CreditRefund, spend::CreditHold};
 
 /// Prefix of every token. Scanners for leaked secrets recognize it.
 pub const PREFIX: &str = "dc_";
@@ -51,24 +49,16 @@ pub struct Credits {
     /// Micro-dollars held by calls in flight in this process. If a balance or budget suffices for one call, only one is
     /// admitted at a time.
     held: Mutex<CreditHolds>,
-}
-
-impl fmt::Debug for Credits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credits").finish_non_exhaustive()
-    }
+    /// Number of times that a held amount was released or lowered.
+    releases: AtomicU64,
 }
 
 impl Credits {
     pub(super) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
-        Arc::new(Self { store, clock, held: Mutex::default() })
+        Arc::new(Self { store, clock, held: Mutex::default(), releases: AtomicU64::new(0) })
     }
 
     /// Returns the credit with this id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn get(&self, id: &CreditId) -> Result<Option<Credit>, StoreError> {
         match CREDITS.get(&*self.store, id).await? {
             Some(holder) => holder.with_balance(&*self.store).await.map(Some),
@@ -77,10 +67,6 @@ impl Credits {
     }
 
     /// Returns at most `limit` credits, oldest first, starting after `after`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, after: Option<&CreditId>, limit: usize) -> Result<Vec<Credit>, StoreError> {
         let range = after.map_or_else(|| CREDITS.all(), |after| CREDITS.all().after(after));
         let mut credits = Vec::with_capacity(limit);
@@ -91,10 +77,6 @@ impl Credits {
     }
 
     /// Finds a credit by its token. Unknown ids and wrong secrets are indistinguishable.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn find(&self, token: &str) -> Result<Option<Credit>, StoreError> {
         let Some((id, secret)) = credential::parts(PREFIX, token) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", CreditId::PREFIX).parse::<CreditId>() else { return Ok(None) };

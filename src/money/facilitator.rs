@@ -14,7 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use self::chain_view::ChainView;
+use self::{chain::node::Node, reason::RefusalText};
 use super::{Network, OfferedX402, PaymentId, Settlement, StartedSettlement, settlement::SettlementKind};
 
 /// A facilitator's verdict on a payment before the call runs.
@@ -129,12 +129,15 @@ pub trait Facilitator: Send + Sync + 'static {
     }
 
     /// Prepares the transaction, and returns its hash for the intent, which is stored before the transaction is sent.
-    ///
-    /// # Errors
-    ///
-    /// Why the settlement cannot begin. Nothing was taken.
+    /// After an error nothing was taken.
     async fn prepare(&self, _payment: &OfferedX402) -> Result<Option<String>, PrepareError> {
         Ok(None)
+    }
+
+    /// Returns whether it fails for everybody now. A run whose settlement it could not prepare counts as unpaid
+    /// otherwise. It must find out by a request that no payer can influence.
+    async fn is_down(&self, _payment: &OfferedX402) -> bool {
+        true
     }
 
     /// Discards a prepared transaction, which will not be sent.
@@ -177,7 +180,7 @@ pub trait Facilitator: Send + Sync + 'static {
     }
 
     /// Returns the chain of its settlements, if a node is configured.
-    fn chain(&self) -> Option<Arc<dyn ChainView>> {
+    fn chain(&self) -> Option<Arc<Node>> {
         None
     }
 
@@ -207,7 +210,13 @@ pub(super) fn settlement(payment: &OfferedX402, transaction: String) -> Settleme
     }
 }
 
-/// Truncates a foreign text to at most `chars` characters.
-fn cut(text: &str, chars: usize) -> String {
-    text.chars().take(chars).collect()
+impl RefusalText {
+    /// Returns it as the verdict on a payment.
+    fn invalid(self) -> VerifyResult {
+        VerifyResult::Invalid { reason: self.code.to_owned(), message: self.sentence.to_owned() }
+    }
+
+    fn refused(self) -> SettleOutcome {
+        SettleOutcome::Refused { reason: self.code.to_owned(), message: self.sentence.to_owned() }
+    }
 }

@@ -24,11 +24,10 @@ mod sale_posting;
 
 pub(crate) use self::{account::unpaid, posting::POSTINGS};
 pub use self::{
-    account::{Account, Dollars, Token, Tokens, Unit},
+    account::{Account, Dollars, Token, Tokens},
     check::{Check, LedgerMismatch, LedgerReport, check},
     opening::{LedgerStart, open, opened},
     posting::{Cause, Move, Posting},
     read::{AccountLine, LedgerPage, UnitLine, read},
     refund_split::{RefundAmounts, SaleAmounts},
-    sale_posting::SoldCall,
 };

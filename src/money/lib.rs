@@ -26,11 +26,12 @@
 
 mod asset;
 mod binding;
+mod commit;
 mod credit;
 mod facilitator;
-mod intent;
 pub mod ledger;
 mod limits;
+mod log_gate;
 mod network;
 pub mod payer;
 mod payment_config;
@@ -40,7 +41,6 @@ pub mod payout;
 mod quote;
 pub mod receipt;
 mod receipt_finisher;
-mod receipt_trait;
 pub mod refund;
 mod refusal;
 mod reorganized;
@@ -64,13 +64,11 @@ pub use self::{
     facilitator::{
         BurnedGas, Facilitator, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
         by_network::Facilitators,
-        chain_view::{ChainError, ChainView, TokenTransfer, TxPlacement},
         kind::{
             FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, ReachReport,
             ledger::{Ledger, LedgerError},
         },
     },
-    intent::StartedSettlement,
     limits::{FailedRuns, GasLimits, OwedLimits},
     network::{Family, Network, checked_address},
     payment_config::{AcceptedToken, ConfigError, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
@@ -78,19 +76,19 @@ pub use self::{
     payments::{
         Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Reconciliation, Resolution, ResolutionError, SeenPayment,
         UnresolvedSettlement,
-        answer::{HeldPaymentEnd, object_of},
+        answer::object_of,
         check_payments,
         owed::{OwedRun, Unanswered},
+        prior::HeldPaymentEnd,
         record::{OwedPayment, PaymentPhase, PaymentState, SettlementNotice, StoredAnswer},
         run_limits::{RunLimit, RunLimitReached},
     },
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
-    receipt_finisher::{ReceiptContext, ReceiptFinisher, call_succeeded},
-    receipt_trait::{CommitEffects, Delivery, Finisher, SignedReceipt},
+    receipt_finisher::{CommitEffects, Delivery, ReceiptContext, ReceiptFinisher, SignedReceipt, call_succeeded},
     refusal::{Refusal, SettleError},
     reorganized::{Loss, Reorganization, ReorganizedSettlement, ResettledSettlement, count_reorganized},
     route::{AmountDue, RemoteRoutes, Route, RouteError, RouteProvider, RouteStart, TableRoutes, nearest},
-    settlement::{Evidence, Settlement, SettlementKind},
+    settlement::{Evidence, Settlement, SettlementKind, StartedSettlement},
     terms::{CallTerms, EntryMethod, SignedOffers},
     unresolved::count_unresolved,
     x402::{eip3009::Authorization, offer::OfferedX402, signed::SignedPayload, svm::Transaction, wire::X402Challenge},

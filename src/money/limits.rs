@@ -1,24 +1,27 @@
-//! Limits on runs and on gas that nobody pays for, and on runs that were paid for before.
+//! Limits on unpaid runs, on gas that is not paid back, and on runs that were paid for before.
 
 use std::{
     num::{NonZeroU32, NonZeroU64},
     time::Duration,
 };
 
-/// Unpaid runs per minute after which further runs get 429. `None` means no limit.
+/// Unpaid runs and refused payments per minute after which further ones get 429. `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FailedRuns {
     /// Per payer, for all tools together. Default: 30.
     pub of_payer: Option<NonZeroU32>,
     /// Per caller's address, for all payers together. Default: 60.
     pub of_address: Option<NonZeroU32>,
-    /// Per tool, for all x402 payers together who have not paid for it before. Default: 100.
+    /// Per tool, for all payers together who have not paid for it before: once for x402, and once for credit. Default: 100.
     pub of_tool: Option<NonZeroU32>,
+    /// Refused payments per caller's address, for all payers together. Default: 60.
+    pub refused_of_address: Option<NonZeroU32>,
 }
 
 impl Default for FailedRuns {
     fn default() -> Self {
-        Self { of_payer: NonZeroU32::new(30), of_address: NonZeroU32::new(60), of_tool: NonZeroU32::new(100) }
+        let some = NonZeroU32::new;
+        Self { of_payer: some(30), of_address: some(60), of_tool: some(100), refused_of_address: some(60) }
     }
 }
 

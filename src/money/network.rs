@@ -40,7 +40,6 @@ impl Network {
     }
 
     /// Returns the EIP-155 chain id, or `None` for networks of another family.
-    #[must_use]
     pub fn chain_id(&self) -> Option<u64> {
         match self.family {
             Family::Evm { chain_id } => Some(chain_id),
@@ -49,7 +48,6 @@ impl Network {
     }
 
     /// Returns the address in `text` in canonical form, or `None` if it is invalid.
-    #[must_use]
     pub fn checked_address(&self, text: &str) -> Option<String> {
         match self.family {
             Family::Evm { .. } => checked_address(text),
@@ -58,7 +56,6 @@ impl Network {
     }
 
     /// Returns a description of the address format, for people.
-    #[must_use]
     pub fn address_form(&self) -> &'static str {
         match self.family {
             Family::Evm { .. } => "`0x` and 40 hex digits, in one case or with the EIP-55 checksum",
@@ -67,7 +64,6 @@ impl Network {
     }
 
     /// Returns the transaction id in `text` in canonical form, or `None` if it is invalid.
-    #[must_use]
     pub fn checked_transaction(&self, text: &str) -> Option<String> {
         match self.family {
             Family::Evm { .. } => {
@@ -82,7 +78,6 @@ impl Network {
     }
 }
 
-/// Constructs an EVM network for [`NETWORKS`].
 const fn evm(caip2: &'static str, name: &'static str, chain_id: u64) -> Network {
     Network { caip2, name, in_v1: true, is_test: false, family: Family::Evm { chain_id } }
 }
@@ -106,7 +101,6 @@ pub(super) static NETWORKS: &[&Network] =
 
 /// Returns the address in `text` with its EIP-55 checksum. `None` if it is not `0x` and 40 hex digits, or if the digits
 /// are in mixed case and do not match the checksum.
-#[must_use]
 pub fn checked_address(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40)?;
     let checksum = text.parse::<Address>().ok()?.to_checksum(None);

@@ -20,7 +20,7 @@ pub(crate) const UPFRONT: &str = "upfront";
 
 /// Payment settings that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum ConfigError {
     #[error("network `{0}` is not known; known are {known}", known = NETWORKS.iter().map(|network| network.caip2).collect::<Vec<_>>().join(", "))]
     UnknownNetwork(String),
@@ -64,7 +64,7 @@ pub struct AcceptedToken {
 pub struct PaymentConfig {
     /// Accepted tokens, at least one.
     pub accepted: Vec<AcceptedToken>,
-    /// Limits on failed runs that nobody pays for.
+    /// Limits on failed runs, which are unpaid.
     pub failed_runs: FailedRuns,
     /// Limits on gas burned by settlements that do not pay.
     pub gas: GasLimits,
@@ -138,7 +138,6 @@ impl AcceptedToken {
     }
 
     /// Builds an entry of `accepts` for the given x402 version.
-    #[must_use]
     pub fn requirements(&self, terms: &CallTerms, version: WireVersion, extra: &Value) -> Value {
         let Self { asset, pay_to } = self;
         let amount = asset.atomic(terms.price).to_string();
@@ -178,10 +177,6 @@ pub const UNRESOLVED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl PaymentConfig {
     /// Builds default settings for `network` (CAIP-2 or v1 name) and its first token.
-    ///
-    /// # Errors
-    ///
-    /// See [`AcceptedToken::new`].
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
         let accepted = vec![AcceptedToken::new(network, None, pay_to)?];
         let (failed_runs, gas) = (FailedRuns::default(), GasLimits::default());
@@ -209,7 +204,6 @@ impl PaymentConfig {
 
     /// Returns the entries of `accepts` for `terms`: the payments that host and tool both accept and a facilitator can
     /// settle. For v1, networks unknown to v1 clients are left out, unless there is no other.
-    #[must_use]
     pub fn accepts(&self, facilitators: &Facilitators, terms: &CallTerms, version: WireVersion) -> Vec<Value> {
         if (terms.metered || terms.is_upfront()) && version == WireVersion::V1 {
             // v1 clients throw at any scheme but `exact`, and v1 cannot express that a payment is settled before the
@@ -229,7 +223,6 @@ impl PaymentConfig {
     }
 
     /// Returns whether an entry of a builder's list matches a payment that the host accepts.
-    #[must_use]
     pub fn takes(&self, entry: &str) -> bool {
         self.accepted.iter().any(|accepted| accepted.is_named(entry))
     }
@@ -246,7 +239,6 @@ impl PaymentConfig {
     }
 
     /// Returns the token that is offered first.
-    #[must_use]
     pub fn first(&self) -> &AcceptedToken {
         self.accepted.first().expect("settings name at least one network")
     }

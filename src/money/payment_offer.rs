@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::payments::run_limits::RunLimitReached;
 
-/// Maximum length of an idempotency key, in characters.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 /// Version of the x402 protocol.
@@ -37,7 +36,6 @@ pub enum OfferedPayment {
 
 impl OfferedPayment {
     /// Returns whether the same payment can be used again, and so may already have bought an answer.
-    #[must_use]
     pub fn repeatable(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -46,7 +44,7 @@ impl OfferedPayment {
         }
     }
 
-    /// Gives a call on credit without an idempotency key one from `key`, so that its answer is kept.
+    /// Gives a call on credit without an idempotency key one from `key`, so that its answer is stored.
     pub fn name(&mut self, key: impl FnOnce() -> String) {
         if let Self::Credit(credit) = self {
             credit.idempotency_key.get_or_insert_with(key);

@@ -11,6 +11,7 @@ mod debit;
 mod facilitator_calls;
 pub(super) mod gas;
 pub(super) mod owed;
+pub(super) mod prior;
 mod reconcile;
 pub(super) mod record;
 mod recovery;
@@ -22,9 +23,10 @@ mod settle;
 mod settled_elsewhere;
 mod settlement_poller;
 mod sliding_window;
-mod state;
 pub(super) mod unpaid_runs;
 mod unresolved;
+mod unsent;
+mod verifications;
 mod warnings;
 
 use std::{
@@ -47,9 +49,10 @@ pub use self::{
     unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
 };
 use super::{
-    AcceptedToken, CallTerms, CredentialObserver, Credit, CreditOffer, Credits, EntryMethod, Facilitators, Finisher, OfferedPayment,
-    OfferedX402, PaymentConfig, PaymentId, PaymentState, Refusal, StoredAnswer, WireVersion, X402Challenge,
+    AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,
+    PaymentState, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
+    log_gate::LogGate,
     payments::{
         alarms::Alarms,
         balance_holds::{BalanceHold, BalanceHolds},
@@ -58,16 +61,16 @@ use super::{
         record::{ExpiryInfo, OwedPayment, PaymentRecord},
         retry::{Pass, PollBackoff, PollSlots},
         unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
+        verifications::Verifications,
     },
     receipt::PaymentKind,
     unresolved::index,
-    x402::{extensions, offer::ShownPayment, wire::PaymentQuestion},
+    x402::extensions,
 };
 
 const PAYMENTS: Table<PaymentId, PaymentRecord> = schema::PAYMENTS.indexed(&[open_intent, index]);
 /// Maps a client's payment name, prefixed by the payer, to the payment.
 const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
-/// Payments that are reserved or settling.
 const OPEN_INTENTS: Table<PaymentId, ()> = schema::OPEN_INTENTS.holding();
 /// When to look at each payment again.
 const PAYMENT_EXPIRY: Table<(Timestamp, String), ()> = schema::PAYMENT_EXPIRY.holding();
@@ -90,12 +93,6 @@ pub struct PaymentRequest<'a> {
 
 impl<'a> From<&'a str> for PaymentRequest<'a> {
     fn from(binding: &'a str) -> Self {
-        Self { binding, from: None }
-    }
-}
-
-impl<'a> From<&'a String> for PaymentRequest<'a> {
-    fn from(binding: &'a String) -> Self {
         Self { binding, from: None }
     }
 }
@@ -152,11 +149,12 @@ pub struct Admission {
 
 /// The shares of limits that a run in flight holds.
 struct RunHolds {
-    position: RunPermit,
-    balance_key: Option<BalanceHold>,
+    permit: RunPermit,
+    balance: Option<BalanceHold>,
     gas: Option<GasHold>,
-    /// Whether the payer is a contract, whose code runs when its payment is simulated.
     by_contract: bool,
+    /// Whether the settlement failed because its facilitator fails for everybody, which is not the payer's fault.
+    is_excusable: bool,
 }
 
 /// A settlement whose outcome is unknown, and what was counted for it.
@@ -165,15 +163,13 @@ struct OpenRun {
     running: Option<RunParties>,
     /// The parties for which its gas counts.
     burner: Burner,
-    /// Gas of its transactions that was counted as burned so far.
     burned: Vec<CountedGas>,
     /// Held because the money may still move.
-    balance_key: Option<BalanceHold>,
+    balance: Option<BalanceHold>,
     /// Held because gas may still be burned. `None` once burned gas is counted.
     gas: Option<GasHold>,
 }
 
-/// The parts of a reservation.
 struct Reservation<'a> {
     id: PaymentId,
     digest: String,
@@ -183,7 +179,6 @@ struct Reservation<'a> {
     held: RunHolds,
 }
 
-/// The means of payment.
 enum PaymentMeans {
     X402(Box<OfferedX402>),
     Credit(CreditHold),
@@ -194,23 +189,24 @@ pub struct Payments {
     store: Arc<dyn Store>,
     facilitators: Facilitators,
     clock: Clock,
-    /// When this host started.
     started: Timestamp,
     config: PaymentConfig,
-    finisher: Arc<dyn Finisher>,
+    finisher: Arc<ReceiptFinisher>,
     /// The replica that owns this gate's payments.
     replica: Arc<Replica>,
     credits: Arc<Credits>,
     /// Store of large answers.
     objects: Arc<Objects>,
-    /// Limits on unpaid runs.
     throttle: Arc<UnpaidRunLimiter>,
+    verifications: Verifications,
     /// Amounts of payers' balances held by runs in flight.
     balance_holds: Arc<BalanceHolds>,
     /// Gas burned by settlements that did not pay.
     gas: Arc<GasMeter>,
-    /// Warnings for operators.
     alarms: Alarms,
+    /// Limit log lines about payments that could not be verified, and about settlements that could not be prepared.
+    unverified: LogGate,
+    unprepared: LogGate,
     /// The runs whose settlements this process keeps open.
     open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
     /// Held while a payment is bound, so that requests with the same payment are handled one after the other.
@@ -228,7 +224,7 @@ pub struct Payments {
 
 impl fmt::Debug for Payments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate").field("facilitators", &self.facilitators).finish_non_exhaustive()
+        f.debug_struct("Payments").field("facilitators", &self.facilitators).finish_non_exhaustive()
     }
 }
 
@@ -240,11 +236,12 @@ impl Payments {
         facilitators: impl Into<Facilitators>,
         clock: Clock,
         config: PaymentConfig,
-        finisher: Arc<dyn Finisher>,
+        finisher: Arc<ReceiptFinisher>,
         replica: Arc<Replica>,
         objects: Arc<Objects>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
+        let verifications = Verifications::new(config.failed_runs.refused_of_address);
         let (throttle, gas) = (UnpaidRunLimiter::new(config.failed_runs), GasMeter::new(config.gas));
         let facilitators = facilitators.into();
         Arc::new(Self {
@@ -258,9 +255,12 @@ impl Payments {
             credits,
             objects,
             throttle,
+            verifications,
             balance_holds: Arc::default(),
             gas,
             alarms: Alarms::new(),
+            unverified: LogGate::default(),
+            unprepared: LogGate::default(),
             open_runs: Mutex::default(),
             twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             open: Mutex::default(),
@@ -272,21 +272,18 @@ impl Payments {
     }
 
     /// Returns the developer credits.
-    #[must_use]
     pub fn credits(&self) -> &Arc<Credits> {
         &self.credits
     }
 
     /// Builds the challenge for a call under `terms`.
-    #[must_use]
     pub fn challenge(&self, terms: &CallTerms, method: EntryMethod, reason: &str) -> X402Challenge {
         let accepts = [WireVersion::V1, WireVersion::V2].map(|version| self.accepts(terms, version));
         let offers = self.offers(terms, method, &accepts[1]);
-        X402Challenge::new(&PaymentQuestion { accepts, offers, terms, entry_method: method }, reason)
+        X402Challenge::new(terms, method, &accepts, &offers, reason)
     }
 
     /// Returns the ways to pay for a call under `terms`, in the order of the settings.
-    #[must_use]
     pub fn accepts(&self, terms: &CallTerms, version: WireVersion) -> Vec<Value> {
         self.config.accepts(&self.facilitators, terms, version)
     }
@@ -299,7 +296,6 @@ impl Payments {
     }
 
     /// Describes the accepted payments, for the manifest.
-    #[must_use]
     pub fn describe(&self) -> Value {
         let AcceptedToken { asset, pay_to } = self.config.first();
         let simulated = self.facilitators.simulated();
@@ -326,39 +322,15 @@ impl Payments {
     }
 
     /// Returns the facilitator's status, for operators.
-    #[must_use]
     pub fn facilitator_status(&self) -> Option<Value> {
         self.facilitators.status()
     }
 
     /// Returns the status of each network's facilitator.
-    #[must_use]
     pub fn facilitator_statuses(&self) -> Value {
         self.facilitators.statuses()
     }
 
-    /// Looks up what an offered payment has bought or is buying, for a request that cannot be paid for now. Returns
-    /// `None` if it is unspent or can be used only once.
-    ///
-    /// # Errors
-    ///
-    /// The payment is malformed or was made for another request.
-    pub async fn earlier(&self, offered: &OfferedPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
-        let known = match offered {
-            OfferedPayment::Nothing => None,
-            OfferedPayment::X402 { version, header } => ShownPayment::decode(*version, header)?.known(),
-            OfferedPayment::Credit(CreditOffer { idempotency_key: None, .. }) => None,
-            OfferedPayment::Credit(CreditOffer { token, idempotency_key: Some(key), observer }) => {
-                self.find_credit(token, observer.as_deref()).await?.map(|credit| credit_known(&credit, key))
-            }
-        };
-        match known {
-            Some((id, digest)) => self.seen(&id, &digest, request).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Finds the credit with this token, once `observer` permits it.
     async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, Refusal> {
         let lookup = if let Some(observer) = observer { Some(observer.begin().await?) } else { None };
         let credit = self.credits.find(token).await?;
@@ -371,6 +343,7 @@ impl Payments {
     /// Forgets inactive payers and tools, to bound memory.
     pub fn prune_idle(&self) {
         self.throttle.prune_idle();
+        self.verifications.prune_idle();
         self.gas.prune_idle();
         // This host gets no news of a settlement that another host has taken over.
         let open = self.retries();
@@ -378,14 +351,12 @@ impl Payments {
     }
 
     /// Returns the counts of payers and tools to share with other hosts of the store.
-    #[must_use]
     pub fn tallies(&self) -> SharedCounts {
         let (runs, gas) = (self.throttle.tallies(), self.gas.tallies());
-        runs.into_iter().chain(gas).collect()
+        runs.into_iter().chain(gas).chain(self.verifications.tally()).collect()
     }
 
     /// Returns the number of settlements whose outcome is unknown.
-    #[must_use]
     pub fn open_intents(&self) -> usize {
         self.retries().len()
     }
@@ -393,7 +364,7 @@ impl Payments {
     /// Reads one record among many. An unreadable one is logged and skipped, so that it does not block the others.
     async fn read_shared(&self, id: &PaymentId) -> Result<Option<Row<PaymentId, PaymentRecord>>, StoreError> {
         let Some(found) = PAYMENTS.found(&*self.store, id).await? else { return Ok(None) };
-        let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment does not read; it stays as it is");
+        let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment is malformed and is skipped");
         Ok(PAYMENTS.read(found).map_err(logged).ok())
     }
 
@@ -401,7 +372,6 @@ impl Payments {
         self.orphaned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of balances with a held amount.
     #[cfg(test)]
     pub(super) fn held_balances(&self) -> usize {
         self.balance_holds.len()
@@ -429,13 +399,11 @@ fn credit_known(credit: &Credit, key: &str) -> (PaymentId, String) {
 
 impl Admission {
     /// Returns the payment's id.
-    #[must_use]
     pub fn id(&self) -> &PaymentId {
         &self.id
     }
 
     /// Returns the payer's address, shortened, or `None` for credit.
-    #[must_use]
     pub fn payer(&self) -> Option<String> {
         match &self.means {
             PaymentMeans::X402(payment) => Some(crate::receipt::shortened(payment.signed.sender())),
@@ -444,7 +412,6 @@ impl Admission {
     }
 
     /// Returns the means of payment as in the receipt.
-    #[must_use]
     pub fn kind(&self) -> PaymentKind {
         match self.means {
             PaymentMeans::X402(_) => PaymentKind::X402,
@@ -459,7 +426,7 @@ impl Admission {
             PaymentMeans::Credit(hold) => hold.shrink(amount),
         }
         if let Some(held) = &mut self.held {
-            let price = &mut held.position.running.price;
+            let price = &mut held.permit.running.price;
             *price = amount.min(*price);
         }
     }
@@ -467,7 +434,7 @@ impl Admission {
     /// Releases the reservation after a run that is not paid for.
     pub async fn fail(mut self) {
         if let Some(held) = self.held.take() {
-            held.position.failed("failed");
+            held.permit.failed("failed");
         }
         self.release().await;
     }

@@ -15,15 +15,12 @@
 //! refunds of earlier sales that were owed when it began. The collecting commits maintain it, and the sealing commit
 //! sums again before it signs. No payout begins while owed refunds exceed unpaid earnings.
 
-mod by_state;
 mod collect;
 mod configure;
 mod consistency;
 mod error;
 mod packet;
-mod settings;
 mod states;
-mod status;
 #[cfg(test)]
 mod tests;
 
@@ -39,15 +36,13 @@ use tollhouse_event::{Event, Events, Kind};
 use tollhouse_store::{Direction, Durability, IndexEntry, Store, StoreError, Table, TerminatedText, schema, update};
 use tollhouse_tool::{MicroUsd, Owner};
 
-use self::states::comes_to;
+use self::states::{PAYOUT_STATES, move_to};
 pub use self::{
     configure::SettingsDraft,
     consistency::check_packets,
     error::PayoutError,
-    packet::{CheckedDecision, Packet, PayoutAction, PayoutDecision, Period},
-    settings::PayoutSettings,
-    states::PacketCounts,
-    status::PayoutStatus,
+    packet::{Packet, PayoutAction, PayoutDecision, PayoutSettings, Period},
+    states::{PacketCounts, PayoutStatus},
 };
 use super::{
     Asset,
@@ -59,8 +54,7 @@ use super::{
 
 type Key = (TerminatedText<String>, PayoutId);
 
-pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[builder_index, stands]);
-/// Maps a payout to its builder.
+pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[builder_index, state_index]);
 pub(crate) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
 pub(crate) const PAYOUT_RECEIPTS: Table<(TerminatedText<PayoutId>, String), UnpaidSale> = schema::PAYOUT_RECEIPTS.holding();
 
@@ -68,7 +62,7 @@ fn builder_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
     Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
 }
 
-fn stands((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
+fn state_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
     Some(schema::PAYOUT_STATES.entry(&(packet.status.number(), id.clone()), &packet.builder_id))
 }
 
@@ -92,7 +86,6 @@ pub struct PendingPayout {
     pub receipt_count: u64,
 }
 
-/// Maximum number of receipts counted.
 const MOST_COUNTED: usize = 10_000;
 
 /// Payouts, newest first, and the position of the next page.
@@ -112,10 +105,6 @@ impl Payouts {
     }
 
     /// Returns a payout of `builder`.
-    ///
-    /// # Errors
-    ///
-    /// [`PayoutError::Unknown`], [`PayoutError::NotOwner`], or errors of the store.
     pub async fn get(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {
         if self.builder_of(id).await? != *builder {
             return Err(PayoutError::NotOwner);
@@ -124,10 +113,6 @@ impl Payouts {
     }
 
     /// Returns the earnings of `builder` that are not in a payout yet.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn waits(&self, builder: &BuilderId) -> Result<PendingPayout, StoreError> {
         let balance = unpaid(&*self.store, builder).await?;
         let receipts = UNPAID.count(&*self.store, &UNPAID.under(&TerminatedText(builder.clone())), MOST_COUNTED).await?;
@@ -135,10 +120,6 @@ impl Payouts {
     }
 
     /// Returns the payouts of `builder` before `cursor`, newest first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, builder: &BuilderId, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
         let mut range = PAYOUTS.under(&of(builder));
         if let Some(cursor) = cursor {
@@ -152,10 +133,6 @@ impl Payouts {
     }
 
     /// Returns the payouts of all builders before `cursor`, newest first, optionally only those with `status`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list_all(&self, status: Option<PayoutStatus>, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
         let found: Vec<_> = match status {
             None => {
@@ -177,10 +154,6 @@ impl Payouts {
     }
 
     /// Returns the receipts of a payout after `cursor`, sorted by id, with their net amounts.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn receipts(&self, id: &PayoutId, limit: usize, cursor: Option<&str>) -> Result<Vec<(String, MicroUsd)>, StoreError> {
         let mut range = PAYOUT_RECEIPTS.under(&TerminatedText(id.clone()));
         if let Some(cursor) = cursor {
@@ -191,10 +164,6 @@ impl Payouts {
     }
 
     /// Records an admin's decision on a payout.
-    ///
-    /// # Errors
-    ///
-    /// [`PayoutError::Unknown`], [`PayoutError::WrongState`], or errors of the store.
     pub async fn decide(&self, id: &PayoutId, verdict: &PayoutDecision) -> Result<Packet, PayoutError> {
         let builder = self.builder_of(id).await?;
         let (builder, owner) = (&builder, &Owner::Builder(builder.clone()));
@@ -208,7 +177,7 @@ impl Payouts {
             {
                 event.data["transactionAlsoFor"] = json!(other);
             }
-            comes_to(&mut tx, Some(row.value.status), &packet).await?;
+            move_to(&mut tx, Some(row.value.status), packet.status);
             tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));
             if packet.status == PayoutStatus::Paid {
                 let posting = Posting::new(Cause::PaidOut(id.clone()), packet.updated_at);
@@ -233,12 +202,29 @@ impl Payouts {
     }
 
     /// Returns the builder of a payout.
-    ///
-    /// # Errors
-    ///
-    /// [`PayoutError::Unknown`], or errors of the store.
     pub async fn builder_of(&self, id: &PayoutId) -> Result<BuilderId, PayoutError> {
         PAYOUT_BUILDERS.get(&*self.store, id).await?.ok_or(PayoutError::Unknown)
+    }
+
+    /// Returns the number of payouts per state, of all hosts.
+    pub async fn counts(&self) -> Result<PacketCounts, StoreError> {
+        PacketCounts::stored(&*self.store).await
+    }
+
+    /// Returns the payouts with a state before `cursor`, newest first, with their builders.
+    pub(super) async fn in_state(
+        &self,
+        status: PayoutStatus,
+        limit: usize,
+        cursor: Option<&PayoutId>,
+    ) -> Result<Vec<(PayoutId, BuilderId)>, StoreError> {
+        let number = status.number();
+        let mut range = PAYOUT_STATES.under(&number);
+        if let Some(cursor) = cursor {
+            range = range.before(&(number, cursor.clone()));
+        }
+        let rows = PAYOUT_STATES.page(&*self.store, &range, limit, Direction::Backward).await?;
+        Ok(rows.into_iter().map(|row| (row.key.1, row.value)).collect())
     }
 
     async fn read(&self, builder: &BuilderId, id: &PayoutId) -> Result<Packet, PayoutError> {

@@ -46,7 +46,7 @@ pub struct Quote {
 
 /// Why a quote is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum QuoteRefusal {
     #[error("this is no quote that this host made")]
     Unknown,
@@ -79,7 +79,6 @@ impl Quotes {
     }
 
     /// Makes a quote for the current `terms`.
-    #[must_use]
     pub fn make(&self, terms: &CallTerms) -> Quote {
         let created_at = self.clock.now();
         let expires_at = created_at.plus(self.lifetime);
@@ -89,10 +88,6 @@ impl Quotes {
 
     /// Applies a named quote to a tool's current `terms`. Free tools ignore quotes. If a maximum was quoted and the
     /// price is now fixed, the lower of both applies, because nobody reduces the charge of such a call.
-    ///
-    /// # Errors
-    ///
-    /// Why the quote is not accepted.
     pub fn under(&self, terms: &Arc<CallTerms>, named: Option<&str>) -> Result<QuotedTerms, QuoteRefusal> {
         let Some(id) = named.filter(|_| !terms.price.is_zero()) else { return Ok(QuotedTerms { terms: Arc::clone(terms), id: None }) };
         let now = self.clock.now();

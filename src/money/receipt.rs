@@ -18,12 +18,12 @@ mod key;
 mod offer;
 mod published;
 mod record;
-#[cfg(test)]
-mod samples;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod verify;
 
-pub use draft::{PaymentKind, ReceiptDraft, ReceiptPayment, SettledTransfer};
+pub use draft::{PaymentKind, ReceiptDraft};
 pub use free::{FreeReceiptSettings, FreeReceipts};
 pub(crate) use hash::written;
 pub use hash::{bytes_hash, canonical, json_hash, request_hash};
@@ -31,7 +31,7 @@ pub use jws::JwsError;
 pub use key::{KeyError, ReceiptSigner};
 pub use offer::{OfferFormat, OfferReceipt};
 pub use published::PublishedKeys;
-pub(crate) use record::{RECEIPTS, is_free};
+pub(crate) use record::RECEIPTS;
 pub use record::{Receipt, UnsignedReceipt, newest_at, paid, shortened};
 pub use stored::StoredReceipt;
 pub use verify::{SignaturePart, VerifiedReceipt, VerifyError, verify};

@@ -10,14 +10,13 @@ use tollhouse_base::{
     id::{CallId, PaymentId},
 };
 use tollhouse_event::{Event, Events, Kind};
-use tollhouse_replica::{RECEIPTS_SHORT, Replica};
 use tollhouse_store::Batch;
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use crate::{
-    CommitEffects, Delivery, Finisher, ReorganizedSettlement, Settlement, SettlementKind, SignedReceipt, StoredAnswer, WireVersion,
-    ledger::SoldCall,
-    receipt::{OfferReceipt, ReceiptDraft, ReceiptPayment, ReceiptSigner, SettledTransfer, UnsignedReceipt},
+    ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer,
+    ledger::Posting,
+    receipt::{OfferReceipt, ReceiptDraft, ReceiptSigner, UnsignedReceipt},
     sale::{Sale, SaleTotals, Sales, UnpaidSale},
 };
 
@@ -39,6 +38,45 @@ pub struct ReceiptContext {
     pub registered: Option<Registrant>,
 }
 
+/// The outcome of a run, for the receipt and the builder.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// The call that has the answer.
+    pub call: CallId,
+    /// The owner of the tool.
+    pub owner: Owner,
+    /// Hash of the handler that ran.
+    pub version: String,
+    /// Hash of the result.
+    pub result_hash: String,
+    /// Whether the payment was settled for an earlier run.
+    pub repeated: bool,
+    /// When the run began.
+    pub started_at: Timestamp,
+}
+
+/// A receipt and its answer, ready for the commit that ends a payment.
+#[derive(Debug)]
+pub struct SignedReceipt {
+    /// Additional rows of the commit.
+    pub rows: Batch,
+    /// The answer to the caller, now and when the payment is sent again.
+    pub answer: StoredAnswer,
+    /// Fields for `extensions` of the settle response.
+    pub extensions: Option<Value>,
+    /// Events to announce after the commit.
+    pub news: CommitEffects,
+}
+
+/// Events that a commit made true, to announce after it succeeded.
+#[derive(Debug)]
+pub struct CommitEffects {
+    /// The owner of the events.
+    pub owner: Owner,
+    /// The events.
+    pub events: Vec<Event>,
+}
+
 /// Creates receipts with the sale, the payout and the events that go with them.
 #[derive(Debug)]
 pub struct ReceiptFinisher {
@@ -47,43 +85,18 @@ pub struct ReceiptFinisher {
     simulated: bool,
     events: Arc<Events>,
     sales: Arc<Sales>,
-    /// Used to learn which formats the hosts of the store read.
-    replica: Option<Arc<Replica>>,
 }
 
 impl ReceiptFinisher {
     /// Signs receipts with `signer`. `simulated` marks them as play money.
     #[must_use]
     pub fn new(signer: Arc<ReceiptSigner>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
-        Self { signer, simulated, events, sales, replica: None }
-    }
-
-    /// Stores receipts in the [short](RECEIPTS_SHORT) format as soon as all hosts of the store read it.
-    #[must_use]
-    pub fn among(self, replica: &Arc<Replica>) -> Self {
-        Self { replica: Some(Arc::clone(replica)), ..self }
+        Self { signer, simulated, events, sales }
     }
 
     /// Encodes a closing for the intent.
-    #[must_use]
     pub fn encode(closing: &ReceiptContext) -> Vec<u8> {
         serde_json::to_vec(closing).expect("a closing has text keys")
-    }
-
-    fn payment(&self, settlement: &Settlement) -> ReceiptPayment {
-        match settlement.kind {
-            SettlementKind::Credit => ReceiptPayment::Credit { credit: settlement.payer.clone() },
-            SettlementKind::X402 => ReceiptPayment::X402(SettledTransfer {
-                network: settlement.network.clone(),
-                asset: settlement.asset.clone(),
-                amount: settlement.amount.clone(),
-                transaction: settlement.transaction.clone(),
-                payer: settlement.payer.clone(),
-                scheme: settlement.scheme.clone(),
-                x402_version: if settlement.version == Some(WireVersion::V1) { 1 } else { 2 },
-                simulated: self.simulated,
-            }),
-        }
     }
 
     /// Returns the row of an event, and the event to announce.
@@ -92,7 +105,6 @@ impl ReceiptFinisher {
         (Events::stored(&owner, &event), CommitEffects { owner, events: vec![event] })
     }
 
-    /// Returns the row and the event of a reorganization with this data.
     fn reorganization(&self, settlement: &ReorganizedSettlement, mut data: Value) -> (Batch, CommitEffects) {
         data["receiptId"] = json!(settlement.receipt_id());
         data["network"] = json!(settlement.network());
@@ -110,27 +122,21 @@ impl ReceiptContext {
     }
 }
 
-impl Finisher for ReceiptFinisher {
-    fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value> {
+impl ReceiptFinisher {
+    pub(crate) fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value> {
         self.signer.offers(resource, accepts, valid_until)
     }
 
-    fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> SignedReceipt {
+    /// Makes the receipt of a call from the draft that was passed to [`Payments::settle`](crate::Payments::settle).
+    pub fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> SignedReceipt {
         let closing = ReceiptContext::decode(draft);
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         let totals = SaleTotals::paid(closing.receipt.price_usd, closing.fee);
         let unpaid = UnpaidSale { net: totals.net, at_ms: closing.receipt.issued_at.0 };
         let mut rows = self.sales.row(&closing.sale(totals), &closing.owner, closing.receipt.issued_at, &answer.receipt_id);
         rows.append(unpaid.stored(&closing.owner, &closing.receipt.receipt_id));
-        let sold = SoldCall {
-            receipt: &closing.receipt.receipt_id,
-            at: self.events.now(),
-            owner: &closing.owner,
-            totals,
-            settlement,
-            simulated: self.simulated,
-        };
-        rows.append(sold.posting().stored());
+        let (id, at) = (&closing.receipt.receipt_id, self.events.now());
+        rows.append(Posting::sale(id, at, &closing.owner, totals, settlement, self.simulated).stored());
         if let Some(registrant) = &closing.registered {
             rows.append(registrant.stored());
         }
@@ -139,15 +145,16 @@ impl Finisher for ReceiptFinisher {
             events.insert(0, call_succeeded(&self.events, &closing));
         }
         events.iter().for_each(|event| _ = rows.append(Events::stored(&closing.owner, event)));
-        let payment = self.payment(settlement);
-        let reported = self.signer.settle_extensions(&closing.receipt, &payment);
-        let receipt = self.signer.receipt(closing.receipt, payment);
-        let extensions = reported.or_else(|| receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions));
-        rows.append(receipt.stored(self.replica.as_ref().is_some_and(|replica| replica.writes(RECEIPTS_SHORT))));
+        let typed = self.signer.settle_extensions(&closing.receipt, settlement);
+        let receipt = self.signer.receipt(closing.receipt, settlement, self.simulated);
+        let extensions = typed.or_else(|| receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions));
+        rows.append(receipt.stored());
         SignedReceipt { rows, answer, extensions, news: CommitEffects { owner: closing.owner, events } }
     }
 
-    fn deliver(&self, mut receipt: UnsignedReceipt, delivery: &Delivery) -> (Batch, CommitEffects) {
+    /// Returns the rows and events for the answer to a payment that was settled before its run. `receipt` is the
+    /// settlement's receipt.
+    pub(crate) fn deliver(&self, mut receipt: UnsignedReceipt, delivery: &Delivery) -> (Batch, CommitEffects) {
         let Delivery { call, owner, version, result_hash, repeated, started_at } = delivery.clone();
         (receipt.draft.result_hash, receipt.draft.version) = (result_hash, version);
         let now = self.events.now();
@@ -167,12 +174,12 @@ impl Finisher for ReceiptFinisher {
             let sale = Sale { endpoint: receipt.draft.endpoint_id.clone(), slug: receipt.draft.slug.clone(), totals: SaleTotals::FREE };
             rows.append(self.sales.row(&sale, &owner, now, call.as_str()));
         }
-        let receipt = self.signer.sign(receipt);
-        rows.append(receipt.stored(self.replica.as_ref().is_some_and(|replica| replica.writes(RECEIPTS_SHORT))));
+        rows.append(self.signer.sign(receipt).stored());
         (rows, CommitEffects { owner, events: vec![event] })
     }
 
-    fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, CommitEffects) {
+    /// Returns the rows and events for a payment whose settlement is finally refused.
+    pub(crate) fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, CommitEffects) {
         let closing = ReceiptContext::decode(draft);
         let slug = Some(&closing.receipt.slug);
         let failed = json!({ "callId": closing.call, "code": "payment_required", "charged": false });
@@ -183,18 +190,21 @@ impl Finisher for ReceiptFinisher {
         (stored.fold(row, Batch::and), CommitEffects { owner: closing.owner, events })
     }
 
-    fn subject(&self, draft: &[u8]) -> (Slug, MicroUsd) {
+    /// Returns the tool of a draft, and the price of its call.
+    pub(crate) fn subject(&self, draft: &[u8]) -> (Slug, MicroUsd) {
         let receipt = ReceiptContext::decode(draft).receipt;
         (receipt.slug, receipt.price_usd)
     }
 
-    fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, CommitEffects) {
+    /// Returns the rows and events for a settlement that stayed open for so long that it is no longer looked up.
+    pub(crate) fn unresolved(&self, draft: &[u8], payment: &PaymentId) -> (Batch, CommitEffects) {
         let ReceiptContext { call, receipt, owner, .. } = ReceiptContext::decode(draft);
         let data = json!({ "callId": call, "paymentId": payment, "priceUsd": receipt.price_usd });
         self.news(Kind::PaymentUnresolved, Some(&receipt.slug), data, owner)
     }
 
-    fn reorganized(&self, settlement: &ReorganizedSettlement) -> (Batch, CommitEffects) {
+    /// Returns the rows and events for a settlement that a reorganization has undone, also once its money is lost.
+    pub(crate) fn reorganized(&self, settlement: &ReorganizedSettlement) -> (Batch, CommitEffects) {
         let mut data = json!({ "transaction": settlement.transaction(), "state": "reorganized" });
         if let Some(lost) = settlement.lost {
             (data["state"], data["lost"]) = (json!("lost"), json!(lost));
@@ -202,7 +212,9 @@ impl Finisher for ReceiptFinisher {
         self.reorganization(settlement, data)
     }
 
-    fn settled_again(&self, settlement: &ReorganizedSettlement, other: Option<&Settlement>) -> (Batch, CommitEffects) {
+    /// Returns the rows and events for a reorganized settlement that is in a block again. `other` is its new settlement
+    /// if another transaction made it.
+    pub(crate) fn settled_again(&self, settlement: &ReorganizedSettlement, other: Option<&Settlement>) -> (Batch, CommitEffects) {
         let mut data = json!({ "transaction": settlement.transaction(), "state": "settled" });
         if let Some(other) = other {
             (data["transaction"], data["formerTransaction"]) = (json!(other.transaction), json!(settlement.transaction()));
@@ -210,13 +222,16 @@ impl Finisher for ReceiptFinisher {
         self.reorganization(settlement, data)
     }
 
-    fn extensions(&self, receipt: UnsignedReceipt, settlement: &Settlement) -> Option<Value> {
-        let payment = self.payment(settlement);
-        let reported = self.signer.settle_extensions(&receipt.draft, &payment);
-        reported.or_else(|| self.signer.receipt(receipt.draft, payment).record.offer_receipt.as_ref().map(OfferReceipt::extensions))
+    pub(crate) fn extensions(&self, receipt: UnsignedReceipt, settlement: &Settlement) -> Option<Value> {
+        let typed = self.signer.settle_extensions(&receipt.draft, settlement);
+        typed.or_else(|| {
+            let receipt = self.signer.receipt(receipt.draft, settlement, self.simulated);
+            receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions)
+        })
     }
 
-    fn announce(&self, news: CommitEffects) {
+    /// Announces events to live subscribers.
+    pub fn announce(&self, news: CommitEffects) {
         self.sales.sold(&news.owner);
         for event in news.events {
             self.events.announce(&news.owner, event);

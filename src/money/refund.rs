@@ -72,7 +72,6 @@ impl RefundedTotal {
 
 impl Refund {
     /// Encodes the public part as JSON.
-    #[must_use]
     pub fn public(&self) -> Value {
         let mut refund = json!({ "amountUsd": self.amount, "at": self.at });
         if let Some(transaction) = &self.transaction {
@@ -104,10 +103,6 @@ impl Refunds {
     }
 
     /// Returns the refunds of a receipt.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn of(&self, receipt: &ReceiptId) -> Result<RefundedTotal, StoreError> {
         Ok(REFUNDS.get(&*self.store, receipt).await?.unwrap_or_default())
     }

@@ -13,7 +13,7 @@ use super::{
 
 /// Why a payment does not admit a call. Nothing was taken.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum Refusal {
     #[error("payment required")]
     NoPayment,
@@ -75,7 +75,7 @@ impl Refusal {
 
 /// Why a result is withheld after its handler ran.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum SettleError {
     /// Nothing was taken.
     #[error("settlement was refused: {message}")]

@@ -19,7 +19,7 @@ pub(crate) const REORGANIZED: Table<ReceiptId, ReorganizedSettlement> = schema::
 pub(crate) const RESETTLED: Table<ReceiptId, ResettledSettlement> = schema::RESETTLED_SETTLEMENTS.holding();
 tollhouse_store::json_values!(WatchedSettlement, ReorganizedSettlement, ResettledSettlement);
 
-/// Maximum number of earlier transactions that are kept of a settlement.
+/// Maximum number of earlier transactions that are stored per settlement.
 const MAX_FORMER: usize = 8;
 
 /// A signed payment, as far as it is needed to look it up by its nonce and to settle it again.
@@ -49,9 +49,7 @@ pub(crate) struct WatchedSettlement {
     pub(crate) slug: Option<Slug>,
     /// When the node was first found not to have it.
     pub(crate) missing_since: Option<Timestamp>,
-    /// `None` in rows of versions that did not store it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) signed: Option<SignedPayment>,
+    pub(crate) signed: SignedPayment,
     /// Its earlier transactions, which reorganizations have undone, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) former: Vec<String>,
@@ -71,13 +69,11 @@ pub struct ReorganizedSettlement {
     pub lost: Option<Loss>,
 }
 
-/// What was done to recover a reorganized settlement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Recovery {
     /// When its nonce is next looked up. `None` before the first lookup.
     pub(crate) next: Option<Timestamp>,
-    /// Number of lookups.
     pub(crate) lookups: u32,
     /// How often it was sent again.
     pub(crate) sendings: u32,
@@ -138,10 +134,6 @@ pub enum Reorganization {
 
 impl Reorganization {
     /// Returns the state of a receipt's settlement, or `None` if no reorganization has undone it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(crate) async fn of(store: &dyn Store, receipt: &ReceiptId) -> Result<Option<Self>, StoreError> {
         if let Some(reorganized) = REORGANIZED.get(store, receipt).await? {
             let ReorganizedSettlement { settlement, at, lost, .. } = reorganized;
@@ -176,31 +168,26 @@ impl fmt::Display for Loss {
 
 impl ReorganizedSettlement {
     /// Returns the receipt.
-    #[must_use]
     pub fn receipt_id(&self) -> &ReceiptId {
         &self.settlement.receipt_id
     }
 
     /// Returns the transaction that was undone.
-    #[must_use]
     pub fn transaction(&self) -> &str {
         &self.settlement.transaction
     }
 
     /// Returns the network's CAIP-2 id.
-    #[must_use]
     pub fn network(&self) -> &str {
         &self.settlement.network
     }
 
     /// Returns the owner of the paid tool.
-    #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.settlement.owner
     }
 
     /// Returns the paid tool.
-    #[must_use]
     pub fn slug(&self) -> Option<&Slug> {
         self.settlement.slug.as_ref()
     }
@@ -211,7 +198,7 @@ impl WatchedSettlement {
         format!("{}/{:020}/{}", self.network, self.block, self.receipt_id)
     }
 
-    /// Replaces its transaction. The previous one is kept as a former one.
+    /// Replaces its transaction. The previous one becomes a former one.
     pub(crate) fn made_by(&mut self, transaction: &str) {
         let before = std::mem::replace(&mut self.transaction, transaction.to_owned());
         self.former.push(before);
@@ -222,7 +209,7 @@ impl WatchedSettlement {
 }
 
 /// Returns the row that watches a settlement until its block is final. Empty if the block is final already, or if the
-/// chain was not read.
+/// chain was not read. `signed` is `None` only then.
 pub(crate) fn watch(
     payment: &PaymentId,
     receipt_id: &str,
@@ -231,7 +218,7 @@ pub(crate) fn watch(
     signed: Option<SignedPayment>,
 ) -> Batch {
     let Some(evidence) = settlement.evidence.as_ref().filter(|evidence| !evidence.is_final) else { return Batch::new() };
-    let Ok(receipt_id) = receipt_id.parse() else { return Batch::new() };
+    let (Ok(receipt_id), Some(signed)) = (receipt_id.parse(), signed) else { return Batch::new() };
     let watched = WatchedSettlement {
         receipt_id,
         payment: payment.clone(),
@@ -248,29 +235,44 @@ pub(crate) fn watch(
     WATCHED.put(&watched.key(), &watched)
 }
 
-/// Returns the range of watched settlements on a network.
 pub(crate) fn watched_on(network: &str) -> Range<String> {
     WATCHED.under(&format!("{network}/"))
 }
 
 /// Counts settlements undone by a reorganization, up to `most`.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn count_reorganized(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
     REORGANIZED.count(store, &REORGANIZED.all(), max).await
 }
 
 /// Returns the newest settlements undone by a reorganization, at most `limit`.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub(crate) async fn list_reorganized(store: &dyn Store, limit: usize) -> Result<Vec<ReorganizedSettlement>, StoreError> {
     let rows = REORGANIZED.page(store, &REORGANIZED.all(), limit, Direction::Backward).await?;
     Ok(rows.into_iter().map(|row| row.value).collect())
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn former_transactions_of_a_settlement_are_listed_once() {
+        let mut settlement = WatchedSettlement {
+            receipt_id: ReceiptId::generate(),
+            payment: PaymentId::of(&["a"]),
+            network: "eip155:84532".to_owned(),
+            transaction: "0xa".to_owned(),
+            block: 7,
+            block_hash: None,
+            owner: Owner::Platform,
+            slug: None,
+            missing_since: None,
+            signed: SignedPayment { version: WireVersion::V2, payload: Value::Null, requirements: Value::Null, started_at: Timestamp(0) },
+            former: Vec::new(),
+        };
+        for (transaction, former) in [("0xb", vec!["0xa"]), ("0xa", vec!["0xb"]), ("0xc", vec!["0xb", "0xa"])] {
+            settlement.made_by(transaction);
+            assert_eq!(settlement.transaction, transaction);
+            assert_eq!(settlement.former, former);
+        }
+    }
+}

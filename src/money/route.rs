@@ -46,7 +46,6 @@ pub struct AmountDue {
 }
 
 impl AmountDue {
-    /// Returns the instruction for the last step.
     fn last_action(&self) -> &'static str {
         if self.value.is_zero() { "Call it: nothing is to be paid." } else { "Sign the x402 payment with the wallet that has received it." }
     }
@@ -62,7 +61,6 @@ impl AmountDue {
 }
 
 /// Returns the amount due on the payer's network, or else the first one.
-#[must_use]
 pub fn nearest<'a>(dues: &'a [AmountDue], start: &RouteStart) -> Option<&'a AmountDue> {
     let there =
         |due: &&AmountDue| start.network.as_deref().is_some_and(|called| called == due.network || table::is_called(&due.network, called));
@@ -124,7 +122,6 @@ pub struct RouteArrival {
 }
 
 impl Holding {
-    /// Constructs the arriving amount on a network with this name.
     fn arrived(due: &AmountDue, network: &str) -> Self {
         let amount = amount::decimal(due.atomic, due.decimals);
         Self { network: network.to_owned(), asset: due.symbol.to_owned(), amount, usd: due.value }
@@ -198,7 +195,7 @@ pub struct Handoff {
 
 /// Why there is no route.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum RouteError {
     /// `pointer` is the JSON Pointer of the invalid field.
     #[error("{message}")]
@@ -221,7 +218,7 @@ pub trait RouteProvider: std::fmt::Debug + Send + Sync {
     async fn route(&self, start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError>;
 
     /// Returns whether it queries another service.
-    fn asks(&self) -> bool;
+    fn is_remote(&self) -> bool;
 }
 
 #[cfg(test)]

@@ -15,9 +15,7 @@
 //!
 //! A refund adds a row like a call, on the day of the call, so no line of a report is negative.
 
-mod consistency;
 mod fold;
-mod format;
 mod report;
 mod seller_cache;
 mod sellers;
@@ -42,8 +40,8 @@ use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use self::seller_cache::SellerCache;
 pub use self::{
-    consistency::check_sellers,
     report::{HostReport, ReportDetail, RevenueLine, RevenueReport},
+    sellers::check_sellers,
 };
 
 /// The whole price in basis points.
@@ -118,13 +116,11 @@ impl SaleTotals {
     }
 
     /// Returns the host's fees after refunds.
-    #[must_use]
     pub fn fees_after_refunds(&self) -> u64 {
         self.fees.saturating_sub(self.refunded_fees)
     }
 
     /// Returns the builder's part after refunds.
-    #[must_use]
     pub fn net_after_refunds(&self) -> u64 {
         self.net.saturating_sub(self.refunded.saturating_sub(self.refunded_fees))
     }
@@ -157,7 +153,7 @@ pub struct Sale {
     /// The totals to add.
     pub totals: SaleTotals,
 }
-tollhouse_store::postcard_values!(UnpaidSale);
+tollhouse_store::postcard_values!(Sale, UnpaidSale);
 
 /// A builder's unpaid earnings from a receipt. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,7 +165,6 @@ pub struct UnpaidSale {
 }
 
 impl Sale {
-    /// Returns a sale's row as versions without seller lists wrote it.
     #[cfg(test)]
     pub(crate) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
         SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
@@ -237,17 +232,20 @@ impl Sales {
 }
 
 /// Returns the UTC day of `at`, counted from 1970.
-fn day(at: Timestamp) -> u32 {
+pub(crate) fn day(at: Timestamp) -> u32 {
     u32::try_from(at.0 / DAY_MS).unwrap_or(u32::MAX)
 }
 
 /// Returns the start of the UTC day of `at`.
-#[must_use]
 pub fn start_of_day(at: Timestamp) -> Timestamp {
     begin(day(at))
 }
 
-/// Returns the start of a day.
+/// Returns the start of the UTC day after `at`.
+pub(crate) fn end_of_day(at: Timestamp) -> Timestamp {
+    begin(day(at).saturating_add(1))
+}
+
 fn begin(day: u32) -> Timestamp {
     Timestamp(u64::from(day) * DAY_MS)
 }

@@ -1,6 +1,7 @@
-//! A settled payment.
+//! Started settlements and their results.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
 
 use super::payment_offer::WireVersion;
 
@@ -50,4 +51,16 @@ pub enum SettlementKind {
     X402,
     /// A credit's balance.
     Credit,
+}
+
+/// A started settlement, as recorded in its intent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedSettlement {
+    /// When the intent was written.
+    pub at: Timestamp,
+    /// [Identity](super::Facilitator::identity) of the facilitator that was to move the money. `None` if it is not
+    /// known.
+    pub facilitator: Option<String>,
+    /// The transaction that was prepared for it.
+    pub transaction: Option<String>,
 }

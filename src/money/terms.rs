@@ -106,13 +106,11 @@ impl EntryMethod {
 impl CallTerms {
     /// Returns whether the payment is settled before the handler runs. This is never so for metered calls, whose price
     /// is known only afterwards.
-    #[must_use]
     pub fn is_upfront(&self) -> bool {
         self.settle == SettleTime::Before && !self.metered
     }
 
     /// Returns the URL for calling the tool this way. For MCP it is the server's URL, limited to this tool.
-    #[must_use]
     pub fn resource(&self, method: EntryMethod) -> Cow<'_, str> {
         let base = match method {
             EntryMethod::Post | EntryMethod::Get => None,

@@ -54,7 +54,7 @@ use tollhouse_base::{
 };
 use tollhouse_event::{EventSettings, Events};
 use tollhouse_objects::{BucketLocation, ObjectLayout as Bucket, Objects};
-use tollhouse_replica::{PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, Replica, SELLERS_STORED};
+use tollhouse_replica::Replica;
 use tollhouse_store::{
     Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, memory::MemoryStore, test_wrappers::StoreWrapper,
 };
@@ -255,7 +255,6 @@ impl Fixture {
     /// Constructs a gate over an empty store, and payers 1 to 3 with money.
     async fn new() -> Self {
         let fixture = Self::over(Arc::new(MemoryStore::new()));
-        assert!(fixture.replica.may_write(RECEIPTS_SHORT).await.unwrap());
         fixture.fund().await;
         fixture
     }
@@ -290,13 +289,20 @@ impl Fixture {
         let facilitator = Arc::new(MoodyFacilitator { inner, mood, verified, settled, identity, deaf, spent, burned, used, contracts });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
-        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
-        let finisher = Arc::new(finisher.among(&replica));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
         let bucket = Bucket::at(&BucketLocation::Folder(folder.path().join("objects"))).unwrap();
         let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(bucket));
         let (others, apart) = (Arc::clone(&replica), Arc::clone(&objects));
         let payments = Payments::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config, finisher, others, apart);
         Self { store, clock, ledger, facilitator, signer, replica, payments, objects, _folder: folder }
+    }
+
+    /// Returns a gate over the same store, which settles with this facilitator and not with play money.
+    fn settling_with(&self, facilitator: impl Facilitator) -> Arc<Payments> {
+        let events = Arc::new(Events::new(Arc::clone(&self.store), self.clock.clone(), EventSettings::default()));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&self.signer), false, events, Sales::new(Arc::clone(&self.store))));
+        let (replica, objects) = (Replica::new(Arc::clone(&self.store)), Arc::clone(&self.objects));
+        Payments::new(Arc::clone(&self.store), Arc::new(facilitator), self.clock.clone(), config(), finisher, replica, objects)
     }
 
     async fn fund(&self) {

@@ -12,11 +12,9 @@ use super::settlement::{Settlement, SettlementKind};
 const TRANSACTIONS: Table<String, PaidItems> = schema::TRANSACTIONS.holding();
 tollhouse_store::json_values!(PaidItems);
 
-/// Purposes of outgoing transactions.
 const SENT_TRANSACTIONS: Table<String, TransactionPurpose> = schema::SENT_TRANSACTIONS.holding();
 tollhouse_store::json_values!(TransactionPurpose);
 
-/// Maximum number of recorded purposes per outgoing transaction.
 const MAX_USES: usize = 64;
 
 /// The refunds and payouts that an outgoing transaction is recorded for.
@@ -28,13 +26,11 @@ struct TransactionPurpose {
 /// Maximum number of receipts per transaction. Facilitators that settle payments in batches stay far below.
 const MAX_RECEIPTS: usize = 256;
 
-/// The receipts that a transaction pays for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct PaidItems {
     pub(crate) receipts: Vec<PaidReceipt>,
 }
 
-/// A receipt that a transaction pays for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PaidReceipt {

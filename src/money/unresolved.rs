@@ -13,10 +13,6 @@ pub(crate) fn index(id: &PaymentId, record: &PaymentRecord) -> Option<IndexEntry
 }
 
 /// Counts unresolved settlements, up to `most`.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn count_unresolved(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
     UNRESOLVED.count(store, &UNRESOLVED.all(), max).await
 }

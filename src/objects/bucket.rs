@@ -100,10 +100,6 @@ pub struct ObjectLayout {
 
 impl ObjectLayout {
     /// Opens a location. Creates the folder if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// [`BucketError::Unusable`].
     pub fn at(position: &BucketLocation) -> Result<Self, BucketError> {
         let unusable = |error: Error| BucketError::Unusable(error.to_string());
         match position {
@@ -125,10 +121,6 @@ impl ObjectLayout {
     }
 
     /// Opens a location without creating the folder. If it does not exist, there are no objects.
-    ///
-    /// # Errors
-    ///
-    /// [`BucketError::Unusable`].
     pub fn at_if_there(position: &BucketLocation) -> Result<Self, BucketError> {
         match position {
             BucketLocation::Folder(folder) if !folder.is_dir() => Ok(Self::in_memory()),
@@ -137,16 +129,11 @@ impl ObjectLayout {
     }
 
     /// Returns objects in memory, which are lost when the value is dropped.
-    #[must_use]
     pub fn in_memory() -> Self {
         Self { blobs: Arc::new(InMemory::new()), is_everywhere: false }
     }
 
     /// Returns whether there is a blob with this name.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the storage.
     pub async fn has(&self, name: &str) -> io::Result<bool> {
         match self.blobs.head(&path(name)?).await {
             Ok(_) => Ok(true),
@@ -156,10 +143,6 @@ impl ObjectLayout {
     }
 
     /// Checks that the bucket exists and can be read, by requesting a blob that cannot exist.
-    ///
-    /// # Errors
-    ///
-    /// [`BucketError::Missing`] and [`BucketError::Unreachable`].
     pub async fn check(&self) -> Result<(), BucketError> {
         let unreachable = |error| BucketError::Unreachable(io::Error::other(error));
         let nothing = path(&"0".repeat(NAME_LENGTH)).map_err(unreachable)?;

@@ -87,10 +87,6 @@ pub struct PendingObject {
 impl PendingObject {
     /// Removes the reservation in a commit, which keeps the object. Returns false if the reservation has ended, after
     /// which no row may reference the object.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn claim(&self, tx: &mut Tx<'_>) -> Result<bool, StoreError> {
         let row = tx.row(&OBJECT_ENDS, &self.end).await?;
         Ok(row.map(|row| tx.remove(&OBJECT_ENDS, &row)).is_some())
@@ -117,7 +113,6 @@ impl EndedObjects {
 
 impl Objects {
     /// Creates the storage for this bucket, with bookkeeping in this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, bucket: Arc<dyn Bucket>) -> Arc<Self> {
         let (deletes, to_collect) = (Semaphore::new(DELETES), Arc::default());
         Arc::new(Self { store, clock, bucket, deletes, to_collect, holders: Arc::default() })
@@ -134,7 +129,6 @@ impl Objects {
     }
 
     /// Returns whether every host that shares the store can access the objects.
-    #[must_use]
     fn are_everywhere(&self) -> bool {
         !self.store.is_shared() || self.bucket.is_everywhere()
     }
@@ -145,7 +139,7 @@ impl Objects {
         tokio::spawn(async move {
             while let Some(objects) = objects.upgrade() {
                 if let Err(error) = objects.collect().await {
-                    tracing::warn!(%error, "the store was not there for objects that nothing is for");
+                    tracing::warn!(%error, "the store was unavailable for deleting unused objects");
                 }
                 drop(objects);
                 _ = tokio::time::timeout(COLLECT_EVERY, to_collect.notified()).await;
@@ -159,16 +153,12 @@ impl Objects {
     }
 
     /// Prevents deletions while objects are copied, until the guard is dropped.
-    #[must_use]
-    pub fn is_paused(&self) -> DeletionPause {
+    pub fn pause_deletions(&self) -> DeletionPause {
         DeletionPause(Arc::clone(&self.holders))
     }
 
     /// Stores `content` under a new name.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store and the bucket. No row may reference the object then.
+    /// After an error no row may reference the object.
     pub async fn put(&self, content: Bytes) -> Result<PendingObject, PutError> {
         let (name, sha256) = (new_name()?, digest(&content));
         let end = (self.clock.now().plus_millis(PROMISED_MS), name.clone());
@@ -184,51 +174,26 @@ impl Objects {
         }
     }
 
-    /// Stores contents as an object for a row that may reference it instead of holding the contents (see
-    /// `Replica::may_write`). Returns `None` if the row must hold them itself: another host of the store could not find
-    /// the object or does not read that format, or storing failed, which is logged for `what`.
-    pub async fn quarantine(
-        &self,
-        may_name: impl Future<Output = Result<bool, StoreError>>,
-        what: &str,
-        content: Bytes,
-    ) -> Option<PendingObject> {
+    /// Stores contents as an object for a row that can also hold them itself. Returns `None` if it must: another host of
+    /// the store could not find the object, or storing failed, which is logged for `what`.
+    pub async fn put_apart(&self, what: &str, content: Bytes) -> Option<PendingObject> {
         if !self.are_everywhere() {
             return None;
         }
-        let logged = |error: &dyn fmt::Display| tracing::warn!(%error, "{what} is stored in a row: it could not be put apart");
-        match may_name.await {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(error) => {
-                logged(&error);
-                return None;
-            }
-        }
-        match tokio::time::timeout(APART_WITHIN, self.put(content)).await {
-            Ok(Ok(promised)) => Some(promised),
-            Ok(Err(error)) => {
-                logged(&error);
-                None
-            }
-            Err(elapsed) => {
-                logged(&elapsed);
-                None
-            }
-        }
+        let stored = match tokio::time::timeout(APART_WITHIN, self.put(content)).await {
+            Ok(stored) => stored.map_err(|error| error.to_string()),
+            Err(elapsed) => Err(elapsed.to_string()),
+        };
+        stored.inspect_err(|error| tracing::warn!(error, "{what} is stored in its row: the object could not be stored")).ok()
     }
 
     /// Returns the object with this name, or `None` if there is none. If `sha256` is given and does not match the
     /// content, that is an error.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the bucket, and [`io::ErrorKind::InvalidData`].
     pub async fn get(&self, name: &str, sha256: Option<&str>) -> io::Result<Option<Bytes>> {
         let found = self.bucket.get(name).await?;
         let other = |content: &Bytes| sha256.is_some_and(|sha256| digest(content) != sha256);
         if found.as_ref().is_some_and(other) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("object {name} is not what was put there")));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the content of object {name} has changed")));
         }
         Ok(found)
     }
@@ -245,7 +210,7 @@ impl Objects {
     /// collected later.
     pub async fn discard(&self, ended: EndedObjects) {
         if let Err(error) = self.delete(ended.0).await {
-            tracing::warn!(%error, "marks of objects that are gone stay in the store until they are collected");
+            tracing::warn!(%error, "marks of deleted objects stay in the store until the next collection");
         }
     }
 
@@ -255,10 +220,6 @@ impl Objects {
     }
 
     /// Deletes unused objects and those with expired reservations. Returns their number.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn collect(&self) -> Result<usize, StoreError> {
         let mut now = self.clock.now();
         if self.store.is_shared() {
@@ -301,7 +262,7 @@ impl Objects {
         match self.bucket.delete(&end.1).await {
             Ok(()) => Some(end),
             Err(error) => {
-                tracing::warn!(%error, object.name = end.1, "an object that nothing is for stays for now");
+                tracing::warn!(%error, object.name = end.1, "an unused object could not be deleted; it is tried again");
                 None
             }
         }
@@ -309,7 +270,6 @@ impl Objects {
 }
 
 /// Returns the SHA-256 of an object's content, in hex.
-#[must_use]
 pub fn digest(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }

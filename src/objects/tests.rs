@@ -88,7 +88,7 @@ impl Host {
 }
 
 #[tokio::test]
-async fn what_no_row_holds_is_gone_after_a_day_and_what_one_does_stays() {
+async fn an_unreferenced_object_is_deleted_after_a_day() {
     let host = host();
     let (held, remaining) = (host.objects.put("held".into()).await.unwrap(), host.objects.put("left".into()).await.unwrap());
     assert!(host.keeps(&held).await);
@@ -97,16 +97,16 @@ async fn what_no_row_holds_is_gone_after_a_day_and_what_one_does_stays() {
     host.later(1);
     assert_eq!(host.objects.collect().await.unwrap(), 1);
     assert_eq!(host.heap.names(), [held.name]);
-    assert!(!host.keeps(&remaining).await, "a row may not hold what is gone");
+    assert!(!host.keeps(&remaining).await, "a row must not name a deleted object");
     assert_eq!(host.marks().await, 0);
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_while_somebody_wants_all_to_stay_and_it_goes_afterwards() {
+async fn a_pause_delays_deletions() {
     let host = host();
     let object = host.objects.put("a".into()).await.unwrap();
     assert!(host.keeps(&object).await);
-    let (first, second) = (host.objects.is_paused(), host.objects.is_paused());
+    let (first, second) = (host.objects.pause_deletions(), host.objects.pause_deletions());
     drop(first);
     let mut batch = Batch::new();
     let ended = host.objects.ends(&mut batch, [object.name.clone()]);
@@ -121,7 +121,7 @@ async fn nothing_is_deleted_while_somebody_wants_all_to_stay_and_it_goes_afterwa
 }
 
 #[tokio::test]
-async fn what_is_done_with_goes_at_once_or_when_the_bucket_is_back() {
+async fn unused_objects_are_deleted_at_once_or_when_the_bucket_is_back() {
     let host = host();
     let objects = [host.objects.put("a".into()).await.unwrap(), host.objects.put("b".into()).await.unwrap()];
     for object in &objects {
@@ -140,7 +140,7 @@ async fn what_is_done_with_goes_at_once_or_when_the_bucket_is_back() {
 }
 
 #[tokio::test]
-async fn nothing_is_put_that_could_not_be_found_again() {
+async fn a_name_is_reserved_before_its_object_is_stored() {
     let host = host();
     host.store.fail_nth(1, Fault::Before);
     assert!(matches!(host.objects.put("a".into()).await, Err(PutError::Store(_))));
@@ -155,7 +155,7 @@ async fn nothing_is_put_that_could_not_be_found_again() {
 }
 
 #[tokio::test]
-async fn content_that_is_not_what_was_put_is_reported() {
+async fn changed_content_is_reported() {
     let host = host();
     let put = host.objects.put("as it was".into()).await.unwrap();
     assert_eq!(host.objects.get(&put.name, Some(&put.sha256)).await.unwrap().unwrap(), "as it was");
@@ -165,7 +165,7 @@ async fn content_that_is_not_what_was_put_is_reported() {
 }
 
 #[tokio::test]
-async fn a_folder_has_what_was_put_and_nothing_of_names_not_made_here() {
+async fn a_folder_has_only_objects_with_generated_names() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("secret"), "x").unwrap();
     let stored = ObjectLayout::at(&BucketLocation::Folder(root.path().join("objects"))).unwrap();
@@ -185,7 +185,7 @@ async fn a_folder_has_what_was_put_and_nothing_of_names_not_made_here() {
 }
 
 #[tokio::test]
-async fn a_blob_that_cannot_be_reached_is_not_reported_as_absent() {
+async fn an_unreachable_blob_is_not_reported_as_absent() {
     let root = tempfile::tempdir().unwrap();
     let stored = ObjectLayout::at(&BucketLocation::Folder(root.path().to_owned())).unwrap();
     let name = new_name().unwrap();
@@ -195,7 +195,7 @@ async fn a_blob_that_cannot_be_reached_is_not_reported_as_absent() {
 }
 
 #[test]
-fn addresses_of_buckets() {
+fn bucket_addresses_are_parsed() {
     let read = |address: &str| address.parse::<BucketLocation>().ok();
     let position = |bucket: &str, prefix: &str| Some(BucketLocation::S3 { bucket: bucket.into(), prefix: prefix.into() });
     assert_eq!(read("s3://tools"), position("tools", ""));
@@ -231,7 +231,7 @@ impl Bucket for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_objects_are_deleted_some_at_a_time_anyone_who_asks_for_it() {
+async fn concurrent_deletes_are_limited() {
     let (store, clock, slow) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_700_000_000_000)), Arc::new(Slow::default()));
     let objects = Objects::new(store.clone(), clock.clone(), slow.clone());
     let mut batch = Batch::new();
@@ -247,7 +247,7 @@ async fn many_objects_are_deleted_some_at_a_time_anyone_who_asks_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nothing_is_for_goes_soon_where_that_is_asked_for() {
+async fn a_scheduled_collection_runs_soon() {
     let host = host();
     let object = host.objects.put("a".into()).await.unwrap();
     assert!(host.keeps(&object).await);

@@ -5,13 +5,12 @@ use std::{path::Path, time::Duration};
 use super::finding::Finding;
 
 /// Maximum error as estimated by the kernel. Authorizations expire to the second.
-const FAR_OFF: Duration = Duration::from_secs(1);
+const MAX_CLOCK_ERROR: Duration = Duration::from_secs(1);
 
 /// Exists once systemd's NTP client has set the clock since the machine started.
 const SET_BY_SYSTEMD: &str = "/run/systemd/timesync/synchronized";
 
 /// Reports the state of the kernel's clock.
-#[must_use]
 pub fn examine() -> Finding {
     clock_finding(tollhouse_pace::clock().map_err(|error| error.to_string()), Path::new(SET_BY_SYSTEMD).exists())
 }
@@ -19,7 +18,7 @@ pub fn examine() -> Finding {
 fn clock_finding(state: Result<tollhouse_pace::ClockState, String>, set_by_systemd: bool) -> Finding {
     const REMEDY: &str = "run a client of NTP (systemd-timesyncd, chrony): payments are judged by this machine's clock";
     match state {
-        Ok(state) if state.follows && state.off_by <= FAR_OFF => {
+        Ok(state) if state.follows && state.off_by <= MAX_CLOCK_ERROR => {
             Finding::ok("clock", format!("follows a time server, off by {} ms at most", state.off_by.as_millis()))
         }
         Ok(state) if state.follows => {
@@ -39,7 +38,7 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn a_clock_is_right_that_follows_one_closely() {
+    fn synchronized_clock_is_ok() {
         let state = |follows, ms| Ok(ClockState { follows, off_by: Duration::from_millis(ms) });
         let level = |state, set| clock_finding(state, set).level;
         assert_eq!((level(state(true, 3), false), level(state(false, 3), true)), (Level::Ok, Level::Ok));

@@ -31,10 +31,6 @@ pub enum InspectError {
 }
 
 /// Queries a database, and the store in it if there is one. Does not create one.
-///
-/// # Errors
-///
-/// It cannot be reached or read.
 pub async fn examine(config: &PostgresConfig) -> Result<DatabaseReport, InspectError> {
     let about = postgres::about(config).await?;
     let hosts = match about.has_store {
@@ -49,7 +45,6 @@ type FindingBuilder = fn(&'static str, String, String) -> Finding;
 
 impl DatabaseReport {
     /// Returns the properties that safe payments need and that are missing.
-    #[must_use]
     pub fn lacks(&self) -> Vec<&'static str> {
         let needed = [("fsync", self.about.fsync), ("full_page_writes", self.about.full_page_writes), ("clock", self.clock_is_right())];
         needed.into_iter().filter(|(_, is_so)| !is_so).map(|(name, _)| name).collect()
@@ -81,7 +76,6 @@ impl DatabaseReport {
     }
 
     /// Returns the findings about it.
-    #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let about = &self.about;
         let mut listed = vec![Finding::ok("database", format!("PostgreSQL {}", about.version))];
@@ -135,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_that_keeps_what_it_is_reported_lacks_nothing() {
+    fn durable_database_lacks_nothing() {
         let well = examined();
         let listed: Vec<_> = well.findings().iter().map(ToString::to_string).collect();
         assert!(well.lacks().is_empty() && well.findings().iter().all(|finding| finding.level == Level::Ok), "{listed:?}");
@@ -147,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_is_missing_comes_with_what_to_do() {
+    fn each_missing_setting_has_a_remedy() {
         let mut about = examined().about;
         (about.fsync, about.full_page_writes, about.ahead_ms, about.connections) = (false, false, 1_002, 20);
         (about.synchronous, about.standbys) = (String::new(), Vec::new());

@@ -17,7 +17,6 @@ const SPARING: u32 = 50;
 /// Size of a block in which the system counts disk use, in bytes.
 const BLOCK: u64 = 512;
 
-/// The result of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiskUsage {
@@ -40,7 +39,6 @@ pub struct Disk {
 
 impl Disk {
     /// Starts measuring, and continues as long as somebody holds the value. Call it inside a tokio runtime.
-    #[must_use]
     pub fn start(folder: &Path) -> Arc<Self> {
         let disk = Arc::new(Self { folder: folder.to_owned(), found: RwLock::default() });
         let weak = Arc::downgrade(&disk);
@@ -59,7 +57,6 @@ impl Disk {
     }
 
     /// Returns the last measurement, or zeros before the first.
-    #[must_use]
     pub fn usage(&self) -> DiskUsage {
         *self.found.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +65,7 @@ impl Disk {
         let [store_bytes, files_bytes] = ["store", "files"].map(|part| taken(&self.folder.join(part)));
         let free = rustix::fs::statvfs(&self.folder).map(|disk| disk.f_bavail * disk.f_frsize);
         let free_bytes = free.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the disk of the data folder does not say what is free");
+            tracing::warn!(%error, "the free space of the data folder could not be measured");
             0
         });
         let others = entries(&self.folder).filter(|path| !path.ends_with("store") && !path.ends_with("files"));
@@ -78,7 +75,6 @@ impl Disk {
 }
 
 /// Returns the disk space of a file or folder, in bytes. Anything that is removed meanwhile counts as zero.
-#[must_use]
 pub fn taken(path: &Path) -> u64 {
     let Ok(about) = fs::symlink_metadata(path) else { return 0 };
     let own = about.blocks() * BLOCK;
@@ -97,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_folder_takes_what_its_files_take() {
+    async fn folder_size_is_the_sum_of_its_files() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("store/blobs")).unwrap();
         fs::write(folder.path().join("store/blobs/1"), vec![1; 100_000]).unwrap();

@@ -5,7 +5,6 @@ use std::{error::Error, fmt};
 use serde::Serialize;
 use tollhouse_base::error_chain::full_message;
 
-/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -17,10 +16,8 @@ pub enum Level {
     Fail,
 }
 
-/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The severity.
     pub level: Level,
     /// The part of a host that it concerns, such as `disk`.
     pub part: &'static str,
@@ -35,19 +32,15 @@ pub struct Finding {
 
 impl Finding {
     /// Creates a finding that all is well.
-    #[must_use]
     pub fn ok(part: &'static str, text: impl Into<String>) -> Self {
         Self { level: Level::Ok, part, of: None, text: text.into(), remedies: Vec::new() }
     }
 
-    /// Creates a warning with a remedy.
-    #[must_use]
     pub fn warn(part: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Warn, part, of: None, text: text.into(), remedies: vec![remedy.into()] }
     }
 
     /// Creates a failure with a remedy.
-    #[must_use]
     pub fn fail(part: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Fail, part, of: None, text: text.into(), remedies: vec![remedy.into()] }
     }
@@ -59,7 +52,6 @@ impl Finding {
     }
 
     /// Creates a failure from an error, with a remedy.
-    #[must_use]
     pub fn error(part: &'static str, error: &dyn Error, remedy: impl Into<String>) -> Self {
         Self::fail(part, full_message(error), remedy)
     }
@@ -92,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_is_one_line_however_many_it_was_reported_in() {
+    fn finding_is_formatted_in_one_line() {
         let finding = Finding::warn("public", "it says `a\nok    b\u{1b}[0m`", "do this");
         assert_eq!(finding.to_string(), "warn  public: it says `a ok    b [0m` → do this");
         let both = Finding { remedies: vec!["one".into(), "two".into()], ..finding };

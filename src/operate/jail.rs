@@ -23,10 +23,6 @@ pub struct JailCheck {
 }
 
 /// Starts one worker of the configured tier, asks for its report, and ends it.
-///
-/// # Errors
-///
-/// The worker does not start.
 pub async fn examine(config: &PoolConfig) -> Result<JailCheck, PoolError> {
     // Without strict layers, so that the worker starts and reports what is missing.
     let alone = PoolConfig { spares: 0, strict: Vec::new(), ..config.clone() };
@@ -47,12 +43,9 @@ impl JailCheck {
         let refused = |layer: &JailLayer| self.report.refused.iter().any(|refused| refused.layer == *layer);
         self.lacks(&JailLayer::ALL).filter(move |layer| !refused(layer))
     }
-}
 
-impl JailCheck {
     /// Returns the finding about the jail, with `which` as its instance. Without a layer of `strict` a host does not
     /// start. Without the system call filter a worker is barely confined.
-    #[must_use]
     pub fn finding(&self, which: impl Into<String>, strict: &[JailLayer]) -> Finding {
         let in_force: Vec<_> = self.report.in_force.iter().map(ToString::to_string).collect();
         let mut text = in_force.join(" ");
@@ -143,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_missing_layer_comes_with_why_and_what_to_do() {
+    fn missing_layer_has_a_reason_and_a_remedy() {
         const ALL: usize = JailLayer::ALL.len();
         let others = JailLayer::ALL[1..].iter().filter(|layer| **layer != JailLayer::NoExec);
         let refused: Vec<_> = others.map(|layer| LayerRefusal { layer: *layer, errno: 1 }).collect();

@@ -1,7 +1,5 @@
 //! Checks and measurements for operators.
 
-#![warn(missing_docs)]
-
 pub mod clock;
 pub mod database;
 pub mod disk;

@@ -8,15 +8,15 @@ use tollhouse_pool::Machine;
 use super::finding::Finding;
 
 /// Minimum number of descriptors to start a host, and the number for its default connection limit.
-const LEAST_DESCRIPTORS: u64 = 64;
+const MIN_DESCRIPTORS: u64 = 64;
 const USUAL_DESCRIPTORS: u64 = 4 * 4_096;
 /// Memory that is too small for the store's cache and for more than a few workers.
 const LITTLE_MEMORY: u64 = 512 << 20;
 /// Memory that is too small for a host and a worker.
-const LEAST_MEMORY: u64 = 128 << 20;
+const MIN_MEMORY: u64 = 128 << 20;
 /// Numbers of processes and threads: for a host with some tens of workers, and the minimum.
 const FEW_TASKS: u64 = 512;
-const LEAST_TASKS: u64 = 64;
+const MIN_TASKS: u64 = 64;
 
 /// The available resources.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,6 @@ struct MachineFacts {
 }
 
 /// Reports the resources that a host would have here.
-#[must_use]
 pub fn examine() -> Vec<Finding> {
     let machine = Machine::this();
     let own = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
@@ -48,21 +47,21 @@ fn machine_findings(has: MachineFacts) -> Vec<Finding> {
     vec![
         graded(
             has.descriptors,
-            LEAST_DESCRIPTORS,
+            MIN_DESCRIPTORS,
             USUAL_DESCRIPTORS,
             format!("{} descriptors, for {connections} connections", many(has.descriptors)),
             "raise the hard limit: `LimitNOFILE=1048576` in its service, `ulimit -Hn` in a shell",
         ),
         graded(
             has.memory,
-            LEAST_MEMORY,
+            MIN_MEMORY,
             LITTLE_MEMORY,
             format!("{} MiB of memory, half of it for workers unless TOLLHOUSE_SANDBOX_MEMORY says otherwise", has.memory >> 20),
             "give the machine, or the control group, more (`MemoryMax=`, memory.max)",
         ),
         graded(
             has.tasks,
-            LEAST_TASKS,
+            MIN_TASKS,
             FEW_TASKS,
             format!("{} processes and threads", many(has.tasks)),
             "raise it: `TasksMax=infinity` in its service, pids.max of the control group, `ulimit -u`",
@@ -88,7 +87,7 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn what_is_too_little_fails_and_what_is_little_is_reported() {
+    fn low_limits_warn_and_lower_ones_fail() {
         let levels = |descriptors, memory, tasks| {
             machine_findings(MachineFacts { descriptors, memory, tasks }).into_iter().map(|found| found.level).collect::<Vec<_>>()
         };
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_groups_of_version_2_is_well() {
+    fn machine_without_cgroup_v2_is_ok() {
         assert!(group("9:pids:/a\n").text.starts_with("no control group"));
         assert!(group("0::/a/b\n").text.contains("`/a/b`, without controllers"));
     }

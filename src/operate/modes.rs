@@ -15,7 +15,6 @@ const OTHERS: u32 = 0o077;
 const KEYS: [&str; 4] = ["admin-token", "master-key", "receipt-key.pem", "receipt-keys-retired.json"];
 
 /// Checks the data folder, and key files named in settings, if they exist.
-#[must_use]
 pub fn examine(data: &Path, named: &[PathBuf]) -> Vec<Finding> {
     let describe = |path: &Path, mode: &str| {
         let (how, is) = open_to_others(path)?;
@@ -32,7 +31,6 @@ pub fn examine(data: &Path, named: &[PathBuf]) -> Vec<Finding> {
 }
 
 /// Checks a file with keys in the user's profile. Returns `None` if it does not exist.
-#[must_use]
 pub fn of_profile(profile: Option<&str>, path: &Path) -> Option<Finding> {
     let name = path.file_name().filter(|_| path.exists())?.to_string_lossy();
     let found = match open_to_others(path) {
@@ -55,7 +53,7 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn what_others_may_read_is_reported_with_how_to_keep_it_from_them() {
+    fn readable_keys_are_reported_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let (data, profiles) = (folder.path().join("data"), folder.path().join("profiles"));
         let credentials = profiles.join("credentials.toml");

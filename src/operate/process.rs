@@ -25,7 +25,6 @@ pub struct Process {
 
 impl Process {
     /// Takes a snapshot.
-    #[must_use]
     pub fn look() -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let system = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -65,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_reported_as_it_is() {
+    fn this_process_is_measured() {
         let Process { cpu_seconds, resident_bytes, started_seconds, descriptors, max_descriptors } = Process::look();
         assert!(cpu_seconds >= 0.0 && resident_bytes > 1 << 20 && started_seconds > 1.6e9);
         assert!(descriptors > 2 && max_descriptors >= descriptors as u64);
     }
 
     #[test]
-    fn a_name_with_brackets_moves_no_field() {
+    fn process_name_with_brackets_is_parsed() {
         let stat = "1 (a) b) S 1 1 1 0 -1 0 0 0 0 0 150 50 0 0 20 0 1 0 300 0 7";
         let read = Process::read(stat, "cpu 1\nbtime 1000\n");
         let ticks = clock_ticks_per_second() as f64;

@@ -46,7 +46,6 @@ enum Suitability {
 
 /// Checks the disk of `data`, which need not exist yet. Commits are refused below `kept_free` bytes. Leaves nothing
 /// behind.
-#[must_use]
 pub fn examine(data: &Path, kept_free: u64) -> Vec<Finding> {
     let folder = there(data);
     let mut found = vec![match statfs(&folder) {
@@ -147,7 +146,7 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn a_folder_that_is_not_there_is_looked_at_where_it_would_be_and_nothing_is_made() {
+    fn missing_folder_is_examined_at_its_parent() {
         let folder = tempfile::tempdir().unwrap();
         let found = examine(&folder.path().join("not/yet"), 1);
         assert!(found.len() == 3 && found.iter().all(|finding| finding.level != Level::Fail), "{found:?}");
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_disks_of_others_are_reported() {
+    fn tmpfs_and_network_disks_are_reported() {
         let level = |number| kind(Path::new("/"), number).level;
         assert_eq!([level(0xef53), level(0x0102_1994), level(0x6969), level(7)], [Level::Ok, Level::Warn, Level::Warn, Level::Ok]);
         assert_eq!((speed(Duration::from_millis(21)).level, speed(SLOW).level), (Level::Warn, Level::Ok));

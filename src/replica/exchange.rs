@@ -23,7 +23,7 @@ const USED: Counter<(u64, String)> = schema::USED.counting();
 const EXCHANGE_EVERY: Duration = Duration::from_millis(250);
 
 /// Length of a period with separate sums, in milliseconds. Replicas' clocks differ by less.
-const STRETCH_MS: u64 = 10_000;
+const PERIOD_MS: u64 = 10_000;
 
 /// Maximum number of keys of one tally that a replica reports at once.
 const MAX_SENT: usize = 1_000;
@@ -69,31 +69,31 @@ impl Exchange {
             }
             let turned = self.turn().await;
             if let (Err(error), false) = (&turned, away) {
-                tracing::warn!(%error, "what this replica counts could not be told to the others, nor theirs be heard");
+                tracing::warn!(%error, "the counts of this replica and of the others could not be exchanged");
             }
             away = turned.is_err();
         }
     }
 
     async fn turn(&mut self) -> Result<(), StoreError> {
-        let stretch = self.clock.now().0 / STRETCH_MS;
-        self.send(stretch).await?;
-        self.receive(stretch).await?;
-        if self.before.replace(stretch) != Some(stretch) {
+        let period = self.clock.now().0 / PERIOD_MS;
+        self.send(period).await?;
+        self.receive(period).await?;
+        if self.before.replace(period) != Some(period) {
             // Other replicas may still be in the previous period.
-            let (rows, removed) = (USED.rows(), stretch.saturating_sub(2));
+            let (rows, removed) = (USED.rows(), period.saturating_sub(2));
             rows.clear(&*self.store, &rows.all().before(&removed), u64::MAX).await?;
             self.known.retain(|(of, _), _| *of >= removed);
         }
         Ok(())
     }
 
-    async fn send(&mut self, stretch: u64) -> Result<(), StoreError> {
+    async fn send(&mut self, period: u64) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         let mut own = vec![];
         for (tally, counted) in &self.tallies {
             for (key, used) in counted.take_used(MAX_SENT) {
-                let at = (stretch, format!("{tally}/{key}"));
+                let at = (period, format!("{tally}/{key}"));
                 batch.add(&USED, &at, used.into(), SumLimit::Ceiling(i128::MAX));
                 own.push((at, i128::from(used)));
             }
@@ -106,9 +106,9 @@ impl Exchange {
         Ok(())
     }
 
-    async fn receive(&mut self, stretch: u64) -> Result<(), StoreError> {
+    async fn receive(&mut self, period: u64) -> Result<(), StoreError> {
         let rows = USED.rows();
-        let received = rows.all().from(&stretch.saturating_sub(1));
+        let received = rows.all().from(&period.saturating_sub(1));
         for row in rows.page(&*self.store, &received, MAX_RECEIVED, Direction::Backward).await? {
             let (sum, known) = (row.value.0, self.known.entry(row.key.clone()).or_default());
             let more = u64::try_from(sum - std::mem::replace(known, sum)).unwrap_or(0);

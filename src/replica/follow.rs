@@ -1,4 +1,5 @@
-//! Following: keeps a replica's in-memory state up to date with changes by others, read from the change log.
+//! Following: keeps a replica's in-memory state up to date with changes by others, read from the change log. A change
+//! is confirmed once every live replica has applied it.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -24,31 +25,28 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Old leases are deleted once in this many checks.
 const SWEEP_EVERY: u64 = 120;
 
+/// How often the progress of other replicas is read.
+const PROGRESS_EVERY: Duration = Duration::from_millis(20);
+
+/// Maximum wait for other replicas. A replica that has not read a change by then has been [fenced](super::APPLY_WINDOW)
+/// for a while, and what it did before is over.
+const WAITS: Duration = Duration::from_millis(2_500);
+
 /// State in memory that is derived from the store.
 #[async_trait]
 pub trait FollowedState: Send + Sync + 'static {
     /// Updates the state for these changes, some of which may be this replica's own.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. The call is repeated.
+    /// After an error it is called again.
     async fn apply(&self, changes: &[CommittedChange]) -> Result<(), StoreError>;
 
     /// Reloads all of the state from the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. The call is repeated.
+    /// After an error it is called again.
     async fn reload(&self) -> Result<(), StoreError>;
 }
 
 impl Replica {
     /// Takes a lease, and keeps `followed` up to date until nobody holds it or the replica. Does nothing if the store
     /// is not shared. Call it inside a tokio runtime.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`Replica::begin`].
     pub async fn follow(self: &Arc<Self>, followed: Arc<dyn FollowedState>) -> Result<(), JoinError> {
         if !self.shared {
             return Ok(());
@@ -95,6 +93,31 @@ impl Replica {
             }
         }
     }
+
+    /// Waits until all replicas have applied all changes so far or are fenced. Returns at once if the store is not
+    /// shared.
+    pub async fn wait_until_applied(&self) {
+        if !self.shared {
+            return;
+        }
+        match tokio::time::timeout(WAITS, self.wait_for_all()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the progress of other replicas could not be read"),
+            Err(_) => tracing::warn!("a replica did not apply a change in time; it takes no calls until it does"),
+        }
+    }
+
+    async fn wait_for_all(&self) -> Result<(), StoreError> {
+        let newest = self.store.changes(self.applied.load(Ordering::SeqCst), 0).await?.newest;
+        loop {
+            let now = self.store.now().await?;
+            let leases = self.leases().await?;
+            if leases.iter().flat_map(|(_, lease)| lease).all(|lease| lease.is_over(now) || lease.applied >= newest) {
+                return Ok(());
+            }
+            tokio::time::sleep(PROGRESS_EVERY).await;
+        }
+    }
 }
 
 /// Follows changes until nobody holds the replica or the followed state.
@@ -107,7 +130,7 @@ async fn poll_loop(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
         let (Some(replica), Some(followed)) = (replica.upgrade(), followed.upgrade()) else { return };
         let received = replica.poll(&*followed).await;
         if let (Err(error), false) = (&received, away) {
-            tracing::warn!(%error, "what other replicas change could not be heeded");
+            tracing::warn!(%error, "the changes of other replicas could not be applied");
         }
         away = received.is_err();
     }
@@ -115,12 +138,12 @@ async fn poll_loop(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
 
 /// Renews the lease once a second, and at once when changes were applied, until nobody holds the replica or the
 /// followed state. It waits only for the store, and for no commit longer than [`RENEW_WITHIN`].
-async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn FollowedState>, has_heeded: Arc<tokio::sync::Notify>) {
+async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn FollowedState>, has_applied: Arc<tokio::sync::Notify>) {
     let (mut next, mut away) = (Instant::now() + RENEW_EVERY, false);
     loop {
         tokio::select! {
             () = sleep_until(next) => {}
-            () = has_heeded.notified() => {}
+            () = has_applied.notified() => {}
         }
         let Some(replica) = replica.upgrade().filter(|_| followed.strong_count() > 0) else { return };
         let started = Instant::now();
@@ -151,7 +174,7 @@ async fn run_maintenance(replica: Weak<Replica>, followed: Weak<dyn FollowedStat
             stored = stored.and(replica.sweep().await);
         }
         if let Err(error) = stored {
-            tracing::debug!(%error, "the store was not there for what replicas say of themselves");
+            tracing::debug!(%error, "leases and formats could not be maintained: the store is unavailable");
         }
     }
 }

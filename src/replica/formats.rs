@@ -21,9 +21,6 @@ use tollhouse_store::{StoreError, Table, json_values, schema};
 pub(super) const WRITTEN: Table<(), Formats> = schema::FORMATS_WRITTEN.holding();
 pub(super) const READ_BY: Table<ReplicaId, Formats> = schema::FORMATS_READ.holding();
 
-/// The highest format read by versions that did not record it.
-pub(super) const UNSAID: u32 = 4;
-
 /// The formats that a version knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownFormats {
@@ -36,28 +33,22 @@ pub(super) struct KnownFormats {
 }
 
 /// The formats that this version knows.
-pub(super) const OWN: KnownFormats = KnownFormats { reads: 9, writes: 4, wants: PAYMENTS_UNRESOLVED };
+pub(super) const OWN: KnownFormats = KnownFormats { reads: 9, writes: 8, wants: SETTLED_BEFORE };
 
-/// The format in which an answer's row names the object with its body.
-pub const ANSWERS_APART: u32 = 5;
-
-/// The format of a receipt without derived fields.
+/// The format of a receipt without derived fields. Every host writes it.
 pub const RECEIPTS_SHORT: u32 = 6;
 
-/// The format of sales in which all hosts also list the sellers.
+/// The format of sales in which all hosts also list the sellers. Every host writes it.
 pub const SELLERS_STORED: u32 = 7;
 
-/// The format in which the row of a handler's version names the object with its source.
-pub const SOURCES_APART: u32 = 8;
-
-/// The form of a payment that is unresolved, or that holds a part of its payer's balance.
+/// The format of a payment that is unresolved, or that holds a part of its payer's balance.
 pub const PAYMENTS_UNRESOLVED: u32 = 9;
 
-/// The form of a payment that is settled before the run. Hosts that do not read it ignore `settle`, and run a tool before
-/// it is paid.
+/// The format of a payment that is settled before the run. Hosts that do not read it ignore `settle`, and run a tool
+/// before it is paid.
 pub const SETTLED_BEFORE: u32 = PAYMENTS_UNRESOLVED;
 
-/// Forms of rows up to a number.
+/// The formats up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Formats {
     #[serde(rename = "up_to")]
@@ -69,7 +60,7 @@ json_values!(Formats);
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The store has rows of a later version.
-    #[error("the store has rows in forms up to number {written}, and this version reads them up to {reads}: start a later version")]
+    #[error("the store has rows of formats up to {written}, and this version reads formats up to {reads}: start a later version")]
     Later {
         /// The highest format in the store.
         written: u32,

@@ -20,7 +20,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 const JOBS: Table<String, JobState> = schema::JOBS.holding();
 
-/// The state of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct JobState {
     /// When it is due: milliseconds since 1970, by the store's clock.
@@ -48,10 +47,6 @@ impl JobRun {
 impl Replica {
     /// Runs `work` if the job is due and no other replica runs it. It is next due after `every`, or at once if it
     /// failed. Returns `None` if it is not this replica's turn.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store and of `work`.
     pub async fn alone<T, E, Doing>(
         self: &Arc<Self>,
         job: &str,
@@ -66,7 +61,7 @@ impl Replica {
         let done = work(turn.clone()).await;
         let wait = if done.is_ok() { every } else { Duration::ZERO };
         if let Err(error) = self.end_turn(turn.clone(), wait).await {
-            tracing::warn!(job, %error, "when a job is due again could not be said; it is said again");
+            tracing::warn!(job, %error, "a job could not be released; it is tried again");
             self.end_later(job.to_owned(), turn, wait);
         }
         done.map(Some)
@@ -81,7 +76,7 @@ impl Replica {
                 let Some(replica) = replica.upgrade() else { return };
                 match replica.end_turn(turn.clone(), wait).await {
                     Ok(()) => return,
-                    Err(error) => tracing::debug!(job, %error, "a job is not given back yet"),
+                    Err(error) => tracing::debug!(job, %error, "a job is not released yet"),
                 }
             }
         });

@@ -28,10 +28,6 @@ json_values!(SharedKey);
 
 impl Replica {
     /// Returns the id of the shared key for `what`. That is `ours` if none was set before or the store is not shared.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn agreed(&self, what: &str, ours: &str) -> Result<String, StoreError> {
         if !self.shared {
             return Ok(ours.to_owned());
@@ -52,10 +48,6 @@ impl Replica {
     }
 
     /// Sets the shared key for `what`. Running replicas are not consulted. Replicas that start must have it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn agree_on(&self, what: &str, ours: &str) -> Result<(), StoreError> {
         if !self.shared {
             return Ok(());
@@ -68,24 +60,20 @@ impl Replica {
 
     /// Sets the shared key for `what`, unless a live replica set another one at its start, which is returned then. Of
     /// several that start together, the first decides. The caller must hold its lease.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn announce(&self, what: &str, ours: &str) -> Result<Option<String>, StoreError> {
         if !self.shared {
             return Ok(None);
         }
         let name = what.to_owned();
-        let message = SharedKey { id: ours.to_owned(), announced_by: Some(self.id.clone()) };
+        let announced = SharedKey { id: ours.to_owned(), announced_by: Some(self.id.clone()) };
         loop {
             let mut batch = Batch::new();
             match KEYS.row(&*self.store, &name).await? {
                 Some(row) if self.holds_lease(row.value.announced_by.as_ref()).await? => {
                     return Ok(Some(row.value.id).filter(|id| id != ours));
                 }
-                Some(row) => batch.replace(&KEYS, &row, &message),
-                None => batch.insert(&KEYS, &name, &message),
+                Some(row) => batch.replace(&KEYS, &row, &announced),
+                None => batch.insert(&KEYS, &name, &announced),
             };
             match batch.commit(&*self.store, Durability::Durable).await {
                 Ok(_) => return Ok(None),

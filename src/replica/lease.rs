@@ -39,9 +39,7 @@ impl Lease {
 pub struct LiveReplicas(pub(super) Option<BTreeSet<ReplicaId>>);
 
 impl LiveReplicas {
-    /// Returns whether this replica may be running. `None` stands for a version before replicas had ids, which is not
-    /// running.
-    #[must_use]
+    /// Returns whether this replica may be running. `None` stands for no replica, which is not running.
     pub fn has(&self, id: Option<&ReplicaId>) -> bool {
         id.is_some_and(|id| self.0.as_ref().is_none_or(|living| living.contains(id)))
     }

@@ -6,7 +6,7 @@
 //! - holds a lease, which it renews once a second and which expires by the store's clock. After that, others take over
 //!   its work ([`Replica::living`]), with commits that require it to be unchanged;
 //! - reads ten times a second what others have changed of its in-memory state ([`Replica::follow`]), and publishes how
-//!   far it has applied changes, because a change is confirmed once all replicas have applied it ([`Replica::told`]);
+//!   far it has applied changes, because a change is confirmed once all replicas have applied it ([`Replica::wait_until_applied`]);
 //! - exchanges counts of common keys with the others ([`Replica::exchange`]);
 //! - runs jobs that only one replica may run at a time ([`Replica::alone`]);
 //! - reads rows that the others write, including those of the previous or next version ([`formats`]);
@@ -28,7 +28,6 @@
 
 #![warn(missing_docs)]
 
-mod barrier;
 mod exchange;
 mod follow;
 mod formats;
@@ -58,7 +57,7 @@ use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 pub use self::{
     exchange::SharedCounts,
     follow::FollowedState,
-    formats::{ANSWERS_APART, JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_STORED, SETTLED_BEFORE, SOURCES_APART},
+    formats::{JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_STORED, SETTLED_BEFORE},
     jobs::JobRun,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::LiveReplicas,
@@ -138,7 +137,7 @@ struct HeldLease {
 }
 
 impl StoreContact {
-    /// Records that changes requested at `asked` have been read, unless there was a gap in the leases since.
+    /// Records that changes requested at `request` have been read, unless there was a gap in the leases since.
     fn note_contact(&mut self, request: Instant) {
         if self.unbroken_from.is_none_or(|from| request >= from) {
             self.last_contact = Some(request);
@@ -154,16 +153,14 @@ impl fmt::Debug for Replica {
 
 impl Replica {
     /// Creates a replica of this store, without a lease.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Self::knowing(store, Clock::default(), formats::OWN)
     }
 
-    /// Creates a replica of this store that sets the clock `barrier` to the store's time, from [`Replica::begin`] on.
+    /// Creates a replica of this store that sets `db_clock` to the store's time, from [`Replica::begin`] on.
     /// Days, ages and everything else that hosts must agree on use that clock.
-    #[must_use]
-    pub fn with_db_clock(store: Arc<dyn Store>, reported: Clock) -> Arc<Self> {
-        Self::on(store, Clock::default(), formats::OWN, reported)
+    pub fn with_db_clock(store: Arc<dyn Store>, db_clock: Clock) -> Arc<Self> {
+        Self::on(store, Clock::default(), formats::OWN, db_clock)
     }
 
     /// Creates a replica on a machine with this clock.
@@ -180,11 +177,11 @@ impl Replica {
 
     /// Creates a replica of a version with these formats, on a machine with this clock.
     fn knowing(store: Arc<dyn Store>, clock: Clock, known: KnownFormats) -> Arc<Self> {
-        let reported = clock.clone();
-        Self::on(store, clock, known, reported)
+        let db_clock = clock.clone();
+        Self::on(store, clock, known, db_clock)
     }
 
-    fn on(store: Arc<dyn Store>, clock: Clock, known: KnownFormats, reported: Clock) -> Arc<Self> {
+    fn on(store: Arc<dyn Store>, clock: Clock, known: KnownFormats, db_clock: Clock) -> Arc<Self> {
         let (id, shared) = (ReplicaId::generate(), store.is_shared());
         let written = AtomicU32::new(known.writes);
         Arc::new(Self {
@@ -193,7 +190,7 @@ impl Replica {
             shared,
             steadiness: Steadiness::of(clock.clone()),
             clock,
-            db_clock: reported,
+            db_clock,
             known,
             written,
             applied: AtomicU64::new(0),
@@ -204,13 +201,11 @@ impl Replica {
     }
 
     /// Returns its id.
-    #[must_use]
     pub fn id(&self) -> &ReplicaId {
         &self.id
     }
 
     /// Returns whether others can serve the store.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         self.shared
     }
@@ -234,7 +229,6 @@ impl Replica {
 
     /// Returns whether others may have made changes that this replica does not know of. It then accepts no new calls,
     /// and its running calls fail.
-    #[must_use]
     pub fn is_fenced(&self) -> bool {
         if !self.shared {
             return false;
@@ -246,7 +240,6 @@ impl Replica {
 
     /// Returns how far this machine's clock is ahead of the store's, in milliseconds, if that is too far. Payments are
     /// judged by this machine's clock, leases by the store's.
-    #[must_use]
     pub fn clock_apart_ms(&self) -> Option<i64> {
         let ahead = self.contact().ahead_ms;
         is_apart(ahead).then_some(ahead)
@@ -254,7 +247,6 @@ impl Replica {
 
     /// Returns whether ages can be trusted. They cannot while this machine's clock is far from the store's, or, if the
     /// store is not shared, has just jumped.
-    #[must_use]
     pub fn can_expire(&self) -> bool {
         if self.shared { self.clock_apart_ms().is_none() } else { self.steadiness.is_steady() }
     }
@@ -266,7 +258,6 @@ impl Replica {
     }
 
     /// Returns why this replica accepts no calls at the moment, if the reason is its machine's clock.
-    #[must_use]
     pub fn clock_is_wrong(&self) -> Option<String> {
         let (ms, side) = self.clock_apart_ms().map(|ahead| (ahead.unsigned_abs(), if ahead > 0 { "ahead of" } else { "behind" }))?;
         Some(format!("this machine's clock is {ms} ms {side} the database's: have both follow one time server"))
@@ -274,10 +265,6 @@ impl Replica {
 
     /// Returns the replicas that may be running. If this replica itself has lost contact with the store, nobody counts
     /// as gone for the duration of a lease, because the others may have lost contact with it too.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn living(&self) -> Result<LiveReplicas, StoreError> {
         if !self.shared {
             return Ok(LiveReplicas(Some([self.id.clone()].into())));
@@ -287,6 +274,16 @@ impl Replica {
             return Ok(LiveReplicas(None));
         }
         Ok(LiveReplicas(Some(self.holders(now).await?.chain([self.id.clone()]).collect())))
+    }
+
+    /// Returns the number of replicas with valid leases, including this one. A replica that was killed counts until its
+    /// lease is over.
+    pub async fn count(&self) -> Result<u32, StoreError> {
+        if !self.shared {
+            return Ok(1);
+        }
+        let holders = self.holders(self.store.now().await?).await?;
+        Ok(u32::try_from(holders.filter(|id| *id != self.id).count()).unwrap_or(u32::MAX).saturating_add(1))
     }
 
     /// Returns whether this replica has been in contact with the store for the duration of a lease. By then, replicas
@@ -305,7 +302,7 @@ impl Replica {
         batch.delete(&REPLICAS, &self.id);
         Self::forget_formats(&mut batch, &self.id);
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
-            tracing::warn!(%error, "a lease could not be given up; it ends by itself");
+            tracing::warn!(%error, "a lease could not be given up; it expires on its own");
         }
     }
 
@@ -379,10 +376,6 @@ impl Replica {
     }
 
     /// Returns whether another replica serves the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn has_others(&self) -> Result<bool, StoreError> {
         if !self.shared {
             return Ok(false);
@@ -427,12 +420,12 @@ fn is_apart(ahead_ms: i64) -> bool {
     ahead_ms.unsigned_abs() > CLOCK_APART_MS
 }
 
-/// Returns how far a clock that showed `here` is certainly ahead of one that showed `there` at some time within `took`
+/// Returns how far a clock that showed `here` is certainly ahead of one that showed `there` at some time within `elapsed`
 /// after that.
 fn ahead_for_sure(here: Timestamp, there: Timestamp, elapsed: Duration) -> i64 {
-    let apart = |a: u64, b: u64| i64::try_from(a).unwrap_or(i64::MAX).saturating_sub(i64::try_from(b).unwrap_or(i64::MAX));
+    let difference = |a: u64, b: u64| i64::try_from(a).unwrap_or(i64::MAX).saturating_sub(i64::try_from(b).unwrap_or(i64::MAX));
     let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-    let (least, max) = (apart(here.0, there.0), apart(here.0.saturating_add(elapsed), there.0));
+    let (least, max) = (difference(here.0, there.0), difference(here.0.saturating_add(elapsed), there.0));
     if least > 0 { least } else { max.min(0) }
 }
 

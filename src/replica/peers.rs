@@ -33,10 +33,6 @@ pub struct SeenReplica {
 
 impl Replica {
     /// Returns every replica, including those whose leases expired within the last hour.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn seen(&self) -> Result<Vec<SeenReplica>, StoreError> {
         if !self.shared {
             let (id, version) = (self.id.clone(), env!("CARGO_PKG_VERSION").to_owned());

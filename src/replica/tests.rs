@@ -18,17 +18,17 @@ const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
 /// A replica's state: the numbers of the changes that it has applied.
 #[derive(Debug, Default)]
-struct HeldChanges {
-    heeded: Mutex<Vec<u64>>,
+struct AppliedChanges {
+    applied: Mutex<Vec<u64>>,
     reloads: Mutex<usize>,
     fails: AtomicBool,
     /// Applying changes waits while a test locks this.
-    stands_still: tokio::sync::Mutex<()>,
+    pause: tokio::sync::Mutex<()>,
 }
 
-impl HeldChanges {
+impl AppliedChanges {
     fn applied(&self) -> Vec<u64> {
-        self.heeded.lock().unwrap().clone()
+        self.applied.lock().unwrap().clone()
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -37,11 +37,11 @@ impl HeldChanges {
 }
 
 #[async_trait]
-impl FollowedState for HeldChanges {
+impl FollowedState for AppliedChanges {
     async fn apply(&self, changes: &[CommittedChange]) -> Result<(), StoreError> {
         self.check()?;
-        _ = self.stands_still.lock().await;
-        self.heeded.lock().unwrap().extend(changes.iter().map(|change| change.number));
+        _ = self.pause.lock().await;
+        self.applied.lock().unwrap().extend(changes.iter().map(|change| change.number));
         Ok(())
     }
 
@@ -59,10 +59,10 @@ fn shared() -> (Arc<FaultyStore<MemoryStore>>, Clock) {
 }
 
 /// Returns a replica that follows changes, and its state, on which it depends.
-async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<HeldChanges>) {
+async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<AppliedChanges>) {
     let replica = Replica::new(Arc::clone(store) as _);
     replica.begin().await.unwrap();
-    let holds = Arc::new(HeldChanges::default());
+    let holds = Arc::new(AppliedChanges::default());
     replica.follow(Arc::clone(&holds) as _).await.unwrap();
     (replica, holds)
 }
@@ -75,7 +75,7 @@ async fn change(store: &(impl Store + ?Sized)) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_reported_once_all_who_live_follow_it() {
+async fn a_change_is_confirmed_once_all_live_replicas_applied_it() {
     let (store, _) = shared();
     change(&*store).await;
     let ((one, ours), (_other, theirs)) = (replica(&store).await, replica(&store).await);
@@ -83,12 +83,12 @@ async fn a_change_is_reported_once_all_who_live_follow_it() {
     change(&*store).await;
     let started = Instant::now();
     one.wait_until_applied().await;
-    assert_eq!((ours.applied(), theirs.applied()), (vec![2], vec![2]), "what was before was read, and is not told again");
+    assert_eq!((ours.applied(), theirs.applied()), (vec![2], vec![2]), "what was before was read, and is not reported again");
     assert!(started.elapsed() <= Duration::from_millis(120), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_departed_replica_or_a_full_lease_for_a_silent_one() {
+async fn barrier_ignores_departed_replicas_and_outlasts_no_silent_lease() {
     let (store, clock) = shared();
     let ((one, _ours), (other, theirs), (third, _holds)) = (replica(&store).await, replica(&store).await, replica(&store).await);
     third.leave().await;
@@ -109,10 +109,10 @@ async fn nobody_waits_for_a_departed_replica_or_a_full_lease_for_a_silent_one() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
+async fn a_replica_that_reads_no_changes_is_fenced_until_it_does() {
     let (store, _) = shared();
     let early = Replica::new(Arc::clone(&store) as _);
-    assert!(early.is_fenced(), "it has heard nothing yet");
+    assert!(early.is_fenced(), "it has read nothing yet");
     let (one, ours) = replica(&store).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!one.is_fenced());
@@ -139,17 +139,17 @@ async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
 
 /// Regression: deleting a tool with many files ended the lease of its host.
 #[tokio::test(start_paused = true)]
-async fn a_replica_whose_heeding_stands_still_is_fenced_and_keeps_its_lease() {
+async fn a_replica_that_cannot_apply_changes_is_fenced_and_keeps_its_lease() {
     let (store, clock) = shared();
     let ((one, ours), (other, _theirs)) = (replica(&store).await, replica(&store).await);
-    let still = ours.stands_still.lock().await;
+    let still = ours.pause.lock().await;
     change(&*store).await;
     for second in 1..=10 {
         clock.set(NOW.plus_millis(second * 1_000));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(one.is_fenced(), "what it holds in memory is of yesterday");
-    assert!(other.living().await.unwrap().has(Some(one.id())), "nobody takes up what it has reserved");
+    assert!(one.is_fenced(), "its memory is stale");
+    assert!(other.living().await.unwrap().has(Some(one.id())), "nobody takes over its reservations");
     drop(still);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
@@ -157,7 +157,7 @@ async fn a_replica_whose_heeding_stands_still_is_fenced_and_keeps_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_the_store_does_not_answer_is_tried_again() {
+async fn an_unanswered_renewal_is_retried() {
     let clock = Clock::fixed(NOW);
     let memory = Arc::new(MemoryStore::shared(clock.clone()));
     let watched = Replica::new(Arc::clone(&memory) as _);
@@ -166,7 +166,7 @@ async fn a_renewal_that_the_store_does_not_answer_is_tried_again() {
     let store = InterleavingStore::before_commit(3, Arc::clone(&memory), std::future::pending());
     let one = Replica::new(store as _);
     one.begin().await.unwrap();
-    let holds = Arc::new(HeldChanges::default());
+    let holds = Arc::new(AppliedChanges::default());
     one.follow(Arc::clone(&holds) as _).await.unwrap();
     for second in 1..=10 {
         clock.set(NOW.plus_millis(second * 1_000));
@@ -176,7 +176,7 @@ async fn a_renewal_that_the_store_does_not_answer_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_comes_late_does_not_end_the_lease_earlier() {
+async fn a_late_renewal_does_not_shorten_the_lease() {
     let clock = Clock::fixed(NOW);
     let memory = Arc::new(MemoryStore::shared(clock.clone()));
     let one = Replica::new(Arc::clone(&memory) as _);
@@ -224,7 +224,7 @@ async fn a_replica_with_an_expired_lease_is_fenced_until_it_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_missed_more_than_is_kept_reads_all_again() {
+async fn a_replica_that_missed_too_much_reloads_everything() {
     let (store, _) = shared();
     let (one, ours) = replica(&store).await;
     for _ in 0..=tollhouse_store::MAX_CHANGES {
@@ -240,7 +240,7 @@ async fn who_missed_more_than_is_kept_reads_all_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_of_long_ago_are_taken_away() {
+async fn old_leases_are_deleted() {
     let (store, clock) = shared();
     let ((one, _ours), (_other, _theirs)) = (replica(&store).await, replica(&store).await);
     clock.set(NOW.plus_millis(LEASE_MS + RETENTION_MS - 1));
@@ -254,7 +254,7 @@ async fn leases_of_long_ago_are_taken_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_store_is_of_one_process_nothing_is_done_and_nobody_else_lives() {
+async fn an_exclusive_store_has_one_replica_and_no_lease() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (one, _ours) = replica(&store).await;
     store.fail_reads();
@@ -275,7 +275,7 @@ async fn where_the_store_is_of_one_process_nothing_is_done_and_nobody_else_lives
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_done_by_one_replica_at_a_time_and_not_before_it_is_due_again() {
+async fn a_due_job_runs_at_one_replica_at_a_time() {
     const EVERY: Duration = Duration::from_secs(60);
     let (store, clock) = shared();
     let ((one, _ours), (other, _theirs)) = (replica(&store).await, replica(&store).await);
@@ -291,7 +291,7 @@ async fn a_job_is_done_by_one_replica_at_a_time_and_not_before_it_is_due_again()
     }
     clock.set(NOW.plus_millis(120_000));
     does(&one, Err(StoreError::Conflict)).await.unwrap_err();
-    assert_eq!(does(&other, Ok(())).await.unwrap(), Some(()), "what failed is due at once");
+    assert_eq!(does(&other, Ok(())).await.unwrap(), Some(()), "a failed job is due at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,11 +315,11 @@ async fn a_job_of_a_dead_replica_is_taken_over_and_its_late_writes_are_fenced() 
     happens(&taken).await.unwrap();
     removed.end_turn(late, Duration::from_secs(3_600)).await.unwrap();
     one.end_turn(taken, Duration::ZERO).await.unwrap();
-    assert!(one.take_turn("job").await.unwrap().is_some(), "when it is due again says who has taken it");
+    assert!(one.take_turn("job").await.unwrap().is_some(), "the next turn is set by the replica that took it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_whose_end_could_not_be_said_is_given_back_once_the_store_is_there() {
+async fn a_job_is_released_once_the_store_is_available() {
     let (store, _) = shared();
     let ((one, _ours), (other, _theirs)) = (replica(&store).await, replica(&store).await);
     let work = |_| async {
@@ -334,7 +334,7 @@ async fn a_job_whose_end_could_not_be_said_is_given_back_once_the_store_is_there
 }
 
 #[test]
-fn clocks_are_apart_by_what_the_time_that_the_answer_took_does_not_explain() {
+fn clock_difference_excludes_the_duration_of_the_request() {
     let ahead = |here: u64, there: u64, elapsed: u64| ahead_for_sure(Timestamp(here), Timestamp(there), Duration::from_millis(elapsed));
     assert_eq!(ahead(10_000, 10_000, 0), 0);
     assert_eq!(ahead(12_000, 10_000, 5_000), 2_000, "it was ahead before the question");
@@ -344,13 +344,13 @@ fn clocks_are_apart_by_what_the_time_that_the_answer_took_does_not_explain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_whose_clock_is_far_from_the_stores_reports_it_until_it_is_put_right() {
+async fn a_wrong_clock_is_reported_until_it_is_fixed() {
     let (store, _) = shared();
     for (millis, apart) in [(NOW.0 + 1_001, Some(1_001)), (NOW.0 - 1_001, Some(-1_001)), (NOW.0 + 1_000, None)] {
         let clock = Clock::fixed(Timestamp(millis));
         let replica = Replica::knowing(Arc::clone(&store) as _, clock.clone(), super::formats::OWN);
         replica.begin().await.unwrap();
-        let holds = Arc::new(HeldChanges::default());
+        let holds = Arc::new(AppliedChanges::default());
         replica.follow(Arc::clone(&holds) as _).await.unwrap();
         assert_eq!(replica.clock_apart_ms(), apart);
         clock.set(NOW);

@@ -3,18 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use tollhouse_base::id::ReplicaId;
-use tollhouse_store::{Batch, Durability, Store, StoreError};
+use tollhouse_store::{Batch, Durability, Row, Store, StoreError};
 
 use super::{
     Replica,
-    formats::{Formats, JoinError, OWN, READ_BY, UNSAID, WRITTEN, are_read},
+    formats::{Formats, JoinError, OWN, READ_BY, WRITTEN, are_read},
 };
 
 /// Checks that this version can read all rows of a store that it does not serve.
-///
-/// # Errors
-///
-/// [`JoinError::Later`] if it cannot. Errors of the store.
 pub async fn readable(store: &dyn Store) -> Result<(), JoinError> {
     are_read(WRITTEN.get(store, &()).await?.as_ref(), OWN.reads)
 }
@@ -33,23 +29,8 @@ impl Replica {
     /// anything is read, and again once others see the lease: of two replicas that start together, one sees the other.
     pub(super) async fn agree_on_formats(&self) -> Result<(), JoinError> {
         let writes = self.known.writes;
-        let before = loop {
-            let row = WRITTEN.row(&*self.store, &()).await?;
-            are_read(row.as_ref().map(|row| &row.value), self.known.reads)?;
-            if row.as_ref().is_some_and(|row| row.value.through >= writes) {
-                break None;
-            }
-            let mut batch = Batch::new();
-            match &row {
-                Some(row) => batch.replace(&WRITTEN, row, &Formats { through: writes }),
-                None => batch.insert(&WRITTEN, &(), &Formats { through: writes }),
-            };
-            match batch.commit(&*self.store, Durability::Durable).await {
-                Ok(_) => break Some(row),
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        };
+        are_read(WRITTEN.get(&*self.store, &()).await?.as_ref(), self.known.reads)?;
+        let before = self.record_formats(writes).await?;
         let Some((id, reads)) = self.who_reads_less(writes, Leases::Valid).await? else { return Ok(()) };
         if let Some(before) = before {
             // Nothing has been written yet, so the hosts of the other version can still restart.
@@ -63,6 +44,26 @@ impl Replica {
         Err(JoinError::Earlier { id, reads, writes })
     }
 
+    /// Records that rows have formats up to `through`. Returns the record before, or `None` if it covered them already.
+    async fn record_formats(&self, through: u32) -> Result<Option<Option<Row<(), Formats>>>, StoreError> {
+        loop {
+            let row = WRITTEN.row(&*self.store, &()).await?;
+            if row.as_ref().is_some_and(|row| row.value.through >= through) {
+                return Ok(None);
+            }
+            let mut batch = Batch::new();
+            match &row {
+                Some(row) => batch.replace(&WRITTEN, row, &Formats { through }),
+                None => batch.insert(&WRITTEN, &(), &Formats { through }),
+            };
+            match batch.commit(&*self.store, Durability::Durable).await {
+                Ok(_) => return Ok(Some(row)),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Returns whether rows may be written in an optional format. That is so once all replicas read it. From then on the
     /// store records that it has such rows, so that no replica that cannot read them starts.
     ///
@@ -70,35 +71,16 @@ impl Replica {
     /// has expired. An expired lease counts until this replica has been in contact for the duration of a lease, because
     /// its holder may have lost contact until then. It does not count if the store has such rows already: its holder
     /// cannot come back.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn may_write(&self, form: u32) -> Result<bool, StoreError> {
         debug_assert!(form <= self.known.reads, "a form that this version does not read");
         if self.writes(form) {
             return Ok(true);
         }
-        let Some(leases) = self.leases_to_heed(form).await? else { return Ok(false) };
+        let Some(leases) = self.leases_to_check(form).await? else { return Ok(false) };
         if self.who_reads_less(form, leases).await?.is_some() {
             return Ok(false);
         }
-        loop {
-            let row = WRITTEN.row(&*self.store, &()).await?;
-            if row.as_ref().is_some_and(|row| row.value.through >= form) {
-                break;
-            }
-            let mut batch = Batch::new();
-            match &row {
-                Some(row) => batch.replace(&WRITTEN, row, &Formats { through: form }),
-                None => batch.insert(&WRITTEN, &(), &Formats { through: form }),
-            };
-            match batch.commit(&*self.store, Durability::Durable).await {
-                Ok(_) => break,
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.record_formats(form).await?;
         // A replica that started meanwhile has read the old record, and its lease exists by now.
         if self.who_reads_less(form, leases).await?.is_some() {
             return Ok(false);
@@ -108,10 +90,6 @@ impl Replica {
     }
 
     /// Calls [`Replica::may_write`] for one format after the other, up to all that this version knows.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn write_what_all_read(&self) -> Result<(), StoreError> {
         while self.written.load(Ordering::Relaxed) < self.known.wants {
             if !self.may_write(self.written.load(Ordering::Relaxed) + 1).await? {
@@ -122,13 +100,12 @@ impl Replica {
     }
 
     /// Returns whether [`Replica::may_write`] has already allowed a format, without asking the store.
-    #[must_use]
     pub fn writes(&self, form: u32) -> bool {
         self.written.load(Ordering::Relaxed) >= form
     }
 
     /// Returns which leases name the replicas that this format waits for, or `None` if this replica has no valid lease.
-    async fn leases_to_heed(&self, form: u32) -> Result<Option<Leases>, StoreError> {
+    async fn leases_to_check(&self, form: u32) -> Result<Option<Leases>, StoreError> {
         if !self.shared {
             return Ok(Some(Leases::Valid));
         }
@@ -152,8 +129,8 @@ impl Replica {
         let now = self.store.now().await?;
         for (id, lease) in self.leases().await? {
             // A malformed lease is of a later version.
-            let is_heeded = lease.is_some_and(|lease| leases == Leases::All || !lease.is_over(now));
-            if id == self.id || !is_heeded {
+            let counts = lease.is_some_and(|lease| leases == Leases::All || !lease.is_over(now));
+            if id == self.id || !counts {
                 continue;
             }
             let reads = self.formats_of(&id).await?;
@@ -166,7 +143,7 @@ impl Replica {
 
     /// Returns the highest format that a replica reads.
     pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
-        Ok(READ_BY.get(&*self.store, id).await?.map_or(UNSAID, |formats| formats.through))
+        Ok(READ_BY.get(&*self.store, id).await?.map_or(0, |formats| formats.through))
     }
 
     /// Adds the formats that this replica reads to a batch, next to its lease.

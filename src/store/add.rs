@@ -3,20 +3,12 @@
 //! Two commits that read a sum, check it and write a new one conflict. An addition gives only an amount and a limit, so
 //! that commits that add to the same key never conflict. Only the limit can reject them.
 
-use super::{error::StoreError, limit::SumLimit, space::Space, value, write::Write};
-
-/// An addition in a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Add {
-    /// The space of the sum.
-    pub space: Space,
-    /// The key of the sum.
-    pub key: Vec<u8>,
-    /// The amount. A negative amount subtracts.
-    pub by: i128,
-    /// The limit that the sum must not exceed.
-    pub limit: SumLimit,
-}
+use super::{
+    error::StoreError,
+    space::Space,
+    value,
+    write::{Add, Write},
+};
 
 /// Applies `adds` in order to the `stored` sums as changed by `writes`. Appends the resulting writes to `writes` and
 /// returns the new sums.

@@ -6,10 +6,9 @@ mod rows;
 use bytes::Bytes;
 
 use super::{
-    add::Add,
     space::Space,
     table_plan::TablePlan,
-    write::{Check, Write},
+    write::{Add, Check, Write},
 };
 
 /// The contents of one commit. It is applied completely or not at all.
@@ -27,19 +26,16 @@ pub struct Batch {
 
 impl Batch {
     /// Returns an empty batch.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Returns a batch of checks and writes.
-    #[must_use]
     pub fn of(checks: Vec<Check>, writes: Vec<Write>) -> Self {
         Self { checks, writes, ..Self::default() }
     }
 
     /// Returns whether the batch writes and adds nothing.
-    #[must_use]
     pub fn changes_nothing(&self) -> bool {
         self.writes.is_empty() && self.adds.is_empty()
     }
@@ -61,7 +57,6 @@ impl Batch {
     }
 
     /// Returns this batch followed by `other`.
-    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.append(other);
         self

@@ -18,37 +18,31 @@ pub struct DeclaredTable<K> {
 
 impl<K: Key> DeclaredTable<K> {
     /// Creates a table from its plan.
-    #[must_use]
     pub const fn new(plan: &'static TablePlan) -> Self {
         Self { plan, keys: PhantomData }
     }
 
     /// Returns the table's entry in the schema.
-    #[must_use]
     pub const fn plan(self) -> &'static TablePlan {
         self.plan
     }
 
     /// Returns the table with values of type `V`.
-    #[must_use]
     pub const fn holding<V: Value>(self) -> Table<K, V> {
         Table { plan: self.plan, indexes: &[], types: PhantomData }
     }
 
     /// Returns the table with values of type `V` and with its indexes.
-    #[must_use]
     pub const fn indexed<V: Value>(self, indexes: &'static [IndexFn<K, V>]) -> Table<K, V> {
         Table { plan: self.plan, indexes, types: PhantomData }
     }
 
     /// Returns the table as a table of sums.
-    #[must_use]
     pub const fn counting(self) -> Counter<K> {
         Counter { plan: self.plan, keys: PhantomData }
     }
 
     /// Builds a row of this table, which is an index.
-    #[must_use]
     pub fn entry<V: Value>(self, key: &K, value: &V) -> IndexEntry {
         IndexEntry(Write { space: self.plan.space, key: stored_key(self.plan, key), value: Some(value.to_bytes()) })
     }

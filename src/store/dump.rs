@@ -37,9 +37,9 @@ const END: u8 = b'E';
 
 /// Why a dump could not be read or written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum DumpError {
-    #[error("it is no dump of a store, or of another format than this version reads")]
+    #[error("it is not a dump of a store, or its format is not supported")]
     Format,
     #[error("it is damaged at byte {at}: {what}; take another backup")]
     Damaged { at: u64, what: &'static str },

@@ -1,15 +1,15 @@
 //! Errors of the store.
 
-use super::limit::SumLimit;
+use super::write::SumLimit;
 
 /// An error of the store. After any error but [`StoreError::Unknown`], nothing was written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// A check failed. Read again and decide again.
-    #[error("the value at a checked key is another")]
+    #[error("the value at a checked key has changed")]
     Conflict,
     /// An addition would take its sum beyond its limit.
-    #[error("a sum of {sum} may not pass its {limit}")]
+    #[error("a sum of {sum} would exceed its {limit}")]
     Beyond {
         /// Position of the addition in the batch.
         position: usize,
@@ -19,7 +19,7 @@ pub enum StoreError {
         sum: i128,
     },
     /// Every attempt conflicted with writes of the same keys.
-    #[error("others were faster every time")]
+    #[error("other commits came first every time")]
     Contended,
     /// Another process held a lock on a row of the commit for too long. Nothing was written. The row may be unchanged.
     #[error("a row was locked by another process for too long: {0}")]

@@ -1,4 +1,4 @@
-//! A store with planned failures, for tests.
+//! Stores that wrap another one, and one of them with planned failures, for tests.
 
 use std::{
     collections::BTreeMap,
@@ -10,6 +10,80 @@ use tokio::sync::mpsc;
 use tollhouse_base::clock::Timestamp;
 
 use super::{Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError};
+
+/// A store that overrides some methods of another one and forwards the rest.
+#[async_trait]
+pub trait StoreWrapper: Send + Sync + 'static {
+    /// Returns the wrapped store.
+    fn inner(&self) -> &dyn Store;
+
+    /// Runs before every read, which fails with its error.
+    fn before_read(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Replaces [`Store::get`].
+    async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner().get(space, key).await
+    }
+
+    /// Replaces [`Store::scan`].
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
+        self.inner().scan(space, range, limit, direction).await
+    }
+
+    /// Replaces [`Store::count`].
+    async fn on_count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
+        self.inner().count(space, range, max).await
+    }
+
+    /// Replaces [`Store::apply`].
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
+}
+
+#[async_trait]
+impl<S: StoreWrapper> Store for S {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.before_read()?;
+        self.on_get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
+        self.before_read()?;
+        self.on_scan(space, range, limit, direction).await
+    }
+
+    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
+        self.before_read()?;
+        self.on_count(space, range, max).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.on_apply(batch, durability).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.before_read()?;
+        self.inner().changes(after, limit).await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
+        self.inner().copy(to).await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner().is_shared()
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        self.before_read()?;
+        self.inner().now().await
+    }
+
+    fn sizes(&self) -> SpaceSizes {
+        self.inner().sizes()
+    }
+}
 
 /// How a commit fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,17 +115,17 @@ struct Plan {
     always: Option<Fault>,
     /// Whether reads fail.
     blind: bool,
+    /// Number of reads requested so far.
+    reads: u64,
 }
 
 impl<S> FaultyStore<S> {
     /// Wraps `inner`. No fault is planned yet.
-    #[must_use]
     pub fn new(inner: S) -> Self {
         Self::sharing(Arc::new(inner))
     }
 
     /// Wraps a store that others also use directly, without faults.
-    #[must_use]
     pub fn sharing(inner: Arc<S>) -> Self {
         Self { inner, plan: Mutex::default() }
     }
@@ -76,13 +150,18 @@ impl<S> FaultyStore<S> {
     /// Cancels all planned faults.
     pub fn heal(&self) {
         let mut plan = self.plan();
-        *plan = Plan { requested: plan.requested, ..Plan::default() };
+        *plan = Plan { requested: plan.requested, reads: plan.reads, ..Plan::default() };
     }
 
     /// Returns the number of commits requested so far, including failed ones. With it a test can fail each commit in
     /// turn.
     pub fn commits(&self) -> u64 {
         self.plan().requested
+    }
+
+    /// Returns the number of reads requested so far, including failed ones.
+    pub fn reads(&self) -> u64 {
+        self.plan().reads
     }
 
     /// Returns the wrapped store.
@@ -100,30 +179,21 @@ impl<S> FaultyStore<S> {
         let number = plan.requested;
         plan.faults.remove(&number).or(plan.always)
     }
-
-    fn check_sighted(&self) -> Result<(), StoreError> {
-        if self.plan().blind { Err(StoreError::Away("a planned fault".to_owned())) } else { Ok(()) }
-    }
 }
 
 #[async_trait]
-impl<S: Store> Store for FaultyStore<S> {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.check_sighted()?;
-        self.inner.get(space, key).await
+impl<S: Store> StoreWrapper for FaultyStore<S> {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
-        self.check_sighted()?;
-        self.inner.scan(space, range, limit, direction).await
+    fn before_read(&self) -> Result<(), StoreError> {
+        let mut plan = self.plan();
+        plan.reads += 1;
+        if plan.blind { Err(StoreError::Away("a planned fault".to_owned())) } else { Ok(()) }
     }
 
-    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
-        self.check_sighted()?;
-        self.inner.count(space, range, max).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         match self.next_fault() {
             None => self.inner.apply(batch, durability).await,
             Some(Fault::Before) => Err(StoreError::Away("a planned fault".to_owned())),
@@ -134,27 +204,5 @@ impl<S: Store> Store for FaultyStore<S> {
                 Err(StoreError::Unknown("a planned fault".to_owned()))
             }
         }
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.check_sighted()?;
-        self.inner.changes(after, limit).await
-    }
-
-    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
-        self.inner.copy(to).await
-    }
-
-    fn is_shared(&self) -> bool {
-        self.inner.is_shared()
-    }
-
-    async fn now(&self) -> Result<Timestamp, StoreError> {
-        self.check_sighted()?;
-        self.inner.now().await
-    }
-
-    fn sizes(&self) -> SpaceSizes {
-        self.inner.sizes()
     }
 }

@@ -25,19 +25,15 @@ const READ_BACK: usize = 32;
 
 /// Why a store does not contain what was imported.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum FillError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("it does not hold what was copied: rows of {0:?} differ")]
+    #[error("its rows differ from those copied: {0:?}")]
     Differs(Vec<Space>),
 }
 
 /// Returns whether a store has no rows, apart from the row that records who imports into it.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn is_empty(store: &dyn Store) -> Result<bool, StoreError> {
     for space in Space::ALL {
         let first = store.scan(space, KeyRange::all(), 2, Direction::Forward).await?;
@@ -49,10 +45,7 @@ pub async fn is_empty(store: &dyn Store) -> Result<bool, StoreError> {
 }
 
 /// Deletes all rows, except the row that records who imports into the store.
-///
-/// # Errors
-///
-/// Errors of the store. Rows deleted before the error stay deleted.
+/// Rows deleted before an error stay deleted.
 pub async fn clear(store: &dyn Store) -> Result<(), StoreError> {
     for space in Space::ALL {
         let mut range = KeyRange { bytes: SOME_BYTES, ..KeyRange::all() };
@@ -76,16 +69,11 @@ pub struct Importer {
 
 impl Importer {
     /// Imports into `store`. Nobody else may write to it until [`Importer::settle`] returns.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, left_out: BTreeMap::new() }
     }
 
     /// Writes a page. Returns the number of rows written.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn take(&mut self, page: CopyPage) -> Result<u64, StoreError> {
         match page {
             CopyPage::Rows(rows) => {
@@ -94,28 +82,18 @@ impl Importer {
                 written.into_iter().sum()
             }
             CopyPage::Changes(changes) => {
-                let mut written = 0;
-                for batch in batches(self.without_left_out(changes)) {
-                    written += put(&*self.store, batch).await?;
-                }
-                Ok(written)
+                let changes = self.without_left_out(changes);
+                self.put_in_order(changes).await
             }
             CopyPage::End(_) => Ok(0),
         }
     }
 
     /// Writes changes that were committed meanwhile, and reads them back.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store, and rows that differ from what was written.
     pub async fn take_and_look(&mut self, changes: Vec<Write>) -> Result<u64, FillError> {
         let changes = self.without_left_out(changes);
         let last: BTreeMap<_, _> = changes.iter().map(|change| ((change.space, change.key.clone()), change.value.clone())).collect();
-        let mut written = 0;
-        for batch in batches(changes) {
-            written += put(&*self.store, batch).await?;
-        }
+        let written = self.put_in_order(changes).await?;
         let store = &*self.store;
         let looks = last.into_iter().map(|((space, key), value)| async move {
             let there = store.get(space, &key).await?;
@@ -126,20 +104,24 @@ impl Importer {
         if differing.is_empty() { Ok(written) } else { Err(FillError::Differs(differing)) }
     }
 
+    async fn put_in_order(&self, changes: Vec<Write>) -> Result<u64, StoreError> {
+        let mut written = 0;
+        for batch in batches(changes) {
+            written += put(&*self.store, batch).await?;
+        }
+        Ok(written)
+    }
+
     /// Makes all writes durable and verifies all rows against the copy's totals.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store, and contents that differ from the copy.
-    pub async fn settle(&self, message: &RowSums) -> Result<(), FillError> {
+    pub async fn settle(&self, sums: &RowSums) -> Result<(), FillError> {
         self.store.apply(Batch::new(), Durability::Durable).await?;
-        let mut message = *message;
+        let mut sums = *sums;
         for ((space, key), value) in &self.left_out {
             if let Some(value) = value {
-                message.take(*space, key, value);
+                sums.take(*space, key, value);
             }
         }
-        let differing = sums_of(&*self.store).await?.differing(&message);
+        let differing = sums_of(&*self.store).await?.differing(&sums);
         if differing.is_empty() { Ok(()) } else { Err(FillError::Differs(differing)) }
     }
 

@@ -1,6 +1,6 @@
 //! Inspection: reads every row of a table in order, to check a store that nobody writes to for consistency.
 
-use std::{fmt, vec};
+use std::vec;
 
 use tollhouse_base::check_report::CheckReport;
 
@@ -24,23 +24,13 @@ impl<K: Key, V: Value> Table<K, V> {
 
 impl<K: Key, V: Value> Inspection<'_, K, V> {
     /// Returns the next readable row, or `None` after the last. Unreadable rows are recorded as flaws.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn next(&mut self, flaws: &mut CheckReport) -> Result<Option<Row<K, V>>, StoreError> {
         loop {
-            if let Some(row) = self.page.find_map(|row| flaws.is_clean(row)) {
+            if let Some(row) = self.page.find_map(|row| flaws.checked(row)) {
                 return Ok(Some(row));
             }
             let Some(page) = self.table.next(self.store, &mut self.rest, self.at_once).await? else { return Ok(None) };
             self.page = page.into_iter();
         }
-    }
-}
-
-impl<K, V> fmt::Debug for Inspection<'_, K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inspection").field("at_once", &self.at_once).finish_non_exhaustive()
     }
 }

@@ -18,9 +18,7 @@
 //! first copied to the archive ([`archive`]).
 
 mod archive;
-mod archive_hashes;
 mod archived;
-mod byte_cursor;
 mod checkpoint;
 mod damage;
 mod disk_space;

@@ -10,8 +10,6 @@ use tollhouse_base::{
     id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
 };
 
-use super::value::Formatted;
-
 /// The type of a table's keys.
 pub trait Key: Sized + Send + Sync + 'static {
     /// Appends the encoded key.
@@ -108,16 +106,6 @@ macro_rules! ids {
                 Some((std::str::from_utf8(id).ok()?.parse().ok()?, rest))
             }
         }
-
-        impl Formatted for $id {
-            fn write(&self, out: &mut Vec<u8>) {
-                out.extend_from_slice(self.as_str().as_bytes());
-            }
-
-            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-                if format > Self::FORMAT { None } else { std::str::from_utf8(bytes).ok()?.parse().ok() }
-            }
-        }
     )*};
 }
 
@@ -130,16 +118,6 @@ impl KeyPart for PaymentId {
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (digits, rest) = bytes.split_at_checked(PAYMENT)?;
         Some((format!("{}{}", Self::PREFIX, std::str::from_utf8(digits).ok()?).parse().ok()?, rest))
-    }
-}
-
-impl Formatted for PaymentId {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_str().as_bytes());
-    }
-
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        if format > Self::FORMAT { None } else { std::str::from_utf8(bytes).ok()?.parse().ok() }
     }
 }
 
@@ -214,8 +192,7 @@ impl<A: KeyPart, B, C> KeyPrefix<(A, B, C)> for A {
 
 impl<A: KeyPart, B: KeyPart, C> KeyPrefix<(A, B, C)> for (A, B) {
     fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(&self.0, out);
-        KeyPart::write(&self.1, out);
+        Key::write(self, out);
     }
 }
 
@@ -227,16 +204,13 @@ impl<A: KeyPart, B, C, D> KeyPrefix<(A, B, C, D)> for A {
 
 impl<A: KeyPart, B: KeyPart, C: KeyPart, D: Sync> KeyPrefix<(A, B, C, D)> for (A, B, C) {
     fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(&self.0, out);
-        KeyPart::write(&self.1, out);
-        KeyPart::write(&self.2, out);
+        Key::write(self, out);
     }
 }
 
 impl<A: KeyPart, B: KeyPart, C, D> KeyPrefix<(A, B, C, D)> for (A, B) {
     fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(&self.0, out);
-        KeyPart::write(&self.1, out);
+        Key::write(self, out);
     }
 }
 
@@ -301,7 +275,7 @@ mod tests {
     impl<K: Key> ParseKey for K {}
 
     #[test]
-    fn keys_sort_as_what_they_stand_for() {
+    fn keys_sort_as_their_values() {
         let keys = [(Timestamp(1), 256_u64), (Timestamp(2), 1), (Timestamp(256), 0), (Timestamp(257), u64::MAX)];
         assert!(keys.map(|key| bytes(&key)).is_sorted());
         // A text that is a prefix of another sorts before it, together with everything that follows it.

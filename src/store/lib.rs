@@ -20,24 +20,22 @@ use tokio::sync::mpsc;
 use tollhouse_base::clock::{Clock, Timestamp};
 
 pub use self::{
-    add::Add,
     batch::Batch,
     changes::{Changes, CommittedChange, RETAINED as MAX_CHANGES},
     declared::DeclaredTable,
     error::StoreError,
     key::{CountedText, Key, KeyPart, KeyPrefix, TerminatedText, TextPrefix},
-    limit::SumLimit,
     page::{CopyPage, RowSums},
     position::{KeyPosition, SaleKey},
     range::{KeyRange, Range},
     row_history::{RowFate, WrittenRow},
     space::{LossImpact, Space},
     table::{Counter, RawRow, Row, Table},
-    table_plan::{IndexEntry, IndexFn, RowRetention, TablePlan},
+    table_plan::{IndexEntry, IndexFn, TablePlan},
     trim::TrimReport,
     update::{Tx, UpdatePlan, update},
     value::{Formatted, Sum, Value, read_json, read_postcard, write_json, write_postcard},
-    write::{Check, Write},
+    write::{Add, Check, SumLimit, Write},
 };
 
 pub use self::maintenance::maintain;
@@ -45,7 +43,6 @@ pub use self::maintenance::maintain;
 mod add;
 mod batch;
 mod changes;
-mod counted;
 mod declared;
 pub mod dump;
 mod error;
@@ -54,7 +51,6 @@ pub mod import;
 mod inspect;
 mod journal;
 mod key;
-mod limit;
 pub mod live_migration;
 mod maintenance;
 pub mod memory;
@@ -123,7 +119,6 @@ impl Durability {
     /// Returns the durability of a commit that the process relies on without reading it again. If the store ends with
     /// its process, buffered is enough. A shared store can crash on its own and lose buffered commits, so it needs
     /// durable ones.
-    #[must_use]
     pub fn built_on(store: &(impl Store + ?Sized)) -> Self {
         if store.is_shared() { Self::Durable } else { Self::Buffered }
     }
@@ -145,26 +140,14 @@ pub type KeyValues = Vec<(Vec<u8>, Vec<u8>)>;
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Returns the value at `key`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`].
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Returns up to `limit` pairs of a range, in key order from the end that `direction` names. The range can also
     /// limit the bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`].
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError>;
 
-    /// Counts the keys in a range, up to `most`. Above a thousand keys the count is not a snapshot.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`].
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError>;
+    /// Counts the keys in a range, up to `max`. Above a thousand keys the count is not a snapshot.
+    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError>;
 
     /// Applies all of `batch` if all of its checks hold and no addition exceeds its limit, and nothing otherwise.
     /// Returns the new sums of its additions, in order.
@@ -180,10 +163,6 @@ pub trait Store: Send + Sync + 'static {
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
 
     /// Returns up to `limit` changes of followed tables after number `after`.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`].
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError>;
 
     /// Sends all rows, page by page, as they are at one moment between the start and the end of the call. Others can
@@ -194,7 +173,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Away`], also if the receiver has been dropped. Default: the store does not support copies.
     async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         drop(to);
-        Err(StoreError::Away("this store hands out no copy of itself".to_owned()))
+        Err(StoreError::Away("this store cannot be copied".to_owned()))
     }
 
     /// Returns whether other processes may use the store at the same time. Default: no.
@@ -203,10 +182,6 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Returns the time of the clock that all users of the store share. Default: this host's clock.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`].
     async fn now(&self) -> Result<Timestamp, StoreError> {
         Ok(Clock::default().now())
     }

@@ -7,10 +7,7 @@
 //! The process relies on having its store to itself. So the other store stays exclusive to it until it has restarted
 //! (`tollhouse_backup`). From the move on, all its commits are durable, because the other store can crash on its own.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use tokio::{
@@ -19,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError, Write,
+    Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError,
     import::{FillError, Importer},
     sled::{MigrationFeed, SledStore},
 };
@@ -36,9 +33,9 @@ pub struct MigratableStore {
 
 /// A copy of all rows, and of changes committed meanwhile, to another store.
 pub struct MigrationWalk {
-    /// `None` while it is being read on another thread.
-    feed: Option<MigrationFeed>,
-    filler: Importer,
+    /// Poisoned if reading it panicked.
+    feed: Arc<std::sync::Mutex<MigrationFeed>>,
+    importer: Importer,
     to: Arc<dyn Store>,
     /// Number of rows copied so far.
     pub rows: u64,
@@ -49,15 +46,8 @@ pub struct MigrationWalk {
 /// A guard that pauses commits. If it is dropped without a move, commits continue in the folder.
 pub struct CommitPause(#[expect(dead_code, reason = "it is held")] OwnedRwLockWriteGuard<()>);
 
-impl fmt::Debug for MigratableStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MovableStore").field("folder", &self.folder).finish_non_exhaustive()
-    }
-}
-
 impl MigratableStore {
     /// Wraps a store that has not moved.
-    #[must_use]
     pub fn new(folder: SledStore) -> Self {
         Self { folder, moved: OnceLock::new(), commits: Arc::default(), moving: Mutex::default() }
     }
@@ -74,14 +64,10 @@ impl MigratableStore {
 
     /// Begins to copy all rows to `to`, which nobody else may use.
     pub async fn leave(&self, to: Arc<dyn Store>) -> MigrationWalk {
-        MigrationWalk { feed: Some(self.folder.feed().await), filler: Importer::new(Arc::clone(&to)), to, rows: 0, changes: 0 }
+        MigrationWalk { feed: Arc::new(self.folder.feed().await.into()), importer: Importer::new(Arc::clone(&to)), to, rows: 0, changes: 0 }
     }
 
     /// Pauses commits after completing those that have begun.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn pause(&self) -> Result<CommitPause, StoreError> {
         let alone = Arc::clone(&self.commits).write_owned().await;
         // An empty commit waits for commits whose callers have gone.
@@ -96,7 +82,7 @@ impl MigratableStore {
         drop(paused);
     }
 
-    fn there(&self) -> &dyn Store {
+    fn current(&self) -> &dyn Store {
         match self.moved.get() {
             Some(moved) => &**moved,
             None => &self.folder,
@@ -106,85 +92,57 @@ impl MigratableStore {
 
 impl MigrationWalk {
     /// Copies the next rows. Returns false after the last.
-    ///
-    /// # Errors
-    ///
-    /// Errors of both stores.
     pub async fn copy_some(&mut self) -> Result<bool, StoreError> {
-        let Some(rows) = self.ask(MigrationFeed::rows).await? else { return Ok(false) };
-        self.rows += self.filler.take(CopyPage::Rows(rows)).await?;
+        let Some(rows) = self.read(MigrationFeed::rows).await? else { return Ok(false) };
+        self.rows += self.importer.take(CopyPage::Rows(rows)).await?;
         Ok(true)
     }
 
     /// Copies the changes committed so far and returns the number of rows. If `look` is set, each row is read back.
-    ///
-    /// # Errors
-    ///
-    /// Errors of both stores, and rows that differ from what was written.
     pub async fn follow(&mut self, look: bool) -> Result<u64, FillError> {
-        let (until, mut followed) = (self.feed()?.newest(), 0);
-        while let Some(changes) = self.changes(until).await? {
-            followed += if look { self.filler.take_and_look(changes).await? } else { self.filler.take(CopyPage::Changes(changes)).await? };
+        let (until, mut followed) = (self.read(|feed| Ok(feed.newest())).await?, 0);
+        while let Some(changes) = self.read(move |feed| feed.changes(until)).await? {
+            followed +=
+                if look { self.importer.take_and_look(changes).await? } else { self.importer.take(CopyPage::Changes(changes)).await? };
         }
         self.changes += followed;
         Ok(followed)
     }
 
     /// Reads all rows in the other store and compares them with the totals here at the last copied change.
-    ///
-    /// # Errors
-    ///
-    /// Errors of both stores, and rows that differ.
     pub async fn compare(&self) -> Result<(), FillError> {
-        self.filler.settle(&self.feed()?.sums()).await
+        self.importer.settle(&self.read(|feed| Ok(feed.sums())).await?).await
     }
 
     /// Makes everything copied durable in the other store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the other store.
     pub async fn sync(&self) -> Result<(), StoreError> {
         self.to.apply(Batch::new(), Durability::Durable).await.map(drop)
     }
 
-    async fn changes(&mut self, until: u64) -> Result<Option<Vec<Write>>, StoreError> {
-        self.ask(move |feed| feed.changes(until)).await
-    }
-
-    /// Runs a blocking read of the feed on another thread.
-    async fn ask<T: Send + 'static>(
-        &mut self,
-        what: impl FnOnce(&mut MigrationFeed) -> Result<T, StoreError> + Send + 'static,
+    /// Reads from the feed, which blocks, on another thread.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut MigrationFeed) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let stopped = || StoreError::Away("the tree stopped while it was copied".to_owned());
-        let mut feed = self.feed.take().ok_or_else(stopped)?;
-        let request = spawn_blocking(move || {
-            let answer = what(&mut feed);
-            (feed, answer)
-        });
-        let (feed, answer) = request.await.map_err(|_| stopped())?;
-        self.feed = Some(feed);
-        answer
-    }
-
-    fn feed(&self) -> Result<&MigrationFeed, StoreError> {
-        self.feed.as_ref().ok_or_else(|| StoreError::Away("the tree stopped while it was copied".to_owned()))
+        let feed = Arc::clone(&self.feed);
+        let reading = spawn_blocking(move || read(&mut *feed.lock().map_err(|_| stopped())?));
+        reading.await.map_err(|_| stopped())?
     }
 }
 
 #[async_trait]
 impl Store for MigratableStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.there().get(space, key).await
+        self.current().get(space, key).await
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
-        self.there().scan(space, range, limit, direction).await
+        self.current().scan(space, range, limit, direction).await
     }
 
     async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
-        self.there().count(space, range, max).await
+        self.current().count(space, range, max).await
     }
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
@@ -196,15 +154,15 @@ impl Store for MigratableStore {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.there().changes(after, limit).await
+        self.current().changes(after, limit).await
     }
 
     async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
-        self.there().copy(to).await
+        self.current().copy(to).await
     }
 
     fn sizes(&self) -> SpaceSizes {
-        let sizes = self.there().sizes();
+        let sizes = self.current().sizes();
         match self.moved.get() {
             // Count all syncs since the start, in both stores.
             Some(_) => SpaceSizes { syncs: sizes.syncs + self.folder.syncs(), ..sizes },

@@ -19,7 +19,7 @@ where
             tick.tick().await;
             let Some(of) = of.upgrade() else { return };
             if let Err(error) = turn(of, number).await {
-                tracing::warn!(%error, "the store was not there for {what}");
+                tracing::warn!(%error, "the store was unavailable for {what}");
             }
         }
     });
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn turns_come_once_a_period_until_their_subject_is_dropped() {
+    async fn turns_run_once_a_period_until_the_owner_is_dropped() {
         let (done, period) = (Arc::new(Mutex::new(vec![])), Duration::from_secs(5));
         let held = Arc::new(());
         let reported = Arc::clone(&done);

@@ -21,13 +21,13 @@ type Spaces = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 /// One map for each space, behind one lock. Durability makes no difference to it.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    held: RwLock<Held>,
+    data: RwLock<MemoryData>,
     /// The clock of a store that several hosts in one process share.
     shared: Option<Clock>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct MemoryData {
     spaces: Spaces,
     /// The latest changes of followed tables, oldest first.
     changelog: VecDeque<CommittedChange>,
@@ -35,19 +35,17 @@ struct Held {
 
 impl MemoryStore {
     /// Returns an empty store.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Returns an empty store that several hosts share. `clock` is their common clock.
-    #[must_use]
     pub fn shared(clock: Clock) -> Self {
         Self { shared: Some(clock), ..Self::default() }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Held> {
-        self.held.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, MemoryData> {
+        self.data.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,8 +56,8 @@ impl Store for MemoryStore {
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
-        let held = self.read();
-        let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(KeyValues::new()) };
+        let data = self.read();
+        let Some(keys) = data.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(KeyValues::new()) };
         let found = keys.range((range.start, range.end));
         let mut read = 0;
         let copy = |(key, value): (&Vec<u8>, &Vec<u8>)| {
@@ -74,37 +72,37 @@ impl Store for MemoryStore {
     }
 
     async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
-        let held = self.read();
-        let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(0) };
+        let data = self.read();
+        let Some(keys) = data.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(0) };
         Ok(keys.range((range.start, range.end)).take(max).count())
     }
 
     async fn apply(&self, batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
-        let Batch { checks, mut writes, adds, changelog: reported } = batch;
+        let Batch { checks, mut writes, adds, changelog: changed } = batch;
         check_sizes(&writes, &adds)?;
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        if checks.iter().any(|check| value(&held.spaces, check.space, &check.key).map(Vec::as_slice) != check.expected.as_deref()) {
+        let mut data = self.data.write().unwrap_or_else(PoisonError::into_inner);
+        if checks.iter().any(|check| value(&data.spaces, check.space, &check.key).map(Vec::as_slice) != check.expected.as_deref()) {
             return Err(StoreError::Conflict);
         }
-        let sums = add::decide(adds, &mut writes, |space, key| Ok(value(&held.spaces, space, key).cloned()))?;
+        let sums = add::decide(adds, &mut writes, |space, key| Ok(value(&data.spaces, space, key).cloned()))?;
         for write in writes {
-            let keys = held.spaces.entry(write.space).or_default();
+            let keys = data.spaces.entry(write.space).or_default();
             match write.value {
                 Some(value) => keys.insert(write.key, value),
                 None => keys.remove(&write.key),
             };
         }
-        if !reported.is_empty() {
-            held.log_change(reported);
+        if !changed.is_empty() {
+            data.log_change(changed);
         }
         Ok(sums)
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        let held = self.read();
-        let newest = held.newest();
+        let data = self.read();
+        let newest = data.newest();
         let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
-        let changes = held.changelog.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
+        let changes = data.changelog.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
         Ok(Changes { changes, newest, truncated: false })
     }
 
@@ -116,7 +114,7 @@ impl Store for MemoryStore {
                 rows.push(Write::put(*space, &key[..], &value[..]));
             }
         }
-        let removed = |_| StoreError::Away("nobody takes the copy any more".to_owned());
+        let removed = |_| StoreError::Away("the receiver of the copy has gone".to_owned());
         to.send(CopyPage::Rows(rows)).await.map_err(removed)?;
         to.send(CopyPage::End(Box::new(sums))).await.map_err(removed)
     }
@@ -130,13 +128,13 @@ impl Store for MemoryStore {
     }
 
     fn sizes(&self) -> SpaceSizes {
-        let held = self.read();
+        let data = self.read();
         let size = |pairs: &BTreeMap<Vec<u8>, Vec<u8>>| SpaceSize {
             entries: pairs.len() as u64,
             bytes: pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
         };
         SpaceSizes {
-            spaces: held.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(),
+            spaces: data.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(),
             complete: true,
             backend: "memory",
             ..SpaceSizes::default()
@@ -144,7 +142,7 @@ impl Store for MemoryStore {
     }
 }
 
-impl Held {
+impl MemoryData {
     fn newest(&self) -> u64 {
         self.changelog.back().map_or(0, |change| change.number)
     }

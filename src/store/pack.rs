@@ -5,6 +5,8 @@
 //! name and the value. Packs stay below the size at which sled splits values, because its log is slowest at freeing
 //! split values.
 
+use bytes::Buf as _;
+
 use super::Value;
 
 /// Version of the layout described above.
@@ -35,7 +37,6 @@ impl Pack {
     }
 
     /// Returns its size in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
@@ -84,12 +85,8 @@ fn pack(items: &[Item<'_>]) -> Vec<u8> {
 fn unpack(pack: &[u8]) -> impl Iterator<Item = Item<'_>> {
     let mut rest = pack.strip_prefix(&[FORMAT]).unwrap_or_default();
     std::iter::from_fn(move || {
-        let (&name_bytes, behind) = rest.split_first()?;
-        let (value_bytes, behind) = behind.split_first_chunk()?;
-        let (name, behind) = behind.split_at_checked(usize::from(name_bytes))?;
-        let (value, behind) = behind.split_at_checked(usize::try_from(u32::from_be_bytes(*value_bytes)).ok()?)?;
-        rest = behind;
-        Some(Item { name, value })
+        let (name_bytes, value_bytes) = (rest.try_get_u8().ok()?, rest.try_get_u32().ok()?);
+        Some(Item { name: rest.split_off(..usize::from(name_bytes))?, value: rest.split_off(..value_bytes as usize)? })
     })
 }
 
@@ -98,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_come_out_as_they_went_in() {
+    fn items_are_read_as_they_were_packed() {
         let items = [(&b"a"[..], &b"one"[..]), (b"", b""), (&[b'x'; 255], &[7; 70_000])];
         let items = items.map(|(name, value)| Item { name, value });
         let packs: Vec<_> = packs(&items).collect();
@@ -108,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn packs_are_full_and_no_fuller() {
+    fn packs_are_filled_up_to_the_limit() {
         let items = [Item { name: b"name", value: &[7; 650] }; 100];
         for (count, pack) in packs(&items) {
             assert_eq!(count, pack.items().count());
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_pack_ends_where_it_does_not_read() {
+    fn a_damaged_pack_ends_at_the_first_malformed_item() {
         let items = [Item { name: b"a", value: b"one" }, Item { name: b"b", value: b"two" }];
         let whole = pack(&items);
         for cut in 0..whole.len() {

@@ -32,7 +32,6 @@ impl RowSums {
         Self(totals)
     }
 
-    /// Adds a row.
     pub(super) fn add(&mut self, space: Space, key: &[u8], value: &[u8]) {
         self.count(space, |weight| (None, Some(weight)), key, value);
     }
@@ -51,19 +50,16 @@ impl RowSums {
     }
 
     /// Returns the spaces in which the totals differ.
-    #[must_use]
     pub fn differing(&self, other: &Self) -> Vec<Space> {
         self.0.differing(&other.0)
     }
 
     /// Returns the number of rows in all spaces.
-    #[must_use]
     pub fn entries(&self) -> u64 {
         self.0.spaces().map(|(_, total)| total.entries).sum()
     }
 
     /// Returns the bytes of all keys and values.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
     }

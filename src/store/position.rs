@@ -12,7 +12,6 @@ pub struct KeyPosition(Vec<u8>);
 
 impl KeyPosition {
     /// Encodes `parts` as a place.
-    #[must_use]
     pub fn of(parts: &impl Key) -> Self {
         let mut position = Vec::new();
         parts.write(&mut position);
@@ -20,25 +19,21 @@ impl KeyPosition {
     }
 
     /// Decodes the place as a `K`, or returns `None` if it is not one.
-    #[must_use]
     pub fn parts<K: Key>(&self) -> Option<K> {
         K::read(&self.0)
     }
 
     /// Splits off the first part. Returns it with the rest.
-    #[must_use]
     pub fn split<P: KeyPart>(&self) -> Option<(P, Self)> {
         P::read(&self.0).map(|(part, rest)| (part, Self(rest.to_vec())))
     }
 
     /// Returns the bytes for a cursor.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// Restores a place from a cursor. Bytes that were never issued find nothing, or other rows of the same list.
-    #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
@@ -91,15 +86,12 @@ impl Key for SaleKey {
 
 impl<A: KeyPart> KeyPrefix<(A, SaleKey)> for (A, u8, u32) {
     fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(&self.0, out);
-        KeyPart::write(&self.1, out);
-        KeyPart::write(&self.2, out);
+        Key::write(self, out);
     }
 }
 
 impl<A: KeyPart> KeyPrefix<(A, SaleKey)> for (A, u8) {
     fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(&self.0, out);
-        KeyPart::write(&self.1, out);
+        Key::write(self, out);
     }
 }

@@ -8,7 +8,7 @@
 //! separate connections, each with many queries at once (`readers`).
 //!
 //! Durable and buffered commits use separate connections. Buffered ones do not wait for the disk. They are on disk
-//! after a quarter of a second at most, because an empty durable commit follows (`maintenance`).
+//! after a quarter of a second at most, because an empty durable commit follows (`shared`).
 //!
 //! If a connection is lost after a commit was sent, the commit is [`StoreError::Unknown`]. While there is no
 //! connection, calls wait some seconds at most, then fail with [`StoreError::Away`]. A new connection keeps no state
@@ -17,10 +17,8 @@
 mod address;
 mod commit_call;
 mod commit_worker;
-mod copy;
 mod error;
 mod error_class;
-mod maintenance;
 mod open;
 mod pending;
 mod reader;
@@ -30,10 +28,7 @@ mod shared;
 mod sizes;
 mod tls;
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::Ordering::Relaxed},
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use async_trait::async_trait;
 use tokio::{sync::mpsc, time::timeout};
@@ -63,19 +58,9 @@ pub struct PostgresStore {
     room: QueueSpace,
 }
 
-impl fmt::Debug for PostgresStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore").field("config", &self.shared.config).finish_non_exhaustive()
-    }
-}
-
 impl PostgresStore {
     /// Opens the store in a database, and creates it if it does not exist. Several hosts may do so at the same time.
     /// Call it inside a tokio runtime.
-    ///
-    /// # Errors
-    ///
-    /// Each [`OpenError`] says what to do about it.
     pub async fn open(config: PostgresConfig) -> Result<Self, OpenError> {
         open::prepare(&config).await?;
         let shared = Arc::new(PostgresShared::new(config));
@@ -85,7 +70,7 @@ impl PostgresStore {
                 tokio::spawn(run(Arc::clone(&shared), durability));
             }
         }
-        tokio::spawn(maintenance::run(Arc::clone(&shared)));
+        tokio::spawn(Arc::clone(&shared).maintain());
         Ok(Self { shared, room: QueueSpace::new() })
     }
 }
@@ -99,7 +84,7 @@ impl Drop for PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.shared.readers.ask(|reader| async move { reader.get(space, key).await }).await
+        self.shared.readers.query(|reader| async move { reader.get(space, key).await }).await
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
@@ -107,14 +92,14 @@ impl Store for PostgresStore {
             return Ok(KeyValues::new());
         }
         let range = &range;
-        self.shared.readers.ask(|reader| async move { reader.scan(space, range, limit, direction).await }).await
+        self.shared.readers.query(|reader| async move { reader.scan(space, range, limit, direction).await }).await
     }
 
     async fn count(&self, space: Space, mut range: KeyRange, max: usize) -> Result<usize, StoreError> {
         let mut counted = 0;
         while !range.is_empty() && counted < max {
             let (some, within) = (COUNTED.min(max - counted), &range);
-            match self.shared.readers.ask(|reader| async move { reader.count(space, within, some).await }).await? {
+            match self.shared.readers.query(|reader| async move { reader.count(space, within, some).await }).await? {
                 (found, Some(last)) => {
                     counted += found;
                     range = range.after(&last);
@@ -135,15 +120,15 @@ impl Store for PostgresStore {
             // It has just been sent or is about to be.
             Err(_) => timeout(QUEUED + SENT, answer).await.ok().and_then(Result::ok),
         };
-        answered.unwrap_or_else(|| Err(StoreError::Unknown("whoever sent it has ended".to_owned())))
+        answered.unwrap_or_else(|| Err(StoreError::Unknown("the sending task has ended".to_owned())))
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.shared.readers.ask(|reader| async move { reader.changes(after, limit).await }).await
+        self.shared.readers.query(|reader| async move { reader.changes(after, limit).await }).await
     }
 
     async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
-        copy::copy(&self.shared.config, to).await
+        reader::copy(&self.shared.config, to).await
     }
 
     fn is_shared(&self) -> bool {
@@ -153,7 +138,7 @@ impl Store for PostgresStore {
     /// Asks the database each time. That is cheap: it is needed once a second and while a change is propagated. A
     /// cached time would depend on this host's clock, which can be set back or stop while the host is suspended.
     async fn now(&self) -> Result<Timestamp, StoreError> {
-        self.shared.readers.ask(|reader| async move { reader.now().await }).await
+        self.shared.readers.query(|reader| async move { reader.now().await }).await
     }
 
     fn sizes(&self) -> SpaceSizes {

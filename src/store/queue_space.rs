@@ -36,7 +36,7 @@ mod tests {
     use crate::{Space, Write};
 
     #[tokio::test]
-    async fn commits_that_wait_are_bounded_in_bytes_and_a_larger_one_goes_alone() {
+    async fn queued_commits_are_limited_in_bytes_and_a_larger_one_waits_alone() {
         let batch = |bytes: usize| Batch::of(vec![], vec![Write { space: Space::Kv, key: b"k".to_vec(), value: Some(vec![0; bytes]) }]);
         let room = QueueSpace::new();
         let (small, half, large) = (batch(10), batch(BYTES / 2), batch(2 * BYTES));

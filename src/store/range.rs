@@ -17,7 +17,6 @@ pub struct KeyRange {
 
 impl KeyRange {
     /// Returns the range of all keys that start with `prefix`.
-    #[must_use]
     pub fn prefix(prefix: &[u8]) -> Self {
         let mut end = prefix.to_vec();
         while let Some(last) = end.last_mut() {
@@ -31,25 +30,21 @@ impl KeyRange {
     }
 
     /// Returns the range of all keys in the space.
-    #[must_use]
     pub fn all() -> Self {
         Self { start: Bound::Unbounded, end: Bound::Unbounded, bytes: usize::MAX }
     }
 
     /// Returns the part of this range after `key`: the next page of a forward scan that ended with it.
-    #[must_use]
     pub fn after(self, key: &[u8]) -> Self {
         Self { start: Bound::Excluded(key.to_vec()), ..self }
     }
 
     /// Returns the part of this range before `key`: the next page of a backward scan that ended with it.
-    #[must_use]
     pub fn before(self, key: &[u8]) -> Self {
         Self { end: Bound::Excluded(key.to_vec()), ..self }
     }
 
     /// Returns whether the range contains no key because its end is before its start.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
@@ -73,21 +68,18 @@ impl<K: Key> Range<K> {
     }
 
     /// Starts the range at `start`, inclusive.
-    #[must_use]
     pub fn from(mut self, start: &impl KeyPrefix<K>) -> Self {
         self.bounds.start = Bound::Included(self.stored(start));
         self
     }
 
     /// Starts the range after the row at `key`.
-    #[must_use]
     pub fn after(mut self, key: &K) -> Self {
         self.bounds.start = Bound::Excluded(self.stored(key));
         self
     }
 
     /// Starts the range after all keys that start with `start`.
-    #[must_use]
     pub fn behind(mut self, start: &impl KeyPrefix<K>) -> Self {
         self.bounds.start = match KeyRange::prefix(&self.stored(start)).end {
             Bound::Excluded(end) | Bound::Included(end) => Bound::Included(end),
@@ -98,28 +90,24 @@ impl<K: Key> Range<K> {
     }
 
     /// Ends the range before the first key that starts with `end`.
-    #[must_use]
     pub fn before(mut self, end: &impl KeyPrefix<K>) -> Self {
         self.bounds.end = Bound::Excluded(self.stored(end));
         self
     }
 
     /// Ends the range at `key`, inclusive.
-    #[must_use]
     pub fn up_to(mut self, key: &K) -> Self {
         self.bounds.end = Bound::Included(self.stored(key));
         self
     }
 
     /// Limits a page: it ends with the row that reaches `bytes` stored bytes.
-    #[must_use]
     pub fn within(mut self, bytes: usize) -> Self {
         self.bounds.bytes = bytes;
         self
     }
 
     /// Returns whether the range contains no row because its end is before its start.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bounds.is_empty()
     }

@@ -29,23 +29,17 @@ pub enum RowFate {
 
 impl WrittenRow {
     /// Creates a row from what was written.
-    #[must_use]
     pub fn new(space: Space, key: Vec<u8>, value: Vec<u8>) -> Self {
         Self { space, key, value }
     }
 
     /// Returns the row if it belongs to `table`.
-    #[must_use]
     pub fn of<K: Key, V: Value>(&self, table: &Table<K, V>) -> Option<RawRow> {
         (self.space == table.plan.space && self.key.starts_with(table.plan.prefix.as_bytes()))
-            .then(|| RawRow::new(self.key.clone(), self.value.clone()))
+            .then(|| RawRow { at: self.key.clone(), bytes: self.value.clone().into() })
     }
 
     /// Compares it with the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn became(&self, store: &dyn Store) -> Result<RowFate, StoreError> {
         Ok(match store.get(self.space, &self.key).await? {
             Some(there) if there == self.value => RowFate::Same,

@@ -1,8 +1,9 @@
 //! The schema: every table of the store, in one place.
 //!
 //! Each row below declares a table: its space, the prefix of its keys, the types of its keys and values, how long its
-//! rows are kept, and the table that it is an index of. The modules that own the rows give values their types, because
-//! the store knows none of them ([`DeclaredTable::holding`]).
+//! rows are kept (forever, with another item, or until an event), and the table that it is an index of. The modules that
+//! own the rows give values their types, because the store knows none of them ([`DeclaredTable::holding`]). Type of the
+//! values and retention are documentation.
 //!
 //! Running hosts have these rows on disk. So a space keeps its number, and a table keeps its prefix and the form of its
 //! keys, which the tests below verify. Values may change with the number of their format ([`super::Formatted`]).
@@ -12,10 +13,9 @@ use super::{
     key::{CountedText, TerminatedText},
     position::{KeyPosition, SaleKey},
     space::Space,
-    table_plan::{RowRetention, TablePlan},
+    table_plan::TablePlan,
 };
 
-use RowRetention::{Forever, Until, With};
 use tollhouse_base::{
     clock::Timestamp,
     id::{AuditId, BuilderId, CreditId, EndpointId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
@@ -24,19 +24,16 @@ use tollhouse_base::{
 macro_rules! tables {
     ($(
         $(#[doc = $what:literal])+
-        $name:ident: $space:ident $prefix:literal, $key:ty => $value:literal, $kept:expr
+        $name:ident: $space:ident $prefix:literal, $key:ty => $value:literal, $retention:ident $(($until:literal))?
             $(, of: $of:ident)? $(, followed: $followed:literal)?;
     )+) => {
         $(
             $(#[doc = $what])+
             pub const $name: DeclaredTable<$key> = DeclaredTable::new(const { &TablePlan {
                 name: stringify!($name),
-                what: concat!($($what),+),
                 space: Space::$space,
                 prefix: $prefix,
                 key: stringify!($key),
-                value: $value,
-                retention: $kept,
                 index_of: concat!($(stringify!($of))?),
                 followed: false $(|| $followed)?,
             } });
@@ -73,13 +70,13 @@ tables! {
     /// The format up to which each replica reads rows.
     FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// Uses of rate limits and failures of callers, by period and key, counted across all replicas.
-    USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
+    USED: Meta "used/", (u64, String) => "a sum", Until("two more periods of ten seconds have passed");
     /// Gas burned by settlements that paid nothing, gas of underpaid ones, and the number of reverted ones, per five
     /// minutes: by payer, caller's address, builder, and in total. Also the payments whose burned gas was counted, with
     /// the parties for which it was, and what gas cost.
-    BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
+    BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has passed");
     /// Payers with a settlement in the host's own transaction, per week: payer, `/`, tool.
-    CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");
+    CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have passed");
     /// Jobs that only one replica runs at a time: when each is due, and which replica has it.
     JOBS: Meta "jobs/", String => "JobState", Forever;
     /// The position of each round, by name.
@@ -91,15 +88,14 @@ tables! {
     /// Number of nonces used of a key that pays gas for several hosts: network, `/`, address.
     GAS_NONCES: Meta "gas-nonces/", String => "a sum", Forever;
     /// The process that imports into the store, or has imported and serves it alone until it restarts.
-    FILLED_BY: Meta "filled-by", () => "FillSource", Until("all is there, or whoever filled it has started again");
+    FILLED_BY: Meta "filled-by", () => "FillSource", Until("the import is complete, or the importing host has restarted");
     /// The store that the rows have moved to or are about to move to.
-    DEPARTED: Meta "departed", () => "Departure", Until("an operator takes the store back");
+    DEPARTED: Meta "departed", () => "Departure", Until("an operator makes the store usable again");
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Summary of an endpoint that is available without its record, by slug.
     CATALOGUE: Catalogue "slug/", String => "Card", With("the endpoint"), of: ENDPOINTS;
     /// Present once every endpoint has its summary.
-    CATALOGUED: Meta "catalogued", () => "String", Forever;
     /// The endpoints that run a version or can be rolled back to it.
     VERSION_USES: Catalogue "uses/", (TerminatedText<String>, String) => "()", With("the endpoint, as long as it needs the version");
     /// Source code of handlers, by the hash that is their version. Long sources are objects that the rows name.
@@ -107,24 +103,24 @@ tables! {
     /// The owner who first uploaded a version.
     VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
     /// Versions that no endpoint uses any more as far as one of several replicas knows, and since when.
-    VERSIONS_LET_GO: Meta "versions-let-go/", String => "ReleasedVersion", Until("all hosts have heard of who has them still");
+    VERSIONS_LET_GO: Meta "versions-let-go/", String => "ReleasedVersion", Until("all hosts know which endpoints have them");
     /// Recently deleted endpoints, by when the next cleanup is due. At once, their stored data is removed. An hour
     /// later, data written by calls that were still running.
-    DELETIONS: Meta "deletions/", (Timestamp, EndpointId) => "Deletion", Until("nothing is left, and an hour has gone by");
+    DELETIONS: Meta "deletions/", (Timestamp, EndpointId) => "Deletion", Until("nothing is left, and an hour has passed");
     /// The endpoint that was deleted last under a slug.
-    DELETED: Meta "deleted/", String => "DeletedEndpoint", Until("an hour has gone by, or the slug is taken");
+    DELETED: Meta "deleted/", String => "DeletedEndpoint", Until("an hour has passed, or the slug is taken");
     /// Number of a builder's endpoints at the last addition or removal. Hosts that add endpoints concurrently check it.
     ENDPOINTS_OWNED: Meta "endpoints-owned/", TerminatedText<String> => "OwnedCount", Forever;
     /// The owner of a deleted endpoint's slug.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
     /// Slugs of an owner's deleted endpoints, by owner.
     RETIRED_OF: Meta "retired-slugs/", (TerminatedText<String>, String) => "()", Until("the owner takes the slug again");
-    /// Receipts of paid calls, and those of free calls from versions without packs.
+    /// Receipts of paid calls.
     RECEIPTS: Receipts "", ReceiptId => "StoredReceipt", Forever;
     /// Receipts of free calls, in packs: by time window, name, and number of the pack.
     FREE_RECEIPTS: FreeReceipts "", (u64, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Payments: the state and the intent of each.
-    PAYMENTS: Payments "pmt_", PaymentId => "PaymentRecord", Until("nothing can be asked of it any more");
+    PAYMENTS: Payments "pmt_", PaymentId => "PaymentRecord", Until("it can no longer be asked about");
     /// The payment that a payer's own id for it refers to.
     PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment");
     /// Answers that were paid for, from the intent on.
@@ -150,7 +146,7 @@ tables! {
     /// Movements of a developer credit, by number. The balance comes after the last one, so that one scan sees both.
     CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "CreditRow", Forever;
     /// Spending of a developer credit on a day, by tool. The total of all tools has an empty name.
-    CREDIT_DAYS: CreditDays "", (u32, CreditId, String) => "a sum of micro-dollars", Until("a week has gone by");
+    CREDIT_DAYS: CreditDays "", (u32, CreditId, String) => "a sum of micro-dollars", Until("a week has passed");
     /// Balances of the ledger's accounts, except those of credits.
     ACCOUNTS: Accounts "", String => "a sum", Forever;
     /// Postings: movements between accounts.
@@ -170,7 +166,7 @@ tables! {
     /// Balances of the simulated ledger: network, `/`, address.
     LEDGER_BALANCES: LedgerBalances "", String => "a sum of micro-dollars", Forever;
     /// Transactions of the simulated ledger: network, `/`, payer, `/`, nonce.
-    LEDGER_NONCES: LedgerNonces "", String => "String", Until("the authorisation could not be shown any more");
+    LEDGER_NONCES: LedgerNonces "", String => "String", Until("the authorization has expired for a while");
     /// Expired nonces of the simulated ledger, by when they can be deleted.
     LEDGER_EXPIRY: LedgerExpiry "", (Timestamp, String) => "()", Until("then");
     /// Values of `ctx.kv`, by endpoint.
@@ -203,13 +199,13 @@ tables! {
     /// Present once SELLERS is complete.
     SELLERS_LISTED: Meta "sellers-listed", () => "Seller", Forever;
     /// Net amounts of receipts that are not in a payout yet, by builder.
-    UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "UnpaidSale", Until("a packet takes the receipt");
+    UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "UnpaidSale", Until("a payout contains the receipt");
     /// Payouts, by builder.
     PAYOUTS: Payouts "bld_", (TerminatedText<String>, PayoutId) => "Packet", Forever;
     /// The builder that a payout belongs to.
-    PAYOUT_BUILDERS: Payouts "index\0", PayoutId => "BuilderId", With("the packet"), of: PAYOUTS;
+    PAYOUT_BUILDERS: Payouts "index\0", PayoutId => "BuilderId", With("the payout"), of: PAYOUTS;
     /// The builder that a payout belongs to, by the number of the payout's state.
-    PAYOUT_STATES: Payouts "state\0", (u8, PayoutId) => "BuilderId", With("the packet"), of: PAYOUTS;
+    PAYOUT_STATES: Payouts "state\0", (u8, PayoutId) => "BuilderId", With("the payout"), of: PAYOUTS;
     /// Number of payouts in each state.
     PAYOUT_COUNTS: Payouts "count\0", u8 => "a sum", Forever;
     /// Present once every payout is indexed and counted by state.
@@ -217,7 +213,7 @@ tables! {
     /// The newest payout of a builder.
     PAYOUT_HEADS: Payouts "head\0", BuilderId => "NewestPacket", Forever;
     /// Net amounts of the receipts in a payout.
-    PAYOUT_RECEIPTS: PayoutReceipts "", (TerminatedText<PayoutId>, String) => "UnpaidSale", With("the packet");
+    PAYOUT_RECEIPTS: PayoutReceipts "", (TerminatedText<PayoutId>, String) => "UnpaidSale", With("the payout");
     /// The payout settings of a builder.
     PAYOUT_SETTINGS: PayoutSettings "", BuilderId => "PayoutSettings", Forever;
     /// The audit trail: actions of admins and builders, including failed attempts, by time.
@@ -225,14 +221,14 @@ tables! {
     /// Long-running MCP calls.
     TASKS: Tasks "", String => "TaskRecord", Until("its time to live");
     /// Ids of MCP calls that were canceled at a replica other than the one that runs them.
-    MCP_RECALLS: Meta "mcp-recalls/", (Timestamp, String) => "()", Until("a minute has gone by, or the call is found");
+    MCP_RECALLS: Meta "mcp-recalls/", (Timestamp, String) => "()", Until("a minute has passed, or the call is found");
     /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
     CALLS: Calls "", (TerminatedText<EndpointId>, Timestamp, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Metrics of calls in a period: by endpoint, length of the period, its start, and the process.
     CALL_METRICS: CallMetrics "", (TerminatedText<EndpointId>, u8, u64, RequestId) => "Bucket", Until("the age of its length");
     /// Dashboard sessions, by account and hash of the session id. Their credentials are encrypted with keys that only
     /// the sessions' holders have.
-    SESSIONS: Sessions "", (TerminatedText<String>, String) => "Session", Until("it was unused, or is old, as the settings say");
+    SESSIONS: Sessions "", (TerminatedText<String>, String) => "Session", Until("the settings' idle time or age");
 }
 
 #[cfg(test)]

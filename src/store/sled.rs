@@ -21,16 +21,13 @@
 mod archived;
 mod background;
 mod changelog;
-mod checkpoint_check;
 mod common;
 mod config;
 mod disk;
 mod feed;
+mod follower;
 mod group;
 mod health;
-mod init_journal;
-mod job;
-mod legacy_values;
 mod open;
 mod position;
 mod read_guard;
@@ -40,7 +37,6 @@ mod recount;
 mod repair;
 mod rows;
 mod sink;
-mod sled_error;
 mod sync_threads;
 mod tree;
 mod tree_builder;
@@ -69,14 +65,14 @@ pub use self::{
     repair::{MAX_LISTED, Repair, StoreReport, check, repair},
 };
 use self::{
-    background::BackgroundState,
+    background::{BackgroundState, CommitJob, CommitReply},
     disk::Disk,
     group::CommitGroup,
     health::StoreHealth,
-    job::{CommitJob, CommitReply},
     position::TreePosition,
     read_guard::TreeHandle,
-    sled_error::sled_error,
+    rebuilds::{RebuildRequest, RebuildRequester},
+    sink::sled_error,
     sync_threads::SyncThreads,
 };
 pub use super::journal::JournalDamage;
@@ -86,26 +82,26 @@ use super::{
 };
 
 /// Maximum number of queued commits before callers wait.
-const QUEUE: usize = 1_024;
+const QUEUED_COMMITS: usize = 1_024;
 /// Maximum number of commits in one frame.
-const NEIGHBOURS: usize = 256;
+const GROUP_COMMITS: usize = 256;
 /// Number of keys counted before commits get a turn.
-const COUNTED: usize = 1_000;
+const COUNT_ROWS: usize = 1_000;
 /// Maximum number of rows that are read inline: as many as a walk takes at once. For more rows, moving to a blocking
 /// thread costs less than it saves.
-const FEW: usize = 100;
+const INLINE_ROWS: usize = 100;
 
 /// A store in a folder. Dropping it waits until all commits are on disk, then releases the folder.
 pub struct SledStore {
     path: PathBuf,
     config: SledConfig,
-    moment: Arc<TreeHandle>,
+    handle: Arc<TreeHandle>,
     counts: Arc<WriterCounts>,
-    standing: Arc<StoreHealth>,
+    health: Arc<StoreHealth>,
     queue: Option<mpsc::Sender<CommitJob>>,
     room: QueueSpace,
     writer: Option<JoinHandle<()>>,
-    keeper: Option<SyncThreads>,
+    threads: Option<SyncThreads>,
     /// While this is locked, the journal keeps all frames.
     frames: Arc<Mutex<()>>,
     /// The lock file, held locked.
@@ -127,42 +123,38 @@ impl SledStore {
     /// unchanged.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
-        let open::OpenStore { disk, moment, counts, standing, remaining, lock } = open::open(&path, &config)?;
-        let (queue, jobs) = mpsc::channel(QUEUE);
+        let open::OpenStore { disk, handle, counts, health, remaining, lock } = open::open(&path, &config)?;
+        let (queue, jobs) = mpsc::channel(QUEUED_COMMITS);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
         let frames = Arc::<Mutex<()>>::default();
-        let keeper = SyncThreads::start(BackgroundState {
+        let threads = SyncThreads::start(BackgroundState {
             store: path.clone(),
             config: config.clone(),
-            moment: Arc::clone(&moment),
+            handle: Arc::clone(&handle),
             counts: Arc::clone(&counts),
-            standing: Arc::clone(&standing),
+            health: Arc::clone(&health),
             remaining,
             frames: Arc::clone(&frames),
             queue: queue.downgrade(),
         });
-        let keeper = Some(keeper.map_err(io)?);
+        let threads = Some(threads.map_err(io)?);
         Ok(Self {
             path,
             config,
-            moment,
+            handle,
             counts,
-            standing,
+            health,
             queue: Some(queue),
             room: QueueSpace::new(),
             writer: Some(writer),
-            keeper,
+            threads,
             frames,
             _lock: lock,
         })
     }
 
     /// Closes the store and opens it again, as a restart does. For tests.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`SledStore::open`].
     pub fn reopen(self) -> Result<Self, OpenError> {
         let (path, config) = (self.path.clone(), self.config.clone());
         drop(self);
@@ -170,52 +162,38 @@ impl SledStore {
     }
 
     /// Returns the folder.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the number of syncs of commits since the store was opened.
-    #[must_use]
     pub fn syncs(&self) -> u64 {
         self.counts.syncs.load(Relaxed)
     }
 
     /// Returns the size of the tree on disk, in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`] if the folder cannot be read.
     pub fn disk_bytes(&self) -> Result<u64, StoreError> {
-        self.moment.tree().size_on_disk().map_err(sled_error)
+        self.handle.tree().size_on_disk().map_err(sled_error)
     }
 
     /// Replaces the tree by a new one and waits for it. That happens automatically once the tree is much larger than
     /// its rows. For tests.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`] says why the new tree could not be built. The current one stays in use.
     pub async fn renew(&self) -> Result<(), StoreError> {
-        let (ask, answer) = oneshot::channel();
-        if let Some(keeper) = &self.keeper {
-            keeper.rebuild(ask);
-        }
-        answer.await.unwrap_or_else(|_| Err(StoreError::Away("the store is closed".to_owned())))
+        self.request(RebuildRequest::Renewal).await
     }
-}
 
-impl SledStore {
     /// Replaces the journal so far by a new checkpoint, and the tree by a new one, and waits for both. If the process
     /// is killed, the store is in its old or its new state.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`] says why it failed. The current files stay in use.
+    /// After an error the current files stay in use.
     pub async fn compact(&self) -> Result<(), StoreError> {
-        let (ask, answer) = oneshot::channel();
-        if let Some(keeper) = &self.keeper {
-            keeper.compact(ask);
+        self.request(RebuildRequest::Compaction).await
+    }
+
+    /// Sends a request to the background threads and waits for its outcome.
+    async fn request(&self, kind: fn(RebuildRequester) -> RebuildRequest) -> Result<(), StoreError> {
+        let (reply, answer) = oneshot::channel();
+        if let Some(threads) = &self.threads {
+            threads.request(kind(reply));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Away("the store is closed".to_owned())))
     }
@@ -223,12 +201,12 @@ impl SledStore {
     /// Starts a walk through all rows and the changes written meanwhile. Only one walk runs at a time; others wait.
     pub(super) async fn feed(&self) -> MigrationFeed {
         let frames = Arc::clone(&self.frames).lock_owned().await;
-        MigrationFeed::begin(self.path.clone(), Arc::clone(&self.moment), frames)
+        MigrationFeed::begin(self.path.clone(), Arc::clone(&self.handle), frames)
     }
 
     /// Locks the position. Nothing is applied while the guard is held.
     fn still(&self) -> RwLockReadGuard<'_, TreePosition> {
-        self.moment.still()
+        self.handle.still()
     }
 }
 
@@ -238,10 +216,10 @@ async fn run_blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T, StoreE
 }
 
 /// Returns up to `limit` rows of a range, as a snapshot.
-fn scan(moment: &TreeHandle, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
-    let _still = moment.still();
+fn scan(handle: &TreeHandle, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
+    let _still = handle.still();
     let max = range.bytes;
-    let tree = moment.tree();
+    let tree = handle.tree();
     let found = rows::range(&tree, bounds(space, range));
     let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
         let (key, head) = pair.map_err(sled_error)?;
@@ -249,10 +227,10 @@ fn scan(moment: &TreeHandle, space: Space, range: KeyRange, limit: usize, direct
         let value = values::resolve(&tree, space as u8, &key, &head)?;
         Ok((key, value))
     };
-    let mut held = 0;
+    let mut bytes = 0;
     let read = |pair| {
-        let pair = (held < max).then(|| resolve(pair))?;
-        held += pair.as_ref().map_or(0, |(key, value)| key.len() + value.len());
+        let pair = (bytes < max).then(|| resolve(pair))?;
+        bytes += pair.as_ref().map_or(0, |(key, value)| key.len() + value.len());
         Some(pair)
     };
     match direction {
@@ -262,11 +240,11 @@ fn scan(moment: &TreeHandle, space: Space, range: KeyRange, limit: usize, direct
 }
 
 /// Counts the keys of a range, up to `some`. Returns the last key counted too.
-fn count_some(moment: &TreeHandle, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
-    let _still = moment.still();
+fn count_some(handle: &TreeHandle, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
+    let _still = handle.still();
     let mut last = None;
     let mut found = 0;
-    for row in rows::range(&moment.tree(), range).take(some) {
+    for row in rows::range(&handle.tree(), range).take(some) {
         last = Some(row?.0);
         found += 1;
     }
@@ -276,7 +254,7 @@ fn count_some(moment: &TreeHandle, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some
 impl Drop for SledStore {
     fn drop(&mut self) {
         drop(self.queue.take());
-        drop(self.keeper.take());
+        drop(self.threads.take());
         if let Some(writer) = self.writer.take() {
             // A panic of that thread was reported when it happened, and its commits got `Unknown`.
             let _ = writer.join();
@@ -287,23 +265,23 @@ impl Drop for SledStore {
 #[async_trait]
 impl Store for SledStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(head) = self.moment.tree().get(values::head_key(space, key)).map_err(sled_error)? else { return Ok(None) };
+        let Some(head) = self.handle.tree().get(values::head_key(space, key)).map_err(sled_error)? else { return Ok(None) };
         if values::is_inline(&head) {
-            return values::resolve(&self.moment.tree(), space as u8, key, &head).map(Some);
+            return values::resolve(&self.handle.tree(), space as u8, key, &head).map(Some);
         }
         let _still = self.still();
-        values::get(&self.moment.tree(), space, key)
+        values::get(&self.handle.tree(), space, key)
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         if range.is_empty() || limit == 0 {
             return Ok(KeyValues::new());
         }
-        if limit <= FEW {
-            return scan(&self.moment, space, range, limit, direction);
+        if limit <= INLINE_ROWS {
+            return scan(&self.handle, space, range, limit, direction);
         }
-        let moment = Arc::clone(&self.moment);
-        run_blocking(move || scan(&moment, space, range, limit, direction)).await
+        let handle = Arc::clone(&self.handle);
+        run_blocking(move || scan(&handle, space, range, limit, direction)).await
     }
 
     async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
@@ -313,10 +291,10 @@ impl Store for SledStore {
         let (mut start, end) = bounds(space, range);
         let mut counted = 0;
         loop {
-            let some = COUNTED.min(max - counted);
-            let (moment, part) = (Arc::clone(&self.moment), (start, end.clone()));
-            let count = move || count_some(&moment, part, some).map_err(sled_error);
-            let (found, last) = if some <= FEW { count()? } else { run_blocking(count).await? };
+            let some = COUNT_ROWS.min(max - counted);
+            let (handle, part) = (Arc::clone(&self.handle), (start, end.clone()));
+            let count = move || count_some(&handle, part, some).map_err(sled_error);
+            let (found, last) = if some <= INLINE_ROWS { count()? } else { run_blocking(count).await? };
             counted += found;
             match last {
                 Some(last) if found == some && counted < max => start = Bound::Excluded(last),
@@ -337,13 +315,13 @@ impl Store for SledStore {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         let _still = self.still();
-        changelog::read(&self.moment.tree(), after, limit)
+        changelog::read(&self.handle.tree(), after, limit)
     }
 
     async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         let mut feed = self.feed().await;
         let walking = spawn_blocking(move || {
-            let hand = |page| to.blocking_send(page).map_err(|_| StoreError::Away("nobody takes the copy any more".to_owned()));
+            let hand = |page| to.blocking_send(page).map_err(|_| StoreError::Away("the receiver of the copy has gone".to_owned()));
             while let Some(rows) = feed.rows()? {
                 hand(CopyPage::Rows(rows))?;
             }
@@ -360,8 +338,8 @@ impl Store for SledStore {
         SpaceSizes {
             backend: "sled",
             syncs: self.syncs(),
-            renewal_fails: self.standing.grown(),
-            damage: self.standing.damage(),
+            renewal_fails: self.health.grown(),
+            damage: self.health.damage(),
             ..self.still().sizes()
         }
     }
@@ -369,8 +347,8 @@ impl Store for SledStore {
 
 /// The writing thread: takes queued commits and completes them until the store is dropped.
 fn write_all(mut jobs: mpsc::Receiver<CommitJob>, mut disk: Disk) {
-    let mut queued = Vec::with_capacity(NEIGHBOURS);
-    while jobs.blocking_recv_many(&mut queued, NEIGHBOURS) > 0 {
+    let mut queued = Vec::with_capacity(GROUP_COMMITS);
+    while jobs.blocking_recv_many(&mut queued, GROUP_COMMITS) > 0 {
         let mut remaining = queued.drain(..);
         while remaining.len() > 0 {
             write_group(&mut remaining, &mut disk);

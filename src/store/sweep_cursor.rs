@@ -5,7 +5,7 @@
 //! most [`TURN`] rows of parts in which there is nothing to do. Its position is in the store, so that the next turn
 //! continues from there, on whichever host it runs.
 
-use std::{fmt, ops::Bound, time::Duration};
+use std::{ops::Bound, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
@@ -49,24 +49,16 @@ pub struct SweepTurn<'a, K: 'static, V: 'static> {
 
 /// Returns whether the named round is in progress or due to begin. A round begins once `every` has passed since the
 /// last one began.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn is_due(store: &(impl Store + ?Sized), name: &str, every: Duration, now: Timestamp) -> Result<bool, StoreError> {
-    let Some(standing) = ROUNDS.get(store, &name.to_owned()).await? else { return Ok(true) };
+    let Some(state) = ROUNDS.get(store, &name.to_owned()).await? else { return Ok(true) };
     let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
     // A clock that was set back does not delay it.
-    Ok(standing.position.is_some() || now.0 >= standing.started_ms.saturating_add(every) || now.0 < standing.started_ms)
+    Ok(state.position.is_some() || now.0 >= state.started_ms.saturating_add(every) || now.0 < state.started_ms)
 }
 
 impl<K: Key, V: Value> Table<K, V> {
     /// Starts the next turn of a round through all rows, from the end that `direction` names. It continues where the
     /// last turn ended, or begins a new round.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn round<'a>(
         &'a self,
         store: &'a dyn Store,
@@ -90,17 +82,12 @@ impl<K: Key, V: Value> Table<K, V> {
 
 impl<K: Key, V: Value> SweepTurn<'_, K, V> {
     /// Returns whether the round has just begun.
-    #[must_use]
     pub fn begins(&self) -> bool {
         self.before.as_ref().is_none_or(|row| row.value.position.is_none()) && self.remaining == TURN
     }
 
     /// Returns the key of the next row, which is the first of the next part. Returns `None` if the turn or the round is
     /// over.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A malformed key is [`StoreError::Away`].
     pub async fn next(&mut self) -> Result<Option<K>, StoreError> {
         if self.is_over || self.remaining == 0 {
             return Ok(None);
@@ -112,7 +99,6 @@ impl<K: Key, V: Value> SweepTurn<'_, K, V> {
     }
 
     /// Returns whether the round is complete, so that the next turn begins a new one.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -128,10 +114,6 @@ impl<K: Key, V: Value> SweepTurn<'_, K, V> {
 
     /// Returns up to `limit` next rows of a forward round in which each row is a part. Returns `None` if the turn or
     /// the round is over. A malformed row is logged and skipped.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn rows(&mut self, limit: usize) -> Result<Option<Vec<Row<K, V>>>, StoreError> {
         debug_assert!(self.direction == Direction::Forward, "rows come forward");
         if self.is_over || self.remaining == 0 {
@@ -145,10 +127,6 @@ impl<K: Key, V: Value> SweepTurn<'_, K, V> {
     }
 
     /// Ends the turn and stores the position for the next one.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end(self) -> Result<(), StoreError> {
         let position = match (self.direction, &self.rest.bounds.start, &self.rest.bounds.end) {
             _ if self.is_over => None,
@@ -160,23 +138,17 @@ impl<K: Key, V: Value> SweepTurn<'_, K, V> {
             // Nothing was passed.
             (Direction::Forward | Direction::Backward, _, _) => None,
         };
-        let standing = SweepState { started_ms: self.started_ms, position };
+        let state = SweepState { started_ms: self.started_ms, position };
         let mut batch = Batch::new();
         match &self.before {
-            Some(row) => batch.replace(&ROUNDS, row, &standing),
-            None => batch.insert(&ROUNDS, &self.name, &standing),
+            Some(row) => batch.replace(&ROUNDS, row, &state),
+            None => batch.insert(&ROUNDS, &self.name, &state),
         };
         match batch.commit(self.store, Durability::Buffered).await {
             // A host that was suspended in its turn must not undo the progress of another host.
             Ok(_) | Err(StoreError::Conflict) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-}
-
-impl<K, V> fmt::Debug for SweepTurn<'_, K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Round").field("name", &self.name).field("left", &self.remaining).finish_non_exhaustive()
     }
 }
 

@@ -48,17 +48,12 @@ pub struct Row<K, V> {
 /// A stored row that is not decoded yet.
 #[derive(Debug, Clone)]
 pub struct RawRow {
-    at: Vec<u8>,
-    bytes: Vec<u8>,
+    pub(super) at: Vec<u8>,
+    pub(super) bytes: Bytes,
 }
 
 impl RawRow {
-    pub(super) fn new(at: Vec<u8>, bytes: Vec<u8>) -> Self {
-        Self { at, bytes }
-    }
-
     /// Returns the stored size of key and value, in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.at.len() + self.bytes.len()
     }
@@ -66,10 +61,6 @@ impl RawRow {
 
 impl<K: Key, V: Value> Table<K, V> {
     /// Returns the value at `key`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A malformed value is [`StoreError::Away`].
     pub async fn get(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<V>, StoreError> {
         let at = stored_key(self.plan, key);
         let bytes = store.get(self.plan.space, &at).await?;
@@ -77,26 +68,12 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Returns the row at `key`.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`Table::get`].
-    pub async fn row(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<Row<K, V>>, StoreError>
-    where
-        K: Clone,
-    {
-        let at = stored_key(self.plan, key);
-        let Some(bytes) = store.get(self.plan.space, &at).await? else { return Ok(None) };
-        let value = self.value(&at, &bytes)?;
-        Ok(Some(Row { key: key.clone(), value, at, bytes: bytes.into() }))
+    pub async fn row(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<Row<K, V>>, StoreError> {
+        self.found(store, key).await?.map(|found| self.read(found)).transpose()
     }
 
     /// Returns a snapshot of up to `limit` rows of a range, from the end that `direction` names. The range can also
     /// [limit the bytes](Range::within).
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A malformed row is [`StoreError::Away`].
     pub async fn page(
         &self,
         store: &(impl Store + ?Sized),
@@ -104,15 +81,10 @@ impl<K: Key, V: Value> Table<K, V> {
         limit: usize,
         direction: Direction,
     ) -> Result<Vec<Row<K, V>>, StoreError> {
-        let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
-        pairs.into_iter().map(|(at, bytes)| self.read(RawRow { at, bytes })).collect()
+        self.unread(store, range, limit, direction).await?.into_iter().map(|found| self.read(found)).collect()
     }
 
     /// Like [`Table::page`], but returns `None` in place of a malformed value.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A malformed key is [`StoreError::Away`].
     pub async fn readable(
         &self,
         store: &(impl Store + ?Sized),
@@ -120,15 +92,11 @@ impl<K: Key, V: Value> Table<K, V> {
         limit: usize,
         direction: Direction,
     ) -> Result<Vec<(K, Option<V>)>, StoreError> {
-        let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
-        pairs.into_iter().map(|(at, bytes)| Ok((self.read_key(&at)?, V::of_bytes(&bytes)))).collect()
+        let found = self.unread(store, range, limit, direction).await?;
+        found.into_iter().map(|found| Ok((self.key(&found)?, V::of_bytes(&found.bytes)))).collect()
     }
 
     /// Like [`Table::page`], but leaves decoding to [`Table::read`], which can run on another thread.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn unread(
         &self,
         store: &(impl Store + ?Sized),
@@ -137,15 +105,11 @@ impl<K: Key, V: Value> Table<K, V> {
         direction: Direction,
     ) -> Result<Vec<RawRow>, StoreError> {
         let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
-        Ok(pairs.into_iter().map(|(at, bytes)| RawRow { at, bytes }).collect())
+        Ok(pairs.into_iter().map(|(at, bytes)| RawRow { at, bytes: bytes.into() }).collect())
     }
 
     /// Returns a page from the start of the range, with the rest of the range, or `None` at its end. For code that goes
     /// through all rows: a malformed row is logged and skipped.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn sound(
         &self,
         store: &(impl Store + ?Sized),
@@ -159,10 +123,6 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Returns up to `limit` rows from the start of the range, each decoded or an error, and moves the start of the
     /// range after them. Returns `None` at its end.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn next(
         &self,
         store: &(impl Store + ?Sized),
@@ -176,59 +136,37 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Returns the row at `key` without decoding it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn found(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<RawRow>, StoreError> {
         let at = stored_key(self.plan, key);
-        Ok(store.get(self.plan.space, &at).await?.map(|bytes| RawRow { at, bytes }))
+        Ok(store.get(self.plan.space, &at).await?.map(|bytes| RawRow { at, bytes: bytes.into() }))
     }
 
     /// Decodes a row.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`] if it is malformed.
     pub fn read(&self, RawRow { at, bytes }: RawRow) -> Result<Row<K, V>, StoreError> {
-        let key = self.read_key(&at)?;
-        let value = self.value(&at, &bytes)?;
-        Ok(Row { key, value, at, bytes: bytes.into() })
+        let (key, value) = (self.read_key(&at)?, self.value(&at, &bytes)?);
+        Ok(Row { key, value, at, bytes })
     }
 
     /// Returns the row that a commit of this process wrote, so that the next commit can depend on it without reading
     /// it.
-    #[must_use]
     pub fn own(&self, key: K, value: V) -> Row<K, V> {
         let (at, bytes) = (stored_key(self.plan, &key), value.to_bytes().into());
         Row { key, value, at, bytes }
     }
 
-    /// Counts the rows of a range, up to `most`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
+    /// Counts the rows of a range, up to `max`.
     pub async fn count(&self, store: &(impl Store + ?Sized), range: &Range<K>, max: usize) -> Result<usize, StoreError> {
         store.count(self.plan.space, range.bounds.clone(), max).await
     }
 
     /// Returns the key of the first row in a range.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A malformed key is [`StoreError::Away`].
     pub async fn first(&self, store: &(impl Store + ?Sized), range: &Range<K>) -> Result<Option<K>, StoreError> {
-        let first = store.scan(self.plan.space, range.bounds.clone(), 1, Direction::Forward).await?;
-        first.into_iter().next().map(|(at, _)| self.read_key(&at)).transpose()
+        self.unread(store, range, 1, Direction::Forward).await?.first().map(|first| self.key(first)).transpose()
     }
 
-    /// Deletes up to `most` first rows of a range. Returns how many were deleted. For rows without indexes that nobody
+    /// Deletes up to `max` first rows of a range. Returns how many were deleted. For rows without indexes that nobody
     /// changes.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. Rows deleted before the error stay deleted.
+    /// Rows deleted before an error stay deleted.
     pub async fn clear(&self, store: &(impl Store + ?Sized), range: &Range<K>, max: u64) -> Result<u64, StoreError> {
         debug_assert!(self.indexes.is_empty(), "{self:?} has indexes: they need the rows");
         let mut cleared = 0;
@@ -247,10 +185,7 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// [Clears](Self::clear) a range of rows that are too old or too many, and counts them in the metrics.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. Rows deleted before the error stay deleted.
+    /// Rows deleted before an error stay deleted.
     pub async fn expire(&self, store: &(impl Store + ?Sized), range: &Range<K>) -> Result<(), StoreError> {
         let removed = self.clear(store, range, u64::MAX).await?;
         self.expired(removed);
@@ -265,7 +200,6 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Returns a batch that puts `value` at `key`.
-    #[must_use]
     pub fn put(&self, key: &K, value: &V) -> Batch {
         let mut batch = Batch::new();
         batch.put(self, key, value);
@@ -273,19 +207,16 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Returns the stored size of a key, in bytes.
-    #[must_use]
     pub fn bytes_of(&self, key: &K) -> usize {
         stored_key(self.plan, key).len()
     }
 
     /// Returns the range of all rows.
-    #[must_use]
     pub fn all(&self) -> Range<K> {
         Range::of(self.plan.prefix, self.plan.prefix.as_bytes())
     }
 
     /// Returns the range of all rows whose keys start with `start`.
-    #[must_use]
     pub fn under(&self, start: &impl KeyPrefix<K>) -> Range<K> {
         Range::of(self.plan.prefix, &stored_key(self.plan, start))
     }
@@ -298,10 +229,6 @@ impl<K: Key, V: Value> Table<K, V> {
     }
 
     /// Decodes the key of a row.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Away`] if it is malformed.
     pub fn key(&self, found: &RawRow) -> Result<K, StoreError> {
         self.read_key(&found.at)
     }
@@ -310,18 +237,17 @@ impl<K: Key, V: Value> Table<K, V> {
         at.strip_prefix(self.plan.prefix.as_bytes()).and_then(K::read).ok_or_else(|| self.unreadable("key", at))
     }
 
-    pub(super) fn value(&self, at: &[u8], bytes: &[u8]) -> Result<V, StoreError> {
+    fn value(&self, at: &[u8], bytes: &[u8]) -> Result<V, StoreError> {
         V::of_bytes(bytes).ok_or_else(|| self.unreadable("value", at))
     }
 
     fn unreadable(&self, what: &str, at: &[u8]) -> StoreError {
-        StoreError::Away(format!("the {what} at `{}` of {} does not read", value::shown(at), self.plan.name))
+        StoreError::Away(format!("the {what} at `{}` of {} is malformed", value::shown(at), self.plan.name))
     }
 }
 
 impl<K: Key, V> Table<K, V> {
     /// Returns the sums that are stored among this table's rows.
-    #[must_use]
     pub const fn counting(&self) -> Counter<K> {
         Counter { plan: self.plan, keys: PhantomData }
     }
@@ -329,16 +255,11 @@ impl<K: Key, V> Table<K, V> {
 
 impl<K: Key> Counter<K> {
     /// Returns the sums as a table of rows, for reading.
-    #[must_use]
     pub const fn rows(&self) -> Table<K, Sum> {
         Table { plan: self.plan, indexes: &[], types: PhantomData }
     }
 
     /// Returns the sum at `key`, or zero if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A malformed sum is [`StoreError::Away`].
     pub async fn get(&self, store: &(impl Store + ?Sized), key: &K) -> Result<i128, StoreError> {
         let at = stored_key(self.plan, key);
         match store.get(self.plan.space, &at).await? {
@@ -362,6 +283,6 @@ impl<K> fmt::Debug for Counter<K> {
 
 /// Returns the rows that could be decoded. Malformed rows are logged and skipped.
 pub(super) fn sound_of<K, V>(page: Vec<Result<Row<K, V>, StoreError>>) -> Vec<Row<K, V>> {
-    let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
+    let logged = |error| tracing::error!(%error, "a malformed row is skipped");
     page.into_iter().filter_map(|row| row.map_err(logged).ok()).collect()
 }

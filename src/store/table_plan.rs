@@ -7,33 +7,16 @@ use super::{key::KeyPrefix, space::Space, write::Write};
 pub struct TablePlan {
     /// Its name in the schema.
     pub name: &'static str,
-    /// Its purpose.
-    pub what: &'static str,
     /// The space of its rows.
     pub space: Space,
     /// The prefix of its keys. It distinguishes tables in the same space.
     pub prefix: &'static str,
     /// The type of its keys.
     pub key: &'static str,
-    /// The type of its values.
-    pub value: &'static str,
-    /// How long its rows are kept.
-    pub retention: RowRetention,
     /// The table that it is an index of, or an empty string.
     pub index_of: &'static str,
     /// Whether its changes are in the change log.
     pub followed: bool,
-}
-
-/// How long rows are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowRetention {
-    /// Forever, or until somebody deletes them.
-    Forever,
-    /// Until the named item is deleted.
-    With(&'static str),
-    /// Until the named event.
-    Until(&'static str),
 }
 
 /// Returns the entry of a row in an index of its table, or `None` if the row has none. It is written together with the

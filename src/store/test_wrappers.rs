@@ -1,4 +1,4 @@
-//! Store wrappers for tests. A wrapper overrides some methods and forwards the rest.
+//! Store wrappers for tests.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -7,76 +7,9 @@ use std::sync::{
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::sync::mpsc;
-use tollhouse_base::clock::Timestamp;
 
-use super::{
-    Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError, memory::MemoryStore,
-};
-
-/// The methods that a wrapper can override.
-#[async_trait]
-pub trait StoreWrapper: Send + Sync + 'static {
-    /// Returns the wrapped store.
-    fn inner(&self) -> &dyn Store;
-
-    /// Replaces [`Store::get`].
-    async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner().get(space, key).await
-    }
-
-    /// Replaces [`Store::scan`].
-    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
-        self.inner().scan(space, range, limit, direction).await
-    }
-
-    /// Replaces [`Store::count`].
-    async fn on_count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
-        self.inner().count(space, range, max).await
-    }
-
-    /// Replaces [`Store::apply`].
-    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
-}
-
-#[async_trait]
-impl<S: StoreWrapper> Store for S {
-    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.on_get(space, key).await
-    }
-
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
-        self.on_scan(space, range, limit, direction).await
-    }
-
-    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
-        self.on_count(space, range, max).await
-    }
-
-    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
-        self.on_apply(batch, durability).await
-    }
-
-    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        self.inner().changes(after, limit).await
-    }
-
-    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
-        self.inner().copy(to).await
-    }
-
-    fn is_shared(&self) -> bool {
-        self.inner().is_shared()
-    }
-
-    async fn now(&self) -> Result<Timestamp, StoreError> {
-        self.inner().now().await
-    }
-
-    fn sizes(&self) -> SpaceSizes {
-        self.inner().sizes()
-    }
-}
+pub use super::faulty::StoreWrapper;
+use super::{Batch, Direction, Durability, KeyRange, KeyValues, Space, Store, StoreError, memory::MemoryStore};
 
 /// A store shared by several hosts, on which another host acts just before one scan or commit.
 pub struct InterleavingStore<S> {

@@ -18,10 +18,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// Deletes the first rows of a range until `keep` are left. The rows are counted unless their number is `known`.
     /// Returns `None` if somebody else deletes rows at the same time; the next call finds any excess. For rows without
     /// indexes that nobody changes.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. Rows deleted before the error stay deleted.
+    /// Rows deleted before an error stay deleted.
     pub async fn trim(
         &self,
         store: &(impl Store + ?Sized),
@@ -76,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_that_take_the_same_rows_away_at_once_one_reports_it() {
+    async fn one_of_two_concurrent_trims_reports_the_rows() {
         let memory = Arc::new(MemoryStore::new());
         for n in 10..20 {
             ROWS.put(&n.to_string(), &String::new()).commit(&*memory, Durability::Buffered).await.unwrap();

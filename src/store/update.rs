@@ -14,7 +14,6 @@ use tokio::time::Instant;
 
 use super::{
     Batch, Check, Direction, Durability, Store, StoreError,
-    counted::counted,
     key::Key,
     range::Range,
     table::{RawRow, Row, Table},
@@ -38,14 +37,7 @@ pub struct Tx<'a> {
     confirms: bool,
 }
 
-impl std::fmt::Debug for Tx<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.batch.fmt(f)
-    }
-}
-
 /// The result of an update: its writes, and the value to return once they are committed.
-#[derive(Debug)]
 pub struct UpdatePlan<'a, T> {
     batch: Tx<'a>,
     answer: T,
@@ -74,7 +66,7 @@ where
         if batch.changes_nothing() && !confirms {
             return Ok(answer);
         }
-        match counted(store.apply(batch, durability), durability).await {
+        match batch.commit(store, durability).await {
             Ok(_) => return Ok(answer),
             Err(StoreError::Conflict) => last = StoreError::Contended,
             Err(error @ StoreError::LockTimeout(_)) => last = error,
@@ -96,54 +88,29 @@ async fn back_off(attempt: u32) {
 
 impl<'a> Tx<'a> {
     /// Ends the decision. `answer` is returned once the writes are committed.
-    ///
-    /// # Errors
-    ///
-    /// None. The type is the one that [`update()`] expects.
     pub fn answer<T, E>(self, answer: T) -> Result<UpdatePlan<'a, T>, E> {
         Ok(UpdatePlan { batch: self, answer })
     }
 
     /// Reads the row at `key`. The commit fails if it changes.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A malformed value is [`StoreError::Away`].
-    pub async fn row<K: Key + Clone, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Row<K, V>>, StoreError> {
-        let at = stored_key(table.plan, key);
-        let expected = self.store.get(table.plan.space, &at).await?.map(Bytes::from);
-        self.batch.checks.push(Check { space: table.plan.space, key: at.clone(), expected: expected.clone() });
-        let Some(bytes) = expected else { return Ok(None) };
-        let value = table.value(&at, &bytes)?;
-        Ok(Some(Row { key: key.clone(), value, at, bytes }))
+    pub async fn row<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Row<K, V>>, StoreError> {
+        self.found(table, key).await?.map(|found| table.read(found)).transpose()
     }
 
     /// Reads the row at `key` without decoding it, for rows that may be malformed. The commit fails if it changes.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn found<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<RawRow>, StoreError> {
         let at = stored_key(table.plan, key);
-        let found = self.store.get(table.plan.space, &at).await?;
-        self.batch.checks.push(Check { space: table.plan.space, key: at.clone(), expected: found.clone().map(Bytes::from) });
-        Ok(found.map(|bytes| RawRow::new(at, bytes)))
+        let bytes = self.store.get(table.plan.space, &at).await?.map(Bytes::from);
+        self.batch.checks.push(Check { space: table.plan.space, key: at.clone(), expected: bytes.clone() });
+        Ok(bytes.map(|bytes| RawRow { at, bytes }))
     }
 
     /// Reads the value at `key`. The commit fails if it changes.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`Tx::row`].
-    pub async fn get<K: Key + Clone, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<V>, StoreError> {
+    pub async fn get<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<V>, StoreError> {
         Ok(self.row(table, key).await?.map(|row| row.value))
     }
 
     /// Reads up to `limit` rows of a range. The commit fails if one of them changes.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`Table::page`].
     pub async fn page<K: Key, V: Value>(
         &mut self,
         table: &Table<K, V>,
@@ -164,7 +131,6 @@ impl<'a> Tx<'a> {
     }
 
     /// Returns the store, for reads that the commit does not depend on.
-    #[must_use]
     pub fn store(&self) -> &'a dyn Store {
         self.store
     }

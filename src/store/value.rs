@@ -1,20 +1,14 @@
 //! The encoding of values: a mark, the number of their format, and the content in that format.
-//!
-//! Versions before this one wrote values without mark and number, which are read as format 0. No UTF-8 text contains
-//! the mark, so that JSON and other texts of format 0 are recognized by their first byte. Postcard output can start
-//! with the mark. If such a value cannot be decoded completely in the format that it seems to have, it is format 0.
 
 use std::{borrow::Cow, iter};
 
 use serde::{Serialize, de::DeserializeOwned};
+use tollhouse_base::id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId};
 
 use super::error::StoreError;
 
 /// The first byte of every value with a format.
 pub(super) const MARK: u8 = 0xf5;
-
-/// The format of a value without a mark.
-pub(super) const UNMARKED: u8 = 0;
 
 /// The type of a table's values.
 pub trait Value: Sized + Send + 'static {
@@ -25,7 +19,7 @@ pub trait Value: Sized + Send + 'static {
     fn of_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
-/// A value that knows every format it was ever written in. It implements [`Value`].
+/// A value with a numbered format. It implements [`Value`].
 pub trait Formatted: Sized + Send + 'static {
     /// Number of the format for writing, from 1 on.
     const FORMAT: u8 = 1;
@@ -33,11 +27,11 @@ pub trait Formatted: Sized + Send + 'static {
     /// Appends the value in [`Formatted::FORMAT`].
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Decodes a value of any format that was ever written, or returns `None` if the bytes are malformed.
+    /// Decodes a value of `format`, or returns `None` if the bytes are malformed or the format is unknown.
     fn read(format: u8, bytes: &[u8]) -> Option<Self>;
 }
 
-/// Implements [`Formatted`] for types whose formats so far are all the same JSON.
+/// Implements [`Formatted`] for types that are stored as JSON.
 #[macro_export]
 macro_rules! json_values {
     ($($value:ty),+ $(,)?) => {$(
@@ -53,7 +47,7 @@ macro_rules! json_values {
     )+};
 }
 
-/// Implements [`Formatted`] for types whose formats so far are all the same postcard encoding.
+/// Implements [`Formatted`] for types that are stored in postcard encoding.
 #[macro_export]
 macro_rules! postcard_values {
     ($($value:ty),+ $(,)?) => {$(
@@ -77,9 +71,8 @@ impl<F: Formatted> Value for F {
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let marked = bytes.strip_prefix(&[MARK]).and_then(<[u8]>::split_first);
-        let marked = marked.filter(|(format, _)| **format != UNMARKED).and_then(|(format, rest)| F::read(*format, rest));
-        marked.or_else(|| F::read(UNMARKED, bytes))
+        let (format, rest) = bytes.strip_prefix(&[MARK])?.split_first()?;
+        F::read(*format, rest)
     }
 }
 
@@ -94,15 +87,21 @@ impl Value for () {
     }
 }
 
-impl Formatted for String {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
-    }
+macro_rules! texts {
+    ($($text:ident)*) => {$(
+        impl Formatted for $text {
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(self.as_str().as_bytes());
+            }
 
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        (format <= Self::FORMAT).then(|| std::str::from_utf8(bytes).ok().map(str::to_owned)).flatten()
-    }
+            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+                if format > Self::FORMAT { None } else { std::str::from_utf8(bytes).ok()?.parse().ok() }
+            }
+        }
+    )*};
 }
+
+texts! { String AuditId BuilderId CallId CreditId EndpointId EventId PaymentId PayoutId ReceiptId ReplicaId RequestId }
 
 /// A sum, read as a row. Only additions write sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,8 +128,7 @@ pub fn write_postcard(value: &impl Serialize, out: &mut Vec<u8>) {
 }
 
 /// Decodes a value from JSON, or returns `None` if it is malformed.
-#[must_use]
-pub fn read_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+pub fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes).ok()
 }
 
@@ -149,19 +147,18 @@ pub(super) fn sum_bytes(sum: i128) -> Vec<u8> {
     out
 }
 
-/// Decodes a sum. Format 0 had eight bytes and no sign.
+/// Decodes a sum.
 pub(super) fn sum_of(bytes: &[u8]) -> Option<i128> {
-    let marked = bytes.strip_prefix(&[MARK]).and_then(<[u8]>::split_first);
-    match marked {
-        Some((1, sum)) if sum.len() == 8 => Some(i64::from_be_bytes(sum.try_into().ok()?).into()),
-        Some((2, sum)) => Some(i128::from_be_bytes(sum.try_into().ok()?)),
-        Some(_) | None => i64::try_from(u64::from_be_bytes(bytes.try_into().ok()?)).ok().map(i128::from),
+    match bytes.strip_prefix(&[MARK])?.split_first()? {
+        (1, sum) => Some(i64::from_be_bytes(sum.try_into().ok()?).into()),
+        (2, sum) => Some(i128::from_be_bytes(sum.try_into().ok()?)),
+        _ => None,
     }
 }
 
 /// Returns the error that the value at a key is not a sum.
 pub(super) fn not_a_sum(at: &[u8]) -> StoreError {
-    StoreError::Away(format!("the value at `{}` is no sum", shown(at)))
+    StoreError::Away(format!("the value at `{}` is not a sum", shown(at)))
 }
 
 /// Formats `bytes` for a message, shortened to what is needed to recognize them.
@@ -201,28 +198,20 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_format_are_read() {
-        assert_eq!(NamedPair::of_bytes(b"{\"name\":\"x\"}"), Some(NamedPair { name: "x".to_owned() }));
-        assert_eq!(String::of_bytes(b"slug"), Some("slug".to_owned()));
-        // Including postcard values that start as if they had a mark.
-        for first in [0, 1, 0x75, 245, 300, 0xf5, 0x3af5, u64::MAX] {
-            for second in [0, 1, 245, 1_700_000_000_000, u64::MAX] {
-                let two = Two { first, second };
-                assert_eq!(Two::of_bytes(&postcard::to_stdvec(&two).unwrap()), Some(two.clone()), "{two:?}");
-                assert_eq!(Two::of_bytes(&two.to_bytes()), Some(two));
-            }
-        }
+    fn values_without_a_format_are_malformed() {
+        assert_eq!(NamedPair::of_bytes(b"{\"name\":\"x\"}"), None);
+        assert_eq!(String::of_bytes(b"slug"), None);
+        assert_eq!(Two::of_bytes(&[1, 2]), None);
     }
 
     #[test]
-    fn sums_are_read_in_both_formats() {
+    fn sums_are_read_in_both_lengths() {
         let short = [0, 1, -1, i64::MAX.into(), i64::MIN.into()];
         for sum in short.into_iter().chain([i128::from(i64::MAX) + 1, i128::from(i64::MIN) - 1, i128::MAX, i128::MIN]) {
             assert_eq!(sum_of(&sum_bytes(sum)), Some(sum));
             assert_eq!(sum_bytes(sum).len() == 10, short.contains(&sum), "{sum}");
         }
-        assert_eq!(sum_of(&7_u64.to_be_bytes()), Some(7));
-        assert_eq!(sum_of(&u64::MAX.to_be_bytes()), None);
+        assert_eq!(sum_of(&7_u64.to_be_bytes()), None);
         assert_eq!(sum_of(b""), None);
     }
 }

@@ -20,7 +20,7 @@ use super::{
 
 tokio::task_local! {
     static COURSE: CallProgress;
-    /// The span of the call that was begun for the current request.
+    /// The span of the current request's call.
     static ANSWERED: Cell<Option<Context>>;
 }
 
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn stages_add_up_to_what_a_call_took() {
+    async fn stages_add_up_to_the_call() {
         let work = async {
             for stage in [Stage::Queue, Stage::Run, Stage::Commit, Stage::Settle, Stage::Commit] {
                 tokio::task::yield_now().await;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn outside_a_call_nothing_is_kept() {
+    async fn nothing_is_recorded_outside_a_call() {
         enter(Stage::Run);
         note("a", || unreachable!("nobody is told"));
         assert_eq!((onward(), current()), (None, None));

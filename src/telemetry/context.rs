@@ -84,7 +84,7 @@ mod tests {
     const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_context_is_given_on_as_it_was_read() {
+    fn context_is_passed_on_unchanged() {
         let read = Context::read(GIVEN).unwrap();
         assert!(read.sampled && read.header() == GIVEN);
         let below = read.below();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_context_is_as_if_it_were_not_there() {
+    fn malformed_context_is_ignored() {
         let zeros = ["00-00000000000000000000000000000000-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01"];
         let more = format!("{GIVEN}-more");
         let upper = GIVEN.to_uppercase();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_passed_on_where_it_reads_and_is_short() {
+    fn valid_short_state_is_passed_on() {
         for right in ["congo=t61rcWkgMzE", "a=1, b@c=2 x,,d_-*/=~"] {
             assert_eq!(state(right), Some(right));
         }
@@ -123,7 +123,7 @@ mod fuzz {
     use super::*;
 
     #[test]
-    fn any_context_reads_back_as_what_it_is() {
+    fn any_context_is_read_back_unchanged() {
         tollhouse_fuzz::check("traceparent", |bytes| {
             let text = String::from_utf8_lossy(bytes);
             if let Some(read) = Context::read(&text) {

@@ -1,4 +1,4 @@
-//! Metrics that are counted where events happen, with atomics, so that nobody waits for them. Gauges are read on
+//! Metrics that are counted where events happen, with atomics, so that no thread waits for them. Gauges are read on
 //! request and are not kept here.
 
 use std::{
@@ -231,13 +231,15 @@ pub static MCP_REQUESTS: LabeledCounts<1, 9> = LabeledCounts::new(
 /// Payments that reached a state.
 pub static PAYMENTS: LabeledCounts<1, 6> =
     LabeledCounts::new(&metric_table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"], ["unresolved"]]);
-/// Runs that nobody paid for.
+/// Unpaid runs.
 pub static UNPAID_RUNS: LabeledCounts<1, 3> = LabeledCounts::new(&metric_table::UNPAID_RUNS, [["failed"], ["refused"], ["unknown"]]);
 /// Runs refused because of a limit on unpaid runs.
 pub static SLOWED_RUNS: LabeledCounts<1, 6> =
     LabeledCounts::new(&metric_table::SLOWED_RUNS, [["payer"], ["address"], ["tool"], ["unproven"], ["balance"], ["gas"]]);
 /// Gas spent on settlements that were reverted.
 pub static BURNED_GAS: Counter = Counter(&metric_table::BURNED_GAS, AtomicU64::new(0));
+/// Gas that settlements below the least amount have used.
+pub static UNDERPAID_GAS: Counter = Counter(&metric_table::UNDERPAID_GAS, AtomicU64::new(0));
 /// Settlements that an operator should look at.
 pub static SETTLEMENT_FAULTS: LabeledCounts<1, 3> =
     LabeledCounts::new(&metric_table::SETTLEMENT_FAULTS, [["elsewhere"], ["second_receipt"], ["reorganized"]]);
@@ -302,7 +304,7 @@ pub static REMOVED: LabeledCounts<1, 10> = LabeledCounts::new(
     ],
 );
 /// Runs of periodic jobs.
-pub static JOBS: JobCounts<16> = JobCounts::new([
+pub static JOBS: JobCounts<14> = JobCounts::new([
     "audit",
     "call-metrics",
     "calls",
@@ -312,11 +314,9 @@ pub static JOBS: JobCounts<16> = JobCounts::new([
     "free-receipts",
     "logs",
     "nonces",
-    "orphans",
     "payouts",
     "reorganizations",
     "sales",
-    "sellers",
     "sessions",
     "versions",
 ]);
@@ -371,6 +371,7 @@ impl Samples {
         UNPAID_RUNS.put(&mut samples);
         SLOWED_RUNS.put(&mut samples);
         BURNED_GAS.put(&mut samples);
+        UNDERPAID_GAS.put(&mut samples);
         SETTLEMENT_FAULTS.put(&mut samples);
         FACILITATOR.put(&mut samples);
         FACILITATOR_SECONDS.put(&mut samples);

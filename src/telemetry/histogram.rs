@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_as_long_as_a_bound_is_within_it() {
+    fn bucket_bounds_are_inclusive() {
         let histogram = Histogram::new();
         for micros in [0, 50, 51, 60_000_000, 60_000_001] {
             histogram.observe(Duration::from_micros(micros));

@@ -1,17 +1,27 @@
 //! The host's log: text lines for people, or JSON with trace ids.
+//!
+//! Messages and fields can contain text of strangers, for example the id of a request. In both formats, such text can
+//! neither begin a new line nor control the terminal.
 
 use std::fmt;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    invisible_chars::is_invisible,
+};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
 };
 use tracing_subscriber::{
-    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    field::RecordFields,
+    fmt::{
+        FmtContext, FormatEvent, FormatFields,
+        format::{DefaultFields, Writer},
+    },
     registry::LookupSpan,
 };
 
@@ -31,6 +41,25 @@ pub enum LogFormat {
 /// Formats each event as a JSON object on one line.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonLines;
+
+/// Formats the message and the fields of a text line, with control characters and invisible ones escaped.
+#[derive(Debug, Clone, Copy)]
+pub struct TextFields;
+
+impl<'w> FormatFields<'w> for TextFields {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut text = String::new();
+        DefaultFields::new().format_fields(Writer::new(&mut text), fields)?;
+        for char in text.chars() {
+            match char {
+                '\t' | '\n' | '\r' => write!(writer, "{}", char.escape_default())?,
+                _ if is_invisible(char) => write!(writer, "{}", char.escape_unicode())?,
+                _ => writer.write_char(char)?,
+            }
+        }
+        Ok(())
+    }
+}
 
 /// The fields of a line, in output order.
 #[derive(Serialize)]
@@ -125,8 +154,28 @@ mod tests {
         }
     }
 
+    /// Regression test: the id of a JSON-RPC request could forge lines and control the terminal.
     #[test]
-    fn an_event_is_one_line_of_json_whatever_it_says() {
+    fn event_of_any_text_is_one_line_without_control_characters() {
+        const TEXT: &str = "1\n2030-01-01T00:00:00Z ERROR forged\r\t\u{1b}[2J\u{9b}1m\u{202e}é \u{2028}";
+        let stored = FieldBuffer::default();
+        let written = stored.clone();
+        let log = tracing_subscriber::fmt().fmt_fields(TextFields).with_ansi(false).with_writer(move || written.clone()).finish();
+        tracing::subscriber::with_default(log, || {
+            let span = tracing::info_span!("request", id = %TEXT);
+            let _entered = span.enter();
+            tracing::info!(id = %TEXT, text = TEXT, debug = ?Some(TEXT), "got {TEXT}");
+            tracing::info!(target: "rmcp::service", %TEXT);
+        });
+        let text = String::from_utf8(stored.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        let is_plain = |char: char| char == '\n' || !(char.is_control() || is_invisible(char));
+        assert!(text.chars().all(is_plain), "{text:?}");
+        assert!(text.contains(r"got 1\n2030-01-01T00:00:00Z ERROR forged\r\t") && text.contains(r"\u{202e}é"), "{text}");
+    }
+
+    #[test]
+    fn event_is_one_line_of_json() {
         let stored = FieldBuffer::default();
         let written = stored.clone();
         let log = tracing_subscriber::fmt().event_format(JsonLines).with_writer(move || written.clone()).finish();

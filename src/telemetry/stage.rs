@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stage_stands_at_its_own_number() {
+    fn stages_are_in_order_of_their_number() {
         assert!(Stage::ALL.iter().enumerate().all(|(number, stage)| *stage as usize == number));
     }
 }

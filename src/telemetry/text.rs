@@ -137,7 +137,7 @@ mod tests {
     use crate::{histogram::Histogram, metric_table};
 
     #[test]
-    fn values_are_written_as_each_format_has_them() {
+    fn each_format_has_its_syntax() {
         let mut samples = Samples::default();
         samples.put(&metric_table::SYNCS, [], 3_u64);
         samples.put(&metric_table::BUILD, ["a\"b\\"], true);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_is_for_who_names_it() {
+    fn openmetrics_is_chosen_if_accepted() {
         assert_eq!(Format::asked_by("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"), Format::OpenMetrics);
         for accept in ["", "*/*", "text/plain", "application/openmetrics-text;q=0, text/plain"] {
             assert_eq!(Format::asked_by(accept), Format::Text, "{accept}");

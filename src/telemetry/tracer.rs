@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_in_a_second_and_no_more() {
+    fn limit_per_second_is_enforced() {
         let rate = PerSecondLimit::new(2);
         assert_eq!([1, 1, 1, 2, 2, 2].map(|second| rate.take(second)), [true, true, false, true, true, false]);
         assert!(!PerSecondLimit::new(0).take(1));

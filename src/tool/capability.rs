@@ -63,7 +63,6 @@ macro_rules! declare {
             pub const ALL: &[Self] = &[$(Self::$capability,)*];
 
             /// Returns its row of the table.
-            #[must_use]
             pub const fn row(self) -> &'static CapabilityRow {
                 match self {
                     $(Self::$capability => {
@@ -81,7 +80,7 @@ macro_rules! declare {
         }
 
         /// A set of capabilities.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(default, deny_unknown_fields)]
         pub struct Capabilities {
             $(#[doc = concat!("`ctx.", $member, "`.")] #[serde(rename = $name)] pub $field: bool,)*
@@ -92,7 +91,6 @@ macro_rules! declare {
             pub const ALL: Self = Self { $($field: true,)* };
 
             /// Returns whether the set contains this capability.
-            #[must_use]
             pub const fn has(self, capability: Capability) -> bool {
                 match capability {
                     $(Capability::$capability => self.$field,)*
@@ -124,7 +122,6 @@ impl Capabilities {
     }
 
     /// Returns whether the set is not empty.
-    #[must_use]
     pub fn any(self) -> bool {
         self != Self::default()
     }
@@ -140,7 +137,6 @@ impl Capabilities {
     }
 
     /// Returns whether a capability in the set affects `what`.
-    #[must_use]
     pub fn touch(self, what: CapabilityScope) -> bool {
         self.each().any(|capability| capability.row().touches == what)
     }
@@ -148,8 +144,7 @@ impl Capabilities {
 
 impl Capability {
     /// Returns the lines of a manifest that request it.
-    #[must_use]
-    pub fn asked_by(self) -> String {
+    pub fn manifest_lines(self) -> String {
         let CapabilityRow { name, touches, .. } = self.row();
         match touches {
             CapabilityScope::Others => format!("`capabilities.{name}: true` and `allowedHosts`"),
@@ -163,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_rows_are_of_one_name_or_one_member() {
+    fn capability_names_and_members_are_unique() {
         for (position, capability) in Capability::ALL.iter().enumerate() {
             let row = capability.row();
             assert!(
@@ -174,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_added_and_taken_apart_one_by_one() {
+    fn set_operations_agree() {
         let all = Capabilities::ALL;
         assert_eq!(all.each().count(), Capability::ALL.len());
         for capability in Capability::ALL {

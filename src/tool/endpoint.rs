@@ -22,30 +22,22 @@ tollhouse_store::json_values!(Endpoint);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Endpoint {
-    /// Its unique name.
     pub slug: Slug,
     /// Its id, never reused, unlike the slug.
     pub id: EndpointId,
-    /// Title for people.
     pub title: String,
     /// Description, for people and for models that choose a tool.
     pub description: String,
     /// The owner's setting. [`Endpoint::availability`] returns whether it accepts calls.
     pub status: Status,
-    /// Price of one call.
     pub price_usd: MicroUsd,
     /// Maximum price of one call, if the handler sets the charge. Zero if the price is fixed.
     #[serde(default, skip_serializing_if = "MicroUsd::is_nothing")]
     pub max_price_usd: MicroUsd,
-    /// The kind of handler.
     pub handler_type: HandlerType,
-    /// Tags for search.
     pub tags: Vec<String>,
-    /// JSON Schema of the input.
     pub input_schema: Arc<Value>,
-    /// JSON Schema of the output.
     pub output_schema: Arc<Value>,
-    /// Granted capabilities.
     pub capabilities: Capabilities,
     /// Capabilities that the owner requested and an admin has not granted yet.
     #[serde(default)]
@@ -97,12 +89,10 @@ pub struct Endpoint {
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_on: Option<DecidedOn>,
-    /// The owner.
     pub owner: Owner,
     /// Whether an admin has suspended the owner. Computed when the tool is displayed, never stored.
     #[serde(skip)]
     pub owner_suspended: bool,
-    /// The handler.
     pub handler: Handler,
     /// SHA-256 of what runs, in hex: handler source and language, or the static response.
     pub version: String,
@@ -111,9 +101,7 @@ pub struct Endpoint {
     pub versions: Vec<Version>,
     /// Number of the change; the `ETag` of the record.
     pub revision: u64,
-    /// When the slug was published.
     pub created_at: Timestamp,
-    /// When this revision was made.
     pub updated_at: Timestamp,
 }
 
@@ -146,9 +134,9 @@ pub struct DecidedOn {
 }
 
 /// Whether a tool accepts calls, and why not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Availability {
-    /// It accepts calls.
     Active,
     /// Its owner paused it.
     Paused,
@@ -161,8 +149,9 @@ pub enum Availability {
 }
 
 /// The state of a tool, for filtering lists. If several apply, it is the most severe one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum EndpointState {
     /// It accepts calls.
     Active,
@@ -179,8 +168,9 @@ pub enum EndpointState {
 }
 
 /// The owner's setting of whether a tool accepts calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Status {
     /// It accepts calls.
     Active,
@@ -189,8 +179,9 @@ pub enum Status {
 }
 
 /// When the payment for a call is settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum SettleTime {
     /// After the handler has succeeded. A failed call costs nothing.
     #[default]
@@ -201,13 +192,11 @@ pub enum SettleTime {
 
 impl SettleTime {
     /// Returns whether a call is charged only after its handler has succeeded.
-    #[must_use]
     pub fn is_after(&self) -> bool {
         *self == Self::After
     }
 
     /// Returns its name in records and receipts.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::After => "after",
@@ -217,8 +206,9 @@ impl SettleTime {
 }
 
 /// How a call is priced. It follows from the price and the maximum price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum PricingMode {
     /// Free.
     FreePublicUtility,
@@ -230,7 +220,6 @@ pub enum PricingMode {
 
 impl Availability {
     /// Returns the most severe of all reasons why a tool accepts no calls.
-    #[must_use]
     pub fn of(taken_down: bool, held: bool, owner_suspended: bool, status: Status) -> Self {
         match (taken_down, held, owner_suspended, status) {
             (true, _, _, _) => Self::TakenDown,
@@ -242,7 +231,6 @@ impl Availability {
     }
 
     /// Returns whether an admin's action prevents calls.
-    #[must_use]
     pub fn held_back(self) -> bool {
         matches!(self, Self::OwnerSuspended | Self::UnderReview | Self::TakenDown)
     }
@@ -250,7 +238,6 @@ impl Availability {
 
 impl EndpointState {
     /// Returns the state of a tool. `rejected` says whether an admin rejected its content.
-    #[must_use]
     pub fn of(availability: Availability, rejected: bool) -> Self {
         match availability {
             Availability::Active => Self::Active,
@@ -265,25 +252,21 @@ impl EndpointState {
 
 impl PricingMode {
     /// Returns the pricing mode of a fixed price.
-    #[must_use]
     pub fn of(price: MicroUsd) -> Self {
         if price.is_zero() { Self::FreePublicUtility } else { Self::FixedPriceSuccessReceipt }
     }
 }
 
-/// The owner of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
     /// The host: the tool was shipped with it or created with the admin token.
     Platform,
-    /// The builder with this id.
     Builder(BuilderId),
 }
 
 impl Owner {
     /// Returns the name under which the sandbox counts the owner's share.
-    #[must_use]
     pub fn share(&self) -> &str {
         match self {
             Self::Platform => "platform",
@@ -293,62 +276,50 @@ impl Owner {
 }
 
 impl Endpoint {
-    /// Returns how a call is priced.
-    #[must_use]
     pub fn pricing_mode(&self) -> PricingMode {
         if self.metered() { PricingMode::MeteredPriceSuccessReceipt } else { PricingMode::of(self.price_usd) }
     }
 
     /// Returns whether the handler sets the charge of a call.
-    #[must_use]
     pub fn metered(&self) -> bool {
         !self.max_price_usd.is_zero()
     }
 
     /// Returns the maximum price of one call.
-    #[must_use]
     pub fn max_usd(&self) -> MicroUsd {
         self.price_usd.max(self.max_price_usd)
     }
 
     /// Returns whether its wall limit exceeds `threshold_ms`, so that `/ai/invoke` requires streaming.
-    #[must_use]
     pub fn long_running(&self, threshold_ms: u64) -> bool {
         self.limits.wall_ms > threshold_ms
     }
 
     /// Returns whether it accepts calls, and why not.
-    #[must_use]
     pub fn availability(&self) -> Availability {
         Availability::of(self.review.taken_down.is_some(), self.review.hold.is_some(), self.owner_suspended, self.status)
     }
 
-    /// Returns its state.
-    #[must_use]
     pub fn state(&self) -> EndpointState {
         EndpointState::of(self.availability(), self.rejected())
     }
 
     /// Returns whether an admin has rejected its current content.
-    #[must_use]
     pub fn rejected(&self) -> bool {
         self.review.refused && self.review.hold.as_ref().is_some_and(|hold| hold.kind == HoldKind::ContentBlocked)
     }
 
     /// Returns whether an admin's action prevents calls. It then has no effect on anything.
-    #[must_use]
     pub fn held_back(&self) -> bool {
         self.availability().held_back()
     }
 
     /// Returns whether everybody may see it. An admin's action that prevents calls also hides it.
-    #[must_use]
     pub fn listed(&self) -> bool {
         !self.held_back()
     }
 
     /// Returns whether requests of the owner wait for an admin.
-    #[must_use]
     pub fn asks(&self) -> bool {
         let reaches_out = self.capabilities.union(self.requested_capabilities).http_get_json;
         self.requested_capabilities.any() || (reaches_out && !self.requested_hosts.is_empty())
@@ -364,11 +335,6 @@ impl Endpoint {
         }
     }
 
-    /// Adds the current version to the versions, for records that were written without it.
-    pub fn list_running(&mut self) {
-        self.run_version(Version::new(self.version.clone(), self.updated_at));
-    }
-
     /// Sets the note of the current version, or removes it if `note` is empty.
     pub fn note(&mut self, note: &str) {
         let running = self.versions.iter_mut().find(|stored| stored.version == self.version);
@@ -376,7 +342,6 @@ impl Endpoint {
     }
 
     /// Returns whether `version` can be rolled back to. The last approved version always can, however old it is.
-    #[must_use]
     pub fn keeps(&self, version: &str) -> bool {
         self.review.approved_version.as_deref() == Some(version) || self.versions.iter().any(|stored| stored.version == version)
     }

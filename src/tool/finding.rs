@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// The severity of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Severity {
     /// The builder is informed. The upload passes.
     Note,
@@ -16,8 +17,9 @@ pub enum Severity {
 }
 
 /// The outcome for an upload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum ScanOutcome {
     /// It passes.
     Pass,
@@ -28,6 +30,15 @@ pub enum ScanOutcome {
 }
 
 impl ScanOutcome {
+    /// Returns the outcome of findings with these severities.
+    pub fn of(severities: impl Iterator<Item = Severity>) -> Self {
+        match severities.max() {
+            Some(Severity::Block) => Self::Block,
+            Some(Severity::Review) => Self::Review,
+            Some(Severity::Note) | None => Self::Pass,
+        }
+    }
+
     /// Returns the name in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -40,7 +51,7 @@ impl ScanOutcome {
 }
 
 /// A violation of a rule and its location. It never contains the matched text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Name of the rule.

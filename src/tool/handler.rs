@@ -6,7 +6,7 @@ use tollhouse_protocol::Language;
 use super::StaticResponse;
 
 macro_rules! builtins {
-    ($($builtin:ident $name:literal $reach:ident $what:literal;)*) => {
+    ($($builtin:ident $name:literal $reaches_out:literal $what:literal;)*) => {
         /// A handler that is part of the host.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Builtin { $(#[doc = $what] $builtin,)* }
@@ -17,7 +17,7 @@ macro_rules! builtins {
 
             fn row(self) -> HandlerRow {
                 match self {
-                    $(Self::$builtin => HandlerRow { name: $name, reach: BuiltinAccess::$reach, what: $what },)*
+                    $(Self::$builtin => HandlerRow { name: $name, reaches_out: $reaches_out, what: $what },)*
                 }
             }
         }
@@ -27,8 +27,8 @@ macro_rules! builtins {
 // Each row contains its name in records, whether it reaches out, and its description in `supportedHandlerTypes` of the
 // catalog.
 builtins! {
-    ReceiptEcho "receipt_echo" Inside "Echoes a public-safe request summary and the receipt";
-    X402ReadinessCheck "x402_readiness_check" Outside
+    ReceiptEcho "receipt_echo" false "Echoes a public-safe request summary and the receipt";
+    X402ReadinessCheck "x402_readiness_check" true
         "Inspects a submitted MCP/x402 metadata URL; returns readiness notes, expected discovery URLs and safe next actions";
 }
 
@@ -38,27 +38,14 @@ const JS: &str = "js_request_response";
 /// The description of a handler type.
 struct HandlerRow {
     name: &'static str,
-    reach: BuiltinAccess,
+    reaches_out: bool,
     what: &'static str,
 }
 
-/// Resources that the host's own code uses.
-#[derive(PartialEq, Eq)]
-enum BuiltinAccess {
-    /// Only the request.
-    Inside,
-    /// Servers of others.
-    Outside,
-}
-
-/// The kind of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HandlerType {
-    /// Code of the host.
     Builtin(Builtin),
-    /// A static JSON response.
     StaticJson,
-    /// A builder's code.
     JsRequestResponse,
 }
 
@@ -69,7 +56,6 @@ impl HandlerType {
     }
 
     /// Returns where such code runs.
-    #[must_use]
     pub fn runtime(self) -> Runtime {
         match self {
             Self::JsRequestResponse => Runtime::AdminGatedJs,
@@ -78,25 +64,22 @@ impl HandlerType {
     }
 
     /// Returns the name in the API.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         self.row().name
     }
 
     /// Returns its description for the catalog.
-    #[must_use]
     pub fn what(self) -> &'static str {
         self.row().what
     }
 
     /// Returns whether the host's own code sends requests to others.
-    #[must_use]
     pub fn reaches_out(self) -> bool {
-        self.row().reach == BuiltinAccess::Outside
+        self.row().reaches_out
     }
 
     fn row(self) -> HandlerRow {
-        let inside = |name, what| HandlerRow { name, reach: BuiltinAccess::Inside, what };
+        let inside = |name, what| HandlerRow { name, reaches_out: false, what };
         match self {
             Self::Builtin(builtin) => builtin.row(),
             Self::StaticJson => inside(STATIC, "Returns a static JSON response"),
@@ -121,7 +104,8 @@ impl<'de> Deserialize<'de> for HandlerType {
 }
 
 /// The place where a handler runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub enum Runtime {
     /// In this process, because it is the host's own code.
     #[serde(rename = "managed_builtin_handler")]
@@ -131,7 +115,6 @@ pub enum Runtime {
     AdminGatedJs,
 }
 
-/// The handler of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Handler {
@@ -153,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_is_read_by_the_name_it_is_written_by_and_no_other_name_is_one() {
+    fn handler_types_round_trip_by_name() {
         for known in HandlerType::all() {
             assert_eq!(serde_json::from_value::<HandlerType>(json!(known)).unwrap(), known);
             assert!(Builtin::NAMES.contains(&known.as_str()) && !known.what().is_empty(), "{known:?}");
@@ -165,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_handler_keeps_the_numbers_of_its_response() {
+    fn stored_handler_keeps_exact_numbers() {
         for response in ["[12345678901234567890123,0.1000,1e400,-0.0]", r#"{"a":1.5}"#] {
             let handler = Handler::Static(StaticResponse::read(response).unwrap());
             let stored = serde_json::to_string(&handler).unwrap();

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::SchemaError;
+use super::{SchemaError, schema::pointer::escaped};
 
 /// The keyword. Clients name the header `Mcp-Param-{value}`.
 const KEYWORD: &str = "x-mcp-header";
@@ -83,7 +83,7 @@ fn check(property: &Map<String, Value>, name: &Value, position: Position, named:
 /// Adds `key` to the front of an error's pointer. The pointer is built on the way back, so that a valid schema costs no
 /// allocations.
 fn under(key: &str, error: SchemaError) -> SchemaError {
-    SchemaError { pointer: format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), error.pointer), ..error }
+    SchemaError { pointer: format!("/{}{}", escaped(key), error.pointer), ..error }
 }
 
 /// Returns whether a text is a `token` (RFC 9110, section 5.6.2).

@@ -1,6 +1,4 @@
-//! The data model of tools. It does no I/O, and imports nothing of ours except `clock`, `exact`, `id` and the findings of scans.
-
-#![warn(missing_docs)]
+//! The data model of tools. It does no I/O.
 
 mod capability;
 mod endpoint;

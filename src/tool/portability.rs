@@ -54,7 +54,6 @@ impl PortabilityIssue {
     }
 
     /// Returns why `json` could not be parsed as a [`serde_json::Value`], given the parser's `error`.
-    #[must_use]
     pub fn reason(json: &[u8], error: &serde_json::Error) -> Self {
         // Skipping a value checks its syntax without interpreting it.
         if serde_json::from_slice::<IgnoredAny>(json).is_err() {
@@ -106,7 +105,6 @@ fn read(json: &[u8]) -> Result<Value, Option<serde_json::Error>> {
 
 /// Returns whether an object in a JSON text has a reserved key, at any depth. Texts in which the key can be neither as it
 /// is nor escaped are not parsed for this.
-#[must_use]
 pub fn has_reserved_key(json: &[u8]) -> bool {
     let may_be_reserved = |(at, byte): (usize, &u8)| match byte {
         b'$' => json[at..].starts_with(RESERVED.as_bytes()),
@@ -177,7 +175,6 @@ impl<'de> Visitor<'de> for Keys {
 }
 
 /// Explains why a text from a client is not JSON, and where, given the parser's `error`.
-#[must_use]
 pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
         return "it is UTF-16 or UTF-32, and JSON is sent as UTF-8 (RFC 8259, 8.1)".to_owned();
@@ -224,110 +221,4 @@ fn has_half_a_pair(json: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Regression test: the parser read `{"$serde_json::private::RawValue":"[1,2]"}` as `[1,2]`.
-    #[test]
-    fn reserved_keys_are_rejected_wherever_they_are() {
-        let escaped = "$serde_json::private::RawValue".bytes().map(|byte| format!("\\u{byte:04X}")).collect::<Vec<_>>().concat();
-        let keys = [
-            "$serde_json::private::RawValue",
-            "$serde_json::private::Number",
-            r"\u0024serde_json::private::RawValue",
-            r"$serde\u005fjson::private::RawValue",
-            r"$serde_json::private\u003A:RawValue",
-            escaped.as_str(),
-        ];
-        for key in keys {
-            let first = format!(r#"{{"{key}":"[1,2]"}}"#);
-            let last = format!(r#"{{"a":1,"{key}":"[1,2]"}}"#);
-            for object in [first, last] {
-                for text in [object.clone(), format!(r#"[1.5,{{"a":[null,true,-1,"é",{object}]}}]"#)] {
-                    assert_eq!(PortabilityIssue::parse(text.as_bytes()), Err(PortabilityIssue::ReservedKey), "{text}");
-                    let reason = parse_json(text.as_bytes()).unwrap_err();
-                    assert!(reason.contains("reserved key, which begins with `$serde_json::private`"), "{reason}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn only_reserved_keys_are_rejected() {
-        for text in [
-            r#"{"a":"$serde_json::private::RawValue"}"#,
-            r#"{"a":"{\"$serde_json::private::RawValue\":\"[1,2]\"}"}"#,
-            r#"["\u0024serde_json::private::RawValue",{"\u0041":-1.5e3}]"#,
-            r#"{"\\u0024serde_json::private::RawValue":"[1,2]"}"#,
-            r#"{"serde_json::private":1,"$serde":"\u0020"}"#,
-        ] {
-            let value: Value = serde_json::from_str(text).unwrap();
-            assert_eq!((parse_json(text.as_bytes()), PortabilityIssue::parse(text.as_bytes())), (Ok(value.clone()), Ok(value)), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_others_do_not_read_is_reported_by_its_kind() {
-        for (json, reason) in [
-            (r#"{"a":"\ud83d"}"#, PortabilityIssue::Surrogate),
-            (r#"{"a":"\ude00"}"#, PortabilityIssue::Surrogate),
-            (r#"["\ud83dx\ude00"]"#, PortabilityIssue::Surrogate),
-            (r#"["\ud83d\ud83d\ude00"]"#, PortabilityIssue::Surrogate),
-            (r#"{"\ud83d":1}"#, PortabilityIssue::Surrogate),
-            (r#"{"a":1e999}"#, PortabilityIssue::Number),
-            (r#"["\ud83d\ude00\\ud83d",-1e999]"#, PortabilityIssue::Number),
-            ("{oops", PortabilityIssue::NotJson),
-            ("", PortabilityIssue::NotJson),
-        ] {
-            assert_eq!(why_of(json.as_bytes()), reason, "{json}");
-        }
-    }
-
-    /// Returns why `json` does not parse.
-    fn why_of(json: &[u8]) -> PortabilityIssue {
-        PortabilityIssue::reason(json, &serde_json::from_slice::<Value>(json).unwrap_err())
-    }
-
-    /// Returns nested arrays.
-    fn nested(levels: usize, inner: &str) -> Vec<u8> {
-        format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels)).into()
-    }
-
-    #[test]
-    fn only_numbers_out_of_range_are_called_too_large() {
-        assert!(serde_json::from_slice::<Value>(&nested(MAX_LEVELS, "")).is_ok());
-        assert_eq!(why_of(&nested(MAX_LEVELS, "1e999")), PortabilityIssue::Number);
-        for levels in [MAX_LEVELS + 1, 10_000] {
-            assert_eq!(why_of(&nested(levels, "")), PortabilityIssue::Nesting);
-        }
-        for (json, line, column) in
-            [(&b"[\"\xff\"]"[..], 1, 3), (b"{\"a\":\n \"b\",\n\"\xe4\":1}", 3, 2), (b"\"\xc3\xa4\xc3\"", 1, 4), (b"[\"\\n\xff\"]", 1, 5)]
-        {
-            assert_eq!(why_of(json), PortabilityIssue::NotUtf8 { line, column });
-        }
-        for value in ["1", "[]", r#""{oops""#, r#""1e999""#, r#""1","b":2"#] {
-            for key in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
-                assert_eq!(why_of(format!(r#"[{{"{key}":{value}}}]"#).as_bytes()), PortabilityIssue::ReservedKey, "{key} {value}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_refusal_names_what_is_wrong_and_where() {
-        for (text, word) in [
-            (&br#"{"t":"\ud83d"}"#[..], "surrogate"),
-            (br#"{"\udc00":1}"#, "surrogate"),
-            (br#"{"a": 1e999}"#, "1.8e308"),
-            (b"\xff\xfe{\0}\0", "UTF-16"),
-            (b"{\0}\0", "UTF-16"),
-            (b"{oops", "line 1 column"),
-            (&nested(200, "")[..], "deeper than 127 levels, at line 1 column 128"),
-            (b"{\"a\":\n\"\xe9\"}", "not UTF-8 (at line 2 column 2)"),
-            (br#"{"$serde_json::private::RawValue":1}"#, "reserved key"),
-        ] {
-            let error = serde_json::from_slice::<Value>(text).unwrap_err();
-            let reason = not_json(text, &error);
-            assert!(reason.contains(word), "{reason}");
-        }
-    }
-}
+mod tests;

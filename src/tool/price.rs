@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// An amount of US dollars in millionths. Never a float.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct MicroUsd(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, schemars::JsonSchema)]
+#[schemars(inline)]
+pub struct MicroUsd(#[schemars(with = "f64", range(min = 0))] pub u64);
 
 /// An invalid amount: of a price, a credit, or a minimum payout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PriceError {
     #[error("an amount must be a finite number of US dollars, 0 or more")]
     NotAPrice,
@@ -23,7 +23,6 @@ pub enum PriceError {
 }
 
 impl MicroUsd {
-    /// Zero.
     pub const ZERO: Self = Self(0);
     /// The maximum price: 1,000,000 USD. Every smaller amount is exact as a JSON number.
     pub const MAX: Self = Self(1_000_000_000_000);
@@ -68,20 +67,16 @@ impl MicroUsd {
     }
 
     /// Converts to dollars for JSON. Exact to the micro-dollar up to [`MicroUsd::MAX`].
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
     pub const fn to_usd(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
     /// Returns whether it is zero, for fields that are then omitted from records.
-    #[must_use]
     pub(super) fn is_nothing(&self) -> bool {
         self.is_zero()
     }
 
-    /// Returns whether it is zero.
-    #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -107,12 +102,12 @@ impl Serialize for MicroUsd {
 }
 
 /// An amount that can be negative, such as a balance after more was refunded than received. In millionths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct UsdChange(pub i64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, schemars::JsonSchema)]
+#[schemars(inline)]
+pub struct UsdChange(#[schemars(with = "f64")] pub i64);
 
 impl UsdChange {
     /// Converts a sum, saturating at the limits of the type.
-    #[must_use]
     pub fn of(sum: i128) -> Self {
         let end = if sum < 0 { i64::MIN } else { i64::MAX };
         Self(i64::try_from(sum).unwrap_or(end))
@@ -143,12 +138,21 @@ impl<'de> Deserialize<'de> for MicroUsd {
     }
 }
 
+impl<'de> Deserialize<'de> for UsdChange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let usd = f64::deserialize(deserializer)?;
+        let amount = MicroUsd::from_usd(usd.abs()).map_err(D::Error::custom)?;
+        let amount = i64::try_from(amount.0).map_err(D::Error::custom)?;
+        Ok(Self(if usd < 0.0 { -amount } else { amount }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_amount_survives_the_edge() {
+    fn amounts_round_trip_through_json() {
         for micros in (0..2_000_000).step_by(7).chain([1, 999_999, 123_456_789_012, MicroUsd::MAX.0]) {
             let price = MicroUsd(micros);
             let json = serde_json::to_string(&price).unwrap();
@@ -171,14 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn amounts_below_zero_are_reported_as_such() {
+    fn negative_amounts_have_a_sign() {
         let describe = |micros| serde_json::to_string(&UsdChange(micros)).unwrap();
         assert_eq!([-1_500_000, -2_000_000, 0, 1_000_000, 10].map(describe), ["-1.5", "-2", "0", "1", "0.00001"]);
+        for micros in [0, 7, -10, -123_456_789] {
+            assert_eq!(serde_json::from_str::<UsdChange>(&describe(micros)).unwrap(), UsdChange(micros));
+        }
         assert_eq!((UsdChange(-10).to_string(), UsdChange::of(i128::MIN)), ("-0.00001".to_owned(), UsdChange(i64::MIN)));
     }
 
     #[test]
-    fn what_is_no_price_is_refused() {
+    fn invalid_prices_are_refused() {
         assert_eq!(MicroUsd::from_usd(-0.01), Err(PriceError::NotAPrice));
         assert_eq!(MicroUsd::from_usd(f64::NAN), Err(PriceError::NotAPrice));
         assert_eq!(MicroUsd::from_usd(f64::INFINITY), Err(PriceError::NotAPrice));

@@ -29,7 +29,6 @@ pub struct Record {
 
 impl Record {
     /// Returns its approximate size in bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.older.len() + self.content_safety.len()
     }
@@ -49,7 +48,6 @@ impl Record {
 
 impl Endpoint {
     /// Returns the encoded catalog record.
-    #[must_use]
     pub fn record(&self, base_url: &str) -> Record {
         Record {
             older: self.public(base_url, CatalogForm::Older).to_string().into(),
@@ -58,7 +56,6 @@ impl Endpoint {
     }
 
     /// Returns the catalog record.
-    #[must_use]
     pub fn public(&self, base_url: &str, form: CatalogForm) -> Value {
         let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.max_usd().is_zero();
         let mut record = json!({
@@ -99,7 +96,6 @@ impl Endpoint {
     }
 
     /// Returns the record for its owner and for admins, with everything except the source.
-    #[must_use]
     pub fn owned(&self, base_url: &str) -> Value {
         let mut record = self.public(base_url, CatalogForm::Newer);
         let more = json!({
@@ -128,7 +124,6 @@ impl Endpoint {
     }
 
     /// Returns the tool's entry in a list for its owner or for admins, without schemas and findings.
-    #[must_use]
     pub fn brief(&self, base_url: &str) -> Value {
         json!({
             "slug": self.slug,
@@ -190,7 +185,6 @@ impl Endpoint {
     }
 
     /// Returns the effective limits that differ from the defaults.
-    #[must_use]
     pub fn changed_limits(&self) -> Map<String, Value> {
         changed(&self.limits)
     }

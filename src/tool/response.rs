@@ -34,7 +34,6 @@ impl StaticResponse {
     ///
     /// Returns `None` if there is none, if the body is not JSON, or if the response has a [reserved
     /// key](has_reserved_key), with which the body is rejected.
-    #[must_use]
     pub fn cut(body: &[u8]) -> Option<(Vec<u8>, Self)> {
         let (rest, json) = exact::cut(body, &PATH)?;
         // Null is no response.
@@ -49,13 +48,11 @@ impl StaticResponse {
     }
 
     /// Returns it as JSON.
-    #[must_use]
     pub fn text(&self) -> &str {
         self.0.get()
     }
 
     /// Returns its value, in which numbers are rounded to 64 bits. Parses the text.
-    #[must_use]
     pub fn value(&self) -> Value {
         exact::approximate(&self.0).expect("it was read before")
     }
@@ -101,16 +98,11 @@ pub struct WithResponse<'a>(pub &'a Map<String, Value>);
 
 impl WithResponse<'_> {
     /// Returns the JSON text.
-    #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("an object has text keys")
     }
 
     /// Reads a JSON text into an object of this form.
-    ///
-    /// # Errors
-    ///
-    /// It is not JSON.
     pub fn read(json: &[u8]) -> Result<Value, Error> {
         exact::with_text_at(json, &PATH)
     }
@@ -158,7 +150,7 @@ mod tests {
     const SPACED: &str = "{ \"a\": [12345678901234567890123, 0.1000,\n 1e400, -0.0 ], \"b\": \"\\u00e9\" }";
 
     #[test]
-    fn a_response_keeps_its_numbers_wherever_it_is_read_and_written() {
+    fn response_keeps_exact_numbers() {
         let response = StaticResponse::read(SPACED).unwrap();
         assert_eq!((response.text(), serde_json::to_string(&response).unwrap().as_str()), (TEXT, TEXT));
         assert_eq!(response.value()["a"][0], json!(12_345_678_901_234_567_890_123_f64));

@@ -7,7 +7,7 @@ use tollhouse_base::clock::Timestamp;
 use crate::finding::{Finding, ScanOutcome};
 
 /// The result of a content scan, and when the builder attested the content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSafety {
     /// The outcome. It is `pass` also if an admin approved the findings.
@@ -22,7 +22,6 @@ pub struct ContentSafety {
 
 impl ContentSafety {
     /// Returns what everybody may see: findings without location or text.
-    #[must_use]
     pub fn public(&self) -> Value {
         let findings: Vec<_> = self.findings.iter().filter(|finding| finding.is_shown()).map(Finding::brief).collect();
         json!({
@@ -47,7 +46,6 @@ pub struct Review {
     pub taken_down: Option<Timestamp>,
     /// When capabilities or hosts were requested that are still pending.
     pub asked_since: Option<Timestamp>,
-    /// The last decision.
     pub last: Option<ReviewRecord>,
     /// Findings that an admin approved, each as a hash of rule, field and the field's content. Newest last.
     pub approved: Vec<String>,
@@ -61,25 +59,23 @@ pub struct Review {
 
 impl Review {
     /// Returns since when something is pending.
-    #[must_use]
     pub fn since(&self) -> Option<Timestamp> {
         self.taken_down.or_else(|| self.hold.as_ref().map(|hold| hold.since)).or(self.asked_since)
     }
 }
 
-/// A hold on content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// Whether somebody has decided already.
     pub kind: HoldKind,
-    /// When it was held.
     pub since: Timestamp,
 }
 
 /// The kind of a hold, the most severe last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum HoldKind {
     /// Held until an admin decides.
     ContentReview,
@@ -89,7 +85,6 @@ pub enum HoldKind {
 
 impl HoldKind {
     /// Returns the name in the API.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContentReview => "content_review",
@@ -99,8 +94,9 @@ impl HoldKind {
 }
 
 /// An admin's decision about a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum ReviewAction {
     /// Grants all or the named requests, and releases the content.
     Approve,
@@ -117,8 +113,9 @@ pub enum ReviewAction {
 }
 
 /// A decision, as the owner reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DecisionRecord")]
 pub struct ReviewRecord {
     /// The decision.
     pub decision: ReviewAction,

@@ -76,7 +76,6 @@ impl Endpoint {
     }
 
     /// Returns the approved value of each field that has changed. The version is reported separately.
-    #[must_use]
     pub fn approved_fields(&self) -> Map<String, Value> {
         let then = |field: &ReviewedField| self.review.approved_fields.get(field.name).filter(|then| **then != (field.shown)(self));
         FIELDS.iter().filter_map(|field| Some((field.name.to_owned(), then(field)?.clone()))).collect()

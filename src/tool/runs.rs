@@ -19,16 +19,11 @@ pub enum EndpointCode {
 pub struct ForeignHandler {
     /// The tool with this record.
     pub slug: Slug,
-    /// Its handler type.
     pub handler_type: HandlerType,
 }
 
 impl Endpoint {
     /// Returns the code that a call runs.
-    ///
-    /// # Errors
-    ///
-    /// [`ForeignHandler`].
     pub fn runs(&self) -> Result<EndpointCode, ForeignHandler> {
         match (self.handler_type, &self.handler) {
             (HandlerType::Builtin(builtin), Handler::Builtin) => Ok(EndpointCode::Builtin(builtin)),
@@ -58,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_runs_only_where_the_record_is_of_its_type() {
+    fn handler_must_match_the_type_of_its_record() {
         let handlers = [json!("builtin"), json!({ "static": { "a": 1 } }), json!({ "js": { "language": "js" } })];
         for known in HandlerType::all() {
             let (position, runs) = match known {

@@ -6,10 +6,10 @@
 //! schema it is exceeded.
 
 mod bound;
+mod error;
 mod keyword;
-mod nest;
 mod pattern;
-mod pointer;
+pub(super) mod pointer;
 mod portable;
 mod reference;
 mod text;
@@ -19,11 +19,12 @@ use serde_json::Value;
 use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 
 pub use self::{
-    bound::{SchemaError, bound, depth},
+    bound::{bound, depth},
+    error::SchemaError,
     keyword::any_schema,
-    nest::nests,
     pattern::{check_patterns, looks_around},
     portable::{components, portable},
+    reference::nests,
     text::TextReader,
 };
 pub use tollhouse_protocol::Problem;
@@ -36,11 +37,10 @@ pub enum Shape {
     /// Every object is valid, and nothing else.
     Object,
     /// Only the tool's worker can check.
-    Told,
+    Other,
 }
 
 /// Returns whether a schema's `type` allows objects.
-#[must_use]
 pub fn takes_objects(schema: &Value) -> bool {
     match schema {
         Value::Object(schema) => match schema.get("type") {
@@ -64,13 +64,11 @@ pub struct Mismatch {
 
 impl Mismatch {
     /// Creates a mismatch of the whole value.
-    #[must_use]
     pub fn whole(message: impl Into<String>) -> Self {
         Self::at("", message)
     }
 
     /// Creates a mismatch at `pointer`.
-    #[must_use]
     pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { problems: vec![Problem { pointer: pointer.into(), message: message.into() }] }
     }
@@ -86,10 +84,9 @@ impl Mismatch {
 
 impl Shape {
     /// Returns how far the host can check a schema without evaluating it.
-    #[must_use]
     pub fn of(schema: &Value) -> Self {
         let Some(members) = schema.as_object() else {
-            return if schema == &Value::Bool(true) { Self::Anything } else { Self::Told };
+            return if schema == &Value::Bool(true) { Self::Anything } else { Self::Other };
         };
         let of_objects = members.get("type").is_some_and(|name| name == "object");
         let plain = members.iter().all(|(name, value)| match name.as_str() {
@@ -101,7 +98,7 @@ impl Shape {
         match (plain, of_objects) {
             (true, true) => Self::Object,
             (true, false) => Self::Anything,
-            (false, _) => Self::Told,
+            (false, _) => Self::Other,
         }
     }
 
@@ -163,9 +160,8 @@ fn is_block(block: &Value) -> bool {
 }
 
 /// Returns the schemas that the tool's worker must check.
-#[must_use]
 pub fn worker_schemas(input: &Value, output: &Value) -> Schemas {
-    let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));
+    let text = |schema: &Value| (Shape::of(schema) == Shape::Other).then(|| Bytes::from(schema.to_string()));
     Schemas { input: text(input), output: text(output) }
 }
 
@@ -176,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_knows_two_shapes_by_heart() {
+    fn two_shapes_are_recognized() {
         for (schema, shape) in [
             (json!(true), Shape::Anything),
             (json!({}), Shape::Anything),
@@ -184,29 +180,29 @@ mod tests {
             (json!({ "additionalProperties": true }), Shape::Anything),
             (json!({ "type": "object" }), Shape::Object),
             (json!({ "type": "object", "additionalProperties": true, "title": "T" }), Shape::Object),
-            (json!(false), Shape::Told),
-            (json!({ "type": "array" }), Shape::Told),
-            (json!({ "type": ["object", "null"] }), Shape::Told),
-            (json!({ "type": "object", "additionalProperties": false }), Shape::Told),
-            (json!({ "type": "object", "properties": {} }), Shape::Told),
-            (json!({ "description": 1 }), Shape::Told),
-            (json!({ "$schema": "https://example.com/unknown" }), Shape::Told),
-            (json!("object"), Shape::Told),
+            (json!(false), Shape::Other),
+            (json!({ "type": "array" }), Shape::Other),
+            (json!({ "type": ["object", "null"] }), Shape::Other),
+            (json!({ "type": "object", "additionalProperties": false }), Shape::Other),
+            (json!({ "type": "object", "properties": {} }), Shape::Other),
+            (json!({ "description": 1 }), Shape::Other),
+            (json!({ "$schema": "https://example.com/unknown" }), Shape::Other),
+            (json!("object"), Shape::Other),
         ] {
             assert_eq!(Shape::of(&schema), shape, "{schema}");
         }
         assert!(Shape::Object.check(&json!([])).is_err() && Shape::Object.check(&json!({})).is_ok());
-        assert!(Shape::Anything.check(&json!(null)).is_ok() && Shape::Told.check(&json!(null)).is_ok());
+        assert!(Shape::Anything.check(&json!(null)).is_ok() && Shape::Other.check(&json!(null)).is_ok());
     }
 
     #[test]
-    fn a_worker_learns_what_the_host_does_not_know() {
+    fn worker_gets_only_schemas_the_host_cannot_check() {
         let body = worker_schemas(&json!({ "type": "object" }), &json!({ "type": "string" }));
         assert_eq!((body.input, body.output.as_deref()), (None, Some(&br#"{"type":"string"}"#[..])));
     }
 
     #[test]
-    fn blocks_are_whole_and_structured_where_the_schema_speaks_of_it() {
+    fn content_blocks_are_complete_and_structured() {
         let blocks = [("Content-Type".to_owned(), "application/vnd.mcp.tool-result+json; charset=utf-8".to_owned())];
         let pointer =
             |shape: Shape, value: &Value| shape.check_answer(&blocks, Some(value)).map_err(|error| error.problems[0].pointer.clone());

@@ -30,13 +30,12 @@ pub(super) const RESERVED: &[&str] = &[
 
 /// A tool's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, except those in [`RESERVED`]. Up to 23 characters need no
 /// heap memory.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String")]
-pub struct Slug(SmolStr);
+#[schemars(inline)]
+pub struct Slug(#[schemars(with = "String")] SmolStr);
 
-/// Why a text cannot be a slug.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SlugError {
     #[error("a slug is 3 to 64 of a-z, 0-9 and `-`, and starts and ends with a letter or digit")]
     Form,
@@ -45,17 +44,13 @@ pub enum SlugError {
 }
 
 impl Slug {
-    /// Maximum length of a slug, in bytes.
     pub const MAX_BYTES: usize = 64;
 
     /// The slug that represents builder registrations in receipts and sales. No tool can have it.
-    #[must_use]
     pub fn builder_registration() -> Self {
         Self("builder-registration".into())
     }
 
-    /// Returns the slug as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -83,6 +78,12 @@ impl TryFrom<String> for Slug {
 
     fn try_from(text: String) -> Result<Self, SlugError> {
         text.parse()
+    }
+}
+
+impl AsRef<str> for Slug {
+    fn as_ref(&self) -> &str {
+        &self.0
     }
 }
 

@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
 
 /// A version of a handler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 pub struct Version {
     /// Its hash.
     pub version: String,
     /// When this tool first ran it.
     pub created_at: Timestamp,
-    /// Who made it. Absent for versions from before this was recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<VersionMaker>,
+    /// Who made it.
+    pub by: VersionMaker,
     /// The interface that was used. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<ChangedVia>,
@@ -23,8 +23,9 @@ pub struct Version {
 }
 
 /// The maker of a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum VersionMaker {
     /// The tool's owner.
     Owner,
@@ -35,8 +36,9 @@ pub enum VersionMaker {
 }
 
 /// The interface through which a tool is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum ChangedVia {
     /// The API.
     Http,
@@ -48,26 +50,7 @@ pub enum ChangedVia {
 
 impl Version {
     /// Creates a version that first runs now, without further details.
-    #[must_use]
-    pub fn new(version: String, created_at: Timestamp) -> Self {
-        Self { version, created_at, by: None, via: None, note: None }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_version_from_before_makers_were_kept_reads() {
-        let old = json!({ "version": "sha256:aa", "createdAt": "2026-11-22T00:00:00.000Z" });
-        let read: Version = serde_json::from_value(old.clone()).unwrap();
-        assert_eq!(read, Version::new("sha256:aa".to_owned(), read.created_at));
-        assert_eq!(serde_json::to_value(&read).unwrap(), old);
-        let text = Version { by: Some(VersionMaker::Admin), via: Some(ChangedVia::Cli), note: Some("why".to_owned()), ..read };
-        let text = serde_json::to_value(&text).unwrap();
-        assert_eq!((&text["by"], &text["via"], &text["note"]), (&json!("admin"), &json!("cli"), &json!("why")));
+    pub fn new(version: String, created_at: Timestamp, by: VersionMaker) -> Self {
+        Self { version, created_at, by, via: None, note: None }
     }
 }

@@ -10,7 +10,7 @@ use axum::{
 };
 use tollhouse_front::{ApiError, Code, ErrorWording, code_of};
 
-use super::{forms::genuine, host_checks::seal, services::Services, visitor::Visitor};
+use super::{forms::check_form_token, host_checks::set_security_headers, services::Services, visitor::Visitor};
 
 /// Header in which a script sends the form token, in place of the form's hidden field.
 const FORM_TOKEN: HeaderName = HeaderName::from_static("x-csrf-token");
@@ -28,7 +28,7 @@ pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request
     };
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         let shown = parts.headers.get(&FORM_TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
-        if let Some(Err(forged)) = visitor.session().map(|session| genuine(session, shown)) {
+        if let Some(Err(forged)) = visitor.session().map(|session| check_form_token(session, shown)) {
             return forged.into_response();
         }
     }
@@ -42,7 +42,7 @@ pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request
         visitor.end_session().await;
     }
     let headers = response.headers_mut();
-    seal(headers);
+    set_security_headers(headers);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -18,7 +18,7 @@ use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest as _, Sha256};
 use tollhouse_front::{ApiError, Code, PathParams, takes_gzip};
 
-use super::host_checks::seal;
+use super::host_checks::set_security_headers;
 
 /// Number of hex digits of the hash in addresses.
 const DIGITS: usize = 16;
@@ -67,7 +67,6 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
     digits
 });
 
-/// Returns the address of an asset.
 pub(super) fn address(name: &str) -> String {
     format!("/assets/{}/{name}", *HASH)
 }
@@ -80,7 +79,7 @@ pub(super) async fn asset(PathParams((hash, name)): PathParams<(String, String)>
     let body = if packed { Body::from(PACKED[position].get_or_init(|| gzip(text.as_bytes())).as_slice()) } else { Body::from(text) };
     let mut response = Response::new(body);
     let headers = response.headers_mut();
-    seal(headers);
+    set_security_headers(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));

@@ -55,7 +55,7 @@ impl BasePath {
     }
 
     /// Adds the root to the target of a redirect.
-    pub(super) fn lead(&self, headers: &mut HeaderMap) {
+    pub(super) fn redirect(&self, headers: &mut HeaderMap) {
         let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).filter(|to| to.starts_with('/') && !self.0.is_empty());
         if let Some(to) = to.and_then(|to| HeaderValue::try_from(self.below(to)).ok()) {
             headers.insert(header::LOCATION, to);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_lead_below_the_path_of_the_public_url() {
+    fn addresses_get_the_base_path() {
         let describe = |url: &str| {
             let page = html! {
                 link rel="icon" href="/a.svg";
@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_leads_below_it_once() {
-        let led = |url: &str, to: &'static str| {
+    fn redirect_gets_the_base_path_once() {
+        let redirected = |url: &str, to: &'static str| {
             let mut headers = HeaderMap::from_iter([(header::LOCATION, HeaderValue::from_static(to))]);
-            BasePath::of(url).lead(&mut headers);
+            BasePath::of(url).redirect(&mut headers);
             headers[header::LOCATION].to_str().unwrap().to_owned()
         };
-        assert_eq!(led("https://x.example", "/dashboard"), "/dashboard");
-        assert_eq!(led("https://x.example/y", "/dashboard?a=/b"), "/y/dashboard?a=/b");
-        assert_eq!(led("https://x.example/y", "https://z.example/"), "https://z.example/");
+        assert_eq!(redirected("https://x.example", "/dashboard"), "/dashboard");
+        assert_eq!(redirected("https://x.example/y", "/dashboard?a=/b"), "/y/dashboard?a=/b");
+        assert_eq!(redirected("https://x.example/y", "https://z.example/"), "https://z.example/");
     }
 }

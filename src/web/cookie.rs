@@ -54,18 +54,17 @@ impl Cookie {
     }
 
     /// Returns the header that sets the value for the browser session.
-    pub(super) fn keep(&self, value: &impl Display) -> HeaderValue {
+    pub(super) fn set(&self, value: &impl Display) -> HeaderValue {
         self.value(&format!("{}={value}", self.name))
     }
 
     /// Returns the header that deletes the cookie.
-    pub(super) fn forget(&self) -> HeaderValue {
+    pub(super) fn clear(&self) -> HeaderValue {
         self.value(&format!("{}=; Max-Age=0", self.name))
     }
 
     fn value(&self, pair: &str) -> HeaderValue {
-        let mut value =
-            HeaderValue::try_from(format!("{pair}; {}", self.attributes)).expect("what is kept is ASCII without control characters");
+        let mut value = HeaderValue::try_from(format!("{pair}; {}", self.attributes)).expect("values are ASCII without control characters");
         value.set_sensitive(true);
         value
     }
@@ -77,15 +76,15 @@ mod tests {
     use tollhouse_account::session::Token;
 
     #[test]
-    fn a_cookie_is_named_by_its_port_and_sealed_by_its_scheme() {
-        let describe = |url: &str| Cookie::of(url).forget().to_str().unwrap().to_owned();
+    fn cookie_is_named_by_port_and_secure_by_scheme() {
+        let describe = |url: &str| Cookie::of(url).clear().to_str().unwrap().to_owned();
         assert_eq!(describe("http://127.0.0.1:4020"), "tollhouse-4020=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax");
         assert_eq!(describe("https://a.example"), "__Secure-tollhouse-443=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax; Secure");
         assert!(describe("https://a.example/b/").contains("; Path=/b/dashboard; "));
     }
 
     #[test]
-    fn a_token_is_found_among_other_cookies() {
+    fn token_is_found_among_other_cookies() {
         let cookie = Cookie::of("http://127.0.0.1:4020");
         let (id, key) = ("A".repeat(22), "B".repeat(42) + "A");
         let find = |value: &str| {

@@ -4,7 +4,6 @@
 //! can do nothing that the API cannot.
 
 mod fields;
-mod form_table;
 mod form_urls;
 mod posted;
 mod resubmit;
@@ -19,15 +18,14 @@ use maud::html;
 use serde_json::{Value, json};
 use tollhouse_front::{ApiError, Code, PathParams, header_names};
 
-use self::form_table::form;
 pub(super) use self::{
     fields::{Fields, body},
-    form_table::{is_once, notice},
     form_urls::is_page,
-    posted::{PostedBySession, PostedForm, PostedInBrief, PostedToSignIn, genuine},
+    posted::{PostedBySession, PostedForm, PostedInBrief, PostedToSignIn, check_form_token},
     resubmit::SentForm,
 };
 use super::{
+    form_table::{self, form, is_once},
     page::{Area, BackLink, Page},
     parts::facts,
     services::ApiOperation,
@@ -41,7 +39,7 @@ const MAX_BYTES: usize = 64 << 10;
 pub(super) async fn submit(PathParams(id): PathParams<String>, posted: PostedForm) -> Result<Response, ApiRefusal> {
     let back = back(&posted.fields, &posted.visitor);
     match perform(&id, &posted).await {
-        Ok(Some(answer)) => Ok(shown(&posted.visitor, &id, &answer, &back).await),
+        Ok(Some(answer)) => Ok(one_time_page(&posted.visitor, &id, &answer, &back).await),
         Ok(None) => Ok(Redirect::to(&done(&posted.visitor, &back, &id)).into_response()),
         Err(refused) if refused.is(Code::Unauthorized) => Ok(posted.again(Code::Unauthorized.into()).await),
         Err(refused) => Err(refused.with(BackLink(back))),
@@ -68,7 +66,7 @@ async fn perform(id: &str, posted: &PostedForm) -> Result<Option<Value>, ApiRefu
         visitor.may_show_credential()?;
     }
     let body = match operation.takes {
-        true => visitor.made(|| fields::body(fields).map(|body| Body::from(body.to_string()))).await??,
+        true => visitor.render(|| fields::body(fields).map(|body| Body::from(body.to_string()))).await??,
         false => Body::empty(),
     };
     let response = visitor.send(operation.method.clone(), &path(operation, fields)?, headers, body).await;
@@ -90,7 +88,7 @@ fn path(operation: &ApiOperation, fields: &Fields) -> Result<String, ApiError> {
         match piece.strip_prefix('{').and_then(|piece| piece.strip_suffix('}')) {
             Some(name) => {
                 let value = fields.get(&format!("path:{name}")).filter(|value| !value.is_empty());
-                let value = value.ok_or_else(|| ApiError::bad_request(format!("the form does not say `path:{name}`")))?;
+                let value = value.ok_or_else(|| ApiError::bad_request(format!("the form has no `path:{name}`")))?;
                 path += &segment(value).to_string();
             }
             None => path += piece,
@@ -100,20 +98,19 @@ fn path(operation: &ApiOperation, fields: &Fields) -> Result<String, ApiError> {
     Ok(super::visitor::with_query(&path, query))
 }
 
-/// Returns the headers that the form sets.
 fn headers(fields: &Fields) -> Result<HeaderMap, ApiError> {
     let known = [&header::IF_MATCH, &header_names::IDEMPOTENCY_KEY, &header_names::DEVELOPER_CREDIT, &header_names::PAYMENT_SIGNATURE];
     let message =
         fields.all().filter_map(|(name, value)| Some((name.strip_prefix("header:")?, value))).filter(|(_, value)| !value.is_empty());
     let header = |(name, value): (&str, &str)| {
-        let wrong = || ApiError::bad_request(format!("`header:{name}` is no header that a form says"));
+        let wrong = || ApiError::bad_request(format!("`header:{name}` is not a header that a form can set"));
         let known = known.iter().find(|known| known.as_str() == name).ok_or_else(wrong)?;
         Ok(((*known).clone(), HeaderValue::from_str(value.trim()).map_err(|_| wrong())?))
     };
     message.map(header).collect()
 }
 
-/// Returns the page that the form leads back to, always one of the dashboard.
+/// Returns the dashboard page that the form leads back to.
 fn back(fields: &Fields, visitor: &Visitor) -> String {
     let home = || visitor.kind().map_or("/dashboard", super::page_frame::home);
     fields.get("back").filter(|back| is_page(back)).unwrap_or_else(home).to_owned()
@@ -135,7 +132,7 @@ fn with_done(back: &str, mark: &str) -> String {
 }
 
 /// Shows the page with an answer that is shown once.
-async fn shown(visitor: &Visitor, id: &str, answer: &Value, back: &str) -> Response {
+async fn one_time_page(visitor: &Visitor, id: &str, answer: &Value, back: &str) -> Response {
     let members = answer.as_object().into_iter().flatten().filter(|(name, _)| *name != "ok");
     let listed: Vec<_> = members
         .filter_map(|(name, value)| {
@@ -143,11 +140,11 @@ async fn shown(visitor: &Visitor, id: &str, answer: &Value, back: &str) -> Respo
             Some((name.as_str(), Some(facts::id(&text))))
         })
         .collect();
-    let message = form(id).map_or("", |form| form.notices);
+    let message = form(id).map_or("", |form| form.notice);
     let main = html! {
         p.lead { (message) }
         (facts::list(&listed))
-        p { a.button href=(back) { "I have kept it" } }
+        p { a.button href=(back) { "I have saved it" } }
     };
     visitor.show(Page { unlisted: true, ..Page::new(Area::Elsewhere, "Shown once", main) }).await
 }
@@ -157,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_what_was_done_in_its_address() {
+    fn address_of_a_page_contains_the_confirmation() {
         assert_eq!(with_done("/dashboard/home?q=a%26b&done=x#y", "setSecret"), "/dashboard/home?q=a%26b&done=setSecret#y");
         assert_eq!(with_done("/dashboard", "setSecret"), "/dashboard?done=setSecret");
     }

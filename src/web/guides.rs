@@ -8,7 +8,6 @@ use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser
 
 use super::parts::{code, text::plain};
 
-/// A guide.
 pub(super) struct Guide {
     /// Name in its address, below `/guides/`.
     pub(super) name: &'static str,
@@ -18,7 +17,6 @@ pub(super) struct Guide {
     pub(super) text: &'static str,
 }
 
-/// All guides.
 pub(super) const ALL: &[Guide] = &[
     Guide {
         name: "x402-agent-payment-infrastructure",
@@ -97,7 +95,6 @@ impl Table {
     }
 }
 
-/// A rendered guide.
 pub(super) struct Rendered {
     pub(super) html: String,
     /// Id and text of each section.
@@ -125,10 +122,10 @@ pub(super) fn rendered(text: &str) -> Rendered {
                 let id = anchor(&words);
                 let link = maud::html! { a.anchor href={ "#" (id) } { (words) } };
                 if level == HeadingLevel::H3 {
-                    events.push(made(maud::html! { h3 id=(id) { (link) } }));
+                    events.push(markup_event(maud::html! { h3 id=(id) { (link) } }));
                     continue;
                 }
-                events.push(made(maud::html! { h2 id=(id) { (link) } }));
+                events.push(markup_event(maud::html! { h2 id=(id) { (link) } }));
                 headings.push((id, words));
             }
             Event::Text(text) | Event::Code(text) if section.is_some() => section.iter_mut().for_each(|words| *words += &text),
@@ -138,7 +135,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
             }
             Event::End(TagEnd::CodeBlock) => {
                 let (language, code) = block.take().unwrap_or_default();
-                events.push(made(code::block(name(&language), &language, code.trim_end())));
+                events.push(markup_event(code::block(name(&language), &language, code.trim_end())));
             }
             Event::Text(text) if block.is_some() => block.iter_mut().for_each(|(_, code)| *code += &text),
             Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
@@ -176,7 +173,7 @@ pub(super) fn wants_markdown(request: &HeaderMap) -> bool {
     })
 }
 
-fn made(markup: maud::Markup) -> Event<'static> {
+fn markup_event(markup: maud::Markup) -> Event<'static> {
     Event::Html(CowStr::from(markup.into_string()))
 }
 
@@ -202,14 +199,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_are_filled_in_once_and_only_what_holds_is_reported() {
+    fn facts_are_filled_in_once_and_false_parts_removed() {
         let text = "a {{one}}\n<!-- if yes -->\nb\n<!-- end -->\n<!-- if no -->\nc\n<!-- end -->\n{{two}} {{none}}d\n";
         let facts = [("one", "{{two}}".to_owned()), ("two", "2".to_owned())];
         assert_eq!(filled(text, &facts, |condition| condition == "yes"), "a {{two}}\nb\n2 d\n");
     }
 
     #[test]
-    fn markdown_is_for_who_names_it_and_takes_it() {
+    fn markdown_is_sent_only_if_accepted() {
         for (accept, wants) in [
             ("text/markdown", true),
             ("text/html;q=0.5, Text/Markdown; q=0.9", true),
@@ -225,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_of_a_table_says_what_its_column_is_called() {
+    fn table_cells_are_labeled_with_their_column() {
         let Rendered { html, .. } = rendered("| who | `a`, \"b\" |\n|---|--:|\n| *x* | [y](/y) |\n| z | |\n\nafter\n");
         assert!(html.contains("<th>who</th>") && html.contains("<th scope=\"row\"><em>x</em></th>"), "{html}");
         assert!(html.contains("<td data-label=\"a, &quot;b&quot;\"><a href=\"/y\">y</a></td>") && !html.contains("style"), "{html}");
@@ -233,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_html_is_left_out_and_code_stays_text() {
+    fn raw_html_is_removed_and_code_stays_text() {
         let Rendered { html, headings } = rendered("# Title\n\n## A `b`\n\n<script>x</script>\n\na <b>c</b>\n\n```sh\n<i> && x\n```\n");
         assert!(!html.contains("<script") && !html.contains("<b>") && !html.contains("<i>") && !html.contains("Title"), "{html}");
         assert!(html.contains("&lt;i&gt; &amp;&amp; x") && html.contains("id=\"a-b\""), "{html}");

@@ -30,7 +30,7 @@ const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geol
 /// Returns the check that requests use one of the host's names. It stops pages that point their own
 /// name to this machine (DNS rebinding).
 #[must_use]
-pub fn door(services: &Services) -> HostCheck {
+pub fn host_check(services: &Services) -> HostCheck {
     let origins = Arc::clone(&services.origins);
     HostCheck { covers: is_ours, check: Arc::new(move |request| origins.check_host(request.uri(), request.headers())) }
 }
@@ -50,7 +50,7 @@ pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request
         return forged.hint("open the page at the host's own address, and send it from there").into_response();
     }
     let mut response = next.run(request).await;
-    services.root.lead(response.headers_mut());
+    services.root.redirect(response.headers_mut());
     response
 }
 
@@ -68,8 +68,7 @@ fn origin_of(url: &str) -> String {
     Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
 }
 
-/// Sets the security headers of a page.
-pub(super) fn seal(headers: &mut HeaderMap) {
+pub(super) fn set_security_headers(headers: &mut HeaderMap) {
     let rendered = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_FRAME_OPTIONS, "DENY"),
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_of_the_host_is_known_by_its_site_or_its_origin() {
+    fn same_site_is_known_by_fetch_metadata_or_origin() {
         let own = |headers: &[(&'static str, &'static str)]| {
             let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
             is_own(&HeaderMap::from_iter(headers), "http://Tools.example:4020/below")

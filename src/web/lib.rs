@@ -1,14 +1,14 @@
 //! The web front end: pages for people, rendered on the server, usable without scripts.
 //!
 //! ```text
-//! browser ─▶ doors: checks host name and origin ─▶ pages ─▶ visitor: calls the ordinary API, inside the process
-//!                                                    │
-//!                                                    └─▶ parts ─▶ shell ─▶ root: one document
+//! browser ─▶ host_checks: host name and origin ─▶ pages ─▶ visitor: calls the API within the process
+//!                                                   │
+//!                                                   └─▶ parts ─▶ page_frame ─▶ base_path: one document
 //! ```
 //!
 //! A page has no powers of its own. Everything it shows is the answer of an operation of the public
-//! API, requested through the same router that agents use. Refusals appear in the words of the API,
-//! by [`refusal`]. All resources come from this binary: no external font, script or style, and none
+//! API, requested through the same router that agents use, and read into the types of
+//! `tollhouse_api`. Refusals appear in the words of the API, by [`refusal`]. All resources come from this binary: no external font, script or style, and none
 //! inline in the markup.
 //!
 //! A request of a form or script takes the same way: it is one operation of the API, with the
@@ -20,10 +20,12 @@
 
 #![warn(missing_docs)]
 
+mod answer;
 mod api_client;
 mod assets;
 mod base_path;
 mod cookie;
+mod form_table;
 mod forms;
 mod guides;
 mod host_checks;
@@ -50,7 +52,7 @@ use tollhouse_front::ErrorWording;
 pub use self::{
     base_path::BasePath,
     cookie::Cookie,
-    host_checks::door,
+    host_checks::host_check,
     render_cache::RenderCache,
     services::{ApiOperation, Services},
 };
@@ -112,7 +114,6 @@ pub fn wordings(services: Services) -> [ErrorWording; 2] {
     [api_client::wording(), refusal::wording(services)]
 }
 
-/// Returns a redirect.
 fn to(path: &'static str) -> Pages {
     get(async move || Redirect::to(path))
 }

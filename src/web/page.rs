@@ -7,7 +7,7 @@ use axum::{
 };
 use maud::Markup;
 
-use super::host_checks::seal;
+use super::host_checks::set_security_headers;
 
 /// The navigation entry that a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,6 @@ pub(super) enum Area {
     Runtime,
     Credit,
     SignIn,
-    /// No entry.
     Elsewhere,
 }
 
@@ -87,11 +86,11 @@ impl Page {
 
     /// Returns the response with this document. It is revalidated each time, because prices and
     /// states change. A page for one reader is not stored.
-    pub(super) fn answered(&self, document: String, for_one: bool) -> Response {
+    pub(super) fn response(&self, document: String, for_one: bool) -> Response {
         let mut response = Response::new(Body::from(document));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
-        seal(headers);
+        set_security_headers(headers);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(if self.unlisted || for_one { "no-store" } else { "no-cache" }));
         response

@@ -1,7 +1,6 @@
 //! The frame of every page: head, banner for play money, title, navigation, search, and footer.
 
 use maud::{DOCTYPE, Markup, html};
-use serde_json::Value;
 use tollhouse_account::session::{OpenSession, SessionKind};
 
 use super::{
@@ -10,21 +9,19 @@ use super::{
     parts::text::{line, plain},
 };
 
-/// The data for the frame.
 pub(super) struct PageContext<'a> {
     /// Whether money is simulated.
     pub(super) simulated: bool,
-    pub(super) version: &'a Value,
+    /// Version of the host. Empty if it is unknown.
+    pub(super) version: &'a str,
     /// The session, if the visitor is signed in.
     pub(super) session: Option<&'a OpenSession>,
     /// Operation id and confirmation of a form that was just submitted.
     pub(super) done: Option<(&'static str, &'static str)>,
 }
 
-/// An entry of the navigation.
 type Entry = (Area, &'static str, &'static str);
 
-/// Entries for everybody.
 const TOOLS: Entry = (Area::Tools, "/dashboard", "Tools");
 const PUBLIC: &[Entry] = &[
     TOOLS,
@@ -58,7 +55,6 @@ const HOLDER: &[Entry] = &[
     (Area::Documents, "/docs", "Docs"),
 ];
 
-/// Returns the navigation for a visitor.
 fn navigation(session: Option<&OpenSession>) -> &'static [Entry] {
     match session.map(|session| session.kind) {
         None => PUBLIC,
@@ -77,15 +73,14 @@ pub(super) fn home(kind: SessionKind) -> &'static str {
     }
 }
 
-/// Returns the complete document.
-pub(super) fn document(page: &Page, around: &PageContext) -> Markup {
+pub(super) fn document(page: &Page, context: &PageContext) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(page, around))
+            (head(page, context))
             body {
                 a.skip href="#main" { "Skip to content" }
-                (top(page, around))
+                (top(page, context))
                 main #main tabindex="-1" {
                     div.wrap {
                         @if !page.crumbs.is_empty() { (crumbs(page)) }
@@ -93,25 +88,25 @@ pub(super) fn document(page: &Page, around: &PageContext) -> Markup {
                             Some(heading) => (heading),
                             None => h1 { (line(&page.title)) },
                         }
-                        @if let Some((id, done)) = around.done { p.notice role="status" data-done=(id) { span aria-hidden="true" { "✓ " } (done) } }
+                        @if let Some((id, done)) = context.done { p.notice role="status" data-done=(id) { span aria-hidden="true" { "✓ " } (done) } }
                         (page.main)
                     }
                 }
-                (footer(page, around))
+                (footer(page, context))
             }
         }
     }
 }
 
-fn head(page: &Page, around: &PageContext) -> Markup {
+fn head(page: &Page, context: &PageContext) -> Markup {
     html! {
         head {
             meta charset="utf-8";
             title { (plain(&page.title)) " · Tollhouse" }
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
-            @if let Some(session) = around.session { meta name="csrf" content=(session.form_token); }
-            @if page.unlisted || around.session.is_some() { meta name="robots" content="noindex"; }
+            @if let Some(session) = context.session { meta name="csrf" content=(session.form_token); }
+            @if page.unlisted || context.session.is_some() { meta name="robots" content="noindex"; }
             link rel="icon" href="/favicon.svg" type="image/svg+xml";
             // Delays rendering until the document is complete, because a growing table would move
             // content.
@@ -121,17 +116,17 @@ fn head(page: &Page, around: &PageContext) -> Markup {
             link rel="stylesheet" href=(assets::address("site.css"));
             @if let Some(style) = page.style { link rel="stylesheet" href=(assets::address(style)); }
             script type="module" src=(assets::address("site.js")) {}
-            @if around.session.is_some() { script type="module" src=(assets::address("form.js")) {} }
+            @if context.session.is_some() { script type="module" src=(assets::address("form.js")) {} }
             @if let Some(script) = page.script { script type="module" src=(assets::address(script)) {} }
             @if let Some(twin) = &page.twin { link rel="alternate" type="text/markdown" href=(twin); }
         }
     }
 }
 
-fn top(page: &Page, around: &PageContext) -> Markup {
+fn top(page: &Page, context: &PageContext) -> Markup {
     html! {
         header.top {
-            @if around.simulated {
+            @if context.simulated {
                 p.strip {
                     strong { "Play money." }
                     " This host settles on a simulated ledger: "
@@ -140,22 +135,22 @@ fn top(page: &Page, around: &PageContext) -> Markup {
                 }
             }
             div.wrap.bar {
-                a.name href="/dashboard" { (sign()) "Tollhouse" }
+                a.name href="/dashboard" { (logo()) "Tollhouse" }
                 nav aria-label="Main" {
-                    @for (area, path, name) in navigation(around.session) {
+                    @for (area, path, name) in navigation(context.session) {
                         a href=(path) aria-current=[(*area == page.area).then_some("true")] { (name) }
                     }
                 }
                 // Admins have too many entries for the search field. Their list of tools has its
                 // own.
-                @if !page.searches && around.session.is_none_or(|session| session.kind != SessionKind::Admin) {
+                @if !page.searches && context.session.is_none_or(|session| session.kind != SessionKind::Admin) {
                     form.find role="search" aria-label="Tools" action="/dashboard" {
                         label.aside for="find" { "Search tools" }
                         input #find name="q" type="search" placeholder="Search tools" data-key="/";
                         button { "Search" }
                     }
                 }
-                (account(page, around.session))
+                (account(page, context.session))
             }
         }
     }
@@ -173,8 +168,7 @@ fn account(page: &Page, session: Option<&OpenSession>) -> Markup {
     html! { nav.account aria-label="Account" { a href=(path) aria-current=[here.then_some("true")] { (name) } } }
 }
 
-/// The logo: a gate, half open.
-fn sign() -> Markup {
+fn logo() -> Markup {
     html! {
         svg.sign viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" {
             path.post d="M4 6h5v22H4z" {}
@@ -191,11 +185,11 @@ fn crumbs(page: &Page) -> Markup {
     }
 }
 
-fn footer(page: &Page, around: &PageContext) -> Markup {
+fn footer(page: &Page, context: &PageContext) -> Markup {
     html! {
         footer #end {
             div.wrap.bar {
-                p { "Tollhouse " (around.version.as_str().unwrap_or_default()) }
+                p { "Tollhouse " (context.version) }
                 p {
                     a href="/openapi.json" { "OpenAPI" } " · " a href="/ai/manifest" { "Manifest" }
                     @if let Some(twin) = &page.twin { " · " a href=(twin) { "This page as Markdown" } }

@@ -28,3 +28,19 @@ pub(super) mod tabs;
 pub(super) mod text;
 pub(super) mod time;
 pub(super) mod time_range;
+
+pub(super) use self::{
+    call_snippets::SnippetParts,
+    chart::{Bar, Chart},
+    cli_hint::{api_section, curl_command},
+    diff::{DiffNames, diff},
+    empty::empty,
+    follow::{FollowedList, followed},
+    lines::lines,
+    link::link,
+    pager::{onward, pager},
+    state::{state, word},
+    table::{Column, table},
+    tabs::Tab,
+    time::moment,
+};

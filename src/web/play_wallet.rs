@@ -14,6 +14,7 @@ use alloy_primitives::{Address, B256};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tollhouse_api::PaymentRequirements;
 use tollhouse_money::{
     WireVersion,
     payer::{PayKey, PayableTerms, PaymentBounds},
@@ -27,18 +28,20 @@ pub(super) use self::{
 /// Validity of a payment, in seconds. If a call is repeated within that time, it is the same call.
 pub(super) const VALID_SECS: u64 = 60 * 60;
 
-/// A key for play money.
 pub(super) struct PlayWallet(PayKey);
 
-/// The purpose of a payment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PaymentPurpose<'a> {
-    /// Name of the form.
     pub(super) form: &'a str,
     /// Creation time of the form, in seconds since 1970.
     pub(super) made_secs: u64,
     pub(super) slug: &'a str,
     pub(super) input: &'a str,
+}
+
+/// Returns the first of these ways to pay that an Ethereum wallet can sign for.
+pub(super) fn signable(accepts: &[PaymentRequirements]) -> Option<&PaymentRequirements> {
+    accepts.iter().find(|accepted| accepted.network.starts_with("eip155:"))
 }
 
 impl PlayWallet {
@@ -53,13 +56,17 @@ impl PlayWallet {
     }
 
     /// Signs a payment for an accepted way to pay. Returns `None` if the wallet cannot sign for it.
-    pub(super) fn pay(&self, purpose: PaymentPurpose, accepted: &Value, resource: &Value) -> Option<Payment> {
+    pub(super) fn pay(&self, purpose: PaymentPurpose, accepted: &PaymentRequirements, resource: &Value) -> Option<Payment> {
+        self.sign(purpose, &serde_json::to_value(accepted).ok()?, resource)
+    }
+
+    fn sign(&self, purpose: PaymentPurpose, accepted: &Value, resource: &Value) -> Option<Payment> {
         let until = purpose.made_secs.checked_add(VALID_SECS)?;
-        let ask = PayableTerms::read(WireVersion::V2, accepted).ok()?;
+        let terms = PayableTerms::read(WireVersion::V2, accepted).ok()?;
         let bounds = PaymentBounds { nonce: self.nonce(purpose, accepted), until_secs: until };
-        let mut signed = ask.signed(&self.0, &bounds, resource);
+        let mut signed = terms.signed(&self.0, &bounds, resource);
         signed["extensions"] = json!({ "replay-token": { "info": { "token": self.token(&bounds.nonce) } } });
-        Payment::of(signed)
+        Payment::new(signed)
     }
 
     /// Returns the secret token of a payment, which is not on any chain. The same form gets the
@@ -111,22 +118,22 @@ mod tests {
     }
 
     #[test]
-    fn the_same_form_is_the_same_payment_and_another_is_another() {
+    fn each_form_has_its_own_payment() {
         let wallet = PlayWallet::new().unwrap();
-        let pay = |purpose, accepted: &Value| wallet.pay(purpose, accepted, &Value::Null).unwrap();
+        let pay = |purpose, accepted: &Value| wallet.sign(purpose, accepted, &Value::Null).unwrap();
         let payment = pay(PURPOSE, &accepted());
         assert_eq!(payment, pay(PURPOSE, &accepted()));
         let stored: PlayWallet = wallet.to_string().parse().unwrap();
-        assert_eq!(payment, stored.pay(PURPOSE, &accepted(), &Value::Null).unwrap());
-        let mut dearer = accepted();
-        dearer["amount"] = json!("3001");
+        assert_eq!(payment, stored.sign(PURPOSE, &accepted(), &Value::Null).unwrap());
+        let mut other_price = accepted();
+        other_price["amount"] = json!("3001");
         let others = [
             pay(PaymentPurpose { form: "two", ..PURPOSE }, &accepted()),
             pay(PaymentPurpose { made_secs: 1_800_000_001, ..PURPOSE }, &accepted()),
             pay(PaymentPurpose { slug: "sai", input: "d{}", ..PURPOSE }, &accepted()),
             pay(PaymentPurpose { input: "[]", ..PURPOSE }, &accepted()),
-            pay(PURPOSE, &dearer),
-            PlayWallet::new().unwrap().pay(PURPOSE, &accepted(), &Value::Null).unwrap(),
+            pay(PURPOSE, &other_price),
+            PlayWallet::new().unwrap().sign(PURPOSE, &accepted(), &Value::Null).unwrap(),
         ];
         let mut ids: Vec<_> = others.iter().chain([&payment]).map(|payment| payment.id.as_str()).collect();
         ids.sort_unstable();
@@ -135,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_signed_but_what_is_accepted() {
+    fn only_accepted_terms_are_signed() {
         let wallet = PlayWallet::new().unwrap();
-        let payment = wallet.pay(PURPOSE, &accepted(), &Value::Null).unwrap();
+        let payment = wallet.sign(PURPOSE, &accepted(), &Value::Null).unwrap();
         let authorization = &payment.payload()["payload"]["authorization"];
         assert_eq!((&authorization["value"], &authorization["to"]), (&accepted()["amount"], &accepted()["payTo"]));
         assert_eq!(authorization["validBefore"], "1800003600");
@@ -152,12 +159,12 @@ mod tests {
         ] {
             let mut other = accepted();
             *other.pointer_mut(pointer).unwrap() = value;
-            assert_eq!(wallet.pay(PURPOSE, &other, &Value::Null), None, "{pointer}");
+            assert_eq!(wallet.sign(PURPOSE, &other, &Value::Null), None, "{pointer}");
         }
     }
 
     #[test]
-    fn a_wallet_is_kept_as_text() {
+    fn wallet_is_restored_from_its_text() {
         let wallet = PlayWallet::new().unwrap();
         let stored: PlayWallet = wallet.to_string().parse().unwrap();
         assert_eq!(stored.address(), wallet.address());

@@ -9,8 +9,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
 use tollhouse_account::session::Token;
+use tollhouse_api::{Charged, ErrorDetails, FaultParty};
 use tollhouse_front::{ErrorWording, ErrorWriter, code_of};
 
 use super::{
@@ -39,15 +41,14 @@ pub(super) fn wording(services: Services) -> ErrorWording {
 async fn as_page(services: &Arc<Services>, tokens: &[Token], response: Response) -> Response {
     let code = code_of(&response).map(|code| code.row().name);
     let (head, body) = response.into_parts();
-    let envelope = to_bytes(body, MAX_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
-    let error = match envelope.map(|mut envelope| envelope["error"].take()).unwrap_or_default() {
-        // In an x402 challenge, `error` is a sentence.
-        Value::String(message) => json!({ "message": message, "code": code, "charged": false }),
-        error => error,
-    };
+    let mut error = read(&to_bytes(body, MAX_BYTES).await.unwrap_or_default());
+    if error.message.is_empty() {
+        error.message = if error.code.is_empty() { "something went wrong".to_owned() } else { error.code };
+    }
+    error.code = code.unwrap_or_default().to_owned();
     let back = head.extensions.get::<BackLink>().map(|BackLink(path)| path.as_str());
     let wait = head.headers.get(header::RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.parse().ok());
-    let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error, wait, back)) };
+    let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, error.message.clone(), view(&error, wait, back)) };
     let mut response = Visitor::refused_by(services, tokens).await.show(page).await;
     for (name, value) in &head.headers {
         if name != header::CONTENT_LENGTH && !response.headers().contains_key(name) {
@@ -62,38 +63,48 @@ async fn as_page(services: &Arc<Services>, tokens: &[Token], response: Response)
 /// # Errors
 ///
 /// The response itself if it is not an API error but a redirect to sign in.
-pub(super) async fn error(refused: ApiRefusal) -> Result<(StatusCode, Value), ApiRefusal> {
+pub(super) async fn error(refused: ApiRefusal) -> Result<(StatusCode, ErrorDetails), ApiRefusal> {
     if refused.code().is_none() {
         return Err(refused);
     }
     let response = refused.into_response();
     let status = response.status();
     let body = to_bytes(response.into_body(), MAX_BYTES).await.unwrap_or_default();
-    let mut envelope: Value = serde_json::from_slice(&body).unwrap_or_default();
-    Ok((status, envelope["error"].take()))
+    Ok((status, read(&body)))
 }
 
-/// Returns the heading for an error.
-pub(super) fn heading(error: &Value) -> String {
-    error["message"].as_str().unwrap_or("something went wrong").to_owned()
+/// Reads the error of a response. For an x402 challenge, the code is its reason, and the message can be empty.
+pub(super) fn read(body: &[u8]) -> ErrorDetails {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let reason = body["error"].as_str();
+    ErrorDetails::deserialize(&body["error"]).unwrap_or_else(|_| ErrorDetails {
+        code: reason.unwrap_or_default().to_owned(),
+        fault: FaultParty::Host,
+        message: body["message"].as_str().unwrap_or_default().to_owned(),
+        request_id: None,
+        charged: Some(Charged::No),
+        hint: None,
+        pointer: None,
+        problems: None,
+        payment_id: None,
+        more: Map::new(),
+    })
 }
 
 /// Shows the rest of the error, with the waiting time before a retry.
-pub(super) fn view(error: &Value, wait: Option<u64>, back: Option<&str>) -> Markup {
-    let text = |name: &str| error[name].as_str();
-    let charged = match &error["charged"] {
-        Value::Bool(false) => Some("nothing was charged"),
-        Value::Bool(true) => Some("it was charged before, and not again"),
-        Value::String(_) => Some("not known yet: it was charged at most once"),
-        _ => None,
-    };
+fn view(error: &ErrorDetails, wait: Option<u64>, back: Option<&str>) -> Markup {
+    let charged = error.charged.map(|charged| match charged {
+        Charged::No => "nothing was charged",
+        Charged::Yes => "it was charged before, and not again",
+        Charged::Unknown => "not known yet: it was charged at most once",
+    });
     html! {
-        @if let Some(hint) = text("hint") { p.lead { (plain(hint)) } }
+        @if let Some(hint) = &error.hint { p.lead { (plain(hint)) } }
         (facts::list(&[
             ("When again", wait.map(|seconds| html! { "in " (span(seconds)) })),
-            ("Where", text("pointer").map(facts::id)),
-            ("Code", text("code").map(facts::id)),
-            ("Request", text("requestId").map(facts::id)),
+            ("Where", error.pointer.as_deref().map(facts::id)),
+            ("Code", (!error.code.is_empty()).then(|| facts::id(&error.code))),
+            ("Request", error.request_id.as_deref().map(facts::id)),
             ("Charged", charged.map(|words| html! { (words) })),
         ]))
         p {

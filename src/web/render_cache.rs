@@ -23,15 +23,15 @@ impl RenderCache {
     /// Returns the rendering of a document if its text still has this tag.
     pub(super) fn get(&self, name: &str, tag: &HeaderValue) -> Option<Arc<RenderedDoc>> {
         let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stored.get(name).filter(|(known, _)| known == tag).map(|(_, made)| Arc::clone(made))
+        stored.get(name).filter(|(known, _)| known == tag).map(|(_, rendered)| Arc::clone(rendered))
     }
 
     /// Stores the rendering of an existing document. So there are at most as many as the host has
     /// documents.
-    pub(super) fn put(&self, name: &str, tag: HeaderValue, made: RenderedDoc) -> Arc<RenderedDoc> {
-        let made = Arc::new(made);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), (tag, Arc::clone(&made)));
-        made
+    pub(super) fn put(&self, name: &str, tag: HeaderValue, rendered: RenderedDoc) -> Arc<RenderedDoc> {
+        let rendered = Arc::new(rendered);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), (tag, Arc::clone(&rendered)));
+        rendered
     }
 }
 
@@ -40,11 +40,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_of_another_text_is_not_shown() {
+    fn cache_returns_only_the_same_text() {
         let (stored, tag) = (RenderCache::default(), HeaderValue::from_static);
         assert!(stored.get("a", &tag("\"1\"")).is_none());
-        let made = stored.put("a", tag("\"1\""), RenderedDoc { title: "A".to_owned(), main: "<p>a</p>".to_owned() });
-        assert!(Arc::ptr_eq(&made, &stored.get("a", &tag("\"1\"")).unwrap()), "made once");
+        let rendered = stored.put("a", tag("\"1\""), RenderedDoc { title: "A".to_owned(), main: "<p>a</p>".to_owned() });
+        assert!(Arc::ptr_eq(&rendered, &stored.get("a", &tag("\"1\"")).unwrap()), "rendered once");
         assert!(stored.get("a", &tag("\"2\"")).is_none() && stored.get("b", &tag("\"1\"")).is_none());
     }
 }

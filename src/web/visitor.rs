@@ -12,21 +12,18 @@ use axum::{
 use bytes::Bytes;
 use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tollhouse_account::session::{OpenSession, SessionKind, Token};
-use tollhouse_base::{
-    clock::Timestamp,
-    cpu_share::CpuTurn,
-    id::RequestId,
-    offload::{DropOffThread, run_blocking},
-};
+use tollhouse_api::Manifest;
+use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, id::RequestId, offload::run_blocking};
 use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, Sender, code_of, header_names, peer};
-use tollhouse_tool::WithResponse;
 use tower::ServiceExt as _;
 
 use super::{
-    forms,
+    answer::Answer,
+    form_table,
     page::{Area, BackLink, Page},
     page_frame::{self, PageContext},
     services::Services,
@@ -38,26 +35,23 @@ const MAX_BYTES: usize = 8 << 20;
 /// Characters that need no encoding in a path.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The visitor of a page.
 pub(super) struct Visitor {
     pub(super) services: Arc<Services>,
     /// The address whose share of processor time is used.
     peer: Option<ConnectInfo<SocketAddr>>,
-    /// Whom wrong credentials are held against.
+    /// Where wrong credentials are counted.
     sender: Option<Sender>,
     request: Option<RequestId>,
-    /// The session, if there is one.
     session: Option<OpenSession>,
     /// Path and query of the requested page. Empty if a form was submitted.
     requested: String,
     /// The host's manifest, once fetched.
-    manifest: OnceCell<DropOffThread>,
+    manifest: OnceCell<Answer<Manifest>>,
 }
 
 /// A signed-in visitor. Others are redirected to sign in.
 pub(super) struct SignedIn(pub(super) Visitor);
 
-/// A refusal of the API.
 pub(super) struct ApiRefusal(Box<Response>);
 
 impl FromRequestParts<Arc<Services>> for Visitor {
@@ -70,7 +64,7 @@ impl FromRequestParts<Arc<Services>> for Visitor {
         // The target of a form is not a page to come back to.
         let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
         let query = page.map(|query| query.as_str().to_owned()).unwrap_or_default();
-        Ok(Self { peer: address, sender, request, session, requested: query, ..Self::nobody(services) })
+        Ok(Self { peer: address, sender, request, session, requested: query, ..Self::anonymous(services) })
     }
 }
 
@@ -83,31 +77,30 @@ impl FromRequestParts<Arc<Services>> for SignedIn {
     }
 }
 
-/// Redirects to sign in, and from there back to `asked`.
+/// Redirects to sign in, and from there back to the requested page.
 fn sign_in(request: &str) -> Response {
     Redirect::to(&with_query("/dashboard/sign-in", [("to", request)])).into_response()
 }
 
 impl Visitor {
     /// Returns the visitor of a page that is the same for everybody.
-    pub(super) fn nobody(services: &Arc<Services>) -> Self {
+    pub(super) fn anonymous(services: &Arc<Services>) -> Self {
         let services = Arc::clone(services);
         Self { services, peer: None, sender: None, request: None, session: None, requested: String::new(), manifest: OnceCell::new() }
     }
 
-    /// Returns the visitor of an error page, with these session tokens. Works independent of the
-    /// limits of their address.
+    /// Returns the visitor of an error page, with these session tokens. No limits of the address
+    /// apply.
     pub(super) async fn refused_by(services: &Arc<Services>, tokens: &[Token]) -> Self {
         let session = services.sessions.open_any(tokens).await.ok().flatten();
-        Self { session, ..Self::nobody(services) }
+        Self { session, ..Self::anonymous(services) }
     }
 
-    /// Returns the kind of credential that they signed in with.
+    /// Returns the kind of credential that the visitor signed in with.
     pub(super) fn kind(&self) -> Option<SessionKind> {
         self.session.as_ref().map(|session| session.kind)
     }
 
-    /// Returns the session, if there is one.
     pub(super) fn session(&self) -> Option<&OpenSession> {
         self.session.as_ref()
     }
@@ -130,15 +123,13 @@ impl Visitor {
         self.services.shared.limits.begin_check(self.sender).await
     }
 
-    /// Returns the visitor with this credential.
-    pub(super) fn showing(&self, kind: SessionKind, credential: &str) -> Self {
+    pub(super) fn with_credential(&self, kind: SessionKind, credential: &str) -> Self {
         let credential = credential.to_owned().into();
-        self.signed_in(OpenSession { kind, credential, owner: String::new(), name: String::new(), form_token: String::new() })
+        self.with_session(OpenSession { kind, credential, owner: String::new(), name: String::new(), form_token: String::new() })
     }
 
-    /// Returns the visitor with this session.
-    pub(super) fn signed_in(&self, session: OpenSession) -> Self {
-        Self { session: Some(session), ..self.unsigned() }
+    pub(super) fn with_session(&self, session: OpenSession) -> Self {
+        Self { session: Some(session), ..self.without_session() }
     }
 
     /// Returns the time of the host's clock.
@@ -146,9 +137,8 @@ impl Visitor {
         self.services.clock.now()
     }
 
-    /// Returns the visitor without a session.
-    pub(super) fn unsigned(&self) -> Self {
-        Self { peer: self.peer, request: self.request.clone(), ..Self::nobody(&self.services) }
+    pub(super) fn without_session(&self) -> Self {
+        Self { peer: self.peer, request: self.request.clone(), ..Self::anonymous(&self.services) }
     }
 
     /// Returns the public URL of the host, without a trailing slash.
@@ -161,7 +151,7 @@ impl Visitor {
     /// # Errors
     ///
     /// The share is used up.
-    pub(super) async fn made<T>(&self, work: impl FnOnce() -> T) -> Result<T, ApiRefusal> {
+    pub(super) async fn render<T>(&self, work: impl FnOnce() -> T) -> Result<T, ApiRefusal> {
         let turn = self.turn().await?;
         Ok(run_for(turn.as_ref(), work))
     }
@@ -177,8 +167,8 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn get(&self, path: &str) -> Result<DropOffThread, ApiRefusal> {
-        self.read(self.ask(Method::GET, path, None).await).await
+    pub(super) async fn get<T: DeserializeOwned + Send + 'static>(&self, path: &str) -> Result<Answer<T>, ApiRefusal> {
+        self.read(self.request(Method::GET, path, None).await).await
     }
 
     /// Makes a POST request for an operation that changes nothing, for example a quote.
@@ -186,38 +176,29 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn fetch_about(&self, path: &str, body: &Value) -> Result<DropOffThread, ApiRefusal> {
-        self.read(self.ask(Method::POST, path, Some(body)).await).await
+    pub(super) async fn post<T: DeserializeOwned + Send + 'static>(&self, path: &str, body: &Value) -> Result<Answer<T>, ApiRefusal> {
+        self.read(self.request(Method::POST, path, Some(body)).await).await
     }
 
-    /// Makes a GET request for a handler. A static response is its text in a string.
+    /// Reads the JSON of a response.
     ///
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn get_handler(&self, path: &str) -> Result<DropOffThread, ApiRefusal> {
-        self.read_by(self.ask(Method::GET, path, None).await, WithResponse::read).await
-    }
-
-    /// Returns the JSON of a response.
-    ///
-    /// # Errors
-    ///
-    /// A refusal of the API.
-    pub(super) async fn read(&self, response: Response) -> Result<DropOffThread, ApiRefusal> {
+    pub(super) async fn read<T: DeserializeOwned + Send + 'static>(&self, response: Response) -> Result<Answer<T>, ApiRefusal> {
         self.read_by(response, |body| serde_json::from_slice(body)).await
     }
 
-    /// Returns the JSON of a response as `parse` reads it.
+    /// Reads the JSON of a response with `parse`.
     ///
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn read_by(
+    pub(super) async fn read_by<T: Send + 'static>(
         &self,
         response: Response,
-        parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>,
-    ) -> Result<DropOffThread, ApiRefusal> {
+        parse: impl FnOnce(&[u8]) -> serde_json::Result<T>,
+    ) -> Result<Answer<T>, ApiRefusal> {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
@@ -225,8 +206,8 @@ impl Visitor {
         let body = to_bytes(response.into_body(), MAX_BYTES).await.map_err(|_| internal())?;
         let turn = self.turn().await?;
         let value = run_blocking(body.len(), || run_for(turn.as_ref(), || parse(&body))).await;
-        value.map(DropOffThread::new).map_err(|error| {
-            tracing::error!(%error, "the API answered a page with what is no JSON");
+        value.map(|value| Answer::new(value, body.len())).map_err(|error| {
+            tracing::error!(%error, "an API answer for a page does not match its type");
             internal()
         })
     }
@@ -236,7 +217,7 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn manifest(&self) -> Result<&Value, ApiRefusal> {
+    pub(super) async fn manifest(&self) -> Result<&Manifest, ApiRefusal> {
         self.manifest.get_or_try_init(|| self.get("/ai/manifest")).await.map(|manifest| &**manifest)
     }
 
@@ -245,8 +226,8 @@ impl Visitor {
     /// # Errors
     ///
     /// The same as [`Visitor::manifest`].
-    pub(super) async fn plays(&self) -> Result<bool, ApiRefusal> {
-        Ok(self.manifest().await?["payment"]["simulated"] == true)
+    pub(super) async fn is_simulated(&self) -> Result<bool, ApiRefusal> {
+        Ok(self.manifest().await?.payment.simulated)
     }
 
     /// Returns the text of a document with its ETag.
@@ -255,7 +236,7 @@ impl Visitor {
     ///
     /// A refusal of the API.
     pub(super) async fn document(&self, path: &str) -> Result<(HeaderValue, Bytes), ApiRefusal> {
-        let response = self.ask(Method::GET, path, None).await;
+        let response = self.request(Method::GET, path, None).await;
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
@@ -264,7 +245,7 @@ impl Visitor {
         tag.zip(body).ok_or_else(|| ApiError::from(Code::Internal).into())
     }
 
-    /// Returns the unmodified response to a GET request, with support for `ArgCondition-None-Match`.
+    /// Returns the unmodified response to a GET request, with support for `If-None-Match`.
     pub(super) async fn pass(&self, path: &str, request: &HeaderMap) -> Response {
         let known = request.get(header::IF_NONE_MATCH).cloned();
         self.send(Method::GET, path, known.map(|known| (header::IF_NONE_MATCH, known)).into_iter().collect(), Body::empty()).await
@@ -272,11 +253,11 @@ impl Visitor {
 
     /// Returns the headers of the response to a HEAD request, whatever its status.
     pub(super) async fn head(&self, path: &str) -> HeaderMap {
-        self.ask(Method::HEAD, path, None).await.headers().clone()
+        self.request(Method::HEAD, path, None).await.headers().clone()
     }
 
     /// Makes a request with an optional JSON body, and returns the response whatever its status.
-    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
+    pub(super) async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         self.send(method, path, HeaderMap::new(), body.map_or_else(Body::empty, |body| Body::from(body.to_string()))).await
     }
 
@@ -323,33 +304,31 @@ impl Visitor {
     pub(super) async fn end_session(&self) -> bool {
         let Some(session) = self.session.as_ref().filter(|session| !session.name.is_empty()) else { return false };
         // Missing rights are refused with the same code.
-        if code_of(&self.ask(Method::GET, own(session.kind), None).await) != Some(Code::Unauthorized) {
+        if code_of(&self.request(Method::GET, own(session.kind), None).await) != Some(Code::Unauthorized) {
             return false;
         }
         self.services.shared.limits.count_wrong(self.sender);
         if let Err(error) = self.services.sessions.end(&session.owner, &session.name).await {
-            tracing::warn!(%error, "a session whose credential is worth nothing stays until it is unused");
+            tracing::warn!(%error, "could not end a session whose credential is no longer valid");
         }
         true
     }
 
-    /// Returns a part of a page for a script.
-    pub(super) fn part(&self, part: Markup) -> Response {
+    pub(super) fn fragment(&self, part: Markup) -> Response {
         let document = self.services.root.document(part.into_string());
-        Page::new(Area::Elsewhere, "", html! {}).answered(document, self.session.is_some())
+        Page::new(Area::Elsewhere, "", html! {}).response(document, self.session.is_some())
     }
 
-    /// Returns a page for this visitor.
     pub(super) async fn show(&self, page: Page) -> Response {
-        let manifest = self.manifest().await.unwrap_or(&Value::Null);
-        let around = PageContext {
-            simulated: manifest["payment"]["simulated"] == true,
-            version: &manifest["service"]["version"],
+        let manifest = self.manifest().await.ok();
+        let context = PageContext {
+            simulated: manifest.is_some_and(|manifest| manifest.payment.simulated),
+            version: manifest.map_or("", |manifest| &manifest.service.version),
             session: self.session.as_ref(),
-            done: self.session.as_ref().and_then(|session| forms::notice(session, &self.requested)),
+            done: self.session.as_ref().and_then(|session| form_table::notice(session, &self.requested)),
         };
-        let document = self.services.root.document(page_frame::document(&page, &around).into_string());
-        page.answered(document, self.session.is_some())
+        let document = self.services.root.document(page_frame::document(&page, &context).into_string());
+        page.response(document, self.session.is_some())
     }
 }
 
@@ -369,9 +348,8 @@ pub(super) fn own(kind: SessionKind) -> &'static str {
     }
 }
 
-/// Encodes a path segment.
-pub(super) fn segment(name: &str) -> impl std::fmt::Display + '_ {
-    utf8_percent_encode(name, UNRESERVED)
+pub(super) fn segment<T: AsRef<str> + ?Sized>(name: &T) -> impl std::fmt::Display {
+    utf8_percent_encode(name.as_ref(), UNRESERVED)
 }
 
 /// Returns a path with a query, without empty fields.
@@ -387,7 +365,7 @@ impl ApiRefusal {
         match code_of(&response) {
             Some(_) => Self(Box::new(response)),
             None => {
-                tracing::error!(status = %response.status(), "a page asked for what is no operation of the API");
+                tracing::error!(status = %response.status(), "a page requested an unknown API operation");
                 ApiError::from(Code::Internal).into()
             }
         }
@@ -399,7 +377,6 @@ impl ApiRefusal {
         self
     }
 
-    /// Returns the error code.
     pub(super) fn code(&self) -> Option<Code> {
         code_of(&self.0)
     }
@@ -411,8 +388,8 @@ impl ApiRefusal {
 }
 
 impl From<ApiError> for ApiRefusal {
-    fn from(fault: ApiError) -> Self {
-        Self(Box::new(fault.into_response()))
+    fn from(error: ApiError) -> Self {
+        Self(Box::new(error.into_response()))
     }
 }
 

@@ -50,7 +50,7 @@ async fn of_what_has_changed_since_an_approval_a_record_shows_what_it_was() {
     patch(&host, &key, "changes", json!({ "title": "Before anybody looked", "capabilities": { "kv": true, "logs": true } })).await;
     host.change("changes", &json!({ "priceUsd": 0.75 })).await;
     let rest = json!({ "inputSchema": first["inputSchema"], "ownLimits": {} });
-    assert_eq!(approved(&host, &key, "changes").await, rest, "what is as it was, or as an admin set it, is not told");
+    assert_eq!(approved(&host, &key, "changes").await, rest, "unchanged fields and an admin's own changes are not listed");
     assert!(host.get("/ai/endpoints/changes").await.json()["endpoint"].get("review").is_none(), "it is nobody's else");
 
     // After another approval no field differs from the approved version. Reopening the review

@@ -9,8 +9,8 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Answer, Chain, Host, HostBuilder, PAY_TO, Payer, Payment,
-    chain::{BASE_SEPOLIA, GAS_ADDRESS, GAS_KEY},
+    Answer, Chain, Host, Payer, Payment,
+    chain::{BASE_SEPOLIA, GAS_ADDRESS, evm},
     js,
 };
 
@@ -25,11 +25,6 @@ const SLOW: &str = "export default async () => {
     await new Promise((resolve) => setTimeout(resolve, 400));
     return {};
 };";
-
-fn evm(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
 
 /// Sets the balance of an address. The token's first storage slot is the map of balances.
 async fn have(chain: &Chain, of: &str, micros: u64) {

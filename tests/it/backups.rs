@@ -161,7 +161,7 @@ fn dumps(folder: &Path) -> Vec<PathBuf> {
 /// Compares a restored host with the sales: its state must be that at one moment between `begun`
 /// and `ended`.
 async fn is_of_one_moment(host: &Host, fixture: &Scene, paid: &[Paid], started: Instant, ended: Instant) -> usize {
-    eventually("what was open is resolved", Duration::from_secs(60), async || {
+    eventually("open settlements are resolved", Duration::from_secs(60), async || {
         (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
     })
     .await;
@@ -303,7 +303,7 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
     let mut child = command.spawn().unwrap();
     let unfinished =
         || fs::read_dir(to.path()).unwrap().any(|entry| entry.unwrap().path().extension().is_some_and(|of| of == "unfinished"));
-    eventually("a backup is begun", Duration::from_secs(30), async || unfinished().then_some(())).await;
+    eventually("a backup has started", Duration::from_secs(30), async || unfinished().then_some(())).await;
     let busy = back_up(&data, to.path()).await.unwrap_err();
     assert!(busy.contains("another backup is being written"), "{busy}");
     signal(i32::try_from(child.id()).unwrap(), Signal::KILL);
@@ -322,13 +322,13 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
         let (data, to) = (data.clone(), Arc::clone(&backup));
         async move { back_up(&data, &to).await }
     });
-    eventually("a backup is begun", Duration::from_secs(30), async || unfinished().then_some(())).await;
+    eventually("a backup has started", Duration::from_secs(30), async || unfinished().then_some(())).await;
     fixture.host.kill9();
     let mut rest = Vec::new();
     _ = taker.read_to_end(&mut rest);
     let failed = failing.await.unwrap().unwrap_err();
     println!("{}", failed.trim());
-    assert_eq!(dumps(to.path()).len(), 2, "a backup that failed is none");
+    assert_eq!(dumps(to.path()).len(), 2, "a failed backup is not a backup");
     fixture.host.restart().await;
     let again = fixture.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
     assert_eq!(again.json()["n"], "after");
@@ -394,7 +394,7 @@ async fn a_backup_is_restored_whole_to_an_empty_host_with_its_keys_or_not_at_all
         }
         fs::write(&damaged, bytes).unwrap();
         let refused = restore(&damaged, &folder.path().join("data"), &[]).await.unwrap_err();
-        assert!(refused.contains("is not to be used"), "byte {at}: {refused}");
+        assert!(refused.contains("cannot be used"), "byte {at}: {refused}");
         assert!(!folder.path().join("data/store").exists(), "byte {at}");
     }
 }

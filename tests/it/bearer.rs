@@ -62,7 +62,7 @@ async fn two_credits_on_one_request_are_refused_at_every_door() {
     };
     for request in doors() {
         let error = with_bearer(&host, request.header("x-developer-credit", &one), &other).await.fails(400, "invalid_request", "caller");
-        assert!(error["message"].as_str().unwrap().contains("two credits"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("two different credits"), "{error}");
     }
     let over_mcp = with_bearer(&host, mcp_call(&host).header("x-developer-credit", &one), &other).await;
     assert_eq!(over_mcp.status, 400);
@@ -110,6 +110,6 @@ async fn wrong_bearer_tokens_are_counted_as_wrong_credentials() {
         let wait: u64 = answer.has("retry-after").parse().unwrap();
         assert_eq!(answer.has("ratelimit-policy"), "\"credentials\";q=3;w=60");
         assert_eq!(answer.has("ratelimit"), format!("\"credentials\";r=0;t={wait}"));
-        assert_ne!(host.send(call(&host)).await.json()["error"], Value::Null, "who shows none may ask");
+        assert_ne!(host.send(call(&host)).await.json()["error"], Value::Null, "requests without a token are rejected");
     }
 }

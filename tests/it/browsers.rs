@@ -64,5 +64,5 @@ async fn a_page_reads_what_its_client_goes_by() {
     for name in ["retry-after", "ratelimit", "ratelimit-policy", "payment-required", "payment-response", "x-receipt-id", "etag"] {
         assert!(exposed.split(',').any(|one| one.trim() == name), "{name} is not in {exposed}");
     }
-    assert_eq!(limited.header("vary"), None, "answers do not differ by who asks");
+    assert_eq!(limited.header("vary"), None, "answers do not depend on the origin");
 }

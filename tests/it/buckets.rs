@@ -1,10 +1,10 @@
 //! A host whose objects are in a bucket.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use serde_json::json;
 
-use crate::harness::{Host, js, postgres::Postgres, s3::S3};
+use crate::harness::{Host, eventually, js, postgres::Postgres, s3::S3, serve};
 
 /// Does what its input says with a file.
 const FILES: &str = "export default async ({ input: { does, text } }, ctx) => {
@@ -25,7 +25,7 @@ async fn files_are_in_the_bucket_and_only_there() {
     assert_eq!(does(&host, "write", "two").await.is(200).json()["text"], "two");
     let objects = s3.objects();
     let texts: Vec<_> = objects.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    assert_eq!(texts, ["two"], "what was replaced is gone");
+    assert_eq!(texts, ["two"], "replaced objects are deleted");
     assert!(!host.folder().join("data/files").exists());
     host.restart().await;
     assert_eq!(does(&host, "read", "").await.is(200).json()["text"], "two");
@@ -50,13 +50,15 @@ async fn a_long_source_is_read_from_the_bucket_by_every_host() {
     let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
     // Sources stay in rows until the host is sure that no older host, which cannot read the other
     // form, serves the store.
-    let mut published = 0;
-    while s3.objects().is_empty() {
-        assert!(published < 300, "none is in the bucket");
-        published += 1;
-        host.publish(&js(&format!("long-{published}"), 0.0, &format!("{lines}export default () => ({{ n: {published} }});"))).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let count = Cell::new(0);
+    eventually("a source is in the bucket", Duration::from_secs(60), async || {
+        let n = count.get() + 1;
+        count.set(n);
+        host.publish(&js(&format!("long-{n}"), 0.0, &format!("{lines}export default () => ({{ n: {n} }});"))).await;
+        (!s3.objects().is_empty()).then_some(())
+    })
+    .await;
+    let published = count.get();
     for n in [1, published] {
         for host in [&host, &other] {
             assert_eq!(host.call(&format!("long-{n}"), &json!({})).await.is(200).json(), json!({ "n": n }));
@@ -78,10 +80,7 @@ async fn a_bucket_that_cannot_be_read_is_reported_at_the_start() {
 async fn without_buckets() -> String {
     let expected = "<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
     let app = axum::Router::new().fallback(move || async move { (axum::http::StatusCode::NOT_FOUND, expected) });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    url
+    serve(app).await
 }
 
 #[tokio::test]

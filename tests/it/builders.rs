@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, Payer, Payment, SettleMode, eventually};
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, SettleMode, contains, eventually};
 
 const REGISTER: &str = "/ai/builders/register";
 
@@ -42,10 +42,6 @@ fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
         }
     }
     all
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[tokio::test]
@@ -114,7 +110,7 @@ async fn a_paid_registration_whose_answer_is_lost_is_completed_by_its_payment() 
     let key = key_in(&completed).unwrap();
     let trail = host.manage(Method::GET, "/ai/admin/audit", &Value::Null).await.is(200).json();
     let entries = trail["entries"].as_array().unwrap().iter().filter(|entry| entry["path"] == REGISTER).count();
-    assert_eq!(entries, 2, "who registered, and that they were given a key again: {trail}");
+    assert_eq!(entries, 2, "the registration and the new key: {trail}");
     // Another application is another request. A forged signature is refused.
     pay(&host, &payment, &json!({ "name": "Toolsmith" })).await.fails(409, "payment_reused", "caller");
     let forged = payment.altered("/payload/signature", json!(format!("0x{}1b", "11".repeat(64))));

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::harness::{
-    Answer, Chain, Host, HostBuilder, PAY_TO, Payer, Payment,
-    chain::{CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY},
+    Answer, Chain, Host, Payer, Payment,
+    chain::{CHAIN_PAYER_KEY, GAS_ADDRESS, evm},
     eventually, js,
 };
 
@@ -16,11 +16,6 @@ const WALLET: &str = "0x1234567890123456789012345678901234567890";
 
 /// Counts its runs.
 const COUNTER: &str = "let runs = 0; export default () => ({ run: ++runs });";
-
-fn evm(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
 
 /// Regression: such a wallet made 539 unpaid calls in a minute, and burned 0.4 ETH.
 #[tokio::test]

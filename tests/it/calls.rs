@@ -7,16 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Host, Payer, eventually, micros, stream::Stream},
-    revenue::tool,
+    revenue::{SOMETIMES, tool},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-const SOMETIMES: &str = "export default async (req) => {
-    if (req.input.fail === 'throws') throw new Error('came to nothing');
-    if (req.input.fail === 'status') return new Response('no', { status: 404 });
-    return { n: req.input.n ?? null };
-};";
 
 async fn calls(host: &Host, key: &str, slug: &str, query: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (vec![], String::new());
@@ -60,7 +54,7 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     assert_eq!(of("charged"), [false, false, true, true]);
     assert_eq!(of("error"), [Value::Null, json!("handler failed: Error: came to nothing"), Value::Null, Value::Null]);
     let cold = of("cold");
-    assert!(cold[3] == true && cold.contains(&json!(false)), "the first one had its handler loaded: {cold:?}");
+    assert!(cold[3] == true && cold.contains(&json!(false)), "the first call loaded its handler: {cold:?}");
     assert_eq!(of("payment"), ["credit", "x402", "credit", "x402"]);
     assert_eq!(of("receiptId"), [json!(null), json!(null), json!(by_credit), json!(paid)]);
     let version = host.receipt(&paid).await["version"].clone();
@@ -183,7 +177,7 @@ async fn calls_are_followed_from_before_into_the_present() {
     for _ in 0..150 {
         let answer = stream.next().await.unwrap();
         assert_eq!((answer.name.as_str(), &answer.data["outcome"]), ("call", &json!("succeeded")));
-        assert!(ids.insert(answer.data["callId"].to_string()), "told twice: {}", answer.data);
+        assert!(ids.insert(answer.data["callId"].to_string()), "reported twice: {}", answer.data);
         last = answer.id;
     }
     host.call("watched", &json!({ "fail": "throws" })).await;

@@ -9,7 +9,7 @@ use crate::{
     clients::{pays_on, pays_with},
     harness::{
         Chain, Host, HostBuilder, PAY_TO, Payer,
-        chain::{ARBITRUM, BASE, CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, OwnChain, clients},
+        chain::{ARBITRUM, BASE, CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, OwnChain, POLYGON, clients, evm, stock},
         eventually, js,
     },
 };
@@ -78,10 +78,6 @@ async fn eight_at_once_are_served(chain: &Chain, how: HostBuilder) -> Vec<String
     transactions
 }
 
-fn stock(facilitator: &str, chain: &Chain) -> HostBuilder {
-    Host::builder().settled_by(facilitator).env("TOLLHOUSE_RPC_URL", &chain.url)
-}
-
 #[tokio::test]
 async fn every_stock_payer_pays_on_a_chain_through_the_stock_facilitator() {
     let chain = Chain::ticking().await;
@@ -99,11 +95,6 @@ async fn eight_different_payments_at_once_are_served_through_the_stock_facilitat
 }
 
 /// Without a facilitator the host sends the transactions itself.
-fn evm(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
-
 #[tokio::test]
 async fn every_stock_payer_pays_on_a_chain_without_a_facilitator() {
     let chain = Chain::start().await;
@@ -120,8 +111,7 @@ async fn eight_different_payments_at_once_are_served_without_a_facilitator() {
 async fn a_newcomer_sees_a_settlement_on_the_chain_of_the_documents() {
     let chain = OwnChain::start().await;
     let [url, gas, key] = ["url", "gasKey", "payerKey"].map(|name| chain.info[name].as_str().unwrap());
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", url);
-    let host = how.env("TOLLHOUSE_GAS_KEY", gas).env("TOLLHOUSE_PAY_TO", PAY_TO).start().await;
+    let host = Host::builder().settling_at(url, gas).start().await;
     host.publish(&js("shout", 0.01, ECHO)).await;
     let done = pays_with("node".as_ref(), "pay.mjs", &host, Some(&Payer::of(key.trim_start_matches("0x")))).await;
     assert_eq!((&done["status"], &done["settlement"]["success"]), (&json!(200), &json!(true)), "{done}");
@@ -206,7 +196,7 @@ async fn an_operator_learns_when_the_gas_runs_out_and_nobody_pays_for_nothing() 
     let payment = payer.pay(&host.challenge("echo").await);
     chain.rpc("anvil_setBalance", json!([GAS_ADDRESS, "0x1"])).await;
     host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
-    let response = eventually("it is told", Duration::from_secs(60), async || {
+    let response = eventually("it is reported", Duration::from_secs(60), async || {
         let response = host.get("/health").await.is(200).json()["facilitator"].clone();
         (response["low"] == true).then_some(response)
     })
@@ -267,30 +257,30 @@ async fn a_settlement_that_nobody_saw_is_found_on_the_chain() {
 /// that they choose.
 #[tokio::test]
 async fn stock_payers_pay_on_each_of_a_hosts_networks() {
-    let (sepolia, base) = (Chain::start().await, Chain::of(BASE, &[]).await);
+    let (polygon, base) = (Chain::of(POLYGON, &[]).await, Chain::of(BASE, &[]).await);
     let facilitator = base.stock_facilitator().await;
-    let host = evm(&sepolia)
-        .env("TOLLHOUSE_NETWORK", "base,eip155:84532")
+    let host = evm(&polygon)
+        .env("TOLLHOUSE_NETWORK", "base,eip155:137")
         .env("TOLLHOUSE_RPC_URL", &base.url)
-        .env("TOLLHOUSE_NETWORK_RPC_URLS", format!("base-sepolia={}", sepolia.url))
+        .env("TOLLHOUSE_NETWORK_RPC_URLS", format!("polygon={}", polygon.url))
         .env("TOLLHOUSE_NETWORK_FACILITATORS", format!("base={}", facilitator.url))
         .start()
         .await;
     host.publish(&js("shout", 0.01, ECHO)).await;
     let payments = [
         ("pay.mjs", "eip155:8453", "eip155:8453", &base),
-        ("pay.mjs", "eip155:84532", "eip155:84532", &sepolia),
+        ("pay.mjs", "eip155:137", "eip155:137", &polygon),
         ("pay-v1.mjs", "base", "base", &base),
-        ("pay-v1.mjs", "baseSepolia", "base-sepolia", &sepolia),
+        ("pay-v1.mjs", "polygon", "polygon", &polygon),
     ];
     for (script, choice, network, chain) in payments {
         let payer = Payer::new();
         chain.mint(&payer.address, FUNDS).await;
-        let before = [base.balance(PAY_TO).await, sepolia.balance(PAY_TO).await];
+        let before = [base.balance(PAY_TO).await, polygon.balance(PAY_TO).await];
         let done = pays_on(Some(choice), "node".as_ref(), script, &host, Some(&payer)).await;
         assert_eq!((&done["status"], &done["settlement"]["network"]), (&json!(200), &json!(network)), "{done}");
         assert_eq!(chain.balance(&payer.address).await, FUNDS - PRICE, "{script} on {network}");
-        let after = [base.balance(PAY_TO).await, sepolia.balance(PAY_TO).await];
+        let after = [base.balance(PAY_TO).await, polygon.balance(PAY_TO).await];
         assert_eq!(after.iter().sum::<u64>(), before.iter().sum::<u64>() + PRICE, "{script} on {network}");
         let receipt = host.receipt(done["receiptId"].as_str().unwrap()).await;
         let caip2 = if network.starts_with("eip155") {
@@ -298,7 +288,7 @@ async fn stock_payers_pay_on_each_of_a_hosts_networks() {
         } else if network == "base" {
             "eip155:8453"
         } else {
-            "eip155:84532"
+            "eip155:137"
         };
         assert_eq!((&receipt["network"], &receipt["amount"]), (&json!(caip2), &json!("10000")));
     }
@@ -310,38 +300,39 @@ async fn stock_payers_pay_on_each_of_a_hosts_networks() {
     assert_eq!(done["settlement"]["network"], "eip155:8453", "{done}");
     let health = host.get("/health").await.is(200).json();
     assert_eq!(
-        (&health["facilitators"]["eip155:8453"]["facilitator"], &health["facilitators"]["eip155:84532"]["facilitator"]),
+        (&health["facilitators"]["eip155:8453"]["facilitator"], &health["facilitators"]["eip155:137"]["facilitator"]),
         (&json!("http"), &json!("evm"))
     );
     let reported = &health["payment"]["accepts"];
     assert_eq!(
         (&reported[0]["network"], &reported[1]["network"], &reported[2]),
-        (&json!("eip155:8453"), &json!("eip155:84532"), &Value::Null)
+        (&json!("eip155:8453"), &json!("eip155:137"), &Value::Null)
     );
 }
 
 /// The clients of v1 do not know this chain, and use the next entry.
 #[tokio::test]
 async fn arbitrum_is_paid_on_and_clients_of_v1_pay_elsewhere() {
-    let (sepolia, arbitrum) = (Chain::start().await, Chain::of(ARBITRUM, &[]).await);
-    let host = evm(&sepolia)
-        .env("TOLLHOUSE_NETWORK", "arbitrum,base-sepolia")
-        .env("TOLLHOUSE_NETWORK_RPC_URLS", format!("arbitrum={},base-sepolia={}", arbitrum.url, sepolia.url))
+    let (base, arbitrum) = (Chain::of(BASE, &[]).await, Chain::of(ARBITRUM, &[]).await);
+    let host = evm(&base)
+        .env("TOLLHOUSE_NETWORK", "arbitrum,base")
+        .env("TOLLHOUSE_NETWORK_RPC_URLS", format!("arbitrum={},base={}", arbitrum.url, base.url))
         .start()
         .await;
     let mut tool = js("shout", 0.01, ECHO);
     host.publish(&tool).await;
-    for (script, chain, network) in [("pay.mjs", &arbitrum, "eip155:42161"), ("pay-v1.mjs", &sepolia, "base-sepolia")] {
+    let payments = [("pay.mjs", None, &arbitrum, "eip155:42161"), ("pay-v1.mjs", Some("base"), &base, "base")];
+    for (script, choice, chain, network) in payments {
         let payer = Payer::new();
         chain.mint(&payer.address, FUNDS).await;
-        let done = pays_with("node".as_ref(), script, &host, Some(&payer)).await;
+        let done = pays_on(choice, "node".as_ref(), script, &host, Some(&payer)).await;
         assert_eq!((&done["status"], &done["settlement"]["network"]), (&json!(200), &json!(network)), "{done}");
         assert_eq!((chain.balance(&payer.address).await, chain.balance(PAY_TO).await), (FUNDS - PRICE, PRICE));
     }
     // A builder accepts only some of the networks.
-    tool["slug"] = json!("sepolia-only");
-    tool["accepts"] = json!(["base-sepolia"]);
+    tool["slug"] = json!("base-only");
+    tool["accepts"] = json!(["base"]);
     host.publish(&tool).await;
-    let accepts = host.challenge("sepolia-only").await["accepts"].clone();
-    assert_eq!((&accepts[0]["network"], &accepts[1]), (&json!("eip155:84532"), &Value::Null));
+    let accepts = host.challenge("base-only").await["accepts"].clone();
+    assert_eq!((&accepts[0]["network"], &accepts[1]), (&json!("eip155:8453"), &Value::Null));
 }

@@ -160,7 +160,7 @@ impl Cluster {
         let mut files = BTreeMap::new();
         for Paid { input, answer, .. } in paid.iter().filter(|paid| paid.input["file"].is_string()) {
             let answer = answer.json();
-            assert_eq!(answer["text"], answer["id"], "it reads what it has written");
+            assert_eq!(answer["text"], answer["id"], "it reads its own writes");
             files.insert(input["file"].to_string(), (&input["file"], answer["id"].clone()));
         }
         for host in &self.hosts {
@@ -333,7 +333,7 @@ async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
         let answer = answer.unwrap().unwrap();
         assert!([409, 503].contains(&answer.status), "sold though it was paused: {answer:?}");
     }
-    eventually("it has heard", TAKEN_UP_WITHIN, async || (still.call("shared", &json!({})).await.status == 409).then_some(())).await;
+    eventually("it has the change", TAKEN_UP_WITHIN, async || (still.call("shared", &json!({})).await.status == 409).then_some(())).await;
     let late = running.await.unwrap().unwrap();
     assert_ne!(late.status, 200, "its payment was given back: {late:?}");
     assert_eq!(awake.balance(&payer.address).await, 1_000_000);
@@ -422,7 +422,7 @@ async fn hosts_that_start_at_once_with_keys_that_are_given_ship_the_catalog_once
         how.env("TOLLHOUSE_RECEIPT_KEY_FILE", file("receipts", RECEIPT_KEY)).env("TOLLHOUSE_MASTER_KEY_FILE", file("master", MASTER_KEY));
     let how = how.env("TOLLHOUSE_ADMIN_TOKEN_FILE", file("admin", ADMIN_TOKEN));
     let (one, other) = tokio::join!(how.clone().start(), how.start());
-    let shipped = |host: &Host| host.log().matches("published the shipped catalogue").count();
+    let shipped = |host: &Host| host.log().matches("published the built-in tools").count();
     assert_eq!(shipped(&one) + shipped(&other), 1, "one of them has");
     let slugs = async |host: &Host| {
         let listed = host.get("/ai/endpoints?limit=200").await.is(200).json();

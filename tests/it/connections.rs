@@ -50,6 +50,7 @@ async fn a_head_that_takes_too_long_ends_its_connection() {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
+        // The deadline is the subject.
         assert!(started.elapsed() < SECONDS, "each byte gave it more time");
     };
     tokio::join!(silent, slow(""), slow(GET));
@@ -107,6 +108,7 @@ async fn a_body_that_stalls_or_takes_too_long_is_informed_at_every_door() {
         while !slow.receives_within(Duration::from_millis(50)).await {
             slow.send("    ").await;
         }
+        // The time limit is the subject: one second.
         assert!((800..5_000).contains(&started.elapsed().as_millis()), "{path}: {:?}", started.elapsed());
         describe(&mut slow, path).await;
     };
@@ -151,7 +153,7 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     }))
     .await;
     let intake = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
-    let held = eventually("what was sent is read", SECONDS, || async {
+    let held = eventually("everything sent is read", SECONDS, || async {
         let held = intake().await;
         assert!(held <= HELD, "{held}");
         (held > HELD / 4).then_some(held)
@@ -175,7 +177,7 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
             }
         }
     }
-    assert!(refused > 40, "{refused} of 60 were told that there is no room");
+    assert!(refused > 40, "{refused} of 60 were rejected for lack of room");
     drop(bodies);
     eventually("all of it is given back", SECONDS, || async { (intake().await == 0).then_some(()) }).await;
 }
@@ -262,7 +264,7 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
         steady.try_send(&Frame::reset(stream).bytes(), SECONDS).await;
         taken_back += 1;
     }
-    assert!((100..200).contains(&taken_back), "{taken_back} requests were taken back");
+    assert!((100..200).contains(&taken_back), "{taken_back} requests were canceled");
     host.get("/health/live").await.is(200);
 }
 
@@ -314,14 +316,14 @@ async fn a_host_that_is_asked_to_stop_lets_calls_end_on_every_kind_of_connection
     idle.answer().await;
     let http2 = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
     let mut follower = Stream::open(host.request(Method::GET, "/ai/endpoints/slow/logs").header("x-admin-token", &host.admin)).await;
-    let input = json!({ "ms": 1_500 });
+    let input = json!({ "ms": 5_000 });
     let on_http2 = async { http2.post(format!("{}/tools/slow", host.url)).json(&input).send().await.unwrap().status().as_u16() };
     let streamed = async {
         let request = host.request(Method::POST, "/tools/slow").header("accept", "text/event-stream").json(&input);
         host.send(request).await.is(200).events().pop().unwrap().name
     };
     let ending = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.wait_for_calls(3).await;
         host.terminate();
         idle.rest().await;
     };

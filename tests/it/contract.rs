@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tollhouse::tool::Capabilities;
 
-use crate::harness::{Host, Payer, Replied, js, tollhouse};
+use crate::harness::{Host, Payer, Replied, js, listen, tollhouse};
 
 /// Names in `--lib es2023` that a handler does not have. `Intl` exists on V8 only.
 const ABSENT: [&str; 4] = ["Atomics", "Intl", "SharedArrayBuffer", "eval"];
@@ -72,11 +72,8 @@ async fn declared(files: Vec<PathBuf>) -> Value {
 
 /// Starts a JSON server on loopback. Returns its address.
 async fn server() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
     let router = Router::new().route("/", get(async || Json(json!({ "n": 1 }))));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    address
+    listen(router).await.to_string()
 }
 
 /// Checks that the handler found no deviation. Returns its result.
@@ -110,7 +107,7 @@ async fn the_contract_is_what_a_handler_gets_in_every_way() {
         host.manage(Method::POST, &format!("/ai/endpoints/{slug}/secrets"), &secret).await.is(200);
     }
     let mut contract = declared(shipped.files()).await;
-    assert_eq!(contract, declared(vec![root().join("runtime-js/tool.d.ts")]).await, "what is shipped says all that the contract says");
+    assert_eq!(contract, declared(vec![root().join("runtime-js/tool.d.ts")]).await, "the shipped contract is complete");
     contract["url"] = json!(format!("http://{address}/"));
     let input = json!({ "contract": contract });
     let credit = host.mint(1.0).await;
@@ -129,7 +126,7 @@ async fn the_contract_is_what_a_handler_gets_in_every_way() {
     let streamed = paid(host.request(Method::POST, "/tools/asks").json(&input)).header("accept", "text/event-stream");
     let events = host.send(streamed).await.is(200).events();
     found(&events.last().unwrap().data["result"], "the stream");
-    assert!(events.iter().any(|event| event.data["message"] == "five"), "progress is heard");
+    assert!(events.iter().any(|event| event.data["message"] == "five"), "progress is received");
     for client in [host.mcp(), host.mcp_legacy()] {
         let query = paid(client.request("tools/call", json!({ "name": "asks", "arguments": input, "_meta": { "progressToken": 1 } })));
         found(&Replied::read(&host.send(query).await).result()["structuredContent"], "MCP");

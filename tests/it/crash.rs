@@ -83,7 +83,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
         let started = Instant::now();
         host.restart().await;
         slowest = slowest.max(started.elapsed());
-        eventually("what was open is resolved beside", Duration::from_secs(60), async || {
+        eventually("open settlements are resolved", Duration::from_secs(60), async || {
             (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
         .await;
@@ -142,12 +142,7 @@ async fn pay_until_killed(
             }
         }
     }));
-    let killing = async {
-        tokio::time::sleep(wait).await;
-        victim.cut_power();
-        removed.store(true, Ordering::SeqCst);
-    };
-    tokio::join!(paying, killing);
+    tokio::join!(paying, victim.cut_power_after(wait, &removed));
     host.kill9();
     sent.into_inner().unwrap()
 }

@@ -58,7 +58,7 @@ async fn a_tool_whose_deletion_is_cut_off_by_a_kill_leaves_nothing_behind() {
         let answered = deleting.await.unwrap().is_ok();
         host.restart().await;
         let is_there = host.get("/ai/endpoints/keeps").await.status == 200;
-        assert!(!(answered && is_there), "what was answered holds");
+        assert!(!(answered && is_there), "an answered deletion is permanent");
         println!("round {round}: answered {answered}, is there {is_there}, {} objects", s3.objects().len());
         let again = host.manage(Method::DELETE, "/ai/endpoints/keeps", &Value::Null).await.is(200).json();
         assert_eq!((&again["deleted"], &again["slug"]), (&json!(true), &json!("keeps")));

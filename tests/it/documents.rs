@@ -212,7 +212,7 @@ fn routes_are_made_of_the_table_alone() {
         .collect();
     // Pages are not operations.
     let known = ["http/route.rs", "mcp/server_card.rs", "mcp/transport.rs", "web/lib.rs", "web/pages/admin.rs"];
-    assert!(own.iter().all(|file| known.contains(file)), "{own:?}: what asks for these is in no row of `http::rows`");
+    assert!(own.iter().all(|file| known.contains(file)), "{own:?}: these operations are in no row of `http::rows`");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollhouse::tool::Capabilities;
 
 use crate::{
-    harness::{Answer, Host, eventually},
+    harness::{Answer, Host, contains, eventually},
     revenue::tool,
 };
 
@@ -95,10 +95,6 @@ fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
         all.extend(if path.is_dir() { bytes_below(&path) } else { std::fs::read(path).unwrap_or_default() });
     }
     all
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[tokio::test]
@@ -267,13 +263,13 @@ async fn what_nobody_has_looked_at_runs_with_no_more_than_builders_take_themselv
 async fn a_builder_has_a_few_dry_runs_at_once() {
     let host = Host::builder().flag("--dry-runs", 2).start().await;
     let ((_, key), (_, other)) = (host.register("Many").await, host.register("Other").await);
-    let waits = "export default async () => { await new Promise((resolve) => setTimeout(resolve, 700)); return 1; };";
+    let waits = "export default async () => { await new Promise((resolve) => setTimeout(resolve, 3_000)); return 1; };";
     for (key, slug) in [(&key, "many"), (&other, "other")] {
         host.as_builder(key, Method::POST, CREATE, &tool(slug, 0.0, waits)).await.is(200);
     }
     let many = join_all((0..6).map(|_| run(&host, &key, "many", json!({}))));
     let others = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        host.wait_for_calls(2).await;
         run(&host, &other, "other", json!({})).await.is(200);
         host.call("many", &json!({})).await.is(200);
     };

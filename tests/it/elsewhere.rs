@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Chain, Host, HostBuilder, PAY_TO, Payer, Payment, chain::GAS_KEY, eventually, js};
+use crate::harness::{
+    Answer, Chain, Gateway, Host, HostBuilder, Payer, Payment,
+    chain::{GAS_KEY, evm},
+    eventually, js,
+};
 
 const FUNDS: u64 = 1_000_000;
 /// The third of the keys that anvil funds.
@@ -14,11 +18,6 @@ const SECONDS: Duration = Duration::from_secs(60);
 /// The log message, and the warning that `/health` shows for an hour.
 const LOGGED: &str = "an authorization was used before this host used it";
 const WARNED: &str = "used before this host used them";
-
-fn evm(chain: &Chain, gas_key: &str) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    how.env("TOLLHOUSE_GAS_KEY", gas_key).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
 
 /// Starts a host with a tool that runs for `ms` milliseconds.
 async fn with_tool(how: HostBuilder, ms: u32) -> Host {
@@ -52,11 +51,17 @@ fn call(host: &Host, payment: &Payment) -> tokio::task::JoinHandle<Answer> {
 #[tokio::test]
 async fn stores_that_share_a_pay_to_are_warned_of_without_a_facilitator() {
     let chain = Chain::start().await;
-    let (first, second) = (with_tool(evm(&chain, GAS_KEY), 0).await, with_tool(evm(&chain, OTHER_GAS_KEY), 0).await);
+    let gateways = [Gateway::before(&chain.url).await, Gateway::before(&chain.url).await];
+    let first = with_tool(Host::builder().settling_at(&gateways[0].url, GAS_KEY), 0).await;
+    let second = with_tool(Host::builder().settling_at(&gateways[1].url, OTHER_GAS_KEY), 0).await;
     let [one, other] = one_for_both(&chain, [&first, &second]).await;
     chain.rpc("evm_setAutomine", json!([false])).await;
+    // The node simulates with pending transactions, so the later host would not send one if the other's were pending.
+    gateways.iter().for_each(|gateway| gateway.hold(true));
     let (one, other) = (call(&first, &one), call(&second, &other));
-    eventually("both have sent a transaction", SECONDS, async || {
+    eventually("both hosts send a transaction", SECONDS, async || gateways.iter().all(|gateway| gateway.sent() > 0).then_some(())).await;
+    gateways.iter().for_each(|gateway| gateway.hold(false));
+    eventually("the node has both transactions", SECONDS, async || {
         (chain.rpc("txpool_status", json!([])).await["pending"] == "0x2").then_some(())
     })
     .await;
@@ -72,7 +77,7 @@ async fn stores_that_share_a_pay_to_are_warned_of_without_a_facilitator() {
     assert!(warned.contains(&(false, false)), "only the one that was slower: {warned:?}");
 
     // If the other host finishes before this one estimates gas, nothing is sent.
-    let (slow, fast) = (with_tool(evm(&chain, GAS_KEY), 3_000).await, second);
+    let (slow, fast) = (with_tool(evm(&chain), 3_000).await, second);
     let [one, other] = one_for_both(&chain, [&slow, &fast]).await;
     let waits = call(&slow, &one);
     eventually("it runs", SECONDS, async || slow.payment(&one.id()).await).await;

@@ -124,7 +124,7 @@ async fn what_a_handler_reaches_for_and_does_not_have_is_said_once_where_it_is_p
 
     let (host, key) = (&host, key.as_str());
     let patch = async |body: Value| host.as_builder(key, Method::PATCH, "/ai/endpoints/noted", &body).await;
-    assert_eq!(warnings(&patch(json!({ "title": "Another" })).await.is(200)).len(), 0, "it is said once");
+    assert_eq!(warnings(&patch(json!({ "title": "Another" })).await.is(200)).len(), 0, "it is reported once");
     let granted = patch(json!({ "capabilities": { "logs": true, "kv": true, "httpGetJson": true } })).await.is(200);
     assert_eq!(warnings(&granted).len(), 1, "{granted:?}");
     let plain =

@@ -3,7 +3,7 @@
 //!
 //! Errors of handlers in paid calls are in `payments`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use reqwest::{Method, header::HeaderMap};
@@ -376,14 +376,13 @@ async fn a_browser_may_ask_and_pay_from_another_origin() {
 async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
     let refuses_with = |args: &[&str], env: &[(&str, &str)]| {
-        let started = Instant::now();
         let mut command = tollhouse();
         command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).envs(env.iter().copied()).current_dir(folder.path());
         if !args.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         let output = command.output().unwrap();
-        assert!(!output.status.success() && started.elapsed() < Duration::from_secs(20));
+        assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
     let refuses = |args: &[&str]| refuses_with(args, &[]);
@@ -474,5 +473,5 @@ async fn a_variable_set_to_nothing_is_not_set_and_one_that_is_no_setting_is_repo
     let host = builder.env("TOLLHOUSE_LISTN", "127.0.0.1:1").start().await;
     host.get("/health").await.is(200);
     let reported = host.log();
-    assert!(reported.contains("`TOLLHOUSE_LISTN` is in the environment, and is no setting"), "{reported}");
+    assert!(reported.contains("`TOLLHOUSE_LISTN` is in the environment, but is not a setting"), "{reported}");
 }

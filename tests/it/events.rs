@@ -43,7 +43,7 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
     // Nobody follows the feed yet.
     host.call("one-tool", &json!({ "n": 5 })).await.is(200);
     host.call("one-tool", &json!({ "fail": true })).await.is(502);
-    let seen = eventually("six calls are told", Duration::from_secs(5), || async {
+    let seen = eventually("six calls are reported", Duration::from_secs(5), || async {
         let seen = events(&host, &key, "&kind=call.succeeded").await;
         (seen.len() == 6).then_some(seen)
     })
@@ -82,7 +82,7 @@ async fn events_are_filtered_by_endpoint_and_kind() {
         host.call("one-tool", &json!({ "n": n })).await.is(200);
         host.call("two-tool", &json!({ "fail": true })).await.is(502);
     }
-    eventually("six calls are told", Duration::from_secs(5), || async {
+    eventually("six calls are reported", Duration::from_secs(5), || async {
         let (succeeded, failed) = (events(&host, &key, "&kind=call.succeeded").await, events(&host, &key, "&kind=call.failed").await);
         (succeeded.len() == 3 && failed.len() == 3).then_some(())
     })

@@ -123,7 +123,7 @@ async fn a_header_fits_a_stock_proxy_and_the_body_has_what_it_leaves_out() {
             assert!(answer.has("payment-required").len() <= 3_400, "{}", answer.has("payment-required").len());
             let (cut, whole) = (answer.decoded("payment-required"), answer.json()["paymentRequired"].clone());
             assert_eq!((&cut["accepts"], &cut["error"]), (&whole["accepts"], &whole["error"]));
-            assert!(cut["extensions"]["offer-receipt"]["info"]["offers"].is_array(), "what is signed is kept: {cut}");
+            assert!(cut["extensions"]["offer-receipt"]["info"]["offers"].is_array(), "signed fields stay: {cut}");
             let inner = if method == Method::POST { "body" } else { "queryParams" };
             let schema = &whole["extensions"]["bazaar"]["schema"]["properties"]["input"]["properties"][inner];
             assert_eq!(schema, &tool["inputSchema"], "{method}");

@@ -138,7 +138,7 @@ async fn a_foreign_token_is_refused_before_it_is_counted_beyond_the_limit() {
     assert!(refused > 200, "{refused} of 300 were refused for being too many");
     let answer = with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await;
     let wait: u64 = if answer.status == 429 { answer.has("retry-after").parse().unwrap() } else { 0 };
-    assert!(wait <= 2, "what was refused is not held against the address: {wait} s");
+    assert!(wait <= 2, "rejected requests do not count against the address: {wait} s");
     // Where no credential is required, the token does not count as one.
     let free = host.request(Method::POST, "/tools/free").header("authorization", "Bearer x").json(&json!({}));
     host.send(free).await.is(200);

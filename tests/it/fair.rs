@@ -74,9 +74,9 @@ async fn no_attack_of_one_builder_costs_another_a_call() {
                 let paid = host.call_credit("paid", &input, &credit).await;
                 let mcp = host.mcp().call("plain", input.clone(), json!({})).await;
                 for (victim, answer) in [("plain", plain), ("keeps", keeps), ("paid", paid)] {
-                    assert_eq!((answer.status, answer.json()), (200, input.clone()), "{victim} beside one who {name}: {answer:?}");
+                    assert_eq!((answer.status, answer.json()), (200, input.clone()), "{victim} next to a caller who {name}: {answer:?}");
                 }
-                assert_eq!(mcp["structuredContent"], input, "over MCP beside one who {name}: {mcp}");
+                assert_eq!(mcp["structuredContent"], input, "over MCP next to a caller who {name}: {mcp}");
             }
         };
         tokio::select! {

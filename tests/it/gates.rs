@@ -24,15 +24,18 @@ const READS: &str = "export default async (req, ctx) => {
 
 const CREATE: &str = "/ai/endpoints/create";
 
-async fn at(host: &Host, key: &str, slug: &str) -> Value {
+/// Returns an endpoint as its builder sees it.
+pub async fn at(host: &Host, key: &str, slug: &str) -> Value {
     host.as_builder(key, Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json()["endpoint"].clone()
 }
 
-async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {
+/// Changes an endpoint as its builder.
+pub async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {
     host.as_builder(key, Method::PATCH, &format!("/ai/endpoints/{slug}"), &body).await
 }
 
-async fn decide(host: &Host, slug: &str, verdict: Value) -> Answer {
+/// Decides a review as an admin.
+pub async fn decide(host: &Host, slug: &str, verdict: Value) -> Answer {
     host.manage(Method::POST, &format!("/ai/admin/reviews/{slug}"), &verdict).await
 }
 
@@ -159,7 +162,7 @@ async fn a_running_call_loses_at_its_next_op_what_an_admin_takes_back() {
         let input = json!({});
         let running = host.call("reads", &input);
         let take_back = async {
-            eventually("the call has begun", Duration::from_secs(8), || async {
+            eventually("the call is running", Duration::from_secs(8), || async {
                 let logs = host.as_builder(&key, Method::GET, "/ai/endpoints/reads/logs", &Value::Null).await.is(200).json();
                 (!logs["logs"].as_array().unwrap().is_empty()).then_some(())
             })
@@ -242,7 +245,7 @@ async fn the_policy_is_changed_whole_by_its_revision_and_holds_at_once() {
         host.request(Method::PUT, "/ai/admin/policy").header("x-admin-token", &host.admin).header("if-match", &etag).json(&json!({}));
     host.send(stale).await.fails(412, "revision_changed", "caller");
     assert_eq!(set_policy(&host, json!({})).await, shipped);
-    assert_eq!(at(&host, &key, "wide").await["limits"]["inputBytes"], 500_000, "a higher ceiling gives back what was asked for");
+    assert_eq!(at(&host, &key, "wide").await["limits"]["inputBytes"], 500_000, "a higher ceiling restores the requested limit");
 
     let capped = decide(&host, "wide", json!({ "decision": "approve", "limits": { "inputBytes": 50_000 } })).await.is(200).json();
     assert_eq!(capped["endpoint"]["limits"]["inputBytes"], 50_000);

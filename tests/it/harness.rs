@@ -24,10 +24,17 @@ mod random;
 pub mod raw;
 pub mod s3;
 pub mod stream;
+mod waiting;
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
+use axum::Router;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 pub use self::{
     answer::{Answer, Event},
@@ -66,9 +73,9 @@ pub fn rounds_requested(name: &str) -> Option<usize> {
     std::env::var(name).ok().map(|rounds| rounds.parse().unwrap())
 }
 
-/// Repeats `ask` until it returns an answer. Panics if there is none within `patience`.
+/// Polls `ask` until it returns an answer. Panics if there is none within `timeout`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, timeout: Duration, mut ask: impl FnMut() -> F) -> T {
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
@@ -76,4 +83,22 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, timeout: D
         assert!(started.elapsed() < timeout, "not within {timeout:?}: {what}");
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
+}
+
+/// Starts a server. Returns its address.
+pub async fn listen(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// Starts a server. Returns its URL, without a slash at the end.
+pub async fn serve(router: Router) -> String {
+    format!("http://{}", listen(router).await)
+}
+
+/// Returns whether these bytes contain a text.
+pub fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }

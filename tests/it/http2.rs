@@ -15,7 +15,7 @@ use crate::harness::{
 };
 
 const SECONDS: Duration = Duration::from_secs(20);
-/// Maximum duration of a flood that the host must end.
+/// Maximum duration of a flood that the host must end. Without the limits it would never end.
 const MAX_LEN: Duration = Duration::from_secs(60);
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
@@ -288,8 +288,26 @@ async fn heads_whose_bodies_do_not_come_count_as_bodies_in_memory() {
     }
     let max = eventually("heads are counted", SECONDS, || async { Some(bytes().await).filter(|held| *held > HELD / 2) }).await;
     assert!(max <= HELD, "{max}");
-    assert!(raw.frame_of(HEADERS).await.is_some(), "those for which there is no room are refused");
+    assert!(raw.frame_of(HEADERS).await.is_some(), "requests without room are rejected");
     host.get("/health/live").await.is(200);
+    drop(raw);
+    eventually("all of it is given back", SECONDS, || async { (bytes().await == 0).then_some(()) }).await;
+}
+
+/// Regression test: only heads whose bodies were still to come were counted.
+#[tokio::test]
+async fn heads_of_requests_that_wait_count_as_bodies_in_memory() {
+    const HELD: u64 = 1 << 20;
+    let host = Host::builder().flag("--body-bytes-held", HELD).start().await;
+    let mut sleeps = js("sleeps", 0.0, "export default () => new Promise((done) => setTimeout(() => done(1), 4000));");
+    sleeps["limits"] = json!({ "wallMs": 20_000 });
+    host.publish(&sleeps).await;
+    let bytes = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
+    let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+    raw.begin_http2(&[]).await;
+    raw.send(with_fields(Frame::get(1, "/tools/sleeps"), 90).bytes()).await;
+    // 90 fields of 8 bytes plus overhead: about 12 KB.
+    eventually("the head is counted", SECONDS, || async { Some(bytes().await).filter(|held| *held > 8 << 10) }).await;
     drop(raw);
     eventually("all of it is given back", SECONDS, || async { (bytes().await == 0).then_some(()) }).await;
 }

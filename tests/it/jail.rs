@@ -38,7 +38,7 @@ fn doctor_reports_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it()
 #[tokio::test]
 async fn health_reports_each_layer_as_in_force_or_with_what_refused_it() {
     let host = Host::start().await;
-    let sandbox = eventually("a worker has told of its jail", Duration::from_secs(60), || async {
+    let sandbox = eventually("a worker has reported its jail", Duration::from_secs(60), || async {
         let sandbox = host.get("/health").await.is(200).json()["sandbox"].clone();
         (sandbox["jail"] != serde_json::json!([])).then_some(sandbox)
     })
@@ -68,7 +68,7 @@ fn host_does_not_start_without_a_layer_that_is_named() {
     };
     let unknown = start("seccomp,walls").output().unwrap();
     let text = String::from_utf8_lossy(&unknown.stderr);
-    assert!(!unknown.status.success() && text.contains("`walls` is no layer of the jail"), "{text}");
+    assert!(!unknown.status.success() && text.contains("`walls` is not a layer of the jail"), "{text}");
 
     // Neither a normal user nor root without this capability can run workers as separate users.
     let mut host = start("own_user");

@@ -87,7 +87,7 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
         fixture.host.restart().await;
         slowest = slowest.max(started.elapsed());
         fixture.facilitator.be_calm(true);
-        eventually("what was open is resolved", Duration::from_secs(120), async || {
+        eventually("open settlements are resolved", Duration::from_secs(120), async || {
             (fixture.host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
         .await;
@@ -152,12 +152,7 @@ async fn pay_until_killed(
             }
         }
     }));
-    let killing = async {
-        tokio::time::sleep(wait).await;
-        host.cut_power();
-        removed.store(true, Ordering::SeqCst);
-    };
-    tokio::join!(paying, killing);
+    tokio::join!(paying, host.cut_power_after(wait, &removed));
     fixture.host.kill9();
     sent.into_inner().unwrap()
 }

@@ -142,7 +142,7 @@ async fn followers_who_do_not_read_cost_the_host_a_buffer_and_no_more() {
             other => panic!("{other}"),
         }
     }
-    assert_eq!((lines + lagged, lagged > 0), (360 * 60, true), "every line was told or counted");
+    assert_eq!((lines + lagged, lagged > 0), (360 * 60, true), "every line was sent or counted");
     host.call("logger", &json!({ "lines": 1 })).await.is(200);
     assert_eq!(stream.next().await.unwrap().data["message"], "line 0");
 }

@@ -1,6 +1,6 @@
 //! Long texts of callers and builders delay only their own calls.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -22,24 +22,6 @@ fn slow_to_read(bytes: usize) -> String {
     let item = format!("{}1{}", r#"{"a":"#.repeat(50), "}".repeat(50));
     let items = vec![item.as_str(); bytes / (item.len() + 1) - 8].join(",");
     format!(r#"{{"items":[{items}]}}"#)
-}
-
-/// Measures `/health/live` while `busy` runs. Returns the times, sorted.
-async fn health(host: &Host, busy: impl Future<Output = ()>) -> Vec<Duration> {
-    let mut times = Vec::new();
-    tokio::pin!(busy);
-    loop {
-        let started = Instant::now();
-        tokio::select! {
-            biased;
-            () = &mut busy => break,
-            answer = host.get("/health/live") => { answer.is(200); }
-        }
-        times.push(started.elapsed());
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    times.sort_unstable();
-    times
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +59,7 @@ async fn long_texts_of_others_hold_nobody_up() {
         // Blocking a thread would delay every try. Other work on the machine does not.
         let mut max_len = Duration::MAX;
         for _ in 0..TRIES {
-            let times = health(&host, busy()).await;
+            let ((), times) = host.live_until(busy()).await;
             let (max, held) = (times[times.len() - 1], times.iter().filter(|time| **time > Duration::from_millis(50)).count());
             println!(
                 "{what}: {} answers of /health/live, p50 {:?}, longest {max:?}, {held} above 50 ms",

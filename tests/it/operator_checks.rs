@@ -1,7 +1,6 @@
 //! Commands of an operator: checks before the start (settings, machine, public reachability), and
 //! of the store while the host is stopped (damage, size).
 
-mod backup_copies;
 mod checkpoint;
 
 use std::{
@@ -24,7 +23,7 @@ use tollhouse::store::{
     sled::{SledConfig, SledStore},
 };
 
-use crate::harness::{Host, Payer, js, postgres::Postgres, signal, tollhouse};
+use crate::harness::{Host, Payer, js, postgres::Postgres, serve, signal, tollhouse};
 
 async fn run(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
     let mut command = tollhouse();
@@ -226,13 +225,6 @@ async fn doctor_warns_of_gas_without_bounds_or_estimates_and_of_words_that_nobod
     }
 }
 
-async fn serve(app: Router) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    url
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_reports_a_host_what_indexers_would() {
     let host = Host::start().await;
@@ -254,7 +246,7 @@ async fn doctor_reports_a_host_what_indexers_would() {
         "ok    public /tools/paid: 402 comes before a look at `{\"not\": \"json\"`",
         "warn  public: the URL is not https",
     ] {
-        assert!(lines.contains(&format!("\n{well}")) || lines.starts_with(well), "`{well}` is not told:\n{lines}");
+        assert!(lines.contains(&format!("\n{well}")) || lines.starts_with(well), "`{well}` is not reported:\n{lines}");
     }
     // The host's own documents cause no warnings.
     let warned: Vec<_> = lines.lines().filter(|line| line.starts_with("warn") && !line.contains("not https")).collect();
@@ -269,7 +261,16 @@ async fn doctor_reports_a_host_what_indexers_would() {
 
 #[tokio::test]
 async fn doctor_reports_a_proxy_that_validates_before_payment_and_drops_headers() {
-    let listed = json!({ "endpoints": [{ "slug": "a", "url": "https://elsewhere.example/tools/a", "priceUsd": 1, "inputSchema": {} }] });
+    let listed = json!({
+        "ok": true, "schema": "", "dashboard": "", "createEndpoint": "", "lifecycle": {}, "builderControls": {}, "supportedHandlerTypes": {},
+        "note": "", "total": 1,
+        "endpoints": [{
+            "slug": "a", "id": "ep_1", "title": "A", "description": "", "status": "active", "priceUsd": 1, "handlerType": "static_json",
+            "runtime": "managed_builtin_handler", "pricingMode": "fixed_price_success_receipt", "method": "POST", "tags": [],
+            "url": "https://elsewhere.example/tools/a", "inputSchema": {}, "outputSchema": {}, "capabilities": {},
+            "createdAt": "2026-11-21T09:58:03.000Z", "updatedAt": "2026-11-21T09:58:03.000Z",
+        }],
+    });
     let request = async |body: String| {
         // This proxy validates the input before the payment, and drops the header of the challenge.
         if body == "{}" { (StatusCode::PAYMENT_REQUIRED, "{}") } else { (StatusCode::UNPROCESSABLE_ENTITY, "{\"error\":{}}") }
@@ -341,7 +342,7 @@ async fn store_check_shows_what_does_not_agree_in_a_folder() {
     fs::write(&object, "another content").unwrap();
     let describe = |answer: &Output, what: &str| {
         let wrong = json_of(answer)["wrong"].as_array().unwrap().iter().filter(|wrong| wrong.as_str().unwrap().contains(what)).count();
-        assert!(answer.status.code() == Some(1) && wrong > 0, "`{what}` is not told: {answer:?}");
+        assert!(answer.status.code() == Some(1) && wrong > 0, "`{what}` is not reported: {answer:?}");
     };
     describe(&check().await, "is not what was put there");
     fs::remove_file(&object).unwrap();
@@ -448,7 +449,7 @@ async fn keys_and_tokens_are_no_arguments() {
         let message = text(&answer.stderr);
         assert_eq!(answer.status.code(), Some(2), "{words:?}: {answer:?}");
         assert!(
-            message.contains(&format!("`{flag}` in an argument is read by whoever is on this machine: say it in TOLLHOUSE_")),
+            message.contains(&format!("`{flag}` in an argument can be read by every user of this machine: say it in TOLLHOUSE_")),
             "{message}"
         );
         assert!(!message.contains("sesame") && folder.path().read_dir().unwrap().next().is_none(), "{message}");
@@ -485,6 +486,23 @@ async fn store_is_compacted_and_whole_whenever_that_is_killed() {
     assert!(refused.status.code() == Some(1) && text(&refused.stderr).contains("store"), "a host runs on it: {refused:?}");
     assert_eq!(host.get("/health/ready").await.status, 200);
     _ = host.manage(Method::GET, "/ai/admin/ledger", &Value::Null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_copies_a_content_once_and_again_where_it_has_been_damaged_there() {
+    let (host, _) = sold(Host::builder(), 1).await;
+    let (data, to) = (host.folder().join("data"), host.folder().join("backups"));
+    let args = ["backup", "--data", data.to_str().unwrap(), "--to", to.to_str().unwrap()];
+    let backed_up = async |what: &str| {
+        let answer = run(host.folder(), &args, &[]).await;
+        assert!(answer.status.success() && text(&answer.stdout).contains(what), "`{what}` is not reported: {answer:?}");
+    };
+    backed_up("1 copied, 0 there already").await;
+    backed_up("0 copied, 1 there already").await;
+    let copy = walk(&to.join("files")).into_iter().find(|path| path.is_file()).unwrap();
+    fs::write(&copy, "damaged").unwrap();
+    backed_up("1 copied, 0 there already").await;
+    assert_eq!(fs::read_to_string(&copy).unwrap(), "the content");
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
     let paid = host.send(paid.json(&json!({}))).await.is(200);
     assert_eq!((paid.json()["free"].clone(), host.receipt(&paid.receipt_id()).await.get("owner")), (json!(false), None));
 
-    let response = eventually("the calls are told of", Duration::from_secs(5), || async {
+    let response = eventually("the calls are reported", Duration::from_secs(5), || async {
         let response = events(&host, &key, "&endpointSlug=sold").await;
         (response.iter().filter(|event| event["kind"].as_str().unwrap().starts_with("call.")).count() == 6).then_some(response)
     })

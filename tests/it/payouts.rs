@@ -160,7 +160,7 @@ async fn settings_are_set_onto_the_revision_that_was_read() {
     let error = set(Some("\"0\""), 2.0).await.fails(412, "revision_changed", "caller");
     assert_eq!((&error["revision"], &read().await.json()["payoutSettings"]["minimumUsd"]), (&json!(1), &json!(1)));
     set(Some("\"1\""), 3.0).await.is(200);
-    assert_eq!(set(None, 4.0).await.is(200).json()["payoutSettings"]["revision"], 3, "who names none changes what there is");
+    assert_eq!(set(None, 4.0).await.is(200).json()["payoutSettings"]["revision"], 3, "a request without a version changes the current one");
     set(Some("nonsense"), 5.0).await.fails(400, "invalid_request", "caller");
     assert_eq!(read().await.has("etag"), "\"3\"");
 }

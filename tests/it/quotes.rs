@@ -163,7 +163,7 @@ async fn a_tool_that_becomes_free_is_free_and_one_that_was_quoted_free_stays_so(
     host.change("shout", &json!({ "priceUsd": 0.5 })).await;
     host.call("shout", &json!({})).await.is(402);
     let still = call(&host, &id(&nothing), &[]).await.is(200);
-    assert_eq!(still.json()["free"], true, "as its handler is told");
+    assert_eq!(still.json()["free"], true, "as its handler gets it");
     let receipt = host.receipt(&still.receipt_id()).await;
     assert_eq!((&receipt["kind"], &receipt["priceUsd"], &receipt["quoteId"]), (&json!("free"), &json!(0), &nothing["quoteId"]));
     call(&host, &dear, &[]).await.is(402);

@@ -193,7 +193,7 @@ async fn a_host_that_does_not_learn_of_the_other_sells_nothing_until_it_does() {
         let answer = hosts.call(1, "shared").await;
         (answer.status != 503).then_some(answer)
     };
-    eventually("it hears", RECEIVED_WITHIN, received).await.fails(409, "endpoint_paused", "tool");
+    eventually("it has the change", RECEIVED_WITHIN, received).await.fails(409, "endpoint_paused", "tool");
     Host::try_send(hosts.request(1, Method::GET, "/health/ready")).await.unwrap().is(200);
     hosts.end().await;
 }

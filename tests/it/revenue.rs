@@ -20,7 +20,8 @@ const FEE_BPS: u64 = 333;
 const PRICE: u64 = 12_345;
 const FEE: u64 = PRICE * FEE_BPS / 10_000;
 
-const SOMETIMES: &str = "export default async (req) => {
+/// A handler that fails if its input says so.
+pub const SOMETIMES: &str = "export default async (req) => {
     if (req.input.fail === 'throws') throw new Error('came to nothing');
     if (req.input.fail === 'status') return new Response('no', { status: 404 });
     return { n: req.input.n ?? null };

@@ -6,7 +6,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Answer, Host, eventually},
+    gates::{at, decide, patch},
+    harness::{Host, eventually},
     revenue::tool,
 };
 
@@ -19,18 +20,6 @@ const PLAIN: &str = "export default () => ({ plain: true });";
 /// A key in the form of a real one, in parts, so that no scanner reports this file as a leak.
 fn leaks() -> String {
     format!("export default () => '{}';", ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat())
-}
-
-async fn decide(host: &Host, slug: &str, verdict: Value) -> Answer {
-    host.manage(Method::POST, &format!("/ai/admin/reviews/{slug}"), &verdict).await
-}
-
-async fn at(host: &Host, key: &str, slug: &str) -> Value {
-    host.as_builder(key, Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json()["endpoint"].clone()
-}
-
-async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {
-    host.as_builder(key, Method::PATCH, &format!("/ai/endpoints/{slug}"), &body).await
 }
 
 async fn queue(host: &Host) -> Vec<String> {

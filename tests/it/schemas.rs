@@ -2,7 +2,10 @@
 
 mod shapes;
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -12,28 +15,12 @@ use tollhouse::store::{
 };
 
 use self::shapes::{Fate, Shape, chain, in_a, recursive, shapes};
-use crate::harness::{Answer, Host, js};
+use crate::harness::{Answer, Host, eventually, js};
 
 const MESSAGE: &str = "export default async (req) => req.input.answer;";
 
 /// Maximum time of `/health/live` during any other work, on a shared machine and in a debug build.
 const LIVELY: Duration = Duration::from_millis(750);
-
-/// Requests `/health/live` until `done`. Returns its result and the longest time of an answer.
-async fn health<T>(host: &Host, done: impl Future<Output = T>) -> (T, Duration) {
-    let mut max_len = Duration::ZERO;
-    tokio::pin!(done);
-    loop {
-        let started = Instant::now();
-        tokio::select! {
-            biased;
-            done = &mut done => return (done, max_len),
-            answer = host.get("/health/live") => { answer.is(200); }
-        }
-        max_len = max_len.max(started.elapsed());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
 
 fn tool(slug: &str, schema: &Value, fate: Fate) -> Value {
     let mut tool = js(slug, 0.0, MESSAGE);
@@ -85,11 +72,9 @@ async fn no_schema_holds_the_host() {
     assert!(shapes.len() >= 30);
     let mut failures = Vec::new();
     for (position, shape) in shapes.iter().enumerate() {
-        let (ended, max_len) = health(&host, wrong(&host, position, shape)).await;
+        let (ended, times) = host.live_until(wrong(&host, position, shape)).await;
         failures.extend(ended.map(|reason| format!("{}: {reason}", shape.name)));
-        if max_len > LIVELY {
-            failures.push(format!("{}: /health/live took {max_len:?}", shape.name));
-        }
+        failures.extend(times.last().filter(|max| **max > LIVELY).map(|max| format!("{}: /health/live took {max:?}", shape.name)));
     }
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), shapes.len(), failures.join("\n"));
 }
@@ -141,6 +126,7 @@ async fn an_invalid_input_is_the_callers_fault_even_if_listing_is_endless() {
         assert_eq!((&error["code"], &error["fault"]), (&json!("invalid_input"), &json!("caller")), "{error}");
         assert!(is_unlisted(&error), "{error}");
     }
+    // Listing all errors would take minutes: their number is exponential.
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     // Calls are not blocked because of it.
     host.call_credit("strict", &json!({ "answer": 1 }), &credit).await.is(200);
@@ -311,12 +297,18 @@ async fn costly_uploads_of_one_builder_hold_up_no_change_of_anothers() {
     let ((_, one), (_, other)) = (host.register("One").await, host.register("Other").await);
     host.publish(&js("mine", 0.0, "export default () => 1")).await;
     let (started, tools) = (Instant::now(), (0..6).map(|at| costly(&format!("slow-{at}"))).collect::<Vec<_>>());
+    let refusals = Cell::new(0);
     let slow = async {
-        let answers = futures_util::future::join_all(tools.iter().map(|tool| host.as_builder(&one, Method::POST, CREATE, tool))).await;
+        let answers = futures_util::future::join_all(tools.iter().map(async |tool| {
+            let answer = host.as_builder(&one, Method::POST, CREATE, tool).await;
+            refusals.set(refusals.get() + u32::from(answer.status == 429));
+            answer
+        }))
+        .await;
         (answers, started.elapsed())
     };
     let quick = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        eventually("two uploads are checked", Duration::from_secs(20), async || (refusals.get() == 4).then_some(())).await;
         host.as_builder(&other, Method::POST, CREATE, &vouched(js("quick", 0.0, "export default () => 1"))).await.is(200);
         host.manage(Method::PATCH, "/ai/endpoints/mine", &json!({ "status": "paused" })).await.is(200);
         started.elapsed()
@@ -338,7 +330,13 @@ async fn a_change_that_another_overtook_while_it_was_looked_at_is_made_on_top_of
     let patch = json!({ "outputSchema": tool["outputSchema"] });
     let slow = host.manage(Method::PATCH, "/ai/endpoints/slow", &patch);
     let quick = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        // The audit trail has a change as soon as it has begun.
+        eventually("the slow change has begun", Duration::from_secs(20), async || {
+            let trail = host.manage(Method::GET, "/ai/admin/audit?limit=1", &json!({})).await.is(200).json();
+            let last = &trail["entries"][0];
+            (last["path"] == "/ai/endpoints/slow" && last["outcome"].is_null()).then_some(())
+        })
+        .await;
         host.manage(Method::PATCH, "/ai/endpoints/slow", &json!({ "title": "Overtaking" })).await.is(200)
     };
     let (slow, quick) = tokio::join!(slow, quick);

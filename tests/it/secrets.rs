@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{Json, Router, http::HeaderMap, response::Redirect, routing::get};
@@ -14,7 +15,7 @@ use base64::{
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, js, tollhouse};
+use crate::harness::{Answer, Host, eventually, js, tollhouse};
 
 const VALUE: &str = "live/7Qm2xV9pLw4Rt8Zk/é\"";
 
@@ -279,7 +280,9 @@ async fn nothing_that_the_host_wrote_or_said_has_a_credential_in_it() {
     let plant = js("plant", 0.0, "export default async (req, ctx) => { await ctx.kv.set('planted', req.input.planted); return 1; };");
     host.publish(&plant).await;
     host.call("plant", &json!({ "planted": planted })).await.is(200);
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    // A shutdown writes everything to disk.
+    host.terminate();
+    eventually("the host has ended", Duration::from_secs(20), async || (!host.lives()).then_some(())).await;
     host.kill9();
     credentials.push(("master key in force", fs::read_to_string(host.folder().join("data/master-key")).unwrap().trim().to_owned()));
     credentials.push(("planted", planted));

@@ -106,7 +106,7 @@ async fn a_facilitator_that_hangs_holds_up_no_start() {
     }
     facilitator.set_mode(SettleMode::Well);
     for payment in &payments {
-        eventually("it is resolved beside", Duration::from_secs(60), async || {
+        eventually("it is resolved in the background", Duration::from_secs(60), async || {
             host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
         })
         .await;

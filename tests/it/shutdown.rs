@@ -1,9 +1,6 @@
 //! Shutdown of a host: started work is completed, whether somebody waits for it or not.
 
-use std::{
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{process::Stdio, time::Duration};
 
 use reqwest::Method;
 use rustix::process::Signal;
@@ -50,10 +47,10 @@ async fn an_upload_whose_sender_has_hung_up_is_published_before_the_host_ends() 
     // The audit trail has the upload as soon as it has begun.
     let uploading = tokio::spawn(request.send());
     let started = |last: &Value| last["path"] == "/ai/endpoints/create" && last["outcome"].is_null();
-    eventually("the upload is begun", TIMEOUT, || async { started(&last_of_the_trail(&host).await).then_some(()) }).await;
+    eventually("the upload has begun", TIMEOUT, || async { started(&last_of_the_trail(&host).await).then_some(()) }).await;
     uploading.abort();
     _ = uploading.await;
-    assert!(started(&last_of_the_trail(&host).await), "the upload was over before the host was told to end");
+    assert!(started(&last_of_the_trail(&host).await), "the upload ended before the host was asked to stop");
     end_and_restart(&mut host).await;
     assert_eq!(last_of_the_trail(&host).await["outcome"]["status"], 200);
     assert_eq!(host.get("/ai/endpoints/slow-to-load").await.is(200).json()["endpoint"]["slug"], "slow-to-load");
@@ -62,13 +59,15 @@ async fn an_upload_whose_sender_has_hung_up_is_published_before_the_host_ends() 
 #[tokio::test]
 async fn those_who_follow_are_released_as_soon_as_the_host_is_asked_to_stop() {
     let host = Host::start().await;
-    host.publish(&js("silent", 0.0, "export default () => ({});")).await;
+    host.publish(&js("silent", 0.0, "export default () => new Promise((done) => setTimeout(() => done({}), 3_000));")).await;
     let follow = host.request(Method::GET, "/ai/endpoints/silent/logs").header("x-admin-token", &host.admin);
     let mut stream = Stream::open(follow).await;
-    let reported = Instant::now();
+    let call = tokio::spawn(Host::try_send(host.request(Method::POST, "/tools/silent").json(&json!({}))));
+    host.wait_for_calls(1).await;
     host.terminate();
     while stream.next().await.is_some() {}
-    assert!(reported.elapsed() < Duration::from_millis(400), "{:?}", reported.elapsed());
+    assert!(!call.is_finished(), "the stream ends before the calls do");
+    assert_eq!(call.await.unwrap().unwrap().status, 200);
     assert!(stream.retry.is_some_and(|wait| wait <= 1_000), "{:?}", stream.retry);
     ended(&host).await;
 }
@@ -111,10 +110,7 @@ async fn a_host_that_is_asked_to_stop_while_it_starts_ends() {
         let mut host = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         tokio::time::sleep(Duration::from_millis(waits)).await;
         signal(i32::try_from(host.id()).unwrap(), Signal::TERM);
-        let reported = Instant::now();
-        while host.try_wait().unwrap().is_none() {
-            assert!(reported.elapsed() < TIMEOUT, "told after {waits} ms, it goes on");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let what = format!("the host has ended, stopped after {waits} ms");
+        eventually(&what, TIMEOUT, || std::future::ready(host.try_wait().unwrap())).await;
     }
 }

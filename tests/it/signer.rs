@@ -16,7 +16,7 @@ use crate::{
     crash::ASKED,
     harness::{
         Chain, Host, HostBuilder, PAY_TO, Payer, Payment,
-        chain::{GAS_ADDRESS, GAS_KEY},
+        chain::{GAS_ADDRESS, evm},
         eventually, js,
         postgres::Postgres,
         random, rounds_requested,
@@ -37,8 +37,7 @@ const MAX_MS: u64 = 500;
 
 /// Returns the configuration of a host that settles on `chain` itself.
 fn settling(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    let how = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO);
+    let how = evm(chain);
     how.env("TOLLHOUSE_BASE_URL", "https://tools.example")
 }
 
@@ -227,7 +226,7 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
         let sent = pay_until_killed(&mut host, &payers, &challenge, wait).await;
         host.restart_and_kill(Duration::from_millis(random.u64(..MAX_MS))).await;
         host.restart().await;
-        eventually("what was open is resolved", LONG, async || {
+        eventually("open settlements are resolved", LONG, async || {
             chain.rpc("anvil_mine", json!(["0x1"])).await;
             (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
@@ -245,7 +244,7 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
             }
         }
         sent_in_all += sent.len();
-        assert_eq!(chain.balance(PAY_TO).await, moved * PRICE, "what moved, and receipts");
+        assert_eq!(chain.balance(PAY_TO).await, moved * PRICE, "moved amounts, and receipts");
     }
     println!("{} kills, half of them at start: {sent_in_all} payments sent, {moved} settled", rounds * 2);
 }
@@ -262,12 +261,7 @@ async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, 
             sent.lock().unwrap().push((payment, answer.is_ok_and(|answer| answer.status == 200)));
         }
     }));
-    let killing = async {
-        tokio::time::sleep(wait).await;
-        victim.cut_power();
-        removed.store(true, Ordering::SeqCst);
-    };
-    tokio::join!(paying, killing);
+    tokio::join!(paying, victim.cut_power_after(wait, &removed));
     host.kill9();
     sent.into_inner().unwrap()
 }

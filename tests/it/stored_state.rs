@@ -47,7 +47,7 @@ async fn make(host: &Host) -> Owner {
     let payment = payer.pay(&host.challenge("kept").await);
     receipts.push(host.call_paid("kept", &json!({ "set": "of the second" }), &payment).await.is(200).receipt_id());
     receipts.push(host.call("is-free", &json!({ "set": "of the third" })).await.is(200).receipt_id());
-    eventually("what is written behind answers is written", Duration::from_secs(30), async || {
+    eventually("delayed writes are done", Duration::from_secs(30), async || {
         let answer = snapshot(host, &Owner { key: key.clone(), credit: credit.clone(), receipts: vec![] }).await;
         let calls = answer["revenue"]["calls"] == 3
             && answer["events"].as_array().unwrap().iter().filter(|kind| **kind == "call.succeeded").count() == 3;

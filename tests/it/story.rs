@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-use crate::harness::{Answer, Host, Payer, eventually, micros};
+use crate::harness::{Answer, Host, Payer, eventually, listen, micros};
 
 const PRICE: u64 = 12_345;
 const CALLS: usize = 20;
@@ -44,9 +44,7 @@ async fn weather() -> (String, Arc<Mutex<Vec<String>>>) {
         Json(json!({ "degrees": 21 }))
     };
     let router = Router::new().route("/weather", get(answer)).with_state(Arc::clone(&shown));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let address = listen(router).await.to_string();
     (address, shown)
 }
 

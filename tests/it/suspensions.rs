@@ -108,7 +108,7 @@ async fn a_suspended_builder_changes_nothing_sells_nothing_and_gets_all_of_it_ba
     let trail = host.manage(Method::GET, "/ai/admin/audit?limit=200", &Value::Null).await.is(200).json();
     let entries = trail["entries"].as_array().unwrap();
     assert_eq!(entries.iter().filter(|entry| entry["builderId"] == *id && entry["outcome"]["status"] == 200).count(), 2, "{trail}");
-    assert!(entries.iter().any(|entry| entry["outcome"]["code"] == "builder_suspended"), "what was tried is entered");
+    assert!(entries.iter().any(|entry| entry["outcome"]["code"] == "builder_suspended"), "attempts are in the audit trail");
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn calls_in_flight_lose_what_they_may_touch_when_their_builder_is_suspende
     host.as_builder(&key, Method::POST, CREATE, &tool("waits", 0.25, WAITS)).await.is(200);
     let credit = host.mint(1.0).await;
     let suspending = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.wait_for_calls(1).await;
         judge(&host, &id, "suspend").await.is(200);
     };
     let input = json!({});

@@ -75,7 +75,7 @@ async fn a_browser_is_shown_a_document_as_a_page_whose_links_are_pages() {
         "{page}"
     );
     assert!(page.contains(&format!("curl {}/ai/endpoints/create -H", host.url)), "{page}");
-    assert!(!page.contains("/llms.txt"), "what leads programs is not for people: {page}");
+    assert!(!page.contains("/llms.txt"), "links for programs are not for people: {page}");
 }
 
 #[tokio::test]

@@ -46,11 +46,6 @@ fn unclear() -> Vec<(u16, String)> {
     ]
 }
 
-fn evm(node: &str) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", node);
-    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
-
 async fn priced(how: HostBuilder) -> (Host, Value) {
     let host = how.start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
@@ -70,7 +65,7 @@ fn nobody_knows(answer: &Answer) {
 async fn a_broadcast_payment_is_settled_whatever_the_gateway_answers() {
     let chain = Chain::start().await;
     let gateway = Gateway::before(&chain.url).await;
-    let (host, challenge) = priced(evm(&gateway.url)).await;
+    let (host, challenge) = priced(Host::builder().settling_at(&gateway.url, GAS_KEY)).await;
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
     let mut paid = 0;
@@ -105,7 +100,7 @@ async fn a_broadcast_payment_is_settled_whatever_the_gateway_answers() {
 async fn a_known_refusal_releases_the_payment_and_the_next_one_has_its_nonce() {
     let chain = Chain::start().await;
     let gateway = Gateway::before(&chain.url).await;
-    let (host, challenge) = priced(evm(&gateway.url)).await;
+    let (host, challenge) = priced(Host::builder().settling_at(&gateway.url, GAS_KEY)).await;
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
     let refusals = [
@@ -175,7 +170,7 @@ async fn without_a_node_one_transaction_pays_for_one_receipt() {
 async fn a_permit_whose_transaction_was_broadcast_is_settled_whatever_the_gateway_answers() {
     let chain = Chain::start().await;
     let gateway = Gateway::before(&chain.url).await;
-    let host = evm(&gateway.url).start().await;
+    let host = Host::builder().settling_at(&gateway.url, GAS_KEY).start().await;
     let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
     tool["maxPriceUsd"] = json!(0.05);
     host.publish(&tool).await;

@@ -95,6 +95,7 @@ async fn a_payment_whose_runs_fail_again_and_again_waits() {
             502 => runs += 1,
             _ => slowed(&answer),
         }
+        // The count is per minute.
         if started.elapsed() > Duration::from_secs(50) {
             break;
         }
@@ -119,7 +120,7 @@ async fn payments_at_once_run_no_more_often_than_the_balance_covers_or_than_may_
         });
         let answers = futures_util::future::join_all(calls).await;
         let ran = answers.iter().filter(|answer| answer.status == 502).count();
-        assert_eq!(ran, max, "of a payer who has {funds} USD");
+        assert_eq!(ran, max, "a payer with {funds} USD");
         for answer in answers.iter().filter(|answer| answer.status != 502) {
             answer.clone().fails(429, "rate_limited", "caller");
             let wait: u64 = answer.has("retry-after").parse().unwrap();
@@ -266,6 +267,24 @@ async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
     let free = host.request(Method::POST, "/tools/moody").header("x-admin-token", &host.admin).json(&throws());
     host.send(free).await.fails(502, "handler_failed", "tool");
     host.call_credit("moody", &json!({}), &credit).await.is(200);
+}
+
+#[tokio::test]
+async fn refused_payments_of_an_address_get_429_beyond_their_limit() {
+    let host = Host::builder().flag("--address-refused-payments", 2).start().await;
+    host.publish(&js("moody", PRICE, MOODY)).await;
+    let (payer, challenge) = (Payer::funded(&host, 1.0).await, host.challenge("moody").await);
+    let bought = payer.pay(&challenge);
+    host.call_paid("moody", &json!({}), &bought).await.is(200);
+    for _ in 0..2 {
+        host.call_paid("moody", &json!({}), &Payer::new().pay(&challenge)).await.is(402);
+    }
+    let refused = host.call_paid("moody", &json!({}), &payer.pay(&challenge)).await;
+    refused.clone().fails(429, "rate_limited", "caller");
+    assert!(refused.has("ratelimit").contains("refused-payments"), "{refused:?}");
+    // An answer that was bought is served.
+    host.call_paid("moody", &json!({}), &bought).await.is(200);
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 }
 
 /// Warnings were once only in `/health`, where operators had to look for them.

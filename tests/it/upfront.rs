@@ -10,7 +10,7 @@ use crate::{
     clients::{pays_for, pays_with},
     harness::{
         Answer, Chain, Event, Facilitator, Host, HostBuilder, PAY_TO, Payer, Payment, SettleMode,
-        chain::{GAS_KEY, clients},
+        chain::{clients, evm},
         eventually, js, micros,
     },
 };
@@ -337,7 +337,7 @@ async fn call_over_mcp_is_charged_before_it_runs() {
     let failed = client.call("order", json!({ "fails": 1 }), meta()).await;
     assert_eq!((&failed["isError"], &failed["_meta"]["x402/payment-response"]["success"]), (&json!(true), &json!(true)), "{failed}");
     assert_eq!(failed["_meta"]["tollhouse/error"]["code"], "paid_run_failed", "{failed}");
-    assert!(failed["content"][0]["text"].as_str().unwrap().contains("charges nothing more"), "{failed}");
+    assert!(failed["content"][0]["text"].as_str().unwrap().contains("without another charge"), "{failed}");
     let done = client.call("order", json!({ "fails": 1 }), meta()).await;
     assert_eq!((&done["structuredContent"]["runs"], &done["isError"]), (&json!(2), &json!(false)), "{done}");
     assert_eq!(done["_meta"]["tollhouse/receipt"]["receiptId"], failed["_meta"]["tollhouse/receipt"]["receiptId"]);
@@ -378,7 +378,7 @@ async fn owner_sets_when_a_call_is_charged() {
     let changed = host.change("order", &json!({ "settle": "after" })).await;
     let changed = changed.get("endpoint").unwrap_or(&changed);
     assert_eq!(changed["settle"], "after", "{changed}");
-    assert_eq!(record(host.get("/ai/endpoints/order").await).get("settle"), None, "what is usual is not said");
+    assert_eq!(record(host.get("/ai/endpoints/order").await).get("settle"), None, "defaults are omitted");
     let refused =
         host.manage(Method::PATCH, "/ai/endpoints/order", &json!({ "settle": "before", "maxPriceUsd": 0.05 })).await.is(422).json();
     let message = refused["error"]["message"].as_str().unwrap();
@@ -450,7 +450,6 @@ async fn stock_clients_pay_before_the_run_with_play_money() {
 #[tokio::test]
 async fn stock_clients_pay_before_the_run_on_a_chain() {
     let chain = Chain::start().await;
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    stock_clients_pay(how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO), Some(&chain)).await;
+    stock_clients_pay(evm(&chain), Some(&chain)).await;
     assert_eq!(chain.balance(PAY_TO).await, 3 * PRICE);
 }

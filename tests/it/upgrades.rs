@@ -3,7 +3,8 @@
 //!
 //! `fixtures/data` contains the data folder of a host that has sold, stored, sealed and logged
 //! something, together with its answers. `TOLLHOUSE_DATA_KEPT=record` creates it again with the
-//! tested binary. Do that once for each release, before it is published.
+//! tested binary. Do that once for each release, before it is published. Without it, the tests use
+//! data of the tested binary itself.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -56,8 +57,8 @@ async fn answers(host: &Host, receipts: &[String], credit: &str) -> Value {
     })
 }
 
-/// Creates the folder again, with the host's answers.
-async fn record() {
+/// Creates the data, with the host's answers. Returns the folder with both.
+async fn produce() -> TempDir {
     let mut host = how().start().await;
     let mut tool = js("kept", 0.01, TOOL);
     tool["capabilities"] = json!({ "kv": true, "files": true, "logs": true });
@@ -73,17 +74,30 @@ async fn record() {
     host.restart().await;
     let body = json!({ "receipts": receipts, "credit": credit, "answers": answers(&host, &receipts, &credit).await });
     host.kill9();
-    fs::write(host.folder().join("kept.json"), body.to_string()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kept.json"), body.to_string()).unwrap();
+    assert!(Command::new("cp").arg("-a").arg(host.folder().join("data")).arg(folder.path()).status().unwrap().success());
+    folder
+}
+
+/// Packs newly created data for the next release.
+async fn record() {
+    let folder = produce().await;
     fs::create_dir_all(fixture_data().parent().unwrap()).unwrap();
     let packed =
-        Command::new("tar").args(["--xz", "-cf"]).arg(fixture_data()).arg("-C").arg(host.folder()).args(["data", "kept.json"]).status();
+        Command::new("tar").args(["--xz", "-cf"]).arg(fixture_data()).arg("-C").arg(folder.path()).args(["data", "kept.json"]).status();
     assert!(packed.unwrap().success());
 }
 
-/// Unpacks the folder. Returns it with the recorded answers.
-fn unpack() -> (TempDir, Value) {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(Command::new("tar").arg("-xf").arg(fixture_data()).arg("-C").arg(folder.path()).status().unwrap().success());
+/// Returns a folder with the recorded data, and the recorded answers.
+async fn recorded() -> (TempDir, Value) {
+    let folder = if fixture_data().exists() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Command::new("tar").arg("-xf").arg(fixture_data()).arg("-C").arg(folder.path()).status().unwrap().success());
+        folder
+    } else {
+        produce().await
+    };
     let reported = serde_json::from_slice(&fs::read(folder.path().join("kept.json")).unwrap()).unwrap();
     (folder, reported)
 }
@@ -93,7 +107,7 @@ async fn data_of_the_release_before_open_with_all_that_was_there() {
     if std::env::var_os("TOLLHOUSE_DATA_KEPT").is_some_and(|request| request == "record") {
         record().await;
     }
-    let (folder, reported) = unpack();
+    let (folder, reported) = recorded().await;
     let data = folder.path().join("data");
     let check = |data: &std::path::Path| tollhouse().args(["store", "check", "--data"]).arg(data).output().unwrap();
     let checked = check(&data);
@@ -115,9 +129,9 @@ async fn data_of_the_release_before_open_with_all_that_was_there() {
     assert!(checked.status.success(), "{checked:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_of_a_later_release_are_refused_in_a_clear_sentence_and_stay_as_they_are() {
-    let (folder, _) = unpack();
+    let (folder, _) = recorded().await;
     let store = SledStore::open(folder.path().join("data/store"), SledConfig::default()).unwrap();
     let rows = store.scan(Space::Meta, KeyRange::prefix(b"formats-written"), 1, Direction::Forward).await.unwrap();
     let (key, value) = rows.into_iter().next().unwrap();

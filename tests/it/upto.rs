@@ -10,7 +10,7 @@ use crate::{
     clients::pays_with,
     harness::{
         Chain, Host, HostBuilder, LossMode, LossyFacilitator, PAY_TO, Payer, Payment,
-        chain::{BASE_SEPOLIA, CHAIN_PAYER_KEY, GAS_KEY},
+        chain::{BASE_SEPOLIA, CHAIN_PAYER_KEY, evm, stock},
         eventually, js,
         permit::PERMIT2,
     },
@@ -90,10 +90,6 @@ async fn who_did_not_let_permit2_move_the_token_is_told_so(chain: &Chain, how: H
     assert_eq!(balances(chain, &payer).await, (FUNDS - COST, COST));
 }
 
-fn stock(facilitator: &str, chain: &Chain) -> HostBuilder {
-    Host::builder().settled_by(facilitator).env("TOLLHOUSE_RPC_URL", &chain.url)
-}
-
 #[tokio::test]
 async fn a_stock_client_pays_what_was_charged_through_the_stock_facilitator() {
     let chain = Chain::ticking().await;
@@ -116,11 +112,6 @@ async fn a_payer_who_has_not_approved_is_informed_by_the_stock_facilitator() {
 }
 
 /// Without a facilitator the host settles itself.
-fn evm(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
-
 #[tokio::test]
 async fn a_stock_client_pays_what_was_charged_without_a_facilitator() {
     let chain = Chain::start().await;
@@ -207,7 +198,7 @@ async fn eight_permits_at_once_are_served_without_a_facilitator() {
     let answers = futures_util::future::join_all(calls).await;
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [200; 8], "{}", host.log());
-    assert_eq!(balances(&chain, &payer).await, (FUNDS - 36, 36), "each takes what its own call cost");
+    assert_eq!(balances(&chain, &payer).await, (FUNDS - 36, 36), "each pays for its own call");
 }
 
 /// Waits until the result of a payment is found in final blocks of the chain. Returns the state.

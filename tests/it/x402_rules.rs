@@ -108,7 +108,7 @@ fn each_rule_has_its_tests() {
             let file = if module.ends_with(".rs") { root.join(module) } else { root.join(format!("tests/it/{module}.rs")) };
             let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{rule}: {}: {error}", file.display()));
             let (before, _) = text.split_once(&format!("fn {claim}()")).unwrap_or_else(|| panic!("{rule}: there is no test `{test}`"));
-            assert!(before.trim_end_matches("async ").trim_end().ends_with(']'), "{rule}: `{test}` is no test");
+            assert!(before.trim_end_matches("async ").trim_end().ends_with(']'), "{rule}: `{test}` is not a test");
         }
     }
     let named: Vec<_> = RULES.iter().map(|(rule, ..)| *rule).collect();
@@ -197,7 +197,7 @@ async fn a_caller_who_goes_while_it_is_settled_is_charged_once() {
         Some(host.call_paid("secret", &json!({}), &payment).await).filter(|answer| answer.status == 200)
     })
     .await;
-    assert_eq!(answer.json(), json!({ "secret": "for who has paid" }));
+    assert_eq!(answer.json(), json!({ "secret": "for a payer who has paid" }));
     assert_eq!(facilitator.asked(), 1, "it was settled again");
 }
 

@@ -1,6 +1,6 @@
 //! Damage on disk is repaired or reported.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use tollhouse::store::sled::{MoneyRows, check, repair};
 
@@ -186,7 +186,7 @@ async fn a_tree_is_not_set_aside_for_a_damaged_journal() {
     flip(&path.join("conf"), 10);
     for _ in 0..2 {
         assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })));
-        assert!(path.join("db").exists() && !path.join("aside").exists(), "what may be the last copy was moved");
+        assert!(path.join("db").exists() && !path.join("aside").exists(), "the last copy may have moved");
     }
 }
 
@@ -351,7 +351,7 @@ async fn damaged_checkpoint_is_named_at_the_start_and_yields_to_another() {
         }
         std::fs::write(checkpoint, bytes).unwrap();
         let store = open(&folder);
-        let reported = store.sizes().damage.unwrap_or_else(|| panic!("{harm:?}: nothing is told of it"));
+        let reported = store.sizes().damage.unwrap_or_else(|| panic!("{harm:?}: it is not reported"));
         assert!(reported.contains(&checkpoint.display().to_string()), "{reported}");
         until(|| store.sizes().damage.is_none()).await;
         assert!((all(&store, Space::Receipts).await, all(&store, Space::Kv).await) == rows, "{harm:?}");
@@ -427,17 +427,6 @@ async fn a_journal_that_is_gone_is_begun_again_from_the_tree() {
     assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })));
     repair(&path, &SledConfig::default()).unwrap().perform().unwrap();
     assert_eq!(receipts(&folder).await, 6);
-}
-
-/// Waits for work in the background.
-pub async fn until(is_so: impl Fn() -> bool) {
-    for _ in 0..3_000 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("it did not come to be");
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -9,7 +9,7 @@ use std::{
 pub use tempfile::TempDir;
 pub use tollhouse::store::{
     Add, Batch, Check, CommittedChange, Counter, DeclaredTable, Direction, Durability, IndexEntry, KeyRange, KeyValues, MAX_CHANGES,
-    MAX_KEY_BYTES, MAX_VALUE_BYTES, RowRetention, Space, SpaceSize, Store, StoreError, SumLimit, Table, TablePlan, TerminatedText, Write,
+    MAX_KEY_BYTES, MAX_VALUE_BYTES, Space, SpaceSize, Store, StoreError, SumLimit, Table, TablePlan, TerminatedText, Write,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
     postgres::{PostgresConfig, PostgresStore},
@@ -123,4 +123,20 @@ pub fn flip(file: &Path, at: usize) {
     let mut bytes = std::fs::read(file).unwrap();
     bytes[at] ^= 0x40;
     std::fs::write(file, bytes).unwrap();
+}
+
+/// Polls a condition that work in the background fulfills. Panics if it takes longer than a minute.
+pub async fn until(is_so: impl Fn() -> bool) {
+    until_async(async || is_so()).await;
+}
+
+/// The same, for a condition that is itself asynchronous.
+pub async fn until_async(is_so: impl AsyncFn() -> bool) {
+    for _ in 0..3_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the condition is not fulfilled within a minute");
 }

@@ -6,17 +6,7 @@ use tollhouse::store::update;
 
 use super::{harness::*, postgres::Postgres};
 
-const PLAN: TablePlan = TablePlan {
-    name: "NUMBERS",
-    what: "",
-    space: Space::Builders,
-    prefix: "n/",
-    key: "",
-    value: "",
-    retention: RowRetention::Forever,
-    index_of: "",
-    followed: false,
-};
+const PLAN: TablePlan = TablePlan { name: "NUMBERS", space: Space::Builders, prefix: "n/", key: "", index_of: "", followed: false };
 const NUMBERS: Table<String, String> = DeclaredTable::new(const { &PLAN }).holding();
 
 /// Minimum and maximum time for a commit that waits for a locked row. A row can stay locked as long
@@ -76,6 +66,7 @@ async fn locked_row_fails_its_own_commit_alone_and_as_no_conflict() {
                 Err(error) => assert!(n == 7 && matches!(error, StoreError::LockTimeout(_)), "{n}: {error}"),
             }
         }
+        // Only the commit of the locked row waits, and less than `HELD`.
         assert!(started.elapsed() < HELD, "{:?}", started.elapsed());
         assert_eq!(store.get(Space::Payments, &names[7]).await.unwrap(), Some(vec![value]), "nothing of it was written");
         session.release().await;
@@ -103,6 +94,7 @@ async fn update_waits_for_a_locked_row_until_its_deadline() {
     let started = Instant::now();
     let refused = add().await;
     assert!(matches!(refused, Err(StoreError::LockTimeout(_))), "{refused:?}");
+    // The deadline is the subject.
     assert!(started.elapsed() > HELD && started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     let (added, ()) = tokio::join!(add(), async {
         tokio::time::sleep(Duration::from_secs(3)).await;

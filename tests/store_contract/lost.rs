@@ -20,7 +20,7 @@ const WRITERS: usize = 16;
 
 /// Returns the result of a call, which must come in time.
 async fn in_time<T>(call: impl Future<Output = T>) -> T {
-    tokio::time::timeout(TIMEOUT, call).await.expect("a call ends by itself")
+    tokio::time::timeout(TIMEOUT, call).await.expect("the call does not end on its own")
 }
 
 /// Restarts a server in the background.
@@ -185,9 +185,7 @@ async fn buffered_commits_are_on_disk_soon() {
     let store = at(&server.url()).await;
     let before = store.sizes().syncs;
     put(&store, Space::Logs, b"line", b"soon").await;
-    while store.sizes().syncs == before {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until(|| store.sizes().syncs > before).await;
     server.kill9();
     let _server = run(server).await;
     assert_eq!(in_time(store.get(Space::Logs, b"line")).await.unwrap(), Some(b"soon".to_vec()));

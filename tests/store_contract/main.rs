@@ -104,7 +104,6 @@ contract! {
     adds::additions_go_with_their_checks,
     adds::concurrent_additions_do_not_conflict_and_stop_at_the_limit,
     adds::sums_end_where_their_numbers_do,
-    adds::sums_of_older_versions_are_added_to,
     adds::what_is_no_sum_is_not_added_to,
     changes::changes_report_each_commit_once_and_whole,
     changes::changes_of_what_did_not_happen_are_not_reported,

@@ -17,7 +17,6 @@ use tollhouse::store::{Changes, CopyPage, SpaceSizes};
 
 use super::{
     changes::followed_batch,
-    damage::until,
     harness::*,
     history::{Chance, same_as, step},
     questions::{counted, rows_of},
@@ -183,7 +182,7 @@ async fn a_renewal_without_room_is_dropped_and_reported_until_there_is_room() {
         let refused = store.renew().await.unwrap_err();
         assert!(matches!(&refused, StoreError::Away(reason) if reason.contains("1000 bytes are free")), "{refused:?}");
         assert!(store.sizes().renewal_fails.is_some_and(|reason| reason.contains("1000 bytes are free")));
-        assert_eq!(trees(&folder), [""; 0], "what was not finished is still there");
+        assert_eq!(trees(&folder), [""; 0], "an unfinished tree is still there");
         put(&store, Space::Kv, b"later", b"value").await;
         assert_eq!(all(&store, Space::Kv).await.len(), 301, "the tree there is goes on");
     }
@@ -205,7 +204,7 @@ async fn a_renewal_that_fails_in_flight_leaves_the_tree_there_is() {
     for _ in 0..2 {
         store.renew().await.unwrap_err();
         assert!(store.sizes().renewal_fails.is_some());
-        assert_eq!(trees(&folder), [""; 0], "what was not finished is still there");
+        assert_eq!(trees(&folder), [""; 0], "an unfinished tree is still there");
         put(&store, Space::Kv, b"later", b"value").await;
     }
     std::fs::remove_dir(&obstacle).unwrap();

@@ -49,14 +49,8 @@ async fn commit_until_refused(store: &SledStore, mut n: usize) -> (usize, StoreE
 }
 
 async fn until_taken(store: &SledStore) {
-    for _ in 0..3_000 {
-        // The same as a readiness check.
-        if store.apply(Batch::new(), Buffered).await.is_ok() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("commits are still refused");
+    // The same as a readiness check.
+    until_async(async || store.apply(Batch::new(), Buffered).await.is_ok()).await;
 }
 
 #[tokio::test]

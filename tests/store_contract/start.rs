@@ -6,8 +6,6 @@ use std::{
 };
 
 use super::{
-    damage::until,
-    disk::older_store,
     harness::*,
     history::Chance,
     questions::{counted, rows_of},
@@ -70,21 +68,11 @@ async fn money_that_is_counted_later_stops_commits_where_it_is_missing() {
     assert_eq!(all(&open_at_once(&folder), Space::Receipts).await.len(), 60);
 }
 
-#[tokio::test]
-async fn a_store_of_an_older_version_that_was_killed_in_its_snapshot_is_taken_over() {
-    let folder = folder();
-    let path = folder.path().join("store");
-    older_store(&path, "2");
-    std::fs::write(path.join("snap.FFFFFFFFFFFFFFF0.generating"), b"half").unwrap();
-    assert_eq!(all(&open(&folder), Space::Receipts).await.len(), 2_000);
-}
-
 /// The variable with the folder that the killed child opens: see
 /// [`no_kill_of_a_start_loses_anything`].
 const CHILD_FOLDER: &str = "TOLLHOUSE_TEST_OPENED_FOLDER";
 
-/// Kills interrupt the conversion of an older store, or the reconstruction of a tree from the
-/// journal. Neither interruption causes permanent harm.
+/// Kills interrupt the reconstruction of a tree from the journal, which causes no permanent harm.
 #[tokio::test]
 async fn no_kill_of_a_start_loses_anything() {
     let mut chance = Chance::seeded();
@@ -92,11 +80,12 @@ async fn no_kill_of_a_start_loses_anything() {
     for round in 0..20 {
         let folder = folder();
         let path = folder.path().join("store");
-        older_store(&path, "2");
-        if round % 2 == 1 {
-            drop(open(&folder));
-            std::fs::write(path.join("tree-is-wrong"), b"").unwrap();
-        }
+        let store = open(&folder);
+        let rows = (0..2_000).map(|n| Write::put(Space::Receipts, key(n), bytes(n % 300)));
+        let rows = rows.chain([Write::put(Space::Kv, b"large", bytes(10_000))]).collect();
+        store.apply(Batch::of(vec![], rows), Durable).await.unwrap();
+        drop(store);
+        std::fs::write(path.join("tree-is-wrong"), b"").unwrap();
         for _ in 0..chance.below(3) {
             let mut child = opening(&folder);
             std::thread::sleep(max_len.mul_f64(chance.below(1_000) as f64 / 1_000.0));

@@ -21,8 +21,7 @@ impl Formatted for Guest {
 }
 
 const fn plan(name: &'static str, prefix: &'static str) -> TablePlan {
-    let stored = RowRetention::Forever;
-    TablePlan { name, what: "", space: Space::Builders, prefix, key: "", value: "", retention: stored, index_of: "", followed: true }
+    TablePlan { name, space: Space::Builders, prefix, key: "", index_of: "", followed: true }
 }
 
 const BY_ROOM: DeclaredTable<(u32, String)> = DeclaredTable::new(const { &plan("BY_ROOM", "r/") });
@@ -56,9 +55,6 @@ pub async fn rows_are_read_as_they_were_put(store: impl Store) {
     assert_eq!(GUESTS.get(&store, &at("a", 1)).await.unwrap(), None);
     insert(&store, "a", 1, Some(7)).await;
     assert_eq!(GUESTS.get(&store, &at("a", 1)).await.unwrap(), Some(guest("a1", Some(7))));
-    // A row from a version without formats.
-    put(&store, Space::Builders, b"g/a\0\0\0\0\x02", br#"{"name":"old","room":null}"#).await;
-    assert_eq!(GUESTS.get(&store, &at("a", 2)).await.unwrap(), Some(guest("old", None)));
     let mut batch = Batch::new();
     batch.insert(&GUESTS, &at("a", 1), &guest("twin", None));
     assert!(matches!(batch.commit(&store, Buffered).await, Err(StoreError::Conflict)), "one is there");

@@ -2,13 +2,10 @@
 //! the host's code names the row in `sandbox/README.md` that bounds it, or the reason why it needs
 //! none.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use self::Bound::{Line, Reason};
+use crate::root;
 
 /// The bound of a table or a map.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +51,6 @@ const TABLES: &[(Bound, &[&str])] = &[
             "GAS_NONCES",
             "FILLED_BY",
             "DEPARTED",
-            "CATALOGUED",
             "LEDGER_OPENED",
             "SELLERS_LISTED",
             "PAYOUTS_BY_STATE",
@@ -136,12 +132,12 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/pool/src/users.rs", Line("places in line, running slots, processes, starts"), &["taken"]),
     ("src/account/builder.rs", OF_A_BUILDER, &["names"]),
     ("src/account/last_seen.rs", OF_A_BUILDER, &["written"]),
-    ("src/api/discovery.rs", OF_SETTINGS, &["builder_controls", "lifecycle", "supported_handler_types"]),
-    ("src/api/invoke.rs", OF_ONE_WORK, &["headers"]),
+    ("src/api/call.rs", OF_ONE_WORK, &["headers"]),
+    ("src/api/endpoint.rs", OF_ONE_WORK, &["Limits"]),
+    ("src/api/health.rs", OF_ONE_WORK, &["kinds"]),
     ("src/api/metrics.rs", OF_ONE_WORK, &["failed"]),
     ("src/api/revenue.rs", OF_ONE_WORK, &["calls_by_day", "failed_by_day"]),
-    ("src/api/tool.rs", OF_ONE_WORK, &["Capabilities", "Limits"]),
-    ("src/backup/restore.rs", OF_ONE_WORK, &["named"]),
+    ("src/backup/dump.rs", OF_ONE_WORK, &["named"]),
     ("src/base/amounts.rs", Reason("a part of queues and of ends of tasks, with as many keys as those have"), &["in_order", "of"]),
     ("src/base/attempts.rs", Line("penalties, wrong credentials"), &["queues"]),
     (
@@ -155,11 +151,12 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/base/cpu_share.rs", Line("processor time that addresses owe"), &["accounts"]),
     ("src/base/gcra.rs", Line("penalties, wrong credentials"), &["keys"]),
     ("src/call/history.rs", OF_AN_ENDPOINT, &["counts"]),
-    ("src/call/in_flight.rs", Line("places in line, running slots, processes, starts"), &["InFlight"]),
+    ("src/call/in_flight.rs", Line("places in line, running slots, processes, starts"), &["calls"]),
+    ("src/call/joins.rs", Line("requests that wait for the running call of their payment"), &["of_addresses", "of_payments"]),
     ("src/call/metrics.rs", Line("metrics, sales"), &["called", "fresh", "open"]),
     ("src/call/metrics/bucket.rs", Reason("an entry for each code of an error"), &["DurationHistogram", "failed"]),
-    ("src/call/metrics/recent_stats.rs", Line("metrics, sales"), &["of"]),
     ("src/call/metrics/read.rs", OF_ONE_WORK, &["failed"]),
+    ("src/call/metrics/stats.rs", Line("metrics, sales"), &["of"]),
     ("src/call/request.rs", OF_ONE_WORK, &["headers", "query"]),
     ("src/call/run/sandbox_counts.rs", OF_ALL_ENDPOINTS, &["SandboxCounts"]),
     (
@@ -185,47 +182,43 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/catalog/safety/operator.rs", OF_SETTINGS, &["hashes"]),
     ("src/catalog/safety/report.rs", OF_ONE_WORK, &["count"]),
     ("src/catalog/safety/scan.rs", OF_ONE_WORK, &["counted"]),
-    ("src/catalog/search/recent.rs", OF_ALL_ENDPOINTS, &["stems", "texts"]),
+    ("src/catalog/search.rs", OF_ALL_ENDPOINTS, &["stems"]),
     ("src/catalog/search/stemming.rs", OF_SETTINGS, &["OTHERS", "STOPPED"]),
+    ("src/catalog/search/text.rs", OF_ONE_WORK, &["stems"]),
     ("src/catalog/snapshot.rs", OF_ALL_ENDPOINTS, &["requested", "owners", "prices"]),
     ("src/catalog/tag_index.rs", OF_ALL_ENDPOINTS, &["counts"]),
     ("src/config/effective.rs", OF_SETTINGS, &["values"]),
     ("src/event/lib.rs", Line("events on disk"), &["counts"]),
     ("src/event/feed.rs", Line("who follows a log or events"), &["subjects"]),
     ("src/event/pull.rs", OF_ONE_WORK, &["published"]),
-    ("src/front/quota.rs", Line("connections"), &["of"]),
+    ("src/front/quota.rs", Line("connections"), &["by_network"]),
     ("src/front/serve/frames.rs", Reason("a stream for each of `--http2-streams` of a connection"), &["open"]),
     ("src/http/documents/schema_parts.rs", OF_SETTINGS, &["parameters"]),
     ("src/http/documents/examples.rs", OF_SETTINGS, &["ALL"]),
     ("src/http/event_stream.rs", Line("who follows a log or events"), &["ids", "order", "ready"]),
-    ("src/http/invoke_response.rs", OF_ONE_WORK, &["headers"]),
     ("src/mcp/cancel.rs", Line("MCP calls that can be cancelled"), &["calls"]),
-    ("src/mcp/fast_path.rs", OF_ONE_WORK, &["params"]),
     ("src/mcp/tool_filter.rs", OF_ONE_WORK, &["ToolFilter"]),
-    ("src/mcp/list_cache.rs", Line("lists of MCP"), &["pages"]),
+    ("src/mcp/list_cache.rs", Line("lists of MCP"), &["ListCache"]),
     ("src/mcp/chunked_body.rs", OF_ONE_WORK, &["ChunkedBody"]),
     ("src/mcp/tasks.rs", Line("MCP tasks that run"), &["running"]),
     ("src/mcp/tasks/unpaid.rs", Line("ends of MCP tasks that no payment keeps: free ones, and those that failed"), &["ends", "tasks"]),
+    ("src/money/facilitator/chain/recent_reads.rs", Line("reads of a node that are remembered"), &["values"]),
     ("src/money/facilitator/kind/evm/pending_txs.rs", Line("settlements whose end is not known"), &["flights", "free"]),
     ("src/money/facilitator/kind/evm/gas.rs", Line("settlements whose end is not known"), &["of", "transactions"]),
     ("src/money/facilitator/kind/evm/nonces.rs", Line("settlements whose end is not known"), &["taken"]),
     ("src/money/payments.rs", Line("settlements whose end is not known"), &["open", "open_runs", "orphaned"]),
     ("src/money/payments/claims.rs", Reason("a reservation for each call that runs"), &["Claims"]),
     ("src/money/payments/balance_holds.rs", Line("runs under way of one balance"), &["BalanceHolds"]),
-    (
-        "src/money/payments/gas.rs",
-        Line("gas that settlements burn without paying"),
-        &["addresses", "builders", "gas", "payers", "reverts", "underpaid", "unwritten"],
-    ),
+    ("src/money/payments/gas.rs", Line("gas that settlements burn without paying"), &["addresses", "builders", "payers", "unwritten"]),
     (
         "src/money/payments/unpaid_runs.rs",
         Line("unpaid runs, those under way among them"),
         &["Unwritten", "addresses", "customers", "payers", "tools"],
     ),
-    ("src/money/payments/unpaid_runs/unreported.rs", Line("unpaid runs, those under way among them"), &["payers", "tools"]),
+    ("src/money/payments/unsent.rs", Line("unpaid runs, those under way among them"), &["counts"]),
     ("src/money/ledger/check.rs", OF_ONE_WORK, &["sums"]),
     ("src/money/sale.rs", OF_A_BUILDER, &["sold"]),
-    ("src/money/sale/seller_cache.rs", OF_A_BUILDER, &["owners"]),
+    ("src/money/sale/seller_cache.rs", OF_A_BUILDER, &["SellerCache"]),
     ("src/money/sale/report.rs", OF_ONE_WORK, &["calls_by_day", "days", "endpoints", "failed_by_day"]),
     ("src/replica/exchange.rs", Line("penalties, wrong credentials"), &["known"]),
     ("src/replica/lease.rs", OF_A_HOST, &["LiveReplicas"]),
@@ -267,10 +260,6 @@ const FOLDERS: [&str; 4] = ["src", "sandbox/pool/src", "sandbox/fair/src", "sand
 
 /// Parts of these folders that do not belong to a running host, or are tests.
 const ELSEWHERE: [&str; 3] = ["src/cli", "/tests", "/testing"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Returns the first cells of the table of bounds.
 fn lines() -> BTreeSet<String> {

@@ -1,20 +1,14 @@
 //! Checks that the tests which `sandbox/README.md` names for its promises exist.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use crate::root;
 
 /// The headings whose tables name a test in the last column of each row.
 const HEADINGS: [&str; 2] = ["## What is promised", "## Between owners"];
 
 /// Prefix of a hostile handler in a row.
 const HANDLER: &str = "hostile/";
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Returns the names in backticks in the last column of each row below a heading, each with its
 /// row.

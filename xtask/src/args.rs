@@ -57,12 +57,8 @@ pub(crate) struct Args {
 
 impl Args {
     /// Parses the arguments.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error that names the unknown argument.
     pub(crate) fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, Failure> {
-        let mut args = Self { engine: from_env("TOLLHOUSE_ENGINE").as_deref().map(asked).transpose()?, ..Self::default() };
+        let mut args = Self { engine: from_env("TOLLHOUSE_ENGINE").as_deref().map(parse_engine).transpose()?, ..Self::default() };
         while let Some(word) = given.next() {
             let (name, mut value) = match word.split_once('=') {
                 Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
@@ -70,7 +66,7 @@ impl Args {
             };
             let mut value = || value.take().or_else(|| given.next()).ok_or(format!("`{name}` wants a value"));
             match name.as_str() {
-                "--engine" => args.engine = Some(asked(&value()?)?),
+                "--engine" => args.engine = Some(parse_engine(&value()?)?),
                 "--seconds" => args.seconds = Some(value()?.parse().map_err(|_| "`--seconds` wants a whole number".to_owned())?),
                 "--minutes" => args.minutes = Some(value()?.parse().map_err(|_| "`--minutes` wants a whole number".to_owned())?),
                 "--rounds" => args.rounds = Some(value()?.parse().map_err(|_| "`--rounds` wants a whole number".to_owned())?),
@@ -98,7 +94,7 @@ pub(crate) fn from_env(name: &str) -> Option<String> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn asked(name: &str) -> Result<EngineArg, Failure> {
+fn parse_engine(name: &str) -> Result<EngineArg, Failure> {
     match name {
         "v8" => Ok(EngineArg::V8),
         "quickjs" => Ok(EngineArg::QuickJs),

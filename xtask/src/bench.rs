@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::{
     Failure,
     args::{Args, from_env},
-    browser_stories, clients, conformance, database, engine, shell, workers,
+    browser_stories, clients, conformance, engine, packages, shell, workers,
 };
 
 const SUBJECTS: [&str; 14] = [
@@ -30,17 +30,13 @@ const WHICH: &str = "there are fourteen measurements: `cargo xtask bench call`, 
 
 /// Runs a benchmark. No figure makes it fail, but `fairness` fails if a victim was not served. The short form of
 /// `victims` measures nothing: it checks that each row works, on a test build.
-///
-/// # Errors
-///
-/// Fails if something cannot be built or measured.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let [subject] = args.words.as_slice() else { return Err(WHICH.to_owned()) };
     if !SUBJECTS.contains(&subject.as_str()) {
         return Err(WHICH.to_owned());
     }
     if ["ledger", "many", "store"].contains(&subject.as_str()) {
-        database::find()?;
+        packages::require_postgres()?;
     }
     if args.short && subject != "victims" {
         return Err("`victims` alone has a short form".to_owned());

@@ -9,10 +9,6 @@ const NAMES: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-brows
 
 /// Returns the program that `CHROMIUM` names, or else one on `PATH`. Installs a Debian package if
 /// there is none.
-///
-/// # Errors
-///
-/// If we may not install one, the error says how to.
 pub(crate) fn find() -> Result<PathBuf, Failure> {
     if let Some(named) = from_env("CHROMIUM") {
         return Ok(PathBuf::from(named));

@@ -105,20 +105,12 @@ pub(crate) fn prepare() -> std::thread::JoinHandle<Result<PathBuf, Failure>> {
 
 /// Runs the short form with a host that is already built. Also checks that the vendored editor
 /// matches its sources.
-///
-/// # Errors
-///
-/// Those of [`run`].
 pub(crate) fn check(host: &Path, worker: &Path, packages: &Path, payers: &Path) -> Result<(), Failure> {
     vendor::check()?;
     StoryContext { host, worker, packages, payers, browser: &browser::find()? }.run(&STORIES.iter().collect::<Vec<_>>(), &["--short"])
 }
 
 /// Builds the host as the tests do.
-///
-/// # Errors
-///
-/// Fails if the host does not build.
 pub(crate) fn debug_host() -> Result<PathBuf, Failure> {
     shell::run_behind("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
     Ok(paths::target().join("debug/tollhouse"))

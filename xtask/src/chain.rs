@@ -17,10 +17,6 @@ pub(crate) struct Chain {
 
 impl Chain {
     /// Starts a chain on a free port, with the script in the folder of the payers.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the chain does not report its address.
     pub(crate) fn start(clients: &Path) -> Result<Self, Failure> {
         let mut node = Command::new("node");
         node.args(["chain.mjs", "0"]).current_dir(clients).stdout(Stdio::piped());
@@ -35,10 +31,6 @@ impl Chain {
     }
 
     /// Returns one value that the chain reported: `url`, `gasKey`, `payer` or `payerKey`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the chain did not report it.
     pub(crate) fn info(&self, what: &str) -> Result<&str, Failure> {
         let message = self.told.split_once(&format!("\"{what}\":\"")).and_then(|(_, rest)| rest.split('"').next());
         message.ok_or_else(|| format!("the chain did not tell its `{what}`: {}", self.told))

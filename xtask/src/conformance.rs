@@ -19,10 +19,6 @@ use crate::{
 
 /// Builds everything in release mode, and tests it with suite and clients. Uses the worker that
 /// `TOLLHOUSE_WORKER` names, if set.
-///
-/// # Errors
-///
-/// Fails if something cannot be built or does not pass.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let packages = prepare();
     let worker = match from_env("TOLLHOUSE_WORKER") {

@@ -9,10 +9,6 @@ const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 
 /// Runs cargo-deny. Skips known vulnerabilities if their list is not available: no registry carries
 /// it.
-///
-/// # Errors
-///
-/// Fails if a dependency violates a rule.
 pub(crate) fn check() -> Result<(), Failure> {
     let mut deny = Command::new(tools::DENY.program()?);
     deny.args(["--workspace", "--locked"]).current_dir(paths::root());
@@ -55,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_alone_is_no_list_of_known_faults() {
+    fn lock_alone_is_not_a_list_of_known_faults() {
         let lists = std::env::temp_dir().join(format!("xtask-deny-{}", std::process::id()));
         assert!(!holds_a_list(&lists));
         fs::create_dir(&lists).unwrap();

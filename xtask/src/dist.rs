@@ -32,10 +32,6 @@ use crate::{
 };
 
 /// Builds the release. With `--check`, also installs, starts, upgrades and removes it.
-///
-/// # Errors
-///
-/// Fails if something cannot be built or packed, or if a check fails.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     let folder = paths::target().join("dist");
@@ -55,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         quick: args.debug,
     };
     let tree = stage::stage(&release)?;
-    let made = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, beside(&release, &tree, "sbom.cdx.json")?];
+    let made = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, attachment(&release, &tree, "sbom.cdx.json")?];
     let sums = checksums(&release.folder, &made)?;
     for file in made.iter().chain([&sums]) {
         println!("{}", file.display());
@@ -106,8 +102,7 @@ fn version() -> Result<String, Failure> {
 }
 
 fn arch() -> Result<String, Failure> {
-    let message =
-        shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("a Debian package is made on Debian: there is no dpkg")?;
+    let message = shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("a Debian package requires dpkg")?;
     Ok(message.trim().to_owned())
 }
 
@@ -115,7 +110,7 @@ fn epoch() -> Result<u64, Failure> {
     let given = from_env("SOURCE_DATE_EPOCH");
     let of_commit = || shell::output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(paths::root()));
     let text = given.or_else(of_commit).ok_or("name the time of the release in SOURCE_DATE_EPOCH")?;
-    text.trim().parse().map_err(|_| format!("`{}` is no number of seconds", text.trim()))
+    text.trim().parse().map_err(|_| format!("`{}` is not a number of seconds", text.trim()))
 }
 
 /// Packs the tree as a tarball, in a folder with the name of the release. The bytes are the same
@@ -131,7 +126,7 @@ fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Copies one of the documents in the tree next to the packages.
-fn beside(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
+fn attachment(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
     let to = release.folder.join(format!("tollhouse-{}.{name}", release.version));
     fs::copy(tree.join(stage::DOC).join(name), &to).map_err(|reason| format!("cannot write {}: {reason}", to.display()))?;
     Ok(to)

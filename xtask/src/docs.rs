@@ -6,10 +6,6 @@ use crate::{Failure, args::Args, shell};
 const WRITER: &[&str] = &["test", "--quiet", "--package", "tollhouse", "--test", "docs", "every_table_is_what_the_code_says"];
 
 /// Writes the tables.
-///
-/// # Errors
-///
-/// Fails for unknown arguments, or with Cargo's error.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(word) = args.words.first() {
         return Err(format!("`cargo xtask docs` takes no `{word}`"));

@@ -48,8 +48,8 @@ impl fmt::Display for Engine {
 pub(crate) fn pick(request: Option<EngineArg>) -> Result<Engine, Failure> {
     let (engine, reason) = match request {
         Some(EngineArg::Both) => return Err("one engine at a time; `both` is for `cargo xtask test`".to_owned()),
-        Some(EngineArg::V8) => (Engine::V8, "as asked".to_owned()),
-        Some(EngineArg::QuickJs) => (Engine::QuickJs, "as asked".to_owned()),
+        Some(EngineArg::V8) => (Engine::V8, "as requested".to_owned()),
+        Some(EngineArg::QuickJs) => (Engine::QuickJs, "as requested".to_owned()),
         None => find_v8(&paths::root(), &paths::cargo_home(), &paths::target()),
     };
     if engine == Engine::V8 {
@@ -61,10 +61,6 @@ pub(crate) fn pick(request: Option<EngineArg>) -> Result<Engine, Failure> {
 
 /// Returns `RUSTY_V8_ARCHIVE` in the form that the crate's build script needs: a URL or an absolute
 /// path.
-///
-/// # Errors
-///
-/// Fails if the file does not exist.
 pub(crate) fn archive() -> Result<Option<String>, Failure> {
     let Some(given) = from_env("RUSTY_V8_ARCHIVE") else { return Ok(None) };
     if given.starts_with("http:") || given.starts_with("https:") {

@@ -1,4 +1,4 @@
-//! The error of xtask.
+//! The error type.
 
 /// One sentence for people.
 pub(crate) type Failure = String;

@@ -32,10 +32,6 @@ const INPUT_SECONDS: u32 = 10;
 const PROCESS_MIB: u32 = 2_048;
 
 /// Fuzzes the named targets, or all, one after the other.
-///
-/// # Errors
-///
-/// Fails for an unknown target, and at the first target that breaks.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let all = targets(&paths::root().join("tests/fuzz/seeds"))?;
     if let Some(unknown) = args.words.iter().find(|word| !all.contains(word)) {

@@ -3,10 +3,6 @@
 use crate::{Failure, args::Args, deny, engine, shell, workers};
 
 /// Checks formatting, dependencies, clippy and documentation, with all warnings as errors.
-///
-/// # Errors
-///
-/// Returns the first failure.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))?;

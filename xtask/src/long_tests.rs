@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::{
     Failure,
     args::{Args, from_env},
-    balancer, clients, database, engine, prometheus, shell, workers,
+    clients, engine, packages, shell, workers,
 };
 
 /// A test with a configurable number of rounds.
@@ -63,25 +63,17 @@ const SCRAPE: LongTest = LongTest {
 /// Those of [`damage`]. Also fails if the worker does not build (and `TOLLHOUSE_WORKER` names
 /// none), or if Prometheus cannot be installed.
 pub(crate) fn scrape(args: &Args) -> Result<(), Failure> {
-    prometheus::find()?;
+    packages::PROMETHEUS.require()?;
     let args = Args { rounds: args.seconds, ..args.clone() };
     run(&SCRAPE, &args, &[("TOLLHOUSE_WORKER", worker(&args)?)])
 }
 
 /// Runs the damage test.
-///
-/// # Errors
-///
-/// Fails for unknown arguments, or if the test fails.
 pub(crate) fn damage(args: &Args) -> Result<(), Failure> {
     run(&DAMAGE, args, &[])
 }
 
 /// Runs the renewal test.
-///
-/// # Errors
-///
-/// Those of [`damage`].
 pub(crate) fn renewals(args: &Args) -> Result<(), Failure> {
     run(&RENEWALS, args, &[])
 }
@@ -106,8 +98,8 @@ pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
 /// or `TOLLHOUSE_HOST` names none), or if the database, the load balancer or the clients cannot be
 /// installed.
 pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
-    database::find()?;
-    balancer::find()?;
+    packages::require_postgres()?;
+    packages::HAPROXY.require()?;
     let clients = clients::prepare().join().map_err(|_| "the installation of clients broke")??;
     // One test after the other, because some check times.
     let alone = ("RUST_TEST_THREADS", PathBuf::from("1"));

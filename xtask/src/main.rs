@@ -7,14 +7,12 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
 mod args;
-mod balancer;
 mod bench;
 mod browser;
 mod browser_stories;
 mod chain;
 mod clients;
 mod conformance;
-mod database;
 mod deny;
 mod dist;
 mod docs;
@@ -25,10 +23,8 @@ mod host;
 mod lint;
 mod long_tests;
 mod mutants;
-mod nginx;
 mod packages;
 mod paths;
-mod prometheus;
 mod serve;
 mod shell;
 mod soak;
@@ -43,36 +39,36 @@ use std::process::ExitCode;
 use failure::Failure;
 
 const HELP: &str = "\
-cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release and start the host on ./data
-cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   every test; CI asks for both engines
-cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, beside a bare axum route
-cargo xtask bench cli                                    help, a deploy on loopback, and a save until it is served, beside their bars
-cargo xtask bench mcp  [--seconds N]                     MCP's tools/call beside a bare axum route and the TypeScript SDK
-cargo xtask bench paid [--seconds N]                     paid calls on a chain beside Express and its x402 middleware, and durable ones a second
+cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release mode and start the host on ./data
+cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   run all tests; CI uses both engines
+cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, compared with a bare axum route
+cargo xtask bench cli                                    help, a local deploy, and a save until it is served, with their limits
+cargo xtask bench mcp  [--seconds N]                     MCP's tools/call, compared with a bare axum route and the TypeScript SDK
+cargo xtask bench paid [--seconds N]                     paid calls on a chain, compared with Express and its x402 middleware
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
-cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start behind ever more receipts, on disk and in a database
-cargo xtask bench victims [--seconds N] [--short]        others' calls beside what one address can do, at 10,000 endpoints
-cargo xtask bench fairness [--seconds N]                 one builder's attacks beside another's calls: none of these is refused
-cargo xtask bench neighbours [--seconds N]               p99 of a call beside attackers, as a ratio to that beside honest neighbours
-cargo xtask bench search                                 how often the search finds what is meant, and how long it takes
-cargo xtask bench store [--seconds N]                     durable commits a second on disk and in a database, together and one by one
-cargo xtask soak [--minutes 30] [--short]                free calls at full rate beside attacks: memory, disk, descriptors stay flat
-cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
-cargo xtask cluster [--rounds 30] [--before HOST]        kills of three hosts behind HAProxy and of their PostgreSQL, under paid calls; HOST is renewed
-cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time
-cargo xtask scrape [--seconds 60]                        Prometheus scrapes a loaded host, and every panel of the dashboard has an answer
-cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
-cargo xtask renewals [--rounds 200]                      kills while another tree takes the place of a store's: no commit is lost
-cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
-cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: axe, weight, policy, stories of who uses them
-cargo xtask faces snapshots --accept                     keeps what pages are read out as; without, what has changed is told
+cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with more and more receipts
+cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 endpoints
+cargo xtask bench fairness [--seconds N]                 one builder's attacks during another's calls: none of these is refused
+cargo xtask bench neighbours [--seconds N]               p99 of a call next to attackers, as a ratio to honest neighbors
+cargo xtask bench search                                 how often the search finds the right tool, and how long it takes
+cargo xtask bench store [--seconds N]                    durable commits per second on disk and in a database
+cargo xtask soak [--minutes 30] [--short]                free calls at full rate during attacks: memory, disk, descriptors stay flat
+cargo xtask crash [--rounds 200]                         kills during paid calls and at start: no receipt is lost, nothing is charged twice
+cargo xtask cluster [--rounds 30] [--before HOST]        kills of three hosts and their PostgreSQL during paid calls; HOST is upgraded
+cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as expected
+cargo xtask scrape [--seconds 60]                        Prometheus scrapes a loaded host, and every dashboard panel has data
+cargo xtask damage [--rounds 200]                        flipped and cut bytes in store files: all are noticed
+cargo xtask renewals [--rounds 200]                      kills during a compaction of the store: no commit is lost
+cargo xtask conformance [--engine v8|quickjs]            the MCP front end with the protocol's suite and common clients
+cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: axe, weight, policy, user stories
+cargo xtask faces snapshots --accept                     store how pages are read out; without the flag, compare
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes
-cargo xtask vendor [--check]                             makes the editor of pages of the packages that xtask/vendor locks
-cargo xtask dist [--check [--from DEB]] [--short] [--debug]   the tarball and the Debian package of a release; tried on a clean system, or unpacked
-cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
-cargo xtask docs                                         writes the tables of the documents from the code
-cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       bytes of strangers that break something, looked for by coverage
-cargo xtask mutants ROOM [-- ARGS]                       small changes of a room's code that no test notices
+cargo xtask vendor [--check]                             build the page editor from the packages locked in xtask/vendor
+cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, try them
+cargo xtask lint                                         formatting, clippy, documentation and dependencies; warnings are errors
+cargo xtask docs                                         write the tables of the documents from the code
+cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted input that breaks something
+cargo xtask mutants CRATE [-- ARGS]                      small changes of a crate's code that no test notices
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), to cargo-mutants (`-- --re FILE`), or to libFuzzer. FILTERs are parts of test names.
 The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";

@@ -1,6 +1,7 @@
-//! The system packages that QuickJS needs: a C compiler, CMake and the simde headers.
+//! System packages: those that QuickJS is built with, and the servers that tests start.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -8,10 +9,6 @@ use std::{
 use crate::{Failure, args::from_env, paths, shell};
 
 /// Makes sure that QuickJS can be built. Returns the environment variables of the build.
-///
-/// # Errors
-///
-/// If we may not install packages, the error is the command to run.
 pub(crate) fn for_quickjs() -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     let mut missing = Vec::new();
     for (program, package) in [("cmake", "cmake"), ("cc", "gcc"), ("c++", "g++"), ("make", "make")] {
@@ -31,6 +28,34 @@ pub(crate) fn for_quickjs() -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     // The build runs the engine to create the snapshot. Keep it from writing a bytecode cache to
     // the home folder.
     Ok(vec![("CMAKE_TOOLCHAIN_FILE", toolchain), ("SIMDE_INCLUDE_DIR", simde), ("V82JSC_NO_BC_CACHE", "1".into())])
+}
+
+/// A program that tests start, and its Debian package.
+pub(crate) struct Server {
+    /// Paths of its programs.
+    programs: &'static [&'static str],
+    package: &'static str,
+}
+
+pub(crate) const HAPROXY: Server = Server { programs: &["/usr/sbin/haproxy"], package: "haproxy" };
+pub(crate) const NGINX: Server = Server { programs: &["/usr/sbin/nginx"], package: "nginx-light" };
+pub(crate) const PROMETHEUS: Server = Server { programs: &["/usr/bin/prometheus", "/usr/bin/promtool"], package: "prometheus" };
+
+impl Server {
+    /// Makes sure that the program is installed.
+    pub(crate) fn require(&self) -> Result<(), Failure> {
+        if self.programs.iter().all(|program| Path::new(program).exists()) { Ok(()) } else { install(&[self.package]) }
+    }
+}
+
+/// Makes sure that a PostgreSQL server is installed, in any version.
+pub(crate) fn require_postgres() -> Result<(), Failure> {
+    const VERSIONS: &str = "/usr/lib/postgresql";
+    let is_installed = || fs::read_dir(VERSIONS).into_iter().flatten().flatten().any(|version| version.path().join("bin/initdb").exists());
+    if !is_installed() {
+        install(&["postgresql"])?;
+    }
+    if is_installed() { Ok(()) } else { Err(format!("no `initdb` below {VERSIONS} after PostgreSQL was installed")) }
 }
 
 /// Installs Debian packages.

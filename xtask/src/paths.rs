@@ -14,10 +14,6 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Returns the packages of the host: the one of the binary, and the crates in `src`.
-///
-/// # Errors
-///
-/// Fails if `src` cannot be listed.
 pub(crate) fn packages() -> Result<Vec<String>, Failure> {
     let source = root().join("src");
     let folders = fs::read_dir(&source).map_err(|reason| format!("cannot list {}: {reason}", source.display()))?;
@@ -42,10 +38,6 @@ pub(crate) fn cargo_home() -> PathBuf {
 }
 
 /// Reads a text file.
-///
-/// # Errors
-///
-/// Names the file.
 pub(crate) fn read(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|reason| format!("cannot read {}: {reason}", file.display()))
 }

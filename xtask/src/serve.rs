@@ -19,10 +19,6 @@ const READY: &str = "listening on http://";
 
 /// Builds the worker and the host, and becomes the host: signals reach it, and its exit status is
 /// returned.
-///
-/// # Errors
-///
-/// Fails if something cannot be built or started.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     let worker = workers::build(engine)?;
@@ -45,10 +41,6 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Copies standard input to standard output. After the ready line, prints the addresses and paths.
-///
-/// # Errors
-///
-/// Fails if a stream breaks.
 pub(crate) fn announce(mut words: impl Iterator<Item = String>) -> Result<(), Failure> {
     let data = words.next().unwrap_or_default();
     for line in stdin().lock().lines() {

@@ -30,10 +30,6 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// Runs a program that writes to the terminal itself.
-///
-/// # Errors
-///
-/// Says which program failed and how.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let status = command.status().map_err(|reason| cannot_start(command.get_program(), &reason))?;
     if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(command))) }
@@ -70,10 +66,6 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
 
 /// Runs a program whose output appears only if it fails. Meanwhile one line has the description,
 /// the number of crates that Cargo has compiled, and the time.
-///
-/// # Errors
-///
-/// Returns the whole output and the exit status.
 pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failure> {
     let mut child = command
         .stdin(Stdio::null())
@@ -90,10 +82,6 @@ pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failur
 }
 
 /// Runs a program silently, with its output in `log`.
-///
-/// # Errors
-///
-/// Returns the output and the exit status.
 pub(crate) fn run_silently(log: &Path, command: &mut Command) -> Result<(), Failure> {
     let file = std::fs::File::create(log).map_err(|reason| format!("cannot write {}: {reason}", log.display()))?;
     let twin = file.try_clone().map_err(|reason| reason.to_string())?;

@@ -24,10 +24,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Runs the short form with a host that is already built.
-///
-/// # Errors
-///
-/// Those of [`run`].
 pub(crate) fn check(host: &Path, worker: &Path) -> Result<(), Failure> {
     soak(host, worker, SHORT_SECONDS)
 }

@@ -16,20 +16,16 @@ const TOOLS: &[&str] = &["objcopy", "llvm-objcopy"];
 /// additional extension `.debug`, which the binary names: debuggers, `perf`, valgrind and the
 /// program's own backtraces look for it there. If there is no tool for it, the binary is copied
 /// unchanged.
-///
-/// # Errors
-///
-/// The error of the tool or of the file system.
 pub(crate) fn strip(built: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |reason: io::Error| format!("cannot put {} at {}: {reason}", built.display(), to.display());
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
     // Write a new file, then rename it: a running program keeps its own file, and Cargo has hard
     // links to its own.
-    let fresh = beside(to, ".new");
+    let fresh = with_suffix(to, ".new");
     match TOOLS.iter().find_map(|tool| shell::find(tool)) {
         Some(tool) => {
             let debug = debug_file(to);
-            let fresh_debug = beside(&debug, ".new");
+            let fresh_debug = with_suffix(&debug, ".new");
             run(Command::new(&tool).arg("--only-keep-debug").arg(built).arg(&fresh_debug))?;
             fs::rename(&fresh_debug, &debug).map_err(failed)?;
             let mut link = OsString::from("--add-gnu-debuglink=");
@@ -46,10 +42,10 @@ pub(crate) fn strip(built: &Path, to: &Path) -> Result<(), Failure> {
 
 /// Returns the path of a binary's debug information.
 pub(crate) fn debug_file(binary: &Path) -> PathBuf {
-    beside(binary, ".debug")
+    with_suffix(binary, ".debug")
 }
 
-fn beside(file: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -12,9 +12,9 @@ use std::{
 use crate::{
     Failure,
     args::{Args, EngineArg},
-    balancer, browser_stories, clients, conformance, database,
+    browser_stories, clients, conformance,
     engine::{self, Engine},
-    nginx, paths, prometheus, shell, soak, workers,
+    packages, paths, shell, soak, workers,
 };
 
 /// The tests of a running host with hostile code.
@@ -30,26 +30,25 @@ const SILENCE: Duration = Duration::from_secs(10 * 60);
 /// Prefix of the line with the result of a test binary.
 const RESULT: &str = "test result: ";
 
+/// Printed by a check that this system does not allow, with the reason after it.
+const SKIPPED: &str = "skipped: ";
+
 /// Runs all tests. First the tests of the host and of the pool, with a real worker. Then the
 /// worker's own tests for each selected engine, and for V8 also in the tier without a compiler.
 /// Last, with the other engines, the tests of a running host with hostile code.
-///
-/// # Errors
-///
-/// Fails if anything did not build or pass.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engines = match args.engine {
         Some(EngineArg::Both) => {
             engine::archive()?;
-            eprintln!("engines: V8 and QuickJS (as asked)");
+            eprintln!("engines: V8 and QuickJS (as requested)");
             vec![Engine::V8, Engine::QuickJs]
         }
         one => vec![engine::pick(one)?],
     };
-    database::find()?;
-    balancer::find()?;
-    nginx::find()?;
-    prometheus::find()?;
+    packages::require_postgres()?;
+    packages::HAPROXY.require()?;
+    packages::NGINX.require()?;
+    packages::PROMETHEUS.require()?;
     let (clients, contract, packages) = (clients::prepare(), clients::prepare_contract(), clients::prepare_packages());
     let (mcp_clients, browser) = (conformance::prepare(), browser_stories::prepare());
     let worker = workers::build(engines[0])?;
@@ -89,7 +88,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             tally.broken += 1;
         }
     }
-    println!("\n{} passed, {} failed", tally.passed, tally.failed);
+    println!("\n{} passed, {} failed, {} checks skipped", tally.passed, tally.failed, tally.skipped);
     if tally.broken == 0 { Ok(()) } else { Err(format!("{} of the runs above did not pass", tally.broken)) }
 }
 
@@ -120,11 +119,12 @@ fn live(worker: &Path) -> Command {
     cargo
 }
 
-/// Number of passed and failed tests, and of failed runs of Cargo.
+/// Number of passed and failed tests, of skipped checks, and of failed runs of Cargo.
 #[derive(Debug, Default)]
 struct Tally {
     passed: u64,
     failed: u64,
+    skipped: u64,
     broken: u64,
 }
 
@@ -159,6 +159,8 @@ impl Tally {
     }
 
     fn count(&mut self, line: &str) {
+        // A line of another test can precede it.
+        self.skipped += u64::from(line.contains(SKIPPED));
         let Some(counts) = line.strip_prefix(RESULT) else { return };
         let number = |what: &str| {
             let words = counts.split(['.', ';']).map(str::trim);
@@ -179,6 +181,7 @@ mod tests {
         tally.count("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s");
         tally.count("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s");
         tally.count("test one ... ok");
-        assert_eq!((tally.passed, tally.failed), (15, 2));
+        tally.count("test two ... skipped: cgroups: this system has none");
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (15, 2, 1));
     }
 }

@@ -16,10 +16,6 @@ pub(crate) const MUTANTS: Tool = Tool { name: "cargo-mutants", version: "27.1.0"
 
 impl Tool {
     /// Returns the path of the program. Builds it first if necessary, which takes minutes.
-    ///
-    /// # Errors
-    ///
-    /// Cargo's error.
     pub(crate) fn program(&self) -> Result<PathBuf, Failure> {
         let Self { name, version } = self;
         let home = paths::target().join("tools").join(format!("{name}-{version}"));

@@ -31,10 +31,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Compares the files in the repository with a new build, byte for byte.
-///
-/// # Errors
-///
-/// Names the file that differs.
 pub(crate) fn check() -> Result<(), Failure> {
     for (name, text) in made()? {
         if fs::read(paths::root().join(VENDORED).join(name)).ok() != Some(text) {

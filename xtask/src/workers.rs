@@ -14,10 +14,6 @@ const QUICKJS: &[&str] = &["--no-default-features", "--features", "quickjs"];
 /// Builds the worker, always in release mode: with a debug build of the engine, measurements are
 /// meaningless. The result is at [`path`], [stripped](strip), so that the workers of both engines
 /// can exist at the same time.
-///
-/// # Errors
-///
-/// Cargo's error.
 pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
     let mut cargo = cargo(engine, &["build", "--release", "--package", "tollhouse-worker"])?;
     shell::run_behind(&format!("building the worker ({engine})"), &mut cargo)?;
@@ -28,10 +24,6 @@ pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
 
 /// Builds the host in release mode, and [strips](strip) it. Cargo puts its own file back at the
 /// next build.
-///
-/// # Errors
-///
-/// Cargo's error.
 pub(crate) fn build_host() -> Result<PathBuf, Failure> {
     shell::run_behind("building the host", &mut shell::cargo(&["build", "--release", "--package", "tollhouse", "--bin", "tollhouse"]))?;
     let host = paths::target().join("release/tollhouse");
@@ -40,10 +32,6 @@ pub(crate) fn build_host() -> Result<PathBuf, Failure> {
 }
 
 /// Returns a Cargo command with the settings that the worker package needs for this engine.
-///
-/// # Errors
-///
-/// Fails if an archive or a system package is missing.
 pub(crate) fn cargo(engine: Engine, words: &[&str]) -> Result<Command, Failure> {
     let mut cargo = shell::cargo(words);
     match engine {

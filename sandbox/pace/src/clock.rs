@@ -33,9 +33,14 @@ pub fn clock() -> io::Result<ClockState> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     #[test]
     fn kernel_reports_its_clock_and_is_not_changed() {
-        let Ok(first) = super::clock() else { return };
+        let Ok(first) = super::clock() else {
+            writeln!(std::io::stdout(), "skipped: the kernel's clock: this system does not report it").unwrap();
+            return;
+        };
         let second = super::clock().unwrap();
         assert_eq!(first.follows, second.follows);
     }

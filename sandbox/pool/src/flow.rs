@@ -2,9 +2,10 @@
 //! answers, and answers that no socket has taken yet.
 //!
 //! An op begins only when its bytes fit: those of its request, and as many as its answer may have.
-//! They count until the socket has taken the answer. A call has [`CALL_BYTES`]. An owner can have
-//! as much as is left free by all. A single owner gets half, two get a third each, and a newcomer
-//! always finds as much as the largest owner has.
+//! They count until the socket has taken the answer. A call has
+//! [`CALL_BYTES`](tollhouse_protocol::limits::CALL_BYTES). An owner can have as much as is left free
+//! by all. A single owner gets half, two get a third each, and a newcomer always finds as much as
+//! the largest owner has.
 //!
 //! Invariant: a call with nothing in transit may begin an op whatever others hold. So no call waits
 //! for the end of another, and there is no deadlock. The total is therefore at most the maximum
@@ -16,10 +17,6 @@ use std::{
 };
 
 use tokio::sync::{Notify, futures::Notified};
-use tollhouse_protocol::{
-    Limits, OpRequest,
-    limits::{CALL_BYTES, LIST_BYTES},
-};
 
 /// Bytes in transit of all calls.
 #[derive(Debug)]
@@ -134,33 +131,6 @@ impl Drop for CallAccount<'_> {
         }
     }
 }
-
-/// Returns how many bytes the host may hold to answer `request`, at most the bytes of a call.
-pub(crate) fn answer_bytes(request: &OpRequest, limits: &Limits) -> usize {
-    let page = |limit: u32, entry: u64| u64::from(limit).saturating_mul(entry).min(LIST_BYTES as u64);
-    let bytes = match request {
-        OpRequest::Sleep { .. } => 0,
-        OpRequest::KvSet { .. }
-        | OpRequest::KvDelete { .. }
-        | OpRequest::FileWrite { .. }
-        | OpRequest::FileDelete { .. }
-        | OpRequest::Charge { .. } => FAILURE_BYTES,
-        OpRequest::KvGet { .. } => limits.kv_value_bytes,
-        OpRequest::KvList { limit, .. } => page(*limit, limits.kv_key_bytes + limits.kv_value_bytes),
-        // The value at each key is read.
-        OpRequest::KvAtomic { checks, writes } => ((checks.len() + writes.len()) as u64).saturating_mul(limits.kv_value_bytes),
-        OpRequest::FileRead { .. } => limits.file_bytes,
-        OpRequest::FileList { limit, .. } => page(*limit, FILE_LINE_BYTES),
-        OpRequest::HttpGetJson { .. } => limits.http_body_bytes,
-    };
-    usize::try_from(bytes).unwrap_or(CALL_BYTES).min(CALL_BYTES)
-}
-
-/// Bytes of an answer that only reports success or an error.
-const FAILURE_BYTES: u64 = 1 << 10;
-
-/// Bytes of a file's line in a list.
-const FILE_LINE_BYTES: u64 = 1 << 10;
 
 #[cfg(test)]
 mod tests;

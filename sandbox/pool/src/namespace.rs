@@ -51,6 +51,7 @@ fn begin() -> io::Result<()> {
 mod tests {
     use std::{
         fs,
+        io::Write as _,
         path::PathBuf,
         process::{Child, Command, Stdio},
     };
@@ -63,7 +64,10 @@ mod tests {
 
     #[test]
     fn each_process_has_its_own_namespace_where_the_system_allows_it() {
-        let Ok(own) = PidNamespace::own() else { return };
+        let Ok(own) = PidNamespace::own() else {
+            writeln!(io::stdout(), "skipped: PID namespaces: this system allows none").unwrap();
+            return;
+        };
         // It ends with this process at the latest.
         let start = || Command::new("/bin/cat").stdin(Stdio::piped()).spawn();
         let mut started = [own.outside(start).unwrap(), own.outside(start).unwrap(), start().unwrap()];

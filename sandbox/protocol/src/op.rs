@@ -5,7 +5,11 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{frame::few, heap_size::HeapSize, limits::CALL_BYTES};
+use crate::{
+    frame::few,
+    heap_size::HeapSize,
+    limits::{CALL_BYTES, LIST_BYTES, Limits},
+};
 
 /// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an honest worker never sends items that
 /// need more memory than a call's bytes in transit.
@@ -161,6 +165,34 @@ macro_rules! declare {
 
 ops!(declare);
 
+/// Bytes of an answer that only reports success or an error.
+const FAILURE_BYTES: u64 = 1 << 10;
+
+/// Bytes of a file's line in a list.
+const FILE_LINE_BYTES: u64 = 1 << 10;
+
+impl OpRequest {
+    /// Returns how many bytes the host may hold to answer the request, at most [`CALL_BYTES`].
+    #[must_use]
+    pub fn answer_bytes(&self, limits: &Limits) -> usize {
+        let page = |limit: u32, entry: u64| u64::from(limit).saturating_mul(entry).min(LIST_BYTES as u64);
+        let bytes = match self {
+            Self::Sleep { .. } => 0,
+            Self::KvSet { .. } | Self::KvDelete { .. } | Self::FileWrite { .. } | Self::FileDelete { .. } | Self::Charge { .. } => {
+                FAILURE_BYTES
+            }
+            Self::KvGet { .. } => limits.kv_value_bytes,
+            Self::KvList { limit, .. } => page(*limit, limits.kv_key_bytes + limits.kv_value_bytes),
+            // The value at each key is read.
+            Self::KvAtomic { checks, writes } => ((checks.len() + writes.len()) as u64).saturating_mul(limits.kv_value_bytes),
+            Self::FileRead { .. } => limits.file_bytes,
+            Self::FileList { limit, .. } => page(*limit, FILE_LINE_BYTES),
+            Self::HttpGetJson { .. } => limits.http_body_bytes,
+        };
+        usize::try_from(bytes).unwrap_or(CALL_BYTES).min(CALL_BYTES)
+    }
+}
+
 /// A check of `ctx.kv.atomic()`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AtomicCheck {
@@ -261,6 +293,8 @@ impl HeapSize for AtomicWrite {
 mod tests {
     use super::*;
 
+    const MIB: usize = 1 << 20;
+
     #[test]
     fn request_holds_what_it_says_and_a_place_for_each_item() {
         let own = size_of::<OpRequest>();
@@ -274,5 +308,28 @@ mod tests {
         let headers = vec![(String::new(), String::new()); 1_000];
         let get = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
         assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "what is 2 bytes in a frame is more here");
+    }
+
+    #[test]
+    fn answer_has_the_size_of_its_limit() {
+        let limits = Limits { http_body_bytes: 100 * MIB as u64, ..Limits::default() };
+        let list = |limit| OpRequest::KvList { prefix: String::new(), limit, cursor: None };
+        let atomic = |checks: usize, writes: usize| OpRequest::KvAtomic {
+            checks: vec![AtomicCheck { key: "k".into(), value: None }; checks],
+            writes: vec![AtomicWrite::Delete { key: "k".into() }; writes],
+        };
+        for (request, bytes) in [
+            (OpRequest::Sleep { ms: 1 }, 0),
+            (OpRequest::KvGet { key: "k".into() }, 64 << 10),
+            (list(1_000), MIB),
+            (list(1), (64 << 10) + 512),
+            (OpRequest::KvDelete { key: "k".into() }, 1 << 10),
+            (atomic(3, 2), 5 * (64 << 10)),
+            (OpRequest::FileList { prefix: String::new(), limit: 3, cursor: None }, 3 << 10),
+            (OpRequest::FileRead { path: "p".into() }, MIB),
+            (OpRequest::HttpGetJson { url: "u".into(), headers: vec![], timeout_ms: None, auth: None }, CALL_BYTES),
+        ] {
+            assert_eq!(request.answer_bytes(&limits), bytes, "{request:?}");
+        }
     }
 }

@@ -15,12 +15,10 @@ tollhouse_store::json_values!(Entry);
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Actor {
-    /// A holder of the admin token.
     Admin,
     /// A builder, identified by their key.
     #[serde(rename_all = "camelCase")]
     Builder {
-        /// The builder's id.
         builder_id: BuilderId,
     },
 }
@@ -29,13 +27,10 @@ pub enum Actor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
-    /// The actor.
     pub actor: Actor,
-    /// Method of the request.
     pub method: String,
     /// Path of the request, without the query.
     pub path: String,
-    /// The tool that it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slug: Option<Slug>,
     /// The builder that an admin named in the query.
@@ -51,24 +46,19 @@ pub struct Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionOutcome {
-    /// When it ended.
     pub at: Timestamp,
-    /// HTTP status of the response.
     pub status: u16,
     /// Error `code` if it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
 }
 
-/// An entry of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Its id, which determines its place in the trail.
     pub id: AuditId,
-    /// When the action began.
     pub at: Timestamp,
-    /// The action.
     #[serde(flatten)]
     pub action: Action,
     /// The outcome. Absent while the action runs, and forever if the host ended during it.
@@ -78,19 +68,16 @@ pub struct Entry {
 
 impl Entry {
     /// Creates an entry for an action that succeeded at `at`.
-    #[must_use]
     pub fn done(action: Action, at: Timestamp) -> Self {
         Self { id: AuditId::of_time(at), at, action, outcome: Some(ActionOutcome { at, status: 200, code: None }) }
     }
 
-    /// Returns a batch that stores the entry.
     #[must_use]
     pub fn stored(&self) -> Batch {
         AUDIT.put(&key(&self.id), self)
     }
 }
 
-/// Returns the key of an entry.
 pub(super) fn key(id: &AuditId) -> (Timestamp, AuditId) {
     (id.made_at(), id.clone())
 }

@@ -2,10 +2,7 @@
 
 use std::str::FromStr;
 
-use tollhouse_base::{
-    clock::Timestamp,
-    id::{AuditId, BuilderId},
-};
+use tollhouse_base::{clock::Timestamp, id::AuditId};
 use tollhouse_store::{Direction, StoreError};
 use tollhouse_tool::Slug;
 
@@ -19,23 +16,13 @@ const SCAN: usize = 250;
 /// Maximum number of entries that one request examines, matching or not.
 const SCAN_LIMIT: usize = 5_000;
 
-/// A filter by actor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AuditFilter {
-    /// Entries of admins.
-    Admin,
-    /// Entries of one builder.
-    Builder(BuilderId),
-}
-
 /// A query for entries.
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
     /// Only entries from this time on.
     pub since: Option<Timestamp>,
     /// Only entries of this actor. Default: of everybody.
-    pub by: Option<AuditFilter>,
-    /// Only entries about this tool.
+    pub by: Option<Actor>,
     pub slug: Option<Slug>,
     /// Maximum number of entries in the answer.
     pub limit: usize,
@@ -46,7 +33,6 @@ pub struct AuditQuery {
 /// A page of entries, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct AuditPage {
-    /// The matching entries, up to the limit.
     pub entries: Vec<Entry>,
     /// The cursor for the next page, if there may be more.
     pub next: Option<AuditId>,
@@ -54,10 +40,6 @@ pub struct AuditPage {
 
 impl Audit {
     /// Returns the entries that match `query`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let mut range = AUDIT.all().from(&oldest);
@@ -91,22 +73,19 @@ impl Audit {
 
 impl AuditQuery {
     fn wants(&self, entry: &Entry) -> bool {
-        let by = match (&self.by, &entry.action.actor) {
-            (None, _) | (Some(AuditFilter::Admin), Actor::Admin) => true,
-            (Some(AuditFilter::Builder(requested)), Actor::Builder { builder_id }) => requested == builder_id,
-            (Some(AuditFilter::Admin), Actor::Builder { .. }) | (Some(AuditFilter::Builder(_)), Actor::Admin) => false,
-        };
-        by && self.slug.as_ref().is_none_or(|slug| entry.action.slug.as_ref() == Some(slug))
+        self.by.as_ref().is_none_or(|by| *by == entry.action.actor)
+            && self.slug.as_ref().is_none_or(|slug| entry.action.slug.as_ref() == Some(slug))
     }
 }
 
-impl FromStr for AuditFilter {
+/// Parses `admin`, or the id of a builder.
+impl FromStr for Actor {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "admin" => Ok(Self::Admin),
-            id => id.parse().map(Self::Builder).map_err(|_| "`actor` is `admin` or the id of a builder"),
+            id => id.parse().map(|builder_id| Self::Builder { builder_id }).map_err(|_| "`actor` is `admin` or the id of a builder"),
         }
     }
 }

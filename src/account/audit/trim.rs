@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Number of entries examined at once.
-const SOME: usize = 1_000;
+const PAGE: usize = 1_000;
 
 impl Audit {
     /// Removes entries beyond the limit. It reads all entries and is called rarely. It counts from the newest entry on,
@@ -21,7 +21,7 @@ impl Audit {
             beyond(&has, self.settings.count).into_iter().map(|(who, more)| (who.clone(), has[who].saturating_sub(more))).collect();
         let mut range = AUDIT.all();
         while !stays.is_empty() {
-            let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Backward).await?;
+            let entries = AUDIT.page(&*self.store, &range, PAGE, Direction::Backward).await?;
             let Some(last) = entries.last() else { break };
             range = range.before(&last.key);
             let (mut batch, mut removed) = (Batch::new(), 0);
@@ -47,7 +47,7 @@ impl Audit {
     async fn tally(&self) -> Result<HashMap<Actor, u64>, StoreError> {
         let (mut tally, mut range) = (HashMap::new(), AUDIT.all());
         loop {
-            let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Forward).await?;
+            let entries = AUDIT.page(&*self.store, &range, PAGE, Direction::Forward).await?;
             let Some(last) = entries.last() else { return Ok(tally) };
             range = range.after(&last.key);
             entries.into_iter().for_each(|entry| *tally.entry(entry.value.action.actor).or_default() += 1);
@@ -55,7 +55,7 @@ impl Audit {
     }
 }
 
-/// Returns how much each actor exceeds its share of `most`. Shares are equal, and what some leave unused is divided
+/// Returns how much each actor exceeds its share of `max`. Shares are equal, and what some leave unused is divided
 /// equally among the others.
 fn beyond<'a, K: Eq + Hash>(has: &'a HashMap<K, u64>, max: u64) -> HashMap<&'a K, u64> {
     let mut counts: Vec<_> = has.values().copied().collect();
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_more_than_an_equal_part_of_what_others_leave_has_too_many() {
+    fn shares_are_equal_after_unused_parts_are_divided() {
         let of = |has: &[(&'static str, u64)], max| {
             let has = has.iter().copied().collect();
             let mut beyond: Vec<_> = beyond(&has, max).into_iter().map(|(who, more)| (*who, more)).collect();

@@ -91,7 +91,6 @@ impl Token {
     }
 
     /// Returns the account of the session or link.
-    #[must_use]
     pub fn account(&self) -> &str {
         self.owner.strip_prefix(LINKS).unwrap_or(&self.owner)
     }

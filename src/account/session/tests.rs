@@ -20,7 +20,7 @@ fn later(clock: &Clock, ms: u64) {
 }
 
 #[tokio::test]
-async fn a_token_opens_what_was_shown_and_the_store_does_not() {
+async fn token_opens_a_session_and_the_store_alone_does_not() {
     let (sessions, _, store) = sessions();
     let token = begin(&sessions, "bk_secret").await;
     let read: Token = token.to_string().parse().unwrap();
@@ -58,7 +58,7 @@ async fn no_other_token_opens_it() {
 }
 
 #[tokio::test]
-async fn a_session_ends_unused_or_of_age() {
+async fn session_ends_when_idle_or_old() {
     let (sessions, clock, store) = sessions();
     let (idle, used) = (begin(&sessions, "a").await, begin(&sessions, "b").await);
     for _ in 0..13 {
@@ -77,7 +77,7 @@ async fn a_session_ends_unused_or_of_age() {
 }
 
 #[tokio::test]
-async fn a_sweep_looks_at_no_more_than_a_turn_and_the_next_one_at_those_behind() {
+async fn sweep_reads_one_turn_and_continues_later() {
     let (store, clock) = (CountingStore::of(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * HOUR)));
     let sessions = Sessions::new(Arc::clone(&store) as _, clock.clone(), SessionSettings::default());
     for n in 0..TURN + 20 {
@@ -94,12 +94,12 @@ async fn a_sweep_looks_at_no_more_than_a_turn_and_the_next_one_at_those_behind()
 }
 
 #[tokio::test]
-async fn an_account_has_so_many_and_those_unused_longest_go() {
+async fn excess_sessions_end_longest_unused_first() {
     let (sessions, clock, store) = sessions();
     let mut tokens = vec![];
     for n in 0..3 {
         tokens.push(begin(&sessions, &n.to_string()).await);
-        later(&clock, 2 * SEEN_EVERY_MS);
+        later(&clock, 2 * WRITE_INTERVAL_MS);
     }
     assert!(sessions.open(&tokens[0]).await.unwrap().is_some());
     tokens.push(begin(&sessions, "3").await);
@@ -120,14 +120,14 @@ async fn an_account_has_so_many_and_those_unused_longest_go() {
 }
 
 #[tokio::test]
-async fn a_link_signs_in_once_within_a_minute_and_is_no_session() {
+async fn link_signs_in_once_within_a_minute() {
     let (sessions, clock, _) = sessions();
     let (link, until) = sessions.link("bld_1", SessionKind::Builder, "bk_secret").await.unwrap();
     assert_eq!(until, clock.now().plus_millis(60_000));
     assert!(sessions.open(&link).await.unwrap().is_none());
     assert!(sessions.list("bld_1").await.unwrap().is_empty());
     let session = begin(&sessions, "bk_secret").await;
-    assert!(sessions.redeem(&session).await.unwrap().is_none(), "a session is no link");
+    assert!(sessions.redeem(&session).await.unwrap().is_none(), "a session is not a link");
     let opened = sessions.redeem(&link).await.unwrap().unwrap();
     assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", SessionKind::Builder, "bk_secret"));
     assert!(sessions.redeem(&link).await.unwrap().is_none());
@@ -137,7 +137,7 @@ async fn a_link_signs_in_once_within_a_minute_and_is_no_session() {
 }
 
 #[tokio::test]
-async fn looking_at_a_link_uses_nothing_up() {
+async fn reading_a_link_does_not_use_it() {
     let (sessions, clock, _) = sessions();
     let (link, _) = sessions.link("bld_1", SessionKind::Builder, "bk_secret").await.unwrap();
     let session = begin(&sessions, "bk_secret").await;
@@ -154,7 +154,7 @@ async fn looking_at_a_link_uses_nothing_up() {
 }
 
 #[tokio::test]
-async fn one_token_of_many_opens_its_session() {
+async fn one_valid_token_of_many_opens_its_session() {
     let (sessions, ..) = sessions();
     let right = begin(&sessions, "bk_secret").await;
     let wrong: Vec<_> = (0..40).map(|_| Token::of("bld_1").unwrap()).collect();

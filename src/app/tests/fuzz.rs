@@ -102,7 +102,7 @@ async fn check(shown: &str, response: Response<Body>) {
         // From a stream that continues, read only what is available.
         let chunk = if media.starts_with("text/event-stream") { chunks.next().now_or_never().flatten() } else { chunks.next().await };
         let Some(chunk) = chunk else { break };
-        body.extend_from_slice(&chunk.expect("what is answered is sent"));
+        body.extend_from_slice(&chunk.expect("every answer is sent"));
     }
     if media.starts_with("application/json") && !packed && body.len() < READ_BYTES && !body.is_empty() {
         let json: Value = serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{shown}: {status}: {}", body.escape_ascii()));
@@ -116,7 +116,7 @@ thread_local! {
 }
 
 #[test]
-fn whatever_is_asked_is_answered_and_nothing_breaks_within() {
+fn every_request_is_answered() {
     tollhouse_fuzz::check("request", |bytes| {
         if let Some(request) = request(bytes) {
             HOST.with(|host| host.ask(request));

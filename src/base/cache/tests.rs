@@ -15,7 +15,7 @@ impl CacheKey for u8 {
 }
 
 #[tokio::test]
-async fn who_waited_for_one_that_made_nothing_knows_why_and_who_comes_later_tries_again() {
+async fn waiters_see_a_build_failure_and_later_callers_retry() {
     let ready = Cache::<&str, u8>::new(9);
     let mut turn = ready.turn(&"it").await;
     let waits = || async {
@@ -34,7 +34,7 @@ async fn who_waited_for_one_that_made_nothing_knows_why_and_who_comes_later_trie
 }
 
 #[test]
-fn what_is_not_whole_yields_to_what_is() {
+fn complete_value_replaces_a_partial_one() {
     let ready = Cache::<&str, u8>::new(9);
     ready.put(&"it", 0);
     assert_eq!(ready.keep(&"it", 2, || true), Some((2, vec![])));

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_reports_is_read_as_cores() {
+    fn proc_stat_is_read_as_busy_cores() {
         let first = Used::read("cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1\ncpu1 1\nintr 1\n").unwrap();
         let then = Used::read("cpu  165 0 110 720 105 0 0 0 60 0\ncpu0 1\ncpu1 1\n").unwrap();
         let slowed = Used::read("cpu  100 75 100 720 105 0 0 0 60 0\ncpu0 1\ncpu1 1\n").unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_was_just_looked_at_is_not_looked_at_again() {
+    fn machine_is_measured_at_most_once_per_interval() {
         let machine = Machine::new();
         assert!(machine.is_busy(), "nothing is known yet");
         let first = machine.last.lock().unwrap().at;

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, Expected, Unexpected};
 
 /// Maximum number of characters of a wrong value that an error message repeats.
-const REPEATED: usize = 40;
+const MAX_REPEATED: usize = 40;
 
 /// An error from serde before it becomes a message.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum SerdeError {
     Unknown(String, &'static [&'static str]),
     /// A text that is not one of the known values.
     Value(String, &'static [&'static str]),
-    Said(String),
+    Custom(String),
 }
 
 impl fmt::Display for SerdeError {
@@ -32,7 +32,7 @@ impl std::error::Error for SerdeError {}
 
 impl de::Error for SerdeError {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::Said(message.to_string())
+        Self::Custom(message.to_string())
     }
 
     fn invalid_type(got: Unexpected<'_>, requested: &dyn Expected) -> Self {
@@ -107,8 +107,8 @@ fn plain(requested: &str) -> String {
 
 /// Shortens a client's text for an error message and removes control characters.
 pub(crate) fn short(text: &str) -> String {
-    let mut cut: String = text.chars().filter(|character| !character.is_control()).take(REPEATED).collect();
-    if text.chars().count() > REPEATED {
+    let mut cut: String = text.chars().filter(|character| !character.is_control()).take(MAX_REPEATED).collect();
+    if text.chars().count() > MAX_REPEATED {
         cut.push('…');
     }
     cut

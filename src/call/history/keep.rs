@@ -21,7 +21,7 @@ impl History {
     pub fn start(self: &Arc<Self>) {
         let store = Arc::clone(&self.store);
         self.feed.pull(
-            |placed: &StoredCall| placed.position.clone(),
+            |call: &StoredCall| call.position.clone(),
             move |endpoint, position, limit| {
                 let store = Arc::clone(&store);
                 async move {
@@ -108,10 +108,6 @@ impl History {
 
     /// Deletes old calls of [some tools](tollhouse_store::sweep_cursor). Each call continues after the last tool of the
     /// previous one. Earlier counts are no longer valid afterwards.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = CALLS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {

@@ -1,14 +1,11 @@
 //! Reads calls: newest first in pages, or oldest first from a position on.
 
 use serde::Deserialize;
-use tollhouse_base::{
-    clock::Timestamp,
-    id::{EndpointId, RequestId},
-};
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_event::feed::Position as _;
 use tollhouse_store::{Direction, Store, StoreError, TerminatedText, pack::Pack};
 
-use super::{CALLS, CallOutcome, CallRecord, History, StoredCall, all_of, pack_end, position::CallPosition};
+use super::{CALLS, CallOutcome, CallRecord, History, Key, StoredCall, all_of, pack_end, position::CallPosition};
 
 /// Maximum number of calls examined per read, matching or not.
 const SCAN_LIMIT: usize = 5_000;
@@ -40,7 +37,6 @@ pub enum OutcomeFilter {
     With(String),
 }
 
-/// A page of calls, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct CallPage {
     /// The matching calls, up to the limit.
@@ -65,7 +61,6 @@ impl TryFrom<String> for OutcomeFilter {
 
 impl CallQuery {
     /// Returns whether `call` matches the time and outcome.
-    #[must_use]
     pub fn wants(&self, call: &CallRecord) -> bool {
         let ended = match &self.ending {
             None => true,
@@ -78,10 +73,6 @@ impl CallQuery {
 
 impl History {
     /// Returns the calls of `endpoint` that match `query`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &CallQuery) -> Result<CallPage, StoreError> {
         let own = TerminatedText(endpoint.clone());
         let since = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
@@ -97,7 +88,7 @@ impl History {
             let packs = CALLS.page(&*self.store, &range, SCAN, Direction::Backward).await?;
             let last = packs.len() < SCAN;
             for pack in packs {
-                let newest_first = placed(&pack.key, &pack.value).into_iter().rev();
+                let newest_first = calls_of(&pack.key, &pack.value).into_iter().rev();
                 for StoredCall { position, call } in
                     newest_first.filter(|one| query.cursor.as_ref().is_none_or(|cursor| one.position < *cursor))
                 {
@@ -117,11 +108,7 @@ impl History {
         Ok(page)
     }
 
-    /// Returns at most `limit` calls of `endpoint` after `place`, oldest first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
+    /// Returns at most `limit` calls of `endpoint` after `position`, oldest first.
     pub async fn after(&self, endpoint: &EndpointId, position: &CallPosition, limit: usize) -> Result<Vec<StoredCall>, StoreError> {
         let from = position.clone().max(CallPosition::start_of(self.oldest()));
         stored_after(&*self.store, endpoint.clone(), &from, limit).await
@@ -146,7 +133,7 @@ pub(super) async fn stored_after(
         let Some(last) = packs.last() else { return Ok(calls) };
         range = range.after(&last.key);
         for pack in &packs {
-            calls.extend(placed(&pack.key, &pack.value).into_iter().filter(|one| one.position > *from));
+            calls.extend(calls_of(&pack.key, &pack.value).into_iter().filter(|one| one.position > *from));
             if calls.len() >= limit {
                 calls.truncate(limit);
                 return Ok(calls);
@@ -156,7 +143,7 @@ pub(super) async fn stored_after(
 }
 
 /// Returns the calls of a pack. An unreadable one is left out.
-fn placed((_, at, name, part): &(TerminatedText<EndpointId>, Timestamp, RequestId, u32), pack: &Pack) -> Vec<StoredCall> {
+fn calls_of((_, at, name, part): &Key, pack: &Pack) -> Vec<StoredCall> {
     let read = |(number, value): (u32, &[u8])| {
         Some(StoredCall { position: CallPosition::within(*at, name.clone(), *part, number), call: serde_json::from_slice(value).ok()? })
     };

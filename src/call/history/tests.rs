@@ -74,7 +74,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         input_bytes: 17,
         receipt_id: None,
         version: "sha256:abc".to_owned(),
-        method: Some("POST".into()),
+        method: "POST".into(),
         status: None,
     }
 }
@@ -152,7 +152,7 @@ async fn a_call_is_reported_live_at_the_place_where_it_is_stored() {
     let mut follower = fixture.history.follow(&endpoint).unwrap();
     let one = call(NOW, None);
     fixture.add(&[(&endpoint, one.clone()), (&endpoint, call(NOW, None))]).await;
-    let Some(tollhouse_event::feed::FeedItem::Entry(reported)) = follower.next().await else { panic!("nothing was told") };
+    let Some(tollhouse_event::feed::FeedItem::Entry(reported)) = follower.next().await else { panic!("no event came") };
     assert_eq!(reported.call, one);
     assert_eq!(fixture.history.after(&endpoint, &reported.position, 10).await.unwrap().len(), 1);
 }
@@ -181,7 +181,7 @@ async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
 }
 
 #[tokio::test]
-async fn what_another_host_has_removed_is_not_removed_again() {
+async fn calls_removed_by_another_host_are_not_removed_again() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
     let [one, other] = [(); 2].map(|()| Fixture::of(Arc::clone(&store), 100));
     let endpoint = EndpointId::generate();
@@ -234,7 +234,7 @@ async fn calls_are_removed_once_there_are_a_tenth_too_many_and_down_to_the_count
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn too_many_calls_are_removed_by_themselves_once_that_is_started() {
     let fixture = Fixture::keeping(1);
     let endpoint = EndpointId::generate();
@@ -324,7 +324,7 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_t
     store.rows();
     history.sweep().await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    assert_eq!(CALLS.count(&*store, &CALLS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "what is old is further on");
+    assert_eq!(CALLS.count(&*store, &CALLS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "old calls are on later pages");
     history.sweep().await.unwrap();
     assert_eq!(CALLS.count(&*store, &CALLS.all(), usize::MAX).await.unwrap(), endpoints.len());
 }

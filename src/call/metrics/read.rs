@@ -36,11 +36,10 @@ pub struct SeriesQuery {
 
 /// Why a series is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum StepError {
     #[error("`step` is `1m`, `5m`, `1h` or `1d`")]
     Unknown,
-    #[error("`step={step}` reaches back {reach}; ask for a shorter `since`, or for `step={wider}`", step = .0.name(), reach = .1, wider = .2.name())]
+    #[error("`step={step}` reaches back {reach}; ask for a shorter `since`, or for `step={wider}`", step = .0.row().name, reach = .1, wider = .2.row().name)]
     TooFar(SeriesStep, String, SeriesStep),
     #[error("buckets are kept {0}; ask for a shorter `since`")]
     NotKept(String),
@@ -78,39 +77,25 @@ pub struct SeriesPoint {
     pub p95_ms: Option<f64>,
 }
 
+/// A row of the table of steps.
+struct StepRow {
+    name: &'static str,
+    /// Width in milliseconds.
+    millis: u64,
+    /// The stored buckets that it is made of.
+    span: Span,
+    wider: SeriesStep,
+}
+
 impl SeriesStep {
-    fn millis(self) -> u64 {
-        match self {
-            Self::Minute => 60 * 1_000,
-            Self::FiveMinutes => 5 * 60 * 1_000,
-            Self::Hour => 3_600 * 1_000,
-            Self::Day => 24 * 3_600 * 1_000,
-        }
-    }
-
-    /// Returns the span of the stored buckets that it is made of.
-    fn span(self) -> Span {
-        match self {
-            Self::Minute | Self::FiveMinutes => Span::Minute,
-            Self::Hour | Self::Day => Span::Hour,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Minute => "1m",
-            Self::FiveMinutes => "5m",
-            Self::Hour => "1h",
-            Self::Day => "1d",
-        }
-    }
-
-    fn wider(self) -> Self {
-        match self {
-            Self::Minute => Self::FiveMinutes,
-            Self::FiveMinutes => Self::Hour,
-            Self::Hour | Self::Day => Self::Day,
-        }
+    fn row(self) -> StepRow {
+        let (name, minutes, span, wider) = match self {
+            Self::Minute => ("1m", 1, Span::Minute, Self::FiveMinutes),
+            Self::FiveMinutes => ("5m", 5, Span::Minute, Self::Hour),
+            Self::Hour => ("1h", 60, Span::Hour, Self::Day),
+            Self::Day => ("1d", 24 * 60, Span::Hour, Self::Day),
+        };
+        StepRow { name, millis: minutes * 60 * 1_000, span, wider }
     }
 }
 
@@ -119,7 +104,7 @@ impl FromStr for SeriesStep {
 
     fn from_str(text: &str) -> Result<Self, StepError> {
         let steps = [Self::Minute, Self::FiveMinutes, Self::Hour, Self::Day];
-        steps.into_iter().find(|step| step.name() == text).ok_or(StepError::Unknown)
+        steps.into_iter().find(|step| step.row().name == text).ok_or(StepError::Unknown)
     }
 }
 
@@ -129,14 +114,14 @@ impl Metrics {
     /// # Errors
     ///
     /// [`StepError::TooFar`] and [`StepError::NotKept`] with an available alternative.
-    pub fn asked(&self, back: u64, until: Option<Timestamp>, step: SeriesStep) -> Result<SeriesQuery, StepError> {
-        let reach = |step: SeriesStep| self.retention_ms(step.span()).min((MAX_BUCKETS - 1) * step.millis());
+    pub fn query(&self, back: u64, until: Option<Timestamp>, step: SeriesStep) -> Result<SeriesQuery, StepError> {
+        let reach = |step: SeriesStep| self.retention_ms(step.row().span).min((MAX_BUCKETS - 1) * step.row().millis);
         if back <= reach(step) {
             return Ok(SeriesQuery { since: Timestamp(self.clock.now().0.saturating_sub(back)), until, step });
         }
-        let mut wider = step.wider();
+        let mut wider = step.row().wider;
         while wider != SeriesStep::Day && back > reach(wider) {
-            wider = wider.wider();
+            wider = wider.row().wider;
         }
         if back > reach(wider) {
             Err(StepError::NotKept(format_span(reach(wider))))
@@ -147,29 +132,17 @@ impl Metrics {
 
     /// Returns a tool's last 30 days by day, including today, as far as they are stored. It writes nothing, because it
     /// is public.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
-        let since = Timestamp(self.clock.now().0.saturating_sub(29 * SeriesStep::Day.millis()));
+        let since = Timestamp(self.clock.now().0.saturating_sub(29 * SeriesStep::Day.row().millis));
         self.read_stored(endpoint, SeriesQuery { since, until: None, step: SeriesStep::Day }).await
     }
 
     /// Returns the series of all tools, including deleted ones.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn series_of_all(&self, request: SeriesQuery) -> Result<Series, StoreError> {
         self.series(&OF_ALL, request).await
     }
 
     /// Returns the series of a tool.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn series(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<Series, StoreError> {
         // Include calls that are not stored yet.
         self.write().await?;
@@ -178,13 +151,13 @@ impl Metrics {
 
     async fn read_stored(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<Series, StoreError> {
         let SeriesQuery { since, until, step } = request;
-        let width = step.millis();
+        let width = step.row().millis;
         let first = since.0 / width * width;
         let now = self.clock.now().0.max(since.0);
         let end = until.map_or(now + 1, |until| until.0.min(now + 1));
         let mut buckets: BTreeMap<u64, Bucket> =
             (first..end).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
-        let own = (TerminatedText(endpoint.clone()), step.span() as u8);
+        let own = (TerminatedText(endpoint.clone()), step.row().span as u8);
         let mut range = CALL_METRICS.under(&own).from(&(own.0.clone(), own.1, first)).before(&(own.0, own.1, end));
         while !range.is_empty() {
             let rows = CALL_METRICS.readable(&*self.store, &range, SOME, Direction::Forward).await?;
@@ -197,7 +170,7 @@ impl Metrics {
             }
         }
         let buckets = buckets.into_iter().map(|(at, bucket)| SeriesPoint::new(Timestamp(at), bucket)).collect();
-        Ok(Series { since: Timestamp(first), step: step.name(), buckets })
+        Ok(Series { since: Timestamp(first), step: step.row().name, buckets })
     }
 }
 

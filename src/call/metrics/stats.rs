@@ -6,6 +6,7 @@
 //! tools it takes longer than an hour.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -13,11 +14,7 @@ use std::{
 use tollhouse_base::id::EndpointId;
 use tollhouse_store::{Direction, Range, StoreError, TerminatedText};
 
-use super::{
-    CALL_METRICS, Key, Metrics, OF_ALL, SOME, Span,
-    bucket::DurationHistogram,
-    recent_stats::{RecentDurations, RecentStats},
-};
+use super::{CALL_METRICS, Key, Metrics, OF_ALL, SOME, Span, bucket::DurationHistogram};
 
 /// Period of a tool's figures and of the figures of all tools together, in milliseconds.
 const OF_ONE_MS: u64 = 30 * 24 * 3_600 * 1_000;
@@ -45,13 +42,11 @@ impl Default for CountProgress {
 
 impl Metrics {
     /// Returns a tool's figures of the last 30 days. `None` until the first count is complete.
-    #[must_use]
     pub fn figures(&self, endpoint: &EndpointId) -> Option<RecentStats> {
         self.recent_lock().figures(endpoint)
     }
 
     /// Returns the figures of all tools of the last 24 hours, including deleted ones.
-    #[must_use]
     pub fn figures_of_all(&self) -> Option<RecentStats> {
         self.figures(&OF_ALL)
     }
@@ -67,7 +62,7 @@ impl Metrics {
                     Ok(false) if metrics.recent_lock().is_counted() => REST,
                     Ok(false) => FIRST_REST,
                     Err(error) => {
-                        tracing::warn!(%error, "the store was not there to count calls");
+                        tracing::warn!(%error, "calls could not be counted; trying again");
                         COUNT_AGAIN
                     }
                 };
@@ -120,5 +115,71 @@ impl Metrics {
 
     pub(super) fn recent_lock(&self) -> MutexGuard<'_, RecentDurations> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A tool's figures of recent calls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RecentStats {
+    /// Runs, succeeded and failed.
+    pub calls: u64,
+    /// Median duration in milliseconds, within 5 %. `None` without calls.
+    pub median_ms: Option<f64>,
+}
+
+/// Durations of recent calls per tool.
+#[derive(Debug, Default)]
+pub(super) struct RecentDurations {
+    /// Whether a count was completed since the process began.
+    is_counted: bool,
+    /// Number of the current count.
+    count: u64,
+    of: HashMap<EndpointId, EndpointDurations>,
+}
+
+#[derive(Debug, Default)]
+struct EndpointDurations {
+    lengths: DurationHistogram,
+    /// The last count that included it or during which it was called.
+    count: u64,
+}
+
+impl RecentDurations {
+    /// Returns a tool's figures. `None` before the first count is complete.
+    pub(super) fn figures(&self, endpoint: &EndpointId) -> Option<RecentStats> {
+        let lengths = self.of.get(endpoint).map(|of| &of.lengths);
+        let calls = lengths.map_or(0, DurationHistogram::calls);
+        self.is_counted.then(|| RecentStats { calls, median_ms: lengths.and_then(|lengths| lengths.percentile(0.5)) })
+    }
+
+    /// Returns whether a count was completed since the process began.
+    pub(super) fn is_counted(&self) -> bool {
+        self.is_counted
+    }
+
+    /// Adds newly stored calls.
+    pub(super) fn add(&mut self, stored: HashMap<EndpointId, DurationHistogram>) {
+        for (endpoint, more) in stored {
+            let of = self.of.entry(endpoint).or_default();
+            of.lengths += more;
+            of.count = self.count;
+        }
+    }
+
+    /// Replaces a tool's durations by counted ones.
+    pub(super) fn set(&mut self, endpoint: EndpointId, lengths: DurationHistogram) {
+        if lengths.calls() > 0 {
+            self.of.insert(endpoint, EndpointDurations { lengths, count: self.count });
+        } else {
+            self.of.remove(&endpoint);
+        }
+    }
+
+    /// Completes a count. Tools that it did not reach have no stored calls any more.
+    pub(super) fn counted(&mut self) {
+        let now = self.count;
+        self.of.retain(|_, of| of.count == now);
+        self.count += 1;
+        self.is_counted = true;
     }
 }

@@ -76,13 +76,13 @@ impl Fixture {
             input_bytes: 2,
             receipt_id: None,
             version: "v".to_owned(),
-            method: Some("POST".into()),
+            method: "POST".into(),
             status: None,
         }
     }
 
     async fn series(&self, back: u64, step: SeriesStep) -> Series {
-        let request = self.metrics.asked(back, None, step).unwrap();
+        let request = self.metrics.query(back, None, step).unwrap();
         self.metrics.series(&self.endpoint, request).await.unwrap()
     }
 
@@ -116,7 +116,7 @@ async fn buckets_are_aligned_and_have_no_gaps() {
     for (until, calls) in
         [(NOW.plus_millis(HOUR), vec![4]), (NOW.plus_millis(HOUR + 1), vec![4, 1]), (NOW.plus_millis(DAY), vec![4, 1]), (NOW, vec![])]
     {
-        let request = fixture.metrics.asked(61 * MINUTE, Some(until), SeriesStep::Hour).unwrap();
+        let request = fixture.metrics.query(61 * MINUTE, Some(until), SeriesStep::Hour).unwrap();
         let series = fixture.metrics.series(&fixture.endpoint, request).await.unwrap();
         assert_eq!(series.buckets.iter().map(|line| line.calls).collect::<Vec<_>>(), calls, "{until}");
     }
@@ -139,7 +139,7 @@ async fn a_call_of_this_very_moment_is_in_a_series_that_continues() {
     let fixture = Fixture::new();
     fixture.call(NOW, 1.0, 0, None);
     for until in [None, Some(NOW.plus_millis(DAY))] {
-        let request = fixture.metrics.asked(0, until, SeriesStep::Hour).unwrap();
+        let request = fixture.metrics.query(0, until, SeriesStep::Hour).unwrap();
         let series = fixture.metrics.series(&fixture.endpoint, request).await.unwrap();
         assert_eq!(series.buckets.iter().map(|line| line.calls).collect::<Vec<_>>(), [1], "{until:?}");
     }
@@ -181,7 +181,7 @@ async fn calls_of_all_endpoints_are_one_sum_also_once_one_is_gone() {
     fixture.call(NOW, 1.0, 1_500, None);
     other.call(NOW, 1.0, 0, Some("busy"));
     let of_all =
-        async || fixture.metrics.series_of_all(fixture.metrics.asked(0, None, SeriesStep::Hour).unwrap()).await.unwrap().buckets.remove(0);
+        async || fixture.metrics.series_of_all(fixture.metrics.query(0, None, SeriesStep::Hour).unwrap()).await.unwrap().buckets.remove(0);
     let sum = of_all().await;
     assert_eq!((sum.calls, sum.paid, sum.gross_usd, sum.failed["busy"]), (2, 1, MicroUsd(1_500), 1));
     assert_eq!((fixture.calls(0, SeriesStep::Hour).await, other.calls(0, SeriesStep::Hour).await), (vec![1], vec![1]));
@@ -191,7 +191,7 @@ async fn calls_of_all_endpoints_are_one_sum_also_once_one_is_gone() {
 }
 
 #[tokio::test]
-async fn what_two_processes_counted_is_one_sum_and_a_bucket_written_twice_counts_once() {
+async fn buckets_of_two_processes_are_summed_and_rewriting_one_changes_nothing() {
     let fixture = Fixture::new();
     let other = fixture.other();
     for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After]] {
@@ -220,8 +220,8 @@ async fn nothing_is_lost_while_the_store_is_away_and_nothing_is_held_after() {
     assert_eq!(fixture.calls(4 * MINUTE, SeriesStep::Minute).await, [1; 5]);
     fixture.clock.set(NOW.plus_millis(HOUR));
     fixture.metrics.write().await.unwrap();
-    let adding = fixture.metrics.pending_bucket();
-    assert_eq!((adding.open.len(), adding.full.len()), (0, 0));
+    let pending = fixture.metrics.pending();
+    assert_eq!((pending.open.len(), pending.full.len()), (0, 0));
 }
 
 #[tokio::test]
@@ -275,17 +275,17 @@ async fn paid_calls_weigh_less_from_hour_to_hour_and_are_forgotten() {
     fixture.call(NOW, 1.0, 2_500, None);
     assert_eq!(weight(), Some(2 * CALL));
     for _ in 0..24 {
-        fixture.metrics.drop_expired();
+        fixture.metrics.fade();
     }
     assert!((CALL * 8 / 10..CALL * 11 / 10).contains(&weight().unwrap()), "about half after a day: {:?}", weight());
     for _ in 0..10 * 24 {
-        fixture.metrics.drop_expired();
+        fixture.metrics.fade();
     }
     assert_eq!(weight(), None);
 }
 
 #[tokio::test]
-async fn what_was_counted_is_written_by_itself_once_that_is_started() {
+async fn a_started_writer_writes_the_counts() {
     let fixture = Fixture::new();
     fixture.metrics.start();
     fixture.call(NOW, 1.0, 0, None);
@@ -298,9 +298,9 @@ async fn what_was_counted_is_written_by_itself_once_that_is_started() {
 }
 
 #[test]
-fn what_cannot_be_fetched_says_what_can() {
+fn an_unavailable_series_names_an_available_one() {
     let fixture = Fixture::new();
-    let refused = |back, step: SeriesStep| fixture.metrics.asked(back, None, step).unwrap_err().to_string();
+    let refused = |back, step: SeriesStep| fixture.metrics.query(back, None, step).unwrap_err().to_string();
     assert_eq!(refused(3 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
     assert_eq!(refused(40 * HOUR, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
     assert_eq!(refused(91 * DAY, SeriesStep::Hour), "buckets are kept 90d; ask for a shorter `since`");
@@ -309,18 +309,18 @@ fn what_cannot_be_fetched_says_what_can() {
     assert_eq!(refused(2 * DAY + 1, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
     assert_eq!(refused(2 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
     assert_eq!(refused(90 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
-    assert!(fixture.metrics.asked(2_199 * MINUTE, None, SeriesStep::Minute).is_ok());
-    assert!(fixture.metrics.asked(2_199 * MINUTE + 1, None, SeriesStep::Minute).is_err());
+    assert!(fixture.metrics.query(2_199 * MINUTE, None, SeriesStep::Minute).is_ok());
+    assert!(fixture.metrics.query(2_199 * MINUTE + 1, None, SeriesStep::Minute).is_err());
     for (back, step) in
         [(36 * HOUR, SeriesStep::Minute), (2 * DAY, SeriesStep::FiveMinutes), (90 * DAY, SeriesStep::Hour), (90 * DAY, SeriesStep::Day)]
     {
-        assert!(fixture.metrics.asked(back, None, step).is_ok(), "{back} ms by {step:?}");
+        assert!(fixture.metrics.query(back, None, step).is_ok(), "{back} ms by {step:?}");
     }
     assert_eq!("2h".parse::<SeriesStep>().unwrap_err().to_string(), "`step` is `1m`, `5m`, `1h` or `1d`");
 }
 
 #[tokio::test]
-async fn figures_are_of_30_days_and_of_what_every_process_stored() {
+async fn figures_cover_30_days_and_all_processes() {
     let fixture = Fixture::new();
     let figures = |fixture: &Fixture| fixture.metrics.figures(&fixture.endpoint).map(|figures| figures.calls);
     assert_eq!(figures(&fixture), None, "before the first count");
@@ -331,7 +331,7 @@ async fn figures_are_of_30_days_and_of_what_every_process_stored() {
     for (at, length) in [(1, 10.0), (HOUR, 10.0), (HOUR + 1, 1_000.0)] {
         fixture.call(NOW.plus_millis(at), length, 0, Some("handler_failed"));
     }
-    assert_eq!(figures(&fixture), Some(1), "of what is stored");
+    assert_eq!(figures(&fixture), Some(1), "metrics of stored rows");
     fixture.metrics.write().await.unwrap();
     fixture.metrics.write().await.unwrap();
     let median = fixture.metrics.figures(&fixture.endpoint).unwrap().median_ms.unwrap();
@@ -387,7 +387,7 @@ async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_b
     store.rows();
     assert!(!metrics.count_some(&mut counting).await.unwrap());
     assert!(store.rows() <= COUNTED_AT_ONCE + 1);
-    assert_eq!(metrics.figures(first), None, "the last one is not counted, nor is any told");
+    assert_eq!(metrics.figures(first), None, "the last one is neither counted nor reported");
     assert!(metrics.count_some(&mut counting).await.unwrap());
     assert!(store.rows() < 10);
     let calls = |endpoint: &EndpointId| metrics.figures(endpoint).unwrap().calls;
@@ -403,7 +403,7 @@ async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_b
 }
 
 #[tokio::test]
-async fn figures_count_what_the_store_took_at_the_second_try_once() {
+async fn figures_count_a_retried_write_once() {
     let fixture = Fixture::new();
     fixture.metrics.count().await.unwrap();
     fixture.call(NOW, 10.0, 0, None);

@@ -1,6 +1,6 @@
 //! The host's own handlers.
 
-pub mod readiness;
+pub(crate) mod readiness;
 mod summary;
 
 use serde_json::{Value, json};
@@ -50,5 +50,5 @@ fn receipt_echo(task: &Task<'_>) -> Value {
 async fn readiness_check(client: &ReadinessClient, task: &Task<'_>) -> Value {
     let url = task.input.value.get("url").and_then(Value::as_str).unwrap_or_default();
     let by_a_check = task.head.headers.iter().any(|(name, value)| *name == "user-agent" && value == readiness::request::AGENT);
-    if by_a_check { readiness::of_a_check(url) } else { readiness::check(&client.asked_by(task.turn.address()), url).await }
+    if by_a_check { readiness::of_a_check(url) } else { readiness::check(&client.requested_by(task.turn.address()), url).await }
 }

@@ -17,7 +17,6 @@ pub struct HandlerResult {
     pub status: u16,
     /// The handler's headers.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Bytes,
     /// Hash of the canonical form if it is JSON and a success, otherwise of the bytes.
     pub result_hash: String,
@@ -54,15 +53,14 @@ impl HandlerResult {
     }
 
     /// Returns whether the answer is charged: a 2xx status, and no MCP blocks with `isError`.
-    #[must_use]
     pub fn success(&self) -> bool {
         self.success
     }
 }
 
 /// Converts a failed validation. `mismatch` constructs the error for input or output.
-pub(super) fn is_mismatch(unfit: ValidationError, mismatch: impl FnOnce(Mismatch) -> CallError) -> CallError {
-    match unfit {
+pub(super) fn validation_error(error: ValidationError, mismatch: impl FnOnce(Mismatch) -> CallError) -> CallError {
+    match error {
         ValidationError::Mismatch(problems) => mismatch(problems),
         ValidationError::Stopped(reason) => CallError::Stopped(reason),
         ValidationError::Pool(error) => error.into(),

@@ -25,7 +25,7 @@ use tollhouse_store::StoreError;
 use tollhouse_telemetry::{Stage, enter};
 use tollhouse_tool::{Mismatch, PortabilityIssue, depth};
 
-use super::{HandlerResult, RunUsage, Task, handler_result::is_mismatch, sandbox_counts::RunGuard};
+use super::{HandlerResult, RunUsage, Task, handler_result::validation_error, sandbox_counts::RunGuard};
 use crate::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, is_json_type};
 
 /// Response headers that a handler may set. Others are dropped, because they speak for the host.
@@ -89,7 +89,7 @@ pub(super) async fn run(
     };
     let mut ops = Ops::new(grants, Arc::clone(services)).with_charge(Arc::clone(task.charge));
     if let Some(scratch) = task.scratch {
-        ops = ops.is_dry_run(Arc::clone(scratch));
+        ops = ops.with_dry_run(Arc::clone(scratch));
     }
     let mut limits = endpoint.limits;
     match task.progress.cloned() {
@@ -132,11 +132,11 @@ pub(super) async fn run(
     _ = task.elapsed.set(RunUsage { spent: ran.spent, cold: ran.cold });
     match ran.outcome {
         Outcome::Returned(reply) => {
-            let answered = async { answer(hidden(pool, &task, reply, ops.redactor()).await?, task.live).await };
-            answered.await.map_err(|error| reported(&ops, error))
+            let answered = async { answer(redact_reply(pool, &task, reply, ops.redactor()).await?, task.live).await };
+            answered.await.map_err(|error| log_error(&ops, error))
         }
         Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(redacted_mismatch(problems, ops.redactor()))),
-        Outcome::Unfit(Side::Output, problems) => Err(reported(&ops, CallError::Output(redacted_mismatch(problems, ops.redactor())))),
+        Outcome::Unfit(Side::Output, problems) => Err(log_error(&ops, CallError::Output(redacted_mismatch(problems, ops.redactor())))),
         Outcome::Threw(thrown) => {
             // The worker truncated both, maybe within a secret.
             let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
@@ -145,13 +145,13 @@ pub(super) async fn run(
             // If the host failed an op, the thrown error is a consequence of that.
             Err(if ops.host_failed() { StoreError::Away("for an op of the call".to_owned()).into() } else { CallError::Threw(thrown) })
         }
-        Outcome::Stopped(reason) => Err(reported(&ops, stopped(reason))),
+        Outcome::Stopped(reason) => Err(log_error(&ops, stopped(reason))),
     }
 }
 
 /// Estimated work of the host for an op, a log line or a progress message. The caller's share pays for it like for the
 /// handler's own time.
-const HOSTS_WORK: Duration = Duration::from_micros(40);
+const HOST_WORK: Duration = Duration::from_micros(40);
 
 /// The grants of a call, and the task that is notified when it begins.
 struct CallListener<'a> {
@@ -161,7 +161,7 @@ struct CallListener<'a> {
 
 impl OpHost for CallListener<'_> {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
-        self.task.turn.spent(HOSTS_WORK);
+        self.task.turn.spent(HOST_WORK);
         self.ops.op(request)
     }
 
@@ -174,12 +174,12 @@ impl OpHost for CallListener<'_> {
     }
 
     fn log(&self, line: LogLine) {
-        self.task.turn.spent(HOSTS_WORK);
+        self.task.turn.spent(HOST_WORK);
         self.ops.log(line);
     }
 
     fn progress(&self, message: ProgressMessage) {
-        self.task.turn.spent(HOSTS_WORK);
+        self.task.turn.spent(HOST_WORK);
         self.ops.progress(message);
     }
 
@@ -197,7 +197,7 @@ fn redacted_mismatch(problems: Vec<Problem>, redactor: &Redactor) -> Mismatch {
 }
 
 /// Writes an error to the tool's log, and returns it.
-fn reported(ops: &Ops, error: CallError) -> CallError {
+fn log_error(ops: &Ops, error: CallError) -> CallError {
     ops.report(LogLevel::Error, &error.to_string(), json!({}));
     error
 }
@@ -216,7 +216,7 @@ fn head(task: &Task<'_>) -> Result<Bytes, CallError> {
 
 /// Removes the values of the call's secrets from the reply, before it is hashed, stored and sent. The result may no
 /// longer match the schema.
-async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redactor) -> Result<ToolReply, CallError> {
+async fn redact_reply(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redactor) -> Result<ToolReply, CallError> {
     if redactor.is_empty() {
         return Ok(reply);
     }
@@ -229,9 +229,9 @@ async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redac
     if let (true, ReplyBody::Json(body), 200..300) = (has_secrets, &reply.body, reply.status) {
         let proper = if are_blocks(&reply.headers) { structured(body) } else { Some(body.clone()) };
         if let Some(proper) = proper {
-            Box::pin(task.live.fits(pool, Side::Output, proper, task.asker()))
+            Box::pin(task.live.fits(pool, Side::Output, proper, task.validation_subject()))
                 .await
-                .map_err(|unfit| is_mismatch(unfit, CallError::Output))?;
+                .map_err(|error| validation_error(error, CallError::Output))?;
         }
     }
     Ok(reply)
@@ -266,9 +266,9 @@ async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, 
     if bytes as u64 > limits.output_bytes {
         return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: limits.output_bytes }));
     }
-    let mut headers = chosen(headers);
+    let mut headers = reply_headers(headers);
     if (300..400).contains(&status) && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("location")) {
-        return Err(CallError::Misbehaved(redirected(status)));
+        return Err(CallError::Misbehaved(redirect_message(status)));
     }
     let header_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if header_bytes > REPLY_HEADER_BYTES {
@@ -301,7 +301,7 @@ async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, 
 }
 
 /// Explains why a redirect is rejected: clients would send the caller's credit, key or signed payment to its target.
-fn redirected(status: u16) -> String {
+fn redirect_message(status: u16) -> String {
     format!(
         "a handler cannot answer with status {status} and `location`: clients would send the caller's credentials to that address; \
          fetch it in the handler, or name it in a body with status 200"
@@ -309,7 +309,7 @@ fn redirected(status: u16) -> String {
 }
 
 /// Returns the headers of an answer. Values of the same name are joined, as HTTP allows, but there is one content type.
-fn chosen(given: Vec<(String, String)>) -> Vec<(String, String)> {
+fn reply_headers(given: Vec<(String, String)>) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = vec![];
     for (name, value) in given.into_iter().filter(|(name, value)| may_set(name, value)) {
         match headers.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {

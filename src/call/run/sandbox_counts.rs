@@ -40,7 +40,6 @@ pub(super) struct RunGuard {
 
 impl SandboxCounts {
     /// Returns the counts of each tool that was called.
-    #[must_use]
     pub fn counts(&self) -> Vec<(EndpointId, EndpointCounts)> {
         self.all().iter().map(|(id, counts)| (id.clone(), *counts)).collect()
     }
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_counts_from_its_beginning_to_its_end() {
+    fn a_call_is_counted_from_start_to_end() {
         let (tally, id) = (Arc::new(SandboxCounts::default()), EndpointId::generate());
         let counts = || tally.counts().first().map(|(_, counts)| *counts).unwrap();
         let spent = Spent { cpu_us: 7, ..Spent::default() };

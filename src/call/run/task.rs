@@ -20,25 +20,19 @@ use crate::{
 
 /// A run of a handler: valid input, and everything that the handler may see.
 pub struct Task<'a> {
-    /// The tool.
     pub live: &'a Arc<LiveEndpoint>,
-    /// The caller's role.
     pub by: CalledBy,
     /// The price for the caller.
     pub price: MicroUsd,
-    /// The call.
     pub call: CallId,
-    /// The receipt of a success.
     pub receipt: &'a ReceiptId,
     /// The parts of the request that the handler may see.
     pub head: &'a RequestHead,
-    /// The handler's input.
     pub input: &'a ParsedInput,
     /// The payer's address, shortened. `None` for free calls and credit.
     pub payer: Option<String>,
     /// The payment. `None` for free calls.
     pub payment: Option<&'a PaymentId>,
-    /// When the call began.
     pub now: Timestamp,
     /// Receives progress, if somebody listens.
     pub progress: Option<&'a mpsc::Sender<Progress>>,
@@ -55,7 +49,6 @@ pub struct Task<'a> {
 /// The resources used by a run in the sandbox.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunUsage {
-    /// Use of limited resources.
     pub spent: Spent,
     /// Whether a worker had to load the handler.
     pub cold: bool,
@@ -68,7 +61,7 @@ impl Task<'_> {
     }
 
     /// Returns the requester of validations for this run.
-    pub(super) fn asker(&self) -> ValidationSubject<'_> {
+    pub(super) fn validation_subject(&self) -> ValidationSubject<'_> {
         if self.scratch.is_some() { ValidationSubject::DryRun(self.turn) } else { ValidationSubject::Call(self.turn) }
     }
 

@@ -48,18 +48,19 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
 }
 
 #[tokio::test]
-async fn who_listens_learns_that_a_call_begins_and_under_which_receipt() {
+async fn listeners_get_the_start_of_a_call_and_its_receipt() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let (progress, mut reported) = mpsc::channel(4);
     let done = fixture.calls.perform(Call { progress: Some(progress), ..fixture.call(&live, pays(1)) }).await.unwrap();
-    let Some(Progress::Accepted { payment, receipt, .. }) = reported.recv().await else { panic!("nothing was told") };
+    assert!(matches!(reported.recv().await, Some(Progress::Admitted(payment)) if Some(&payment) == done.payment.as_ref()));
+    let Some(Progress::Accepted { payment, receipt, .. }) = reported.recv().await else { panic!("no event came") };
     assert_eq!((payment, receipt.as_str()), (done.payment, &*done.answer.receipt_id));
     assert!(reported.recv().await.is_none(), "once");
 }
 
 #[tokio::test]
-async fn an_echo_says_what_the_receipt_will() {
+async fn an_echo_matches_the_receipt() {
     let fixture = Fixture::new().await;
     let live = fixture.publish(json!({ "priceUsd": 0.01, "handlerType": "receipt_echo" })).await;
     let echoed = async |call: Call| {

@@ -22,7 +22,7 @@ impl FollowedState for Nothing {
 /// Returns a bench on a shared store, with a current replica.
 async fn shared() -> Fixture {
     let fixture = Fixture::over(MemoryStore::shared(Clock::default())).await;
-    fixture.calls.replica.follow(Arc::new(Nothing)).await.unwrap();
+    fixture.calls.parts.replica.follow(Arc::new(Nothing)).await.unwrap();
     fixture
 }
 

@@ -31,7 +31,7 @@ async fn a_paid_call_is_charged_and_reports_its_owner_so() {
             other => panic!("{other:?} after {listed:?}"),
         }
     }
-    assert_eq!(listed, [Kind::CallSucceeded, Kind::PaymentSettled], "whoever follows is told");
+    assert_eq!(listed, [Kind::CallSucceeded, Kind::PaymentSettled], "followers get the call");
     let receipt = fixture.receipts.find(&done.answer.receipt_id).await.unwrap().unwrap();
     assert_eq!((&receipt["x402Version"], &receipt["transaction"]), (&json!(1), &settled["transaction"]), "{receipt}");
 }
@@ -69,7 +69,7 @@ async fn a_call_whose_settlement_is_refused_was_not_charged() {
     assert!(challenge.failed.as_ref().is_some_and(|notice| notice.body.contains("insufficient_funds")), "its client reads that");
     let record = &fixture.records(&live).await[0];
     assert_eq!((&record["charged"], &record["code"]), (&json!(false), &json!("refused")));
-    assert_eq!(fixture.events(Kind::CallFailed).await.len(), 1, "the gate has told of it");
+    assert_eq!(fixture.events(Kind::CallFailed).await.len(), 1, "the gate has reported it");
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn a_paid_input_that_does_not_fit_gives_the_payment_back_and_leaves_nothin
 }
 
 #[tokio::test]
-async fn what_an_owner_calls_is_free_and_counted_nowhere() {
+async fn calls_of_the_owner_are_free_and_not_counted() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let owners = |live: &Arc<LiveEndpoint>| Call { by: CalledBy::Owner, ..fixture.call(live, OfferedPayment::Nothing) };
@@ -137,7 +137,7 @@ async fn what_an_owner_calls_is_free_and_counted_nowhere() {
     assert_eq!((failed.len(), failed.iter().filter(|event| event.data["owner"] == true).count()), (3, 2));
     let totals = fixture.sales.report(&fixture.owner, NOW, ReportDetail::Sums).await.unwrap().totals;
     assert_eq!((totals.calls, totals.failed_calls), (1, 1), "{totals:?}");
-    let request = fixture.metrics.asked(0, None, SeriesStep::Hour).unwrap();
+    let request = fixture.metrics.query(0, None, SeriesStep::Hour).unwrap();
     assert_eq!(fixture.metrics.series(&live.endpoint.id, request).await.unwrap().buckets[0].calls, 1);
     let receipt = fixture.receipts.find(&done.answer.receipt_id).await.unwrap().unwrap();
     assert!(receipt["owner"] == true && receipt["priceUsd"] == 0.0, "{receipt}");
@@ -160,7 +160,7 @@ async fn a_free_call_has_its_receipt_before_it_is_written_and_after() {
 }
 
 #[tokio::test]
-async fn what_the_host_answers_by_itself_makes_no_call_cheaper_to_expect() {
+async fn answers_of_the_host_do_not_lower_the_expected_cost() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.0).await;
     live.usual_cost.add(Duration::from_secs(8));

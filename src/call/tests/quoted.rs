@@ -50,7 +50,7 @@ async fn a_payment_at_a_quoted_price_settles_though_its_quote_has_expired_meanwh
     let receipt = fixture.receipts.find(&first.answer.receipt_id).await.unwrap().unwrap();
     assert_eq!((&receipt["priceUsd"], &receipt["amount"], &receipt["quoteId"]), (&json!(0.01), &json!("10000"), &json!(quote)));
     assert_eq!(fixture.records(&live).await[0]["priceUsd"], json!(0.01));
-    assert_eq!(fixture.events(Kind::PaymentSettled).await[0].data["feeUsd"], json!(0.0005), "of what was paid");
+    assert_eq!(fixture.events(Kind::PaymentSettled).await[0].data["feeUsd"], json!(0.0005), "of the paid call");
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_refused_quote_comes_with_one_that_holds() {
 }
 
 #[tokio::test]
-async fn an_owner_and_who_pays_for_nothing_need_no_quote_that_holds() {
+async fn owners_and_free_calls_need_no_valid_quote() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let own = Call { by: CalledBy::Owner, ..fixture.quoted(&live, OfferedPayment::Nothing, "quo_nonsense") };

@@ -25,10 +25,10 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Builds the batch. `None` if there are no rows.
-    pub(super) fn made_of(taken: TakenWrites, reported: &Events, sold: &Sales) -> Option<Self> {
+    pub(super) fn build(taken: TakenWrites, all_events: &Events, all_sales: &Sales) -> Option<Self> {
         let TakenWrites { receipts, stored, mut events, calls, calls_left_out, dropped, sales } = taken;
         for (endpoint, calls) in calls_left_out {
-            tracing::warn!(endpoint.id = %endpoint, calls, "records of calls were left out: the store could not keep up");
+            tracing::warn!(endpoint.id = %endpoint, calls, "call records were dropped: the store could not keep up");
         }
         let mut rows = FreeReceipts::stored(receipts.iter().zip(stored.iter().map(Bytes::as_ref)));
         let (records, calls) = History::stored(calls);
@@ -36,7 +36,7 @@ impl Batch {
         for (owner, count) in dropped {
             tracing::warn!(owner = owner.share(), events = count, "events of failed calls were dropped: the store could not keep up");
             let data = json!({ "code": "events_dropped", "dropped": count, "charged": false });
-            events.push((owner, reported.event(Kind::CallFailed, None, data)));
+            events.push((owner, all_events.event(Kind::CallFailed, None, data)));
         }
         for (owner, event) in &events {
             rows.append(Events::stored(owner, event));
@@ -49,7 +49,7 @@ impl Batch {
         let name = RequestId::generate();
         let mut owners = Vec::with_capacity(sales.len());
         for (owner, at, sale) in sales {
-            rows.append(sold.row(&sale, &owner, at, &format!("{name}{}", sale.endpoint)));
+            rows.append(all_sales.row(&sale, &owner, at, &format!("{name}{}", sale.endpoint)));
             owners.push(owner);
         }
         Some(Self { rows, receipts, events, calls, owners, unsure: false })

@@ -35,7 +35,7 @@ const MAX_BATCH: usize = 2_000;
 /// All waiting records.
 pub(super) struct PendingWrites {
     /// Receipt id → its owner, and the receipt, until it is in the store.
-    receipts: HashMap<ReceiptId, (Owner, Bytes)>,
+    pub(super) receipts: HashMap<ReceiptId, (Owner, Bytes)>,
     /// Owner → number of their `receipts`.
     of_owners: HashMap<Owner, usize>,
     /// Ids of `receipts` that are not in a batch yet.
@@ -83,11 +83,6 @@ impl PendingWrites {
     /// Returns whether everything is in a batch.
     pub(super) fn is_empty(&self) -> bool {
         self.unbatched.is_empty() && self.events.is_empty() && self.failures.is_empty() && self.calls.is_empty() && self.sales.is_empty()
-    }
-
-    /// Returns the number of receipts that are not in the store yet.
-    pub(super) fn receipts(&self) -> usize {
-        self.receipts.len()
     }
 
     /// Returns whether there is room for another receipt of `owner`.

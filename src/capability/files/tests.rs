@@ -144,7 +144,7 @@ async fn paths_that_lead_elsewhere_are_refused() {
 }
 
 #[tokio::test]
-async fn as_much_as_the_limits_say_can_be_kept_and_no_more() {
+async fn files_can_be_stored_up_to_the_limits() {
     let (host, endpoint) = (Host::new(), EndpointId::generate());
     let limits = Limits { files: 3, files_bytes: 10, file_bytes: 6, ..Limits::default() };
     let write = async |limits: &Limits, path: &str, bytes: usize| {
@@ -219,7 +219,7 @@ async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn content_stays_while_its_entry_is_uncertain_and_goes_if_unwritten() {
+async fn content_is_removed_only_if_its_entry_was_not_written() {
     for (fault, stays) in [(Fault::After, true), (Fault::Before, false)] {
         let (store, heap) = (Arc::new(FaultyStore::new(MemoryStore::new())), Arc::new(Heap::default()));
         let clock = Clock::fixed(Timestamp(1_700_000_000_000));

@@ -59,7 +59,6 @@ const REFUSED_V6: &[Row<Ipv6Addr>] = &[
 ];
 
 /// Returns why `address` is not public, or `None` if it is.
-#[must_use]
 pub fn refusal(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => {
@@ -100,7 +99,6 @@ const SPECIAL_SUFFIXES: &[&str] = &[
 ];
 
 /// Returns why the name `host`, in lower case, must not be resolved, or `None` if it may be.
-#[must_use]
 pub fn name_refusal(host: &str) -> Option<&'static str> {
     let Some((_, last)) = host.rsplit_once('.') else { return Some("a name without a dot is a local one") };
     if last.is_empty() {
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_around_the_blocks_are_what_they_are() {
+    fn addresses_around_the_blocks_are_classified() {
         let cases = [
             ("1.0.0.0", true),
             ("8.8.8.8", true),

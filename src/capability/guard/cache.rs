@@ -18,18 +18,18 @@ use super::limits::{CACHED_HOSTS, CACHED_HOSTS_TTL};
 pub(super) struct AddressCache {
     /// By scheme, name and port.
     hosts: Mutex<HashMap<String, Host>>,
-    positions: Arc<FairSemaphore<Box<str>>>,
+    slots: Arc<FairSemaphore<Box<str>>>,
 }
 
 struct Host {
     used: Instant,
     /// Held by the owner that first used the host.
-    _place: FairPermit<Box<str>>,
+    _slot: FairPermit<Box<str>>,
 }
 
 impl AddressCache {
     pub(super) fn new() -> Self {
-        Self { hosts: Mutex::default(), positions: FairSemaphore::new(CACHED_HOSTS, Share::OfFree) }
+        Self { hosts: Mutex::default(), slots: FairSemaphore::new(CACHED_HOSTS, Share::OfFree) }
     }
 
     /// Returns whether the connection of this request may be kept.
@@ -41,8 +41,8 @@ impl AddressCache {
             return true;
         }
         hosts.retain(|_, host| now - host.used < CACHED_HOSTS_TTL);
-        let Some(position) = self.positions.take(owner.into()) else { return false };
-        hosts.insert(host.to_owned(), Host { used: now, _place: position });
+        let Some(slot) = self.slots.take(owner.into()) else { return false };
+        hosts.insert(host.to_owned(), Host { used: now, _slot: slot });
         true
     }
 }

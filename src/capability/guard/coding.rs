@@ -9,7 +9,6 @@ use hyper::header::{CONTENT_ENCODING, HeaderMap};
 
 use super::error::FetchError;
 
-/// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Identity,
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn codings_are_named_in_any_case_and_plain_names_are_none() {
+    fn codings_are_recognized_in_any_case() {
         for plain in [&[][..], &[""], &["identity"], &["Identity"], &["utf-8"], &["aws-chunked"], &["identity, ", "IDENTITY"]] {
             assert_eq!(named(plain), Ok(Coding::Identity), "{plain:?}");
         }

@@ -2,7 +2,7 @@
 //!
 //! The name server of a domain can take as long as it likes, and may belong to a builder. So the number of concurrent
 //! lookups is limited, owners have shares of it, and a lookup that takes too long is abandoned together with its
-//! sockets. Answers are cached for as long as they say, within limits. Cached answers need no place. The hosts file and
+//! sockets. Answers are cached for as long as they say, within limits. Cached answers need no slot. The hosts file and
 //! search domains are ignored.
 //!
 //! Servers are asked one after the other. The next one is asked if one is silent for [`TIMEOUT`] or has no answer. The
@@ -56,7 +56,6 @@ const STALE_FOR: Duration = Duration::from_millis(200);
 /// Approximate bytes of a cached answer besides its name and addresses.
 const CACHE_BYTES: usize = 128;
 
-/// A DNS client.
 #[allow(unreachable_pub, reason = "tests of other crates use it")]
 pub struct Dns(Arc<Inner>);
 
@@ -64,7 +63,7 @@ struct Inner {
     settings: Box<dyn Fn() -> Settings + Send + Sync>,
     /// Created for the first lookup, and again from time to time.
     servers: Mutex<Option<(Instant, Arc<Servers>)>>,
-    positions: Arc<FairSemaphore<Box<str>>>,
+    slots: Arc<FairSemaphore<Box<str>>>,
     answers: Cache<String, Answer>,
 }
 
@@ -75,7 +74,6 @@ struct Servers {
     first: AtomicUsize,
 }
 
-/// Name servers and options.
 pub(crate) type Settings = (Vec<NameServerConfig>, ResolverOpts);
 
 #[derive(Clone)]
@@ -97,8 +95,8 @@ impl Dns {
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
         let answers = Cache::builder().weigher(bytes).max_capacity(CACHED_NAMES_BYTES).build();
-        let (settings, positions) = (Box::new(settings), FairSemaphore::new(LOOKUPS, Share::OfFree));
-        Self(Arc::new(Inner { settings, servers: Mutex::default(), positions, answers }))
+        let (settings, slots) = (Box::new(settings), FairSemaphore::new(LOOKUPS, Share::OfFree));
+        Self(Arc::new(Inner { settings, servers: Mutex::default(), slots, answers }))
     }
 }
 
@@ -109,7 +107,7 @@ impl Lookup for Dns {
             if let Some(stored) = inner.cached(&name) {
                 return Ok(stored);
             }
-            let _place = inner.positions.turn(owner).await;
+            let _slot = inner.slots.turn(owner).await;
             // Another lookup may have cached the answer while this one waited.
             match inner.cached(&name) {
                 Some(stored) => Ok(stored),
@@ -137,13 +135,13 @@ impl Inner {
     }
 
     fn servers(&self) -> Result<Arc<Servers>, NetError> {
-        let mut made = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*made {
+        let mut cached_servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*cached_servers {
             Some((at, servers)) if at.elapsed() < SETTINGS_FOR => Ok(Arc::clone(servers)),
             _ => {
-                let first = made.as_ref().map_or(0, |(_, before)| before.first.load(Ordering::Relaxed));
+                let first = cached_servers.as_ref().map_or(0, |(_, before)| before.first.load(Ordering::Relaxed));
                 let servers = Arc::new(Servers::asking((self.settings)(), first)?);
-                *made = Some((Instant::now(), Arc::clone(&servers)));
+                *cached_servers = Some((Instant::now(), Arc::clone(&servers)));
                 Ok(servers)
             }
         }
@@ -179,15 +177,15 @@ impl Servers {
     /// answer.
     async fn ask(&self, name: &Name) -> Result<CachedAnswer, NetError> {
         let (count, first) = (self.resolvers.len(), self.first.load(Ordering::Relaxed));
-        let mut next = (0..count).map(|position| (first + position) % count);
+        let mut next = (0..count).map(|index| (first + index) % count);
         let ask = |server: usize| async move { (server, addresses(&self.resolvers[server], name).await) };
-        let mut request: FuturesUnordered<_> = next.next().map(ask).into_iter().collect();
+        let mut pending: FuturesUnordered<_> = next.next().map(ask).into_iter().collect();
         let mut failure = NetError::NoConnections;
         loop {
             let answered = tokio::select! {
-                answered = request.next() => answered,
+                answered = pending.next() => answered,
                 () = sleep(TIMEOUT), if next.len() > 0 => {
-                    request.extend(next.next().map(ask));
+                    pending.extend(next.next().map(ask));
                     continue;
                 }
             };
@@ -198,7 +196,7 @@ impl Servers {
                 }
                 Some((_, Err(error))) => {
                     failure = error;
-                    request.extend(next.next().map(ask));
+                    pending.extend(next.next().map(ask));
                 }
                 None => return Err(failure),
             }
@@ -208,30 +206,30 @@ impl Servers {
 
 /// Asks one server for a name's IPv4 and IPv6 addresses.
 async fn addresses(server: &TokioResolver, name: &Name) -> Result<CachedAnswer, NetError> {
-    let of_version_4 = of_kind(server, name, RecordType::A);
-    let of_version_6 = of_kind(server, name, RecordType::AAAA);
-    tokio::pin!(of_version_4, of_version_6);
-    let (four, six) = tokio::select! {
-        four = &mut of_version_4 => {
-            let has_some = four.as_ref().is_ok_and(|four| !four.addresses.is_empty());
+    let ipv4 = of_kind(server, name, RecordType::A);
+    let ipv6 = of_kind(server, name, RecordType::AAAA);
+    tokio::pin!(ipv4, ipv6);
+    let (v4, v6) = tokio::select! {
+        v4 = &mut ipv4 => {
+            let has_some = v4.as_ref().is_ok_and(|v4| !v4.addresses.is_empty());
             let wait = if has_some { STALE_FOR } else { SILENCE };
-            let six = timeout(wait, of_version_6).await.unwrap_or(Err(NetError::Timeout));
-            (four, six)
+            let v6 = timeout(wait, ipv6).await.unwrap_or(Err(NetError::Timeout));
+            (v4, v6)
         }
-        six = &mut of_version_6 => (of_version_4.await, six),
+        v6 = &mut ipv6 => (ipv4.await, v6),
     };
-    match (four, six) {
-        (Ok(four), Ok(six)) => {
-            let both = !four.addresses.is_empty() && !six.addresses.is_empty();
-            let remaining = match (four.addresses.is_empty(), six.addresses.is_empty()) {
-                (false, true) => four.remaining,
-                (true, false) => six.remaining,
-                _ => four.remaining.min(six.remaining),
+    match (v4, v6) {
+        (Ok(v4), Ok(v6)) => {
+            let both = !v4.addresses.is_empty() && !v6.addresses.is_empty();
+            let remaining = match (v4.addresses.is_empty(), v6.addresses.is_empty()) {
+                (false, true) => v4.remaining,
+                (true, false) => v6.remaining,
+                _ => v4.remaining.min(v6.remaining),
             };
             // If there are more addresses than are used, take some of both kinds.
             let max = if both { ADDRESSES / 2 } else { ADDRESSES };
             Ok(CachedAnswer {
-                addresses: four.addresses.into_iter().take(max).chain(six.addresses.into_iter().take(max)).collect(),
+                addresses: v4.addresses.into_iter().take(max).chain(v6.addresses.into_iter().take(max)).collect(),
                 remaining,
             })
         }

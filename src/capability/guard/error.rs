@@ -4,9 +4,7 @@ use tokio_rustls::rustls::{self, pki_types::pem};
 
 use super::MAX_REDIRECTS;
 
-/// An invalid setting.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum GuardError {
     #[error("`{0}` in guardAllow is not `host:port`")]
     Allow(String),
@@ -18,7 +16,6 @@ pub enum GuardError {
 
 /// Why a request failed. The messages are for the author of the URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum FetchError {
     #[error("the URL {0}")]
     InvalidUrl(String),
@@ -48,7 +45,6 @@ pub enum FetchError {
 
 impl FetchError {
     /// Returns the stable code of an op that failed with this error.
-    #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidUrl(_) => "invalid_argument",

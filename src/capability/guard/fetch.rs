@@ -1,6 +1,6 @@
 //! A request through the guard: redirects, size limits, timeouts.
 
-use std::{error::Error, fmt, io, sync::Arc, time::Duration};
+use std::{error::Error, io, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -32,13 +32,12 @@ use crate::AllowedHosts;
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
 
 /// An additional check of URLs that the guard allows.
-pub trait Hops: fmt::Debug + Send + Sync {
+pub trait Hops: Send + Sync {
     /// Returns why `url` must not be requested, or `None` if it may.
     fn refusal(&self, url: &Url) -> Option<&'static str>;
 }
 
-/// A request.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Fetch<'a> {
     /// The owner whose share of connections it uses.
     pub owner: &'a str,
@@ -51,7 +50,6 @@ pub struct Fetch<'a> {
     /// A header that contains a secret. It is sent only over https or to a loopback address that the operator exempted,
     /// and never to another origin than the URL's.
     pub credential: Option<(HeaderName, HeaderValue)>,
-    /// The request body.
     pub body: Option<Bytes>,
     /// Hosts that the URL and every redirect must match. `None` allows any public host.
     pub hosts: Option<&'a AllowedHosts>,
@@ -70,7 +68,6 @@ pub struct Fetch<'a> {
 
 impl<'a> Fetch<'a> {
     /// Creates a GET request for the host itself, to any public host, with limits on time and body size.
-    #[must_use]
     pub fn get(url: &'a str, wall: Duration, body_bytes: usize) -> Self {
         Self {
             owner: HOST,
@@ -92,11 +89,8 @@ impl<'a> Fetch<'a> {
 /// A response, whatever its status.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// Its URL, after redirects.
     pub url: Url,
-    /// Status of the last hop.
     pub status: StatusCode,
-    /// Headers of the last hop.
     pub headers: HeaderMap,
     /// The body, up to the limit or to the point where it was enough.
     pub body: Bytes,

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_and_its_end_come_to_the_other_side() {
+    async fn written_bytes_and_the_end_reach_the_other_side() {
         let (mut ours, mut theirs) = pair().await;
         ours.write_all(b"asked").await.unwrap();
         ours.shutdown().await.unwrap();
@@ -151,7 +151,7 @@ mod tests {
 
     /// Data that was already in the buffer is not counted.
     #[tokio::test]
-    async fn what_is_read_is_counted() {
+    async fn read_bytes_are_counted() {
         let (mut ours, mut theirs) = pair().await;
         theirs.write_all(b"answer").await.unwrap();
         theirs.shutdown().await.unwrap();

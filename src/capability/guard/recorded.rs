@@ -15,11 +15,8 @@ use url::Url;
 pub struct RecordedAnswer {
     /// The exact URL that it answers.
     pub url: Url,
-    /// The status.
     pub status: StatusCode,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
 }
 
@@ -28,14 +25,10 @@ pub struct RecordedAnswer {
 pub struct RecordedAnswers(Mutex<Vec<RecordedAnswer>>);
 
 impl RecordedAnswers {
-    /// Creates a set of responses.
-    #[must_use]
     pub fn new(answers: Vec<RecordedAnswer>) -> Self {
         Self(Mutex::new(answers))
     }
 
-    /// Returns the URLs of unused responses.
-    #[must_use]
     pub fn remaining(&self) -> Vec<Url> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|answer| answer.url.clone()).collect()
     }

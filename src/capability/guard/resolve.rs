@@ -38,7 +38,6 @@ pub(super) enum DialError {
     Unknown(String),
 }
 
-/// The resolver that the client uses.
 #[derive(Clone)]
 pub(super) struct Resolver {
     lookup: Arc<dyn Lookup>,

@@ -34,53 +34,50 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a name's addresses are cached. Only names in the settings are cached, so there are few.
 const CACHE_TTL: Duration = Duration::from_secs(10);
 
-/// A blocking lookup.
 type LookupFn = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 /// The last addresses of each name, and when they were found.
 type LastAddresses = HashMap<String, (Instant, Vec<IpAddr>)>;
 
-/// Resolves names through the system.
 pub(super) struct SystemResolver {
     threads: Arc<FairSemaphore<Box<str>>>,
     ask: Arc<LookupFn>,
-    /// The DNS client.
-    packets: Option<Arc<dyn Lookup>>,
+    dns: Option<Arc<dyn Lookup>>,
     cache: Arc<Mutex<LastAddresses>>,
 }
 
 impl SystemResolver {
     pub(super) fn new() -> Self {
         let system = Self::asking(|name| Ok((name, 0).to_socket_addrs()?.map(|found| found.ip()).take(ADDRESSES).collect()));
-        Self { packets: Some(Arc::new(Dns::of_system())), ..system }
+        Self { dns: Some(Arc::new(Dns::of_system())), ..system }
     }
 
     fn asking(ask: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
-        Self { threads: FairSemaphore::new(LOOKUP_THREADS, Share::OfFree), ask: Arc::new(ask), packets: None, cache: Arc::default() }
+        Self { threads: FairSemaphore::new(LOOKUP_THREADS, Share::OfFree), ask: Arc::new(ask), dns: None, cache: Arc::default() }
     }
 }
 
 impl Lookup for SystemResolver {
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let stored = Arc::clone(&self.cache);
-        let known = stored.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        let cache = Arc::clone(&self.cache);
+        let known = cache.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         if let Some((_, addresses)) = known.filter(|(at, _)| at.elapsed() < CACHE_TTL) {
             return Box::pin(future::ready(Ok(addresses)));
         }
-        let (threads, ask, asked_for) = (Arc::clone(&self.threads), Arc::clone(&self.ask), name.clone());
-        let by_packets = self.packets.clone().filter(|_| name.contains('.')).map(|packets| packets.lookup(owner, name.clone()));
+        let (threads, ask, queried) = (Arc::clone(&self.threads), Arc::clone(&self.ask), name.clone());
+        let by_dns = self.dns.clone().filter(|_| name.contains('.')).map(|dns| dns.lookup(owner, name.clone()));
         let owner = Box::<str>::from(owner);
         let by_system = async move {
             let thread = threads.turn(owner).await;
-            let request = spawn_blocking(move || {
+            let lookup = spawn_blocking(move || {
                 let _thread = thread;
-                ask(&asked_for)
+                ask(&queried)
             });
-            timeout(DNS_WALL, request).await??
+            timeout(DNS_WALL, lookup).await??
         };
-        let by_packets = async move {
+        let by_dns = async move {
             sleep(TIMEOUT).await;
-            match by_packets {
+            match by_dns {
                 Some(lookup) => match lookup.await {
                     Ok(found) if !found.is_empty() => found,
                     // The system may know a name that no server knows.
@@ -92,9 +89,9 @@ impl Lookup for SystemResolver {
         Box::pin(async move {
             let found = tokio::select! {
                 found = by_system => found?,
-                found = by_packets => found,
+                found = by_dns => found,
             };
-            stored.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (Instant::now(), found.clone()));
+            cache.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (Instant::now(), found.clone()));
             Ok(found)
         })
     }

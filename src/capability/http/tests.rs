@@ -150,15 +150,13 @@ async fn hosts_outside_the_grant_are_refused_and_reported_where_to_allow_them() 
 async fn requests_are_counted_and_bounded() {
     let server = Router::new()
         .route("/", get(|| async { Json(1) }))
-        .route("/slow", get(|| async { tokio::time::sleep(std::time::Duration::from_secs(20)).await }))
+        .route("/slow", get(|| std::future::pending::<()>()))
         .route("/large", get(|| async { Json("x".repeat(3_000)) }));
     let limits = Limits { http_requests: 5, http_wall_ms: 1_500, http_body_bytes: 2_000, ..Limits::default() };
     let (caller, base) = local(server, limits).await;
     let slow = format!("{base}/slow");
-    let started = std::time::Instant::now();
     let patient = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(60_000), auth: None }).await.unwrap_err();
     assert_eq!((patient.code.as_str(), patient.message.as_str()), ("timeout", "no complete answer within 1500 ms"));
-    assert!(started.elapsed() < std::time::Duration::from_secs(15));
     let hasty = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(50), auth: None }).await.unwrap_err();
     assert_eq!(hasty.message, "no complete answer within 50 ms");
     assert_eq!(caller.get(&format!("{base}/large")).await.unwrap_err().code, "body_too_large");
@@ -240,7 +238,7 @@ async fn a_handler_sets_its_own_headers_only() {
 }
 
 #[tokio::test]
-async fn a_granted_secret_goes_out_over_https_and_is_never_seen() {
+async fn a_granted_secret_is_sent_over_https_and_never_shown() {
     let echo = |headers: axum::http::HeaderMap| async move { Json(headers.get("x-key").map(|key| key.to_str().unwrap().len())) };
     let (address, root) = serve_tls(Router::new().route("/", get(echo)), &["api.seller.dev"]).await;
     let plain = serve(Router::new().route("/", get(echo))).await;
@@ -315,7 +313,7 @@ async fn json_is_read_whatever_servers_call_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_json_reports_its_status() {
+async fn an_answer_that_is_not_json_reports_its_status() {
     let server = Router::new()
         .route("/there", get(|| async { ([("content-type", "text/html")], "<p>here") }))
         .fallback(|| async { (StatusCode::NOT_FOUND, [("content-type", "text/html")], "<p>nothing") });

@@ -23,7 +23,6 @@ struct Page {
     entries: usize,
     /// Bytes of keys and values.
     bytes: usize,
-    /// The key of the last entry.
     last: Option<String>,
 }
 
@@ -66,15 +65,13 @@ impl Page {
 
 impl EndpointKv<'_> {
     pub(crate) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
-        if !(1..=LIST_LIMIT).contains(&limit) {
-            return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
-        }
+        let limit = check_limit(limit)?;
         let mut range = KV.under(&(CountedText(self.endpoint.clone()), TextPrefix(&prefix))).within(LIST_BYTES);
         if let Some(cursor) = cursor {
             range = range.after(&self.key(&decode_cursor(&cursor, &prefix)?));
         }
         let now = self.kv.clock.now();
-        let (mut page, mut seen, mut checked_at, limit) = (Page::new(), 0, 0, limit as usize);
+        let (mut page, mut seen, mut seen_bytes) = (Page::new(), 0, 0);
         loop {
             let rows = KV.unread(&*self.kv.store, &range, SCAN, Direction::Forward).await.map_err(failure::store)?;
             let bytes: usize = rows.iter().map(RawRow::bytes).sum();
@@ -83,7 +80,7 @@ impl EndpointKv<'_> {
             range = range.after(&last);
             for found in rows {
                 seen += 1;
-                checked_at += found.bytes();
+                seen_bytes += found.bytes();
                 let Row { key: (_, key), value: entry, .. } = KV.read(found).map_err(failure::store)?;
                 if entry.live(now) {
                     if !page.takes(entry.json.len(), limit) {
@@ -92,7 +89,7 @@ impl EndpointKv<'_> {
                     }
                     page.push(&key, &entry.json)?;
                 }
-                if seen == SCAN_LIMIT || checked_at >= SCAN_BYTES {
+                if seen == SCAN_LIMIT || seen_bytes >= SCAN_BYTES {
                     return page.end(Some(&key));
                 }
             }
@@ -105,13 +102,21 @@ impl EndpointKv<'_> {
     }
 }
 
+/// Checks the maximum number of entries that a handler requests.
+pub(crate) fn check_limit(limit: u32) -> Result<usize, OpFailure> {
+    if !(1..=LIST_LIMIT).contains(&limit) {
+        return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
+    }
+    Ok(limit as usize)
+}
+
 /// Encodes a position in the list as a cursor for handlers.
-pub(super) fn encode_cursor(key: &str) -> String {
+pub(crate) fn encode_cursor(key: &str) -> String {
     URL_SAFE_NO_PAD.encode(key)
 }
 
 /// Decodes a cursor. A forged one can only name a position within the tool's own prefix.
-fn decode_cursor(cursor: &str, prefix: &str) -> Result<String, OpFailure> {
+pub(crate) fn decode_cursor(cursor: &str, prefix: &str) -> Result<String, OpFailure> {
     let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|key| String::from_utf8(key).ok()).filter(|key| key.starts_with(prefix));
     key.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))
 }

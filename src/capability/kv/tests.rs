@@ -113,7 +113,7 @@ async fn arguments_beyond_the_limits_are_refused() {
 }
 
 #[tokio::test]
-async fn as_much_as_the_quotas_say_can_be_kept_and_no_more() {
+async fn entries_can_be_stored_up_to_the_quotas() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_keys: 3, kv_bytes: 10, ..Limits::default() };
     let set = async |limits: &Limits, key: &str, value: &'static str| {

@@ -12,9 +12,7 @@ use crate::{CallGrants, Redactor};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
-    /// When it was written.
     pub at: Timestamp,
-    /// Its severity.
     pub level: LogLevel,
     /// The text, redacted and cut to its limit.
     pub message: String,
@@ -30,7 +28,6 @@ pub struct LogEntry {
 impl LogEntry {
     /// Creates a line of the host. Line breaks in `message` are removed. `fields` that are not an object become the
     /// field `value`.
-    #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, message: &str, fields: Value, call: &CallId, redactor: &Redactor) -> Self {
         let message = redactor.redact(&sanitize(message)).into_owned();
         Self { at, level, message, fields: tidy(fields, redactor), call_id: Some(call.clone()), owner: false }
@@ -38,10 +35,7 @@ impl LogEntry {
 
     /// Creates a line from a handler's output.
     pub(crate) fn of_handler(at: Timestamp, line: &LogLine, call: &CallGrants, redactor: &Redactor) -> Self {
-        // The worker cuts at the limit, possibly within a character or a secret.
-        let cut = line.message.len() as u64 + 4 >= call.limits.log_line_bytes;
-        let message = sanitize(&line.message);
-        let message = if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned();
+        let message = redactor.redact_limited(&line.message, &sanitize(&line.message), call.limits.log_line_bytes);
         let fields = match line.fields.as_str() {
             "" => Value::Null,
             text => serde_json::from_str(text)

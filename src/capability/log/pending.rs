@@ -33,7 +33,6 @@ impl PendingLine {
     }
 }
 
-/// Why a line was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum DropReason {
     /// The log's rate limit was exceeded.
@@ -61,7 +60,6 @@ struct State {
     closed: bool,
 }
 
-/// Work for the writer.
 pub(super) struct TakenLines {
     pub(super) lines: Vec<(EndpointId, PendingLine)>,
     pub(super) flushes: Vec<oneshot::Sender<()>>,

@@ -131,7 +131,7 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_t
     store.rows();
     logs.sweep().await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "what is old is further on");
+    assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "old lines are on later pages");
     logs.sweep().await.unwrap();
     assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len());
 }
@@ -163,6 +163,7 @@ async fn a_stuck_store_costs_lines_and_no_time() {
     for n in 0..10_000 {
         logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
     }
+    // Each line that waited for the store would take at least its timeout.
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert!(logs.dropped() >= 9_000, "{}", logs.dropped());
     store.permits.add_permits(100);
@@ -192,7 +193,7 @@ async fn followers_get_lines_as_they_come() {
 }
 
 #[test]
-fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
+fn a_line_of_a_handler_is_cleaned_and_redacted() {
     let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     let limits = Limits { log_line_bytes: 40, ..Limits::default() };
     let call = CallGrants {

@@ -131,13 +131,14 @@ impl LogWriter {
             *sum = WrittenSize { lines: sum.lines + 1, bytes: sum.bytes + bytes };
         }
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
-            tracing::warn!(error = %error, log.lines = count, "log lines of handlers were lost");
+            tracing::warn!(%error, log.lines = count, "log lines of handlers could not be written and are lost");
             self.waiting.lost(count as u64);
             return;
         }
         for (endpoint, written) in written {
-            let trimmed = self.written(&endpoint, written).await;
-            run_logged("trimming a log", trimmed);
+            if let Err(error) = self.written(&endpoint, written).await {
+                tracing::warn!(%error, "a log could not be trimmed");
+            }
         }
     }
 
@@ -173,12 +174,6 @@ impl LogWriter {
             }
             range = position.iter().fold(range, |range, position| range.before(position));
         }
-    }
-}
-
-fn run_logged(what: &str, result: Result<(), StoreError>) {
-    if let Err(error) = result {
-        tracing::warn!(error = %error, log.work = what, "the store was not there for the logs");
     }
 }
 

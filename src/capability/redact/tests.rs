@@ -109,13 +109,14 @@ fn the_largest_set_of_secrets_is_cheap_to_look_for() {
 }
 
 #[test]
-fn a_text_made_of_a_secret_over_and_over_is_no_work() {
+fn a_text_of_repeated_secrets_is_redacted_in_linear_time() {
     let values: Vec<String> = (0..32).map(|n| "a".repeat(4_096 - n)).collect();
     let redactor = Redactor::new(values.iter().map(String::as_str));
     let started = std::time::Instant::now();
     for _ in 0..20 {
         assert_eq!(redactor.redact(&"a".repeat(16_000)), MARK);
     }
+    // Quadratic work would take minutes.
     assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
 }
 

@@ -7,9 +7,7 @@ use super::master::KeyError;
 
 /// Why a secret could not be set, found or decrypted.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SecretError {
-    /// A field is invalid.
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
     #[error("the endpoint has no secret `{0}`")]

@@ -23,7 +23,6 @@ use sha2::Sha256;
 use tollhouse_base::fsync_dir;
 use zeroize::Zeroizing;
 
-/// Length of a key, in bytes.
 const KEY_BYTES: usize = 32;
 
 /// The salt of every derivation. It is not secret, and separates these keys from other uses of the master key.
@@ -46,7 +45,6 @@ pub struct Keyring {
 
 /// Why there is no valid master key.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeyError {
     #[error("a master key is 32 bytes in base64 or 64 hexadecimal digits; {0} is not")]
     Malformed(String),
@@ -59,11 +57,6 @@ pub enum KeyError {
 }
 
 impl MasterKey {
-    /// Generates a key.
-    ///
-    /// # Errors
-    ///
-    /// No randomness.
     pub fn generate() -> Result<Self, KeyError> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         getrandom::fill(&mut *bytes).map_err(KeyError::Random)?;
@@ -86,7 +79,6 @@ impl MasterKey {
     }
 
     /// Returns the key's id for records.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -144,13 +136,11 @@ impl Keyring {
     }
 
     /// Returns the key that encrypts.
-    #[must_use]
     pub fn current(&self) -> &MasterKey {
         self.keys.first().expect("a ring is made with a key and never loses its first")
     }
 
     /// Returns whether there is a key with this id.
-    #[must_use]
     pub fn has(&self, id: &str) -> bool {
         self.get(id).is_some()
     }
@@ -160,7 +150,6 @@ impl Keyring {
         self.keys.iter()
     }
 
-    /// Returns the key with this id.
     pub(super) fn get(&self, id: &str) -> Option<&MasterKey> {
         self.keys.iter().find(|key| key.id == id)
     }

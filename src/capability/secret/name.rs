@@ -15,8 +15,6 @@ const MAX_NAME: usize = 64;
 pub struct SecretName(String);
 
 impl SecretName {
-    /// Returns the name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -4,10 +4,6 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 
 /// Disables core dumps of this process and its children, and prevents other processes of the same user from attaching
 /// to it or reading its memory. Call it before any secret is loaded.
-///
-/// # Errors
-///
-/// Errors of the system.
 pub fn keep_private() -> std::io::Result<()> {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

@@ -12,17 +12,14 @@ use tollhouse_store::{Direction, Durability, Range, Tx, UpdatePlan, update};
 
 use super::{Key, PAGE, SECRETS, SealContext, SecretError, SecretName, Secrets, sealed::SealedSecret};
 
-/// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RotationReport {
-    /// Id of the current key.
     pub key_id: String,
     /// Number of secrets encrypted again.
     pub resealed: u64,
     /// Number of secrets that cannot be decrypted. They are left unchanged, and the key that they name is kept.
     pub unopened: u64,
-    /// Ids of keys that were removed.
     pub retired: Vec<String>,
     /// Ids of old keys that are still needed.
     pub needed: Vec<String>,
@@ -98,10 +95,10 @@ impl Secrets {
             if old.key_id == ring.current().id() {
                 continue;
             }
-            let position = SealContext { owner: &old.owner, endpoint: endpoint.as_str(), name: name.as_str() };
-            let Some(value) = old.open(&ring, position) else { continue };
+            let context = SealContext { owner: &old.owner, endpoint: endpoint.as_str(), name: name.as_str() };
+            let Some(value) = old.open(&ring, context) else { continue };
             let times = [old.created_at, old.updated_at];
-            let sealed = SealedSecret::seal(ring.current(), position, &value, old.visibility, times).ok_or(SecretError::Random)?;
+            let sealed = SealedSecret::seal(ring.current(), context, &value, old.visibility, times).ok_or(SecretError::Random)?;
             tx.replace(&SECRETS, &row, &sealed);
             resealed += 1;
             again.insert(endpoint.clone());

@@ -18,7 +18,6 @@ pub(super) struct SealContext<'a> {
     pub(super) name: &'a str,
 }
 
-/// A stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SealedSecret {
@@ -38,20 +37,20 @@ impl SealedSecret {
     /// Encrypts `value` for `place`. Returns `None` without randomness.
     pub(super) fn seal(
         key: &MasterKey,
-        position: SealContext<'_>,
+        context: SealContext<'_>,
         value: &str,
         visibility: Visibility,
         times: [Timestamp; 2],
     ) -> Option<Self> {
         let mut nonce = [0; 12];
         getrandom::fill(&mut nonce).ok()?;
-        let aad = additional_data(key.id(), position, visibility);
+        let aad = additional_data(key.id(), context, visibility);
         let payload = Payload { msg: value.as_bytes(), aad: aad.as_bytes() };
-        let ciphertext = cipher(key, position).encrypt(&Nonce::from(nonce), payload).ok()?;
+        let ciphertext = cipher(key, context).encrypt(&Nonce::from(nonce), payload).ok()?;
         let [created_at, updated_at] = times;
         Some(Self {
             key_id: key.id().to_owned(),
-            owner: position.owner.to_owned(),
+            owner: context.owner.to_owned(),
             nonce: nonce.to_vec(),
             ciphertext,
             visibility,
@@ -66,24 +65,24 @@ impl SealedSecret {
     }
 
     /// Decrypts the value. Returns `None` if its key is missing or it was encrypted for another place.
-    pub(super) fn open(&self, ring: &Keyring, position: SealContext<'_>) -> Option<Zeroizing<String>> {
+    pub(super) fn open(&self, ring: &Keyring, context: SealContext<'_>) -> Option<Zeroizing<String>> {
         let key = ring.get(&self.key_id)?;
         let nonce: [u8; 12] = self.nonce.as_slice().try_into().ok()?;
-        let aad = additional_data(&self.key_id, position, self.visibility);
+        let aad = additional_data(&self.key_id, context, self.visibility);
         let payload = Payload { msg: &self.ciphertext, aad: aad.as_bytes() };
-        let plain = cipher(key, position).decrypt(&Nonce::from(nonce), payload).ok()?;
+        let plain = cipher(key, context).decrypt(&Nonce::from(nonce), payload).ok()?;
         String::from_utf8(plain).ok().map(Zeroizing::new)
     }
 }
 
-fn cipher(key: &MasterKey, position: SealContext<'_>) -> Aes256GcmSiv {
-    Aes256GcmSiv::new_from_slice(&*key.of_endpoint(position.owner, position.endpoint)).expect("a derived key has 32 bytes")
+fn cipher(key: &MasterKey, context: SealContext<'_>) -> Aes256GcmSiv {
+    Aes256GcmSiv::new_from_slice(&*key.of_endpoint(context.owner, context.endpoint)).expect("a derived key has 32 bytes")
 }
 
 /// Builds the authenticated data. None of its parts can contain `|`. It includes the visibility, so that someone who
 /// can write to the store cannot show a handler a value that it must not see.
-fn additional_data(key_id: &str, position: SealContext<'_>, visibility: Visibility) -> String {
-    let SealContext { owner, endpoint, name } = position;
+fn additional_data(key_id: &str, context: SealContext<'_>, visibility: Visibility) -> String {
+    let SealContext { owner, endpoint, name } = context;
     format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", visibility.as_str())
 }
 
@@ -115,8 +114,6 @@ pub enum Visibility {
 }
 
 impl Visibility {
-    /// Returns the name used in records.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Env => "env",

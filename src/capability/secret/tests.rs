@@ -264,7 +264,7 @@ fn the_key_file_is_made_once_and_refused_when_others_may_read_it() {
 }
 
 #[test]
-fn what_a_crash_left_of_a_key_file_is_replaced_and_what_cannot_be_is_named() {
+fn a_partial_key_file_is_replaced_or_named() {
     let folder = tempfile::tempdir().unwrap();
     let (file, remaining) = (folder.path().join("master-key"), folder.path().join("master-key.new"));
     std::fs::write(&remaining, "half a k").unwrap();
@@ -272,7 +272,7 @@ fn what_a_crash_left_of_a_key_file_is_replaced_and_what_cannot_be_is_named() {
     assert!(file.exists() && !remaining.exists());
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&remaining).unwrap();
-    let Err(KeyError::Io { source, .. }) = Keyring::open(None, None, &file) else { panic!("there is no place for it") };
+    let Err(KeyError::Io { source, .. }) = Keyring::open(None, None, &file) else { panic!("the limit is reached") };
     assert_eq!(source.kind(), std::io::ErrorKind::IsADirectory);
 }
 

@@ -22,7 +22,7 @@ async fn owner_that_changes_all_it_can_leaves_another_the_next_turn() {
 }
 
 #[tokio::test]
-async fn who_waits_for_its_own_endpoint_keeps_no_other_out() {
+async fn waiting_for_ones_own_endpoint_blocks_no_other() {
     let (turns, owner, busy, other) = (WriteTurns::new(2), builder(), EndpointId::generate(), EndpointId::generate());
     let _writing = turns.take(&owner, &busy).await;
     let mut waiting: Vec<_> = (0..9).map(|_| Box::pin(turns.take(&owner, &busy))).collect();
@@ -44,7 +44,7 @@ async fn endpoints_that_nobody_writes_to_are_forgotten() {
 }
 
 #[tokio::test]
-async fn who_comes_behind_one_that_waited_for_its_endpoint_waits_for_that_one() {
+async fn writers_of_one_endpoint_wait_in_order() {
     let (turns, owner, endpoint) = (WriteTurns::new(9), builder(), EndpointId::generate());
     let first = turns.take(&owner, &endpoint).await;
     let mut second = Box::pin(turns.take(&owner, &endpoint));

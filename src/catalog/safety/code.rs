@@ -11,7 +11,7 @@ pub(super) struct Code<'s> {
     source: &'s str,
     all: Vec<Token>,
     /// All tokens except comments.
-    tokens: Vec<Token>,
+    pub(super) tokens: Vec<Token>,
     /// For each `(` in `tokens`, the index of its `)`.
     closes: Vec<usize>,
 }
@@ -195,7 +195,7 @@ impl<'s> Code<'s> {
         if last > at && names_member && matches!(&*text, "constructor" | "__proto__" | "prototype" | "eval" | "Function" | "require") {
             return found("code.built-name", start, self.tokens[last].end);
         }
-        let of_global = at >= 2 && matches!(self.text(at - 2), "globalThis" | "window" | "self" | "global");
+        let of_global = is_global(self.before(at, 2));
         match &*text {
             "constructor" if names_member && self.walks(last + 2, at - 1) => found("code.constructor-walk", start, end),
             "__proto__" if names_member || names_field => found("code.prototype", start, end),
@@ -245,7 +245,7 @@ impl<'s> Code<'s> {
     /// `instanceof Function` are fine.
     fn makes_function(&self, at: usize) -> bool {
         let made = self.is_before(at, "new") || (self.is(at + 1, "(") && !self.is_definition(at));
-        let compared = at >= 2 && self.is_before(at, "=") && matches!(self.text(at - 2), "=" | "!");
+        let compared = self.is_before(at, "=") && matches!(self.before(at, 2), "=" | "!");
         let given = ((self.is_before(at, "=") && !compared) || self.is_before(at, "(") || self.is_before(at, ","))
             && (self.is(at + 1, ";") || self.is(at + 1, ",") || self.is(at + 1, ")"));
         made || given
@@ -267,13 +267,13 @@ impl<'s> Code<'s> {
         let head = at.saturating_sub(EXPORT_TOKENS);
         let begins = self.tokens[head..at].iter().rposition(|token| matches!(token.text(self.source), "export" | "import" | ";"));
         begins.is_some_and(|begins| self.text(head + begins) == "export" && !self.is(head + begins + 1, "type"))
-            && (self.is_before(at, "}") || self.is_before(at, "*") || (at >= 3 && self.is_before(at - 1, "as")))
+            && (self.is_before(at, "}") || self.is_before(at, "*") || self.before(at, 2) == "as")
     }
 
     /// Detects `….constructor` followed by another `constructor` or a call, which creates a
     /// function.
     fn walks(&self, next: usize, at: usize) -> bool {
-        let of_this = at >= 2 && matches!(self.text(at - 2), "this" | "super");
+        let of_this = matches!(self.before(at, 2), "this" | "super");
         let again = self.is(next, ".") && self.is(next + 1, "constructor");
         let again_by_name = self.is(next, "[") && self.kind(next + 1) == Some(Kind::Str) && self.sum(next + 1).0 == "constructor";
         again || again_by_name || (self.is(next, "(") && !of_this)
@@ -285,18 +285,23 @@ impl<'s> Code<'s> {
 
     /// Returns whether `name(…) {` defines a method or function.
     fn is_definition(&self, at: usize) -> bool {
-        let close = self.closes.get(at + 1).copied().unwrap_or(usize::MAX);
-        let braced = close != usize::MAX && self.is(close + 1, "{");
-        self.is_before(at, "function") || (braced && !self.is_before(at, "=") && !self.is_before(at, "(") && !self.is_before(at, "return"))
+        self.is_before(at, "function")
+            || (self.is_body_after(at + 1) && !self.is_before(at, "=") && !self.is_before(at, "(") && !self.is_before(at, "return"))
+    }
+
+    /// Returns whether a `{` follows the parentheses that open at `open`.
+    pub(super) fn is_body_after(&self, open: usize) -> bool {
+        let close = self.closes.get(open).and_then(|close| close.checked_add(1));
+        close.is_some_and(|after| self.is(after, "{"))
     }
 
     fn is_member(&self, at: usize) -> bool {
         // `...name` is not a member access.
-        self.is_before(at, ".") && !(at >= 2 && self.is_before(at - 1, "."))
+        self.is_before(at, ".") && self.before(at, 2) != "."
     }
 
     fn is_member_of_global(&self, at: usize) -> bool {
-        at >= 2 && self.is_before(at, ".") && matches!(self.text(at - 2), "globalThis" | "window" | "self" | "global")
+        self.is_before(at, ".") && is_global(self.before(at, 2))
     }
 
     /// Returns whether a `[` after this token is a member access.
@@ -312,21 +317,32 @@ impl<'s> Code<'s> {
         }
     }
 
-    fn kind(&self, at: usize) -> Option<Kind> {
+    pub(super) fn kind(&self, at: usize) -> Option<Kind> {
         self.tokens.get(at).map(|token| token.kind)
     }
 
-    fn text(&self, at: usize) -> &'s str {
-        self.tokens[at].text(self.source)
+    /// Returns the text of a token, which is empty after the last one.
+    pub(super) fn text(&self, at: usize) -> &'s str {
+        self.tokens.get(at).map_or("", |token| token.text(self.source))
     }
 
-    fn is(&self, at: usize, text: &str) -> bool {
-        self.tokens.get(at).is_some_and(|token| token.text(self.source) == text)
+    pub(super) fn is(&self, at: usize, text: &str) -> bool {
+        self.text(at) == text
+    }
+
+    /// Returns the text of the token `back` before this one.
+    pub(super) fn before(&self, at: usize, back: usize) -> &'s str {
+        at.checked_sub(back).map_or("", |at| self.text(at))
     }
 
     fn is_before(&self, at: usize, text: &str) -> bool {
-        at.checked_sub(1).is_some_and(|before| self.is(before, text))
+        self.before(at, 1) == text
     }
+}
+
+/// Returns whether a name is one of the global object.
+fn is_global(name: &str) -> bool {
+    matches!(name, "globalThis" | "window" | "self" | "global")
 }
 
 /// Returns a string without its quotes.

@@ -1,9 +1,12 @@
 //! Decoding of strings: base64, hex, percent-encoding. Only one level.
 
+use std::borrow::Cow;
+
 use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
+use percent_encoding::percent_decode_str;
 
 /// Minimum length of base64 or hex text that is decoded, in characters.
 const MIN_CHARACTERS: usize = 16;
@@ -50,23 +53,8 @@ pub(super) fn as_text(bytes: Vec<u8>) -> Option<String> {
 
 /// Decodes percent-encoding in `text`, if there is any.
 pub(super) fn percent(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    if !bytes.contains(&b'%') {
-        return None;
+    match Cow::from(percent_decode_str(text)) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(decoded) => Some(String::from_utf8_lossy(&decoded).into_owned()),
     }
-    let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let (mut decoded, mut at, mut found) = (Vec::with_capacity(bytes.len()), 0, false);
-    while at < bytes.len() {
-        match (bytes[at], digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                decoded.push((high * 16 + low) as u8);
-                (at, found) = (at + 3, true);
-            }
-            (byte, _, _) => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    found.then(|| String::from_utf8_lossy(&decoded).into_owned())
 }

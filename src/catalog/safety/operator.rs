@@ -67,7 +67,6 @@ struct TermFile {
 
 /// A list is invalid.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum ListError {
     #[error("line {0} of the hash list does not begin with a SHA-256 in hex")]
     Hash(usize),
@@ -81,10 +80,6 @@ pub enum ListError {
 
 impl OperatorLists {
     /// Parses a hash list and a term list. Either can be absent.
-    ///
-    /// # Errors
-    ///
-    /// The first invalid line or term.
     pub fn parse(hashes: Option<&str>, terms: Option<&str>) -> Result<Self, ListError> {
         let given = [hashes, terms];
         let fingerprint = given.iter().any(Option::is_some).then(|| sha256_hex(format!("{given:?}"))[..8].to_owned());
@@ -189,11 +184,11 @@ impl Operator {
         terms.chain((!self.hashes.is_empty()).then_some(hash))
     }
 
-    pub(super) fn knows_hashes(&self) -> bool {
+    pub(super) fn has_hashes(&self) -> bool {
         !self.hashes.is_empty()
     }
 
-    pub(super) fn knows(&self, bytes: &[u8]) -> bool {
+    pub(super) fn has_hash(&self, bytes: &[u8]) -> bool {
         self.hashes.contains(&sha256_hex(bytes))
     }
 

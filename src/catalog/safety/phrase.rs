@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use bip39::Language;
-use sha2::{Digest as _, Sha256};
+use bip39::{Language, Mnemonic};
 
 /// Finds a wallet's seed phrase, and returns its range.
 ///
@@ -63,16 +62,7 @@ fn is_phrase(words: &[(u16, usize, usize)]) -> bool {
     if words.windows(2).all(|pair| pair[0].0 <= pair[1].0) {
         return false;
     }
-    // Each word has 11 bits: the entropy, then one checksum bit for each 32 bits of it.
-    let mut bits = [0u8; 33];
-    for (index, (word, _, _)) in words.iter().enumerate() {
-        for bit in 0..11 {
-            let position = index * 11 + bit;
-            bits[position / 8] |= (u8::from(word >> (10 - bit) & 1 == 1)) << (7 - position % 8);
-        }
-    }
-    let checksum_bits = words.len() / 3;
-    let entropy_bytes = (words.len() * 11 - checksum_bits) / 8;
-    let mask = 0xFFu8 << (8 - checksum_bits);
-    (bits[entropy_bytes] ^ Sha256::digest(&bits[..entropy_bytes])[0]) & mask == 0
+    let list = Language::English.word_list();
+    let words: Vec<_> = words.iter().map(|(index, _, _)| list[usize::from(*index)]).collect();
+    Mnemonic::parse_in_normalized(Language::English, &words.join(" ")).is_ok()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tollhouse_tool::finding::{Finding, ScanOutcome, Severity};
+use tollhouse_tool::finding::{Finding, ScanOutcome};
 
 /// Maximum reported findings of one rule in one field. More would add nothing.
 const PER_RULE_AND_FIELD: usize = 3;
@@ -14,24 +14,11 @@ const FINDINGS: usize = 60;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The highest severity of the findings.
     pub outcome: ScanOutcome,
-    /// The findings with their locations.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// Returns the ids of blocking rules, without duplicates.
-    #[must_use]
-    pub fn blocking(&self) -> Vec<&str> {
-        let mut rules: Vec<_> = self.findings.iter().filter(|found| found.severity == Severity::Block).map(|found| &*found.rule).collect();
-        rules.sort_unstable();
-        rules.dedup();
-        rules
-    }
-
-    /// Combines two reports.
-    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.findings.extend(other.findings);
         Findings { found: self.findings, ..Findings::default() }.report()
@@ -70,11 +57,7 @@ impl Findings {
 
     pub(super) fn report(mut self) -> Report {
         self.found.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.rule.cmp(&b.rule)).then(a.line.cmp(&b.line)));
-        let outcome = match self.found.first().map(|gravest| gravest.severity) {
-            Some(Severity::Block) => ScanOutcome::Block,
-            Some(Severity::Review) => ScanOutcome::Review,
-            Some(Severity::Note) | None => ScanOutcome::Pass,
-        };
+        let outcome = ScanOutcome::of(self.found.iter().map(|finding| finding.severity));
         self.found.truncate(FINDINGS);
         Report { outcome, findings: self.found }
     }

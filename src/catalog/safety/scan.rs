@@ -22,12 +22,12 @@ const LARGE_LITERAL: usize = 8 << 10;
 /// Maximum encoded share of the source, in percent.
 const ENCODED_SHARE: usize = 60;
 /// Number of encoded characters up to which the share is ignored.
-const ENCODED_LEAST: usize = 1 << 10;
+const MIN_ENCODED: usize = 1 << 10;
 /// Minimum length of a literal that counts as encoded.
-const ENCODED_LITERAL: usize = 64;
+const MIN_ENCODED_LITERAL: usize = 64;
 
 /// Minimum length of a literal that rules apply to, in bytes.
-const SHORTEST: usize = 4;
+const MIN_LITERAL_BYTES: usize = 4;
 
 /// Maximum length of a reported pointer, in bytes, without escapes.
 const POINTER_BYTES: usize = 512;
@@ -144,7 +144,7 @@ impl<'r> Scan<'r> {
         const FIELD: &str = "/handler/source";
         let lines = Lines::new(source);
         let (position, code) = (Origin::Source(&lines), Code::new(source));
-        if self.operator.knows_hashes() && self.operator.knows(source.as_bytes()) {
+        if self.operator.has_hashes() && self.operator.has_hash(source.as_bytes()) {
             self.report(HASH_RULE, Severity::Block, FIELD, "", 0, Origin::Nowhere);
         }
         self.patterns(FIELD, source.as_bytes(), &[Scope::Everywhere], position, "");
@@ -161,7 +161,7 @@ impl<'r> Scan<'r> {
         for literal in code.literals() {
             encoded += self.literal(FIELD, &literal, &lines);
         }
-        if encoded >= ENCODED_LEAST && encoded * 100 > source.len() * ENCODED_SHARE {
+        if encoded >= MIN_ENCODED && encoded * 100 > source.len() * ENCODED_SHARE {
             self.report_row("encoded.share", FIELD, "", 0, Origin::Nowhere);
         }
     }
@@ -169,7 +169,7 @@ impl<'r> Scan<'r> {
     /// Scans a literal. Returns how many of its characters are base64 or hex.
     fn literal(&mut self, field: &str, literal: &Literal<'_>, lines: &Lines<'_>) -> usize {
         let (text, position) = (&*literal.text, Origin::At(lines, literal.start));
-        if text.len() < SHORTEST {
+        if text.len() < MIN_LITERAL_BYTES {
             self.hash(field, text.as_bytes(), position);
             return 0;
         }
@@ -201,7 +201,7 @@ impl<'r> Scan<'r> {
         if let Some(decoded) = decode::as_text(bytes) {
             self.decoded(field, &decoded, position);
         }
-        if text.len() >= ENCODED_LITERAL { text.len() } else { 0 }
+        if text.len() >= MIN_ENCODED_LITERAL { text.len() } else { 0 }
     }
 
     fn decoded(&mut self, field: &str, text: &str, position: Origin<'_>) {
@@ -240,7 +240,7 @@ impl<'r> Scan<'r> {
     }
 
     fn string(&mut self, pointer: &str, text: &str) {
-        if text.len() < SHORTEST {
+        if text.len() < MIN_LITERAL_BYTES {
             return self.hash(pointer, text.as_bytes(), Origin::Nowhere);
         }
         self.patterns(pointer, text.as_bytes(), &[Scope::Strings, Scope::Code], Origin::Nowhere, "");
@@ -261,7 +261,7 @@ impl<'r> Scan<'r> {
                 let Some(whole) = captures.get(0) else { continue };
                 let value = captures.get(1).unwrap_or(whole);
                 let candidate = Candidate { text, begins: whole.start(), start: value.start(), end: value.end() };
-                if !is_intended(row, candidate) {
+                if !is_genuine(row, candidate) {
                     continue;
                 }
                 if row.review_above.is_some() {
@@ -302,7 +302,7 @@ impl<'r> Scan<'r> {
     }
 
     fn hash(&mut self, field: &str, bytes: &[u8], position: Origin<'_>) {
-        if self.operator.knows_hashes() && self.operator.knows(bytes) {
+        if self.operator.has_hashes() && self.operator.has_hash(bytes) {
             self.report(HASH_RULE, Severity::Block, field, "", 0, position);
         }
     }
@@ -355,7 +355,7 @@ fn member(pointer: &str, name: &str) -> String {
 
 /// Returns whether a match is genuine: entropy and structure are right, and it is not a
 /// placeholder.
-fn is_intended(row: &Row, candidate: Candidate<'_>) -> bool {
+fn is_genuine(row: &Row, candidate: Candidate<'_>) -> bool {
     let value = candidate.value();
     if row.entropy.is_some_and(|least| entropy(value) < least) || row.check.is_some_and(|check| !check.passes(candidate)) {
         return false;

@@ -24,13 +24,13 @@ fn aws_key() -> String {
 
 /// If you change a rule, a term or this hash, change `POLICY_VERSION` too, so that endpoints are scanned again.
 #[test]
-fn the_policy_version_stands_for_these_rules() {
+fn policy_version_matches_the_rules() {
     let hash = sha256_hex(format!("{}\0{}", rules::RULES, rules::TERMS));
     assert_eq!((POLICY_VERSION, &hash[..16]), ("2026-11-29", "64cb59ff0ee533e1"));
 }
 
 #[test]
-fn every_rule_has_an_id_of_its_own_and_every_detector_a_rule() {
+fn rule_ids_are_unique_and_every_detector_has_a_rule() {
     let scanner = scanner();
     let ids: Vec<_> = scanner.rules().map(|rule| rule.id.to_owned()).collect();
     let distinct: BTreeSet<_> = ids.iter().collect();
@@ -67,11 +67,11 @@ fn no_regex_is_unbounded() {
 }
 
 #[test]
-fn a_finding_says_where_and_never_what() {
+fn finding_never_contains_the_matched_text() {
     let key = aws_key();
     let report = scan_source(&format!("// first\nexport default () => '{key}';"));
     let found = &report.findings[0];
-    assert_eq!((report.outcome, report.blocking()), (ScanOutcome::Block, vec!["secret.aws-access-key"]));
+    assert_eq!((report.outcome, rules_of(&report)), (ScanOutcome::Block, vec!["secret.aws-access-key"]));
     assert_eq!((found.field.as_str(), found.line, found.column), ("/handler/source", Some(2), Some(23)));
     assert_eq!(found.excerpt.as_deref(), Some("AK… (20 characters)"));
     assert_eq!(
@@ -83,14 +83,14 @@ fn a_finding_says_where_and_never_what() {
 }
 
 #[test]
-fn the_gravest_finding_decides() {
+fn highest_severity_decides() {
     assert_eq!(scan_source("export default () => 1;").outcome, ScanOutcome::Pass);
     assert_eq!(scan_source("export default () => eval('1');").outcome, ScanOutcome::Review);
     assert_eq!(scan_source(&format!("eval('{}')", aws_key())).outcome, ScanOutcome::Block);
 }
 
 #[test]
-fn every_field_is_read() {
+fn every_field_is_scanned() {
     let key = aws_key();
     let (tags, value) = (vec!["a".to_owned(), key.clone()], json!({"type": "object", "a/b": [{"default": key}]}));
     let scanner = scanner();
@@ -106,7 +106,7 @@ fn every_field_is_read() {
 }
 
 #[test]
-fn a_key_is_found_in_every_form_of_a_literal() {
+fn key_is_found_in_every_form_of_a_literal() {
     use base64::Engine as _;
     let key = aws_key();
     let (head, tail) = key.split_at(7);
@@ -131,13 +131,13 @@ fn a_key_is_found_in_every_form_of_a_literal() {
 }
 
 #[test]
-fn anothers_source_is_reviewed() {
+fn source_of_another_owner_is_reviewed() {
     let upload = Upload { source: Some("export default () => 1;"), hash_of_another: true, ..Upload::default() };
     assert_eq!(rules_of(&scanner().scan(&upload)), ["provenance.same-source"]);
 }
 
 #[test]
-fn an_operators_hashes_and_terms_are_found() {
+fn operator_hashes_and_terms_are_found() {
     use base64::Engine as _;
     let known = b"\x89PNG known picture \xff\x00\x01";
     let hashes = format!("# known\n{}  picture.png\n{}\n", sha256_hex(known), sha256_hex("a known text").to_uppercase());
@@ -161,7 +161,7 @@ fn an_operators_hashes_and_terms_are_found() {
 }
 
 #[test]
-fn lists_that_are_none_are_refused() {
+fn invalid_lists_are_refused() {
     let reason = |hashes: Option<&str>, terms: Option<&str>| OperatorLists::parse(hashes, terms).unwrap_err().to_string();
     assert!(reason(Some("# fine\nabc"), None).contains("line 2"));
     assert!(reason(None, Some("[[list]]\ncategory = 1")).contains("term list"));
@@ -174,7 +174,7 @@ fn lists_that_are_none_are_refused() {
 
 /// The built-in tools, as if builders had uploaded them.
 #[test]
-fn the_shipped_tools_pass() {
+fn seed_tools_pass() {
     let scanner = scanner();
     let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tools");
     let mut count = 0;
@@ -253,7 +253,7 @@ fn hostile_sources_are_scanned_in_linear_time() {
 
 /// A long name above many members, and a large number of findings: the cost must not exceed their size.
 #[test]
-fn a_hostile_document_is_scanned_in_linear_time() {
+fn hostile_document_is_scanned_in_linear_time() {
     let scanner = scanner();
     let long = "n".repeat(200 << 10);
     let members = json!({ long.as_str(): vec!["http://45.77.12.9/"; 20_000] });
@@ -261,6 +261,7 @@ fn a_hostile_document_is_scanned_in_linear_time() {
     for value in [members, json!(many)] {
         let started = Instant::now();
         let report = scanner.scan(&Upload { response: Some(&value), ..Upload::default() });
+        // Generous, as above.
         assert!(started.elapsed().as_millis() < 8_000, "{:?}", started.elapsed());
         assert!(report.findings.len() <= 60 && json!(report).to_string().len() < 20_000);
     }

@@ -188,10 +188,6 @@ impl Query {
     pub const MAX_CHARS: usize = MAX_QUERY;
 
     /// Parses a query. Words after the first 32 are ignored.
-    ///
-    /// # Errors
-    ///
-    /// [`TooLong`].
     pub fn parse(text: &str) -> Result<Self, TooLong> {
         if text.chars().nth(MAX_QUERY).is_some() {
             return Err(TooLong);

@@ -1,6 +1,9 @@
-use std::collections::BTreeMap;
+mod corpus;
 
-use super::{corpus::Corpus, *};
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::corpus::Corpus;
+use super::*;
 
 fn corpus() -> Corpus {
     include_str!("../../../fixtures/search/tools.txt").parse().unwrap()
@@ -22,13 +25,6 @@ fn index_of<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Index<&'
         index.put(&titled(key, title), |_| key);
     }
     index
-}
-
-/// Runs all due merges, as a host does in the background.
-fn in_order<T: Item>(index: &mut Index<T>) {
-    while let Some(merge) = index.due() {
-        index.adopt(merge.run());
-    }
 }
 
 fn found<'a>(index: &Index<&'a str>, words: &str) -> Vec<&'a str> {
@@ -96,7 +92,7 @@ fn names_weigh_more_than_descriptions() {
 }
 
 #[test]
-fn pages_of_a_search_have_everything_once() {
+fn search_pages_contain_each_hit_once() {
     let keys: Vec<_> = (0..57).map(|n| format!("tool-{n:02}")).collect();
     let index = index_of(keys.iter().map(|key| (key.as_str(), "Equal words")));
     let query = Query::parse("equal").unwrap();
@@ -110,58 +106,24 @@ fn pages_of_a_search_have_everything_once() {
 
 const TITLES: [&str; 6] = ["Red apples", "Apple pie recipe", "Pies and cakes", "A red cake", "Recipe finder", "Find red pie recipes"];
 
-/// After any additions and removals, an index equals a new one with the same contents.
+/// After any additions and removals, an index finds the same as a new one with the same contents,
+/// and once it is compacted, ranks the same.
 #[test]
-fn a_changed_index_is_as_a_new_one() {
+fn changed_index_equals_a_new_one() {
     let keys: Vec<_> = (0..12).map(|n| format!("key-{n}")).collect();
     let mut random = fastrand::Rng::with_seed(0x5ea7c4);
-    let (mut there, mut slots) = (BTreeMap::new(), BTreeMap::new());
+    let mut there = BTreeMap::new();
     let mut index = Index::default();
+    let all = |index: &Index<_>, words: &str| {
+        let found = index.search(&Query::parse(words).unwrap(), 0, usize::MAX, |_| true);
+        (found.total, found.items.into_iter().collect::<BTreeSet<_>>())
+    };
     for step in 0..400 {
-        let key = random.choice(&keys).unwrap().as_str();
-        slots.remove(key).into_iter().for_each(|slot| index.remove(slot));
-        if random.u64(..3) == 0 {
-            there.remove(key);
-        } else {
-            let title = *random.choice(&TITLES).unwrap();
-            index.put(&titled(key, title), |slot| {
-                slots.insert(key, slot);
-                key
-            });
-            there.insert(key, title);
-        }
-        let (before, fresh) = (index.clone(), index_of(there.clone()));
-        let mut passing = 0;
-        index.put(&titled("passing", "apple cake pie recipe red"), |slot| {
-            passing = slot;
-            "passing"
-        });
-        index.remove(passing);
-        for words in ["red apple", "recipes", "cake", "find", "key"] {
-            let requested = found(&fresh, words);
-            assert_eq!(found(&index, words), requested, "{words} at {step}");
-            assert_eq!(found(&before, words), requested, "a clone changed: {words} at {step}");
-        }
-        assert_eq!(index.len(), there.len());
-    }
-    slots.values().for_each(|slot| index.remove(*slot));
-    assert_eq!((index.len(), index.recent.stems().count()), (0, 0), "nothing is left of what was taken out");
-}
-
-/// Search results do not depend on an index's history: built step by step, with merged segments,
-/// from segments built at once, or with changes during a merge.
-#[test]
-fn what_is_packed_is_found_as_what_is_not() {
-    let mut random = fastrand::Rng::with_seed(0x9ac7ed);
-    let keys: Vec<_> = (0..30_000).map(|n| format!("key-{n}")).collect();
-    let (mut there, mut index) = (BTreeMap::new(), Index::default());
-    let mut merge = None;
-    for step in 0..60_000 {
         let key = random.choice(&keys).unwrap().as_str();
         if let Some((_, slot)) = there.remove(key) {
             index.remove(slot);
         }
-        if random.u64(..4) > 0 {
+        if random.u64(..3) != 0 {
             let title = *random.choice(&TITLES).unwrap();
             let mut here = 0;
             index.put(&titled(key, title), |slot| {
@@ -170,43 +132,55 @@ fn what_is_packed_is_found_as_what_is_not() {
             });
             there.insert(key, (title, here));
         }
-        // Created from the state some hundred changes ago.
-        if step % 300 == 0 {
-            merge.take().into_iter().for_each(|merge: Merge<_>| index.adopt(merge.run()));
-            merge = index.due();
+        let fresh = index_of(there.iter().map(|(key, (title, _))| (*key, *title)));
+        let is_compacted = random.u64(..8) == 0;
+        if is_compacted {
+            index.compact();
+            assert!(index.items.len() <= there.len() + index.free.len(), "slots are used again: {}", index.items.len());
         }
+        for words in ["red apple", "recipes", "cake", "find", "key"] {
+            assert_eq!(all(&index, words), all(&fresh, words), "{words} at {step}");
+            if is_compacted {
+                assert_eq!(found(&index, words), found(&fresh, words), "{words} at {step}");
+            }
+        }
+        assert_eq!(index.len(), there.len());
     }
-    merge.into_iter().for_each(|merge| index.adopt(merge.run()));
-    in_order(&mut index);
-    assert!(index.segments.len() > 1 && index.recent.len() < 1_024, "{index:?}");
-    assert!(index.items.len() < 2 * there.len() + 4_096, "slots are used again: {} for {}", index.items.len(), there.len());
-    let mut packed = Index::of(there.keys().copied().collect::<Vec<_>>());
-    let mut segments = Segments::default();
-    for some in there.iter().zip(0..).collect::<Vec<_>>().chunks(700) {
-        segments.push(Segment::of(some.iter().map(|((key, (title, _)), slot)| (*slot, titled(key, title)))));
-    }
-    packed.add(segments);
-    let sizes: Vec<_> = packed.segments.iter().map(|segment| segment.len()).collect();
-    assert!(sizes.len() < 16 && sizes.iter().sum::<usize>() == there.len(), "they become fewer as they come: {sizes:?}");
-    let fresh = index_of(there.iter().map(|(key, (title, _))| (*key, *title)));
-    let all = |index: &Index<_>, words: &str| {
-        let found = index.search(&Query::parse(words).unwrap(), 0, usize::MAX, |_| true);
-        (found.total, found.items.into_iter().collect::<BTreeSet<_>>())
-    };
-    for words in ["apple", "pies", "recipe", "find", "key 7", "key-77", "nothing"] {
-        let requested = all(&fresh, words);
-        assert!(all(&index, words) == requested && all(&packed, words) == requested, "{words}");
-        // Nothing was removed from these, so they also rank the same.
-        assert_eq!(found(&packed, words), found(&fresh, words), "{words}");
-    }
+    assert!(index.items.len() <= 60, "slots are used again: {}", index.items.len());
     there.values().for_each(|(_, slot)| index.remove(*slot));
-    in_order(&mut index);
-    let remaining: usize = index.segments.iter().map(|segment| segment.len()).sum();
-    assert!(index.is_empty() && remaining <= 1_024 && index.dead == remaining, "what was taken out of segments goes in time: {index:?}");
+    index.compact();
+    assert!(index.is_empty() && index.stems.is_empty() && index.length == 0);
 }
 
 #[test]
-fn rare_words_are_found_among_more_common_ones_than_are_read() {
+fn compaction_is_due_once_many_texts_were_removed() {
+    let keys: Vec<_> = (0..4_000).map(|n| format!("key-{n}")).collect();
+    let mut index = index_of(keys.iter().map(|key| (key.as_str(), "Equal words")));
+    (0..2_000).for_each(|slot| index.remove(slot));
+    assert!(!index.needs_compaction());
+    (2_000..2_500).for_each(|slot| index.remove(slot));
+    assert!(index.needs_compaction());
+    let before = index.stems.values().map(Postings::len).sum::<usize>();
+    index.compact();
+    assert!(!index.needs_compaction() && index.stems.values().map(Postings::len).sum::<usize>() < before / 2);
+}
+
+#[test]
+fn words_are_added_later_unless_their_item_has_changed() {
+    let mut index = Index::of(vec!["one", "two", "three"]);
+    let words = |key, title| WeighedText::of(&titled(key, title));
+    index.remove(1);
+    index.compact();
+    index.put(&titled("four", "cake"), |slot| {
+        assert_eq!(slot, 1);
+        "four"
+    });
+    [(0, "one"), (1, "two"), (2, "three"), (1, "four")].into_iter().for_each(|(slot, key)| index.add_words(slot, key, words(key, "apple")));
+    assert_eq!((found(&index, "apple"), found(&index, "cake")), (vec!["one", "three"], vec!["four"]));
+}
+
+#[test]
+fn rare_words_are_found_beyond_the_posting_limit() {
     let common: Vec<_> = (0..32).map(|n| format!("common{n}x")).collect();
     let title = common.join(" ");
     let keys: Vec<_> = (0..MAX_POSTINGS / 32 + 500).map(|n| format!("key-{n}")).collect();
@@ -217,7 +191,7 @@ fn rare_words_are_found_among_more_common_ones_than_are_read() {
 }
 
 #[test]
-fn a_query_has_an_end() {
+fn long_query_is_refused() {
     assert!(Query::parse(&"ä".repeat(Query::MAX_CHARS)).is_ok());
     assert!(Query::parse(&"ä".repeat(Query::MAX_CHARS + 1)).is_err());
 }

@@ -19,38 +19,42 @@ pub(super) const UNIT: f32 = 0.5;
 /// The fields of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// The slug.
     pub slug: &'a str,
-    /// The title.
     pub title: &'a str,
-    /// The tags.
     pub tags: &'a [String],
-    /// The description.
     pub description: &'a str,
 }
 
 /// A text's position in an index, valid until the text is removed.
 pub type Slot = u32;
 
-/// Returns the stems of a text, with the sum of their field weights.
-pub(super) fn weighed(text: &Text<'_>) -> BTreeMap<String, u16> {
-    let mut stems = BTreeMap::<_, u16>::new();
-    let mut add = |stem, weight| {
-        let sum = stems.entry(stem).or_default();
-        *sum = sum.saturating_add(weight);
-    };
-    let stemmer = Stemmer::default();
-    let tags = text.tags.iter().map(|tag| (tag.as_str(), TAG));
-    let fields = [(text.slug, SLUG), (text.title, TITLE)].into_iter().chain(tags);
-    // Compound names match in both spellings: `time-zone` is also found as `timezone`.
-    for (field, weight) in fields {
-        stemmer.stems(field).chain(stemmer.joined(field)).take(MAX_WORDS).for_each(|stem| add(stem, weight));
-    }
-    stemmer.stems(text.description).take(MAX_WORDS).for_each(|stem| add(stem, DESCRIPTION));
-    stems
+/// The stems of a text.
+#[derive(Debug)]
+pub struct WeighedText {
+    /// Each stem with the sum of the field weights of its occurrences.
+    pub(super) stems: BTreeMap<String, u16>,
 }
 
-/// Returns the length of a text: the sum of its stems' weights.
-pub(super) fn length<'s>(weights: impl Iterator<Item = &'s u16>) -> u16 {
-    weights.fold(0, |sum, weight| sum.saturating_add(*weight))
+impl WeighedText {
+    /// Converts a text to its stems.
+    pub fn of(text: &Text<'_>) -> Self {
+        let mut stems = BTreeMap::<_, u16>::new();
+        let mut add = |stem, weight| {
+            let sum = stems.entry(stem).or_default();
+            *sum = sum.saturating_add(weight);
+        };
+        let stemmer = Stemmer::default();
+        let tags = text.tags.iter().map(|tag| (tag.as_str(), TAG));
+        // Compound names match in both spellings: `time-zone` is also found as `timezone`.
+        for (field, weight) in [(text.slug, SLUG), (text.title, TITLE)].into_iter().chain(tags) {
+            stemmer.stems(field).chain(stemmer.joined(field)).take(MAX_WORDS).for_each(|stem| add(stem, weight));
+        }
+        stemmer.stems(text.description).take(MAX_WORDS).for_each(|stem| add(stem, DESCRIPTION));
+        Self { stems }
+    }
+
+    /// Returns the sum of the weights.
+    pub(super) fn length(&self) -> u16 {
+        self.stems.values().fold(0, |sum, weight| sum.saturating_add(*weight))
+    }
 }

@@ -1,8 +1,7 @@
 //! Deletion of endpoints: nothing waits for it, nothing is left, and nothing is written afterwards,
 //! wherever it is interrupted.
 
-use std::{sync::atomic::AtomicBool, time::Duration};
-
+use tokio::sync::watch;
 use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_capability::{
     CallGrants, Ops,
@@ -19,8 +18,7 @@ use tollhouse_tool::Capabilities;
 
 use super::{follow::receives, *};
 use crate::{
-    deletion::{DELETIONS, MARKED_MS},
-    entry::ENDPOINTS,
+    deletion::{DELETIONS, MARK_LIFETIME_MS},
     retired::DELETED,
 };
 
@@ -99,7 +97,7 @@ async fn retained(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
 
 /// Sets the clock to after the end of marks.
 fn in_an_hour(catalog: &Catalog) {
-    catalog.clock.set(catalog.clock.now().plus_millis(MARKED_MS + 1));
+    catalog.clock.set(catalog.clock.now().plus_millis(MARK_LIFETIME_MS + 1));
 }
 
 /// Runs the job of deletions until nothing is left to do.
@@ -118,7 +116,7 @@ fn objects_in(folder: &tempfile::TempDir) -> usize {
 }
 
 #[tokio::test]
-async fn a_deleted_endpoint_leaves_nothing_behind() {
+async fn deletion_removes_all_data() {
     let (catalog, folder) = catalog().await;
     catalog.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&catalog, "tool").await;
@@ -127,50 +125,15 @@ async fn a_deleted_endpoint_leaves_nothing_behind() {
     assert_eq!(objects_in(&folder), 0);
     assert_eq!(catalog.deleted("tool").await.unwrap().map(|deleted| deleted.id), Some(id));
     let closed = retained(&*catalog.store).await.into_iter().map(|(space, _)| space).collect::<Vec<_>>();
-    assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "they say that nothing more is kept");
+    assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "the marks say that no data are left");
     finished(&catalog).await;
     assert_eq!(retained(&*catalog.store).await, []);
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
 }
 
-/// The data is as hosts without deletion marks left it.
-#[tokio::test]
-async fn what_an_older_version_left_of_a_deleted_endpoint_is_removed() {
-    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
-    let memory = shared();
-    let (catalog, folder) = host_of(memory.clone()).await;
-    for slug in ["gone", "stays"] {
-        catalog.create(keeps(slug), builder(), ChangedBy::Admin).await.unwrap();
-    }
-    let (removed, stays) = (fill(&catalog, "gone").await, fill(&catalog, "stays").await);
-    let before = retained(&*memory).await;
-    let record = ENDPOINTS.row(&*memory, &"gone".to_owned()).await.unwrap().unwrap();
-    let mut batch = Batch::new();
-    batch.remove(&ENDPOINTS, &record);
-    batch.commit(&*memory, Durability::Durable).await.unwrap();
-    let host = host_in(&folder, memory.clone()).await;
-    // A new tool may have a record that has not arrived yet.
-    host.clock.set(removed.made_at());
-    host.mark_orphans().await.unwrap();
-    assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
-    host.clock.set(removed.made_at().plus_millis(DAY_MS + 1));
-    host.mark_orphans().await.unwrap();
-    let marked = DELETIONS.page(&*memory, &DELETIONS.all(), 10, Direction::Forward).await.unwrap();
-    assert_eq!(marked.iter().map(|mark| &mark.key.1).collect::<Vec<_>>(), [&removed]);
-    finished(&host).await;
-    let has = |key: &[u8], id: &EndpointId| key.windows(id.as_str().len()).any(|part| part == id.as_str().as_bytes());
-    let remaining = retained(&*memory).await;
-    assert!(remaining.iter().all(|(_, key)| has(key, &stays)), "{remaining:?}");
-    assert_eq!(remaining, before.into_iter().filter(|(_, key)| has(key, &stays)).collect::<Vec<_>>());
-    // Removed data is not found again.
-    host.clock.set(removed.made_at().plus_millis(3 * DAY_MS));
-    host.mark_orphans().await.unwrap();
-    assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
-}
-
 /// Wherever a crash or the store interrupts it.
 #[tokio::test]
-async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
+async fn interrupted_deletion_is_finished_by_another_host() {
     let mut cut = 0;
     for fault in [Fault::Before, Fault::After, Fault::Lost] {
         for after in 1.. {
@@ -189,7 +152,7 @@ async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
             let other = host_in(&folder, Arc::clone(&memory) as _).await;
             if other.all().get("tool").is_some() {
                 assert!(deleted.is_err() && after == 1, "{fault:?} {after}: {deleted:?}");
-                assert_eq!(retained(&*memory).await.len(), 14, "it has all that it had");
+                assert_eq!(retained(&*memory).await.len(), 14, "its data are complete");
                 other.delete("tool", None, ChangedBy::Builder).await.unwrap();
             }
             // A repeated request learns that it is done.
@@ -207,7 +170,7 @@ async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
 }
 
 #[tokio::test]
-async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() {
+async fn call_on_another_host_keeps_no_data_of_a_deleted_endpoint() {
     let store: Arc<dyn Store> = shared();
     let (one, folder) = host_of(Arc::clone(&store)).await;
     let other = host_in(&folder, Arc::clone(&store)).await;
@@ -234,7 +197,7 @@ async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() 
 
 /// The write reads the usage before the endpoint is deleted, and commits afterwards.
 #[tokio::test]
-async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
+async fn write_after_the_deletion_is_not_stored() {
     for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
         let memory = shared();
         let (one, _folder) = host_of(Arc::clone(&memory) as _).await;
@@ -253,7 +216,7 @@ async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
+async fn new_endpoint_under_a_deleted_slug_keeps_its_data() {
     let memory = shared();
     let faulty = Arc::new(FaultyStore::sharing(Arc::clone(&memory)));
     let (catalog, _folder) = host_of(Arc::clone(&faulty) as _).await;
@@ -272,16 +235,16 @@ async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
     assert!(new != old && new == live.endpoint.id);
     let all = retained(&*memory).await.len();
     catalog.finish_deletions().await.unwrap();
-    assert_eq!(retained(&*memory).await.len(), all - 12, "what the old one kept, but for two rows that say so");
+    assert_eq!(retained(&*memory).await.len(), all - 12, "the old one's data, except for two marks");
     finished(&catalog).await;
-    assert_eq!(retained(&*memory).await.len(), 14, "what the new one keeps");
+    assert_eq!(retained(&*memory).await.len(), 14, "the new one's data");
     assert_eq!(read("key-0").await, OpValue::Json("1".into()));
     assert_eq!(catalog.services.secrets().list(&new).await.unwrap().len(), 3);
     call(&catalog, "tool").await.op(set("more", "1")).await.unwrap();
 }
 
 /// A bucket that deletes nothing while it is stopped.
-struct StoppedBucket(Everywhere, AtomicBool);
+struct StoppedBucket(Everywhere, watch::Sender<bool>);
 
 #[async_trait::async_trait]
 impl objects::Bucket for StoppedBucket {
@@ -294,9 +257,7 @@ impl objects::Bucket for StoppedBucket {
     }
 
     async fn delete(&self, name: &str) -> std::io::Result<()> {
-        while self.1.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.1.subscribe().wait_for(|is_stopped| !is_stopped).await.unwrap();
         self.0.delete(name).await
     }
 
@@ -308,22 +269,22 @@ impl objects::Bucket for StoppedBucket {
 /// Regression: it waited for each object, while holding the lock that notifications of other hosts
 /// need.
 #[tokio::test]
-async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
+async fn slow_file_removal_does_not_block_other_changes() {
     let store: Arc<dyn Store> = shared();
     let folder = tempfile::tempdir().unwrap();
-    let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), AtomicBool::new(false)));
+    let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), watch::Sender::new(false)));
     let replica = Replica::new(Arc::new(MemoryStore::new()));
     let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogCapacity::default(), replica).await;
     let (other, _other) = catalog_of(Arc::clone(&store)).await;
     one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&one, "tool").await;
-    bucket.1.store(true, Ordering::SeqCst);
+    bucket.1.send_replace(true);
     let deleting = tokio::spawn({
         let one = Arc::clone(&one);
         async move { one.delete("tool", None, ChangedBy::Builder).await }
     });
     while one.all().get("tool").is_some() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     other.create(draft("of-another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.create(draft("here"), Owner::Platform, ChangedBy::Admin).await.unwrap();
@@ -332,14 +293,14 @@ async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
     // The deletion does not wait for the bucket either.
     deleting.await.unwrap().unwrap();
     assert_eq!(objects_in(&folder), 3);
-    bucket.1.store(false, Ordering::SeqCst);
+    bucket.1.send_replace(false);
     finished(&one).await;
     assert_eq!((objects_in(&folder), retained(&*store).await.len()), (0, 0));
 }
 
 /// Regression: a publish with a slow commit got its host fenced.
 #[tokio::test]
-async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long() {
+async fn changes_of_other_hosts_are_shown_during_a_slow_commit() {
     let memory = shared();
     let (other, _other) = catalog_of(Arc::clone(&memory) as _).await;
     for slug in ["tool", "called"] {
@@ -349,7 +310,7 @@ async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long(
     let mut update = Box::pin(one.update("tool", patch(json!({ "title": "Slow" })), None, ChangedBy::Admin));
     while one.changing.try_lock().is_ok() {
         assert!((&mut update).now_or_never().is_none());
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     other.update("called", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     other.update("tool", patch(json!({ "title": "Quick" })), None, ChangedBy::Admin).await.unwrap();
@@ -384,7 +345,7 @@ impl StoreWrapper for OvertakenStore {
 
 /// A newer change of another host must not be hidden by this host's older one.
 #[tokio::test]
-async fn a_change_that_is_overtaken_before_it_is_shown_does_not_hide_the_newer_one() {
+async fn older_change_does_not_hide_a_newer_one() {
     let memory = shared();
     let store = Arc::new(OvertakenStore { inner: Arc::clone(&memory), then: Mutex::default() });
     let ((one, _folder), (other, _other)) = (catalog_of(Arc::clone(&store) as _).await, catalog_of(memory).await);

@@ -39,7 +39,7 @@ async fn find(catalog: &Catalog, slug: &str) -> Arc<LiveEndpoint> {
 }
 
 #[tokio::test]
-async fn what_one_host_publishes_pauses_and_deletes_another_shows() {
+async fn changes_of_one_host_are_shown_on_another() {
     let (one, other, _folders) = two().await;
     one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     assert_eq!(availability(&other, "tool"), None);
@@ -64,7 +64,7 @@ async fn what_one_host_publishes_pauses_and_deletes_another_shows() {
 }
 
 #[tokio::test]
-async fn what_an_admin_takes_back_on_one_host_running_calls_of_another_lose() {
+async fn revocation_reaches_running_calls_on_other_hosts() {
     let (one, other, _folders) = two().await;
     let mut wants = draft("tool");
     wants.capabilities = Capabilities { kv: true, ..Capabilities::default() };
@@ -84,7 +84,7 @@ async fn what_an_admin_takes_back_on_one_host_running_calls_of_another_lose() {
 }
 
 #[tokio::test]
-async fn what_another_host_has_changed_is_changed_here_by_who_has_seen_that() {
+async fn revision_is_checked_across_hosts() {
     let (one, other, _folders) = two().await;
     one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     // The host has not been notified yet.
@@ -104,7 +104,7 @@ async fn what_another_host_has_changed_is_changed_here_by_who_has_seen_that() {
 }
 
 #[tokio::test]
-async fn a_slug_that_two_hosts_give_away_is_one_of_theirs() {
+async fn slug_that_two_hosts_publish_is_taken_once() {
     let (one, other, _folders) = two().await;
     let made = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     assert!(matches!(other.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await, Err(PublishError::SlugTaken(_))));
@@ -112,12 +112,12 @@ async fn a_slug_that_two_hosts_give_away_is_one_of_theirs() {
 }
 
 #[tokio::test]
-async fn a_policy_is_not_lost_past_the_revision_that_its_writer_has_seen() {
+async fn policy_with_a_stale_revision_is_refused() {
     let (one, other, _folders) = two().await;
     let policy = |max: u64| serde_json::from_value::<PolicyDraft>(json!({ "maxEndpointsPerBuilder": max })).unwrap();
     assert_eq!(one.set_policy(policy(1), Some(0)).await.unwrap().revision, 1);
     assert!(matches!(other.set_policy(policy(2), Some(0)).await, Err(PublishError::Changed(1))));
-    assert_eq!(other.policy().policy.max_endpoints_per_builder, 1, "who was refused reads why");
+    assert_eq!(other.policy().policy.max_endpoints_per_builder, 1, "the owner reads the reason");
     assert_eq!(other.set_policy(policy(3), Some(1)).await.unwrap().revision, 2);
     assert_eq!(one.policy().revision, 1);
     receives(&one).await;
@@ -125,14 +125,14 @@ async fn a_policy_is_not_lost_past_the_revision_that_its_writer_has_seen() {
 }
 
 #[tokio::test]
-async fn a_builder_who_is_suspended_on_one_host_sells_nothing_on_another() {
+async fn suspension_reaches_other_hosts() {
     let (one, other, _folders) = two().await;
     let (builder, _) = Builder::new("Ann", None, one.clock.now(), &FirstKeys::of_tests()).unwrap();
     builder.stored().commit(&*one.store, Durability::Buffered).await.unwrap();
     one.create(draft("tool"), Owner::Builder(builder.id.clone()), ChangedBy::Builder).await.unwrap();
     let judge = async |decision: &str| {
         let verdict: builder::BuilderDecision = serde_json::from_value(json!({ "decision": decision })).unwrap();
-        one.load_standing(&builder.id, &verdict).await.unwrap();
+        one.decide_builder(&builder.id, &verdict).await.unwrap();
         receives(&other).await;
         availability(&other, "tool")
     };
@@ -141,7 +141,7 @@ async fn a_builder_who_is_suspended_on_one_host_sells_nothing_on_another() {
 }
 
 #[tokio::test]
-async fn who_missed_changes_shows_all_as_it_is_stored() {
+async fn reload_shows_the_stored_state() {
     let (one, other, _folders) = two().await;
     for slug in ["stays", "goes"] {
         one.create(draft(slug), Owner::Platform, ChangedBy::Admin).await.unwrap();
@@ -163,7 +163,7 @@ async fn who_missed_changes_shows_all_as_it_is_stored() {
 }
 
 #[tokio::test]
-async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
+async fn secret_changes_reach_other_hosts() {
     let (one, other, _folders) = two().await;
     let live = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let (holder, name) = ((&live.endpoint).into(), "KEY".parse::<SecretName>().unwrap());
@@ -180,7 +180,7 @@ async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
 
 /// Regression: nobody could change it until the next start.
 #[tokio::test]
-async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
+async fn unconfirmed_change_can_be_repeated() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (catalog, _folder) = catalog_of(Arc::clone(&store) as _).await;
     catalog.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
@@ -190,19 +190,19 @@ async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
     };
     store.fail_nth(1, Fault::After);
     assert!(matches!(retitle("Two").await, Err(PublishError::Store(StoreError::Unknown(_)))));
-    assert_eq!(find(&catalog, "tool").await.endpoint.title, "Two", "what is stored counts");
+    assert_eq!(find(&catalog, "tool").await.endpoint.title, "Two", "the stored state counts");
     assert_eq!(retitle("Three").await.unwrap(), "Three");
 }
 
 #[tokio::test]
-async fn a_version_that_one_host_releases_stays_for_what_another_has_published_with_it() {
+async fn released_version_stays_while_another_host_uses_it() {
     let (one, other, _folders) = two().await;
     let made = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let (version, later) = (made.endpoint.version.clone(), one.clock.now().plus_millis(120_000));
     let is_kept = async || one.uploaded(&version).await.unwrap().is_some();
     other.create(draft("another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.delete("tool", None, ChangedBy::Admin).await.unwrap();
-    assert!(is_kept().await, "it is not known here who else has it");
+    assert!(is_kept().await, "other holders are unknown here");
     [&one, &other].iter().for_each(|catalog| catalog.clock.set(later));
     receives(&one).await;
     one.forget_versions().await.unwrap();
@@ -219,7 +219,7 @@ async fn a_version_that_one_host_releases_stays_for_what_another_has_published_w
 }
 
 #[tokio::test]
-async fn what_later_rules_have_scanned_those_of_an_older_version_do_not() {
+async fn older_rules_do_not_rescan_after_newer_ones() {
     const BY: tollhouse_store::Table<(), String> = tollhouse_store::schema::SCANNED_BY.holding();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = catalog_of(Arc::clone(&store)).await;

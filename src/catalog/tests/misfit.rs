@@ -26,7 +26,7 @@ fn draft(member: &str, value: Value) -> Value {
 }
 
 #[test]
-fn what_does_not_fit_is_said_in_words_of_json_with_its_place() {
+fn errors_name_the_field_in_terms_of_json() {
     for (body, pointer, message) in [
         (literal!([]), "", "the whole is an array, and should be an object"),
         (literal!({}), "/slug", "`slug` is missing"),
@@ -57,7 +57,7 @@ fn what_does_not_fit_is_said_in_words_of_json_with_its_place() {
 }
 
 #[test]
-fn what_fits_is_read_as_serde_json_reads_it() {
+fn valid_bodies_are_read_like_serde_json() {
     let body = draft("inputSchema", literal!({ "a": [1, -2, 2.5, 9_007_199_254_740_993_u64, null, true, "é"] }));
     let draft = json::<Draft>(&body).unwrap();
     assert_eq!((&*draft.input_schema, draft.slug.as_str()), (&body["inputSchema"], "abc"));
@@ -68,7 +68,7 @@ fn what_fits_is_read_as_serde_json_reads_it() {
 }
 
 #[test]
-fn parameters_of_a_query_are_read_as_what_their_type_wants() {
+fn query_parameters_are_read_by_type() {
     let page = query::<Page>("limit=8&maxPrice=0.25&all=true&tag=7").unwrap();
     assert_eq!((page.limit, page.max_price, page.all, page.tag.as_deref()), (Some(8), Some(MicroUsd(250_000)), true, Some("7")));
     for (text, message) in [

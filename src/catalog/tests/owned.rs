@@ -11,7 +11,7 @@ async fn at_most(catalog: &Catalog, max: u64) {
 }
 
 #[tokio::test]
-async fn hosts_that_publish_for_a_builder_at_once_keep_to_the_limit_together() {
+async fn concurrent_hosts_respect_the_builder_limit() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
     let ((one, _folder), (other, _other)) = (catalog_of(Arc::clone(&store)).await, catalog_of(Arc::clone(&store)).await);
     at_most(&one, 3).await;
@@ -42,7 +42,7 @@ async fn hosts_that_publish_for_a_builder_at_once_keep_to_the_limit_together() {
 }
 
 #[tokio::test]
-async fn a_host_decides_again_where_another_was_faster() {
+async fn decision_is_retried_after_a_conflict() {
     for (max, fits) in [(1, false), (2, true)] {
         let memory = Arc::new(MemoryStore::shared(Clock::default()));
         let (faster, _folder) = catalog_of(Arc::clone(&memory) as _).await;

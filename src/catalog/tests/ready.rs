@@ -32,7 +32,7 @@ async fn with_three(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir)
 }
 
 #[tokio::test]
-async fn a_start_reads_no_record() {
+async fn start_reads_only_cards() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (one, _folder) = catalog_of(Arc::clone(&store)).await;
     one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
@@ -51,19 +51,7 @@ async fn a_start_reads_no_record() {
 }
 
 #[tokio::test]
-async fn records_of_earlier_versions_get_their_cards_at_the_start() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let (one, _folder) = catalog_of(Arc::clone(&store)).await;
-    one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
-    let mut removed = Batch::new();
-    removed.delete(&CARDS, &"tool".to_owned()).delete(&schema::CATALOGUED.holding::<String>(), &());
-    removed.commit(&*store, Durability::Buffered).await.unwrap();
-    let (again, _folder) = catalog_of(store).await;
-    assert!(again.find("tool").await.unwrap().is_some());
-}
-
-#[tokio::test]
-async fn what_is_taken_back_reaches_a_call_whose_endpoint_was_crowded_out() {
+async fn revocation_reaches_a_call_of_an_evicted_endpoint() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = with_three(&store).await;
     let revoke = || serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
@@ -72,7 +60,7 @@ async fn what_is_taken_back_reaches_a_call_whose_endpoint_was_crowded_out() {
     catalog.update("tool", patch(json!({ "title": "Later" })), None, ChangedBy::Admin).await.unwrap();
     crowd_out(&catalog).await;
     let again = catalog.find("tool").await.unwrap().unwrap();
-    assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share what they may touch");
+    assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share their grants");
     drop(again);
     crowd_out(&catalog).await;
     assert!(running.grant.now().capabilities.kv);
@@ -81,14 +69,14 @@ async fn what_is_taken_back_reaches_a_call_whose_endpoint_was_crowded_out() {
 }
 
 #[tokio::test]
-async fn what_nobody_uses_makes_room_and_is_made_again_as_it_is_then() {
+async fn evicted_endpoint_is_rebuilt_with_the_current_policy() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = with_three(&store).await;
     crowd_out(&catalog).await;
-    assert!(catalog.found("tool").is_none(), "it is not kept");
+    assert!(catalog.find_cached("tool").is_none(), "it is not kept");
     let low: PolicyDraft = serde_json::from_value(json!({ "limits": { "wallMs": 50 } })).unwrap();
     catalog.set_policy(low, None).await.unwrap();
-    assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy holds for what is made later");
+    assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy applies to later builds");
     catalog.decide("tool", &serde_json::from_value(json!({ "decision": "takedown" })).unwrap(), None).await.unwrap();
     crowd_out(&catalog).await;
     let down = catalog.find("tool").await.unwrap().unwrap();
@@ -98,7 +86,7 @@ async fn what_nobody_uses_makes_room_and_is_made_again_as_it_is_then() {
 }
 
 #[tokio::test]
-async fn many_first_calls_make_one() {
+async fn concurrent_first_calls_load_once() {
     let (catalog, _folder) = with_three(&(Arc::new(MemoryStore::new()) as _)).await;
     crowd_out(&catalog).await;
     let found = futures_util::future::join_all((0..32).map(|_| catalog.find("tool"))).await;
@@ -107,7 +95,7 @@ async fn many_first_calls_make_one() {
 }
 
 #[tokio::test]
-async fn no_more_endpoints_are_published_than_there_is_room_for() {
+async fn publishing_stops_at_the_maximum() {
     let (catalog, _folder) = with_three(&(Arc::new(MemoryStore::new()) as _)).await;
     catalog.create(draft("fourth"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let fifth = catalog.create(draft("fifth"), Owner::Platform, ChangedBy::Admin).await;
@@ -115,15 +103,15 @@ async fn no_more_endpoints_are_published_than_there_is_room_for() {
 }
 
 #[tokio::test]
-async fn what_is_ready_is_called_while_the_store_is_away_and_what_is_not_reports_it() {
+async fn cached_endpoints_are_found_while_the_store_is_down() {
     let faulty = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (catalog, _folder) = with_three(&(Arc::clone(&faulty) as _)).await;
     let stored = catalog.find("tool").await.unwrap().unwrap();
     crowd_out(&catalog).await;
-    let away = ["other", "third"].into_iter().find(|slug| catalog.found(slug).is_none());
+    let away = ["other", "third"].into_iter().find(|slug| catalog.find_cached(slug).is_none());
     faulty.fail_reads();
     assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &stored));
-    let Some(away) = away else { panic!("one of them had to go") };
+    let Some(away) = away else { panic!("one of them was evicted") };
     assert!(matches!(catalog.find(away).await, Err(StoreError::Away(_))));
     assert!(catalog.find("unknown").await.unwrap().is_none());
 }

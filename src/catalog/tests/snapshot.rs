@@ -25,7 +25,7 @@ async fn many() -> Vec<Endpoint> {
         endpoint.created_at = Timestamp(random.u64(..50));
         endpoint.price_usd = tool::MicroUsd(if number % 4 == 0 { 0 } else { random.u64(1..40) });
         endpoint.tags = vec!["common".to_owned()];
-        let rest = [(number.is_multiple_of(2), "half"), (number.is_multiple_of(7), "Rare"), (number.is_multiple_of(900), "FEW")];
+        let rest = [(number.is_multiple_of(2), "half"), (number.is_multiple_of(7), "Rare"), (number.is_multiple_of(900), "MAX_SORTED")];
         endpoint.tags.extend(rest.into_iter().filter(|(has, _)| *has).map(|(_, tag)| tag.to_owned()));
         if number.is_multiple_of(11) {
             endpoint.status = tool::Status::Paused;
@@ -41,9 +41,9 @@ fn put(snapshot: &mut Snapshot, endpoint: &Endpoint) {
 }
 
 fn of(endpoints: &BTreeMap<Slug, Endpoint>) -> Snapshot {
-    let mut gathered = SnapshotBuilder::default();
-    endpoints.values().for_each(|endpoint| gathered.add(Card::of(endpoint).entry(endpoint.slug.clone(), false)));
-    gathered.done()
+    let mut builder = SnapshotBuilder::default();
+    endpoints.values().for_each(|endpoint| builder.add(Card::of(endpoint).entry(endpoint.slug.clone(), false)));
+    builder.build()
 }
 
 fn slugs<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Vec<String> {
@@ -59,7 +59,7 @@ fn plainly(all: &Snapshot, filter: &EndpointFilter, order: Option<Order>) -> Vec
 }
 
 #[tokio::test]
-async fn lists_of_many_are_as_a_walk_over_all_has_them() {
+async fn lists_agree_with_a_full_scan() {
     let endpoints = many().await;
     let all: BTreeMap<_, _> = endpoints.iter().map(|endpoint| (endpoint.slug.clone(), endpoint.clone())).collect();
     let at_once = of(&all);
@@ -71,7 +71,7 @@ async fn lists_of_many_are_as_a_walk_over_all_has_them() {
         put(&mut one_by_one, &Endpoint { tags: vec!["nobodys".to_owned()], price_usd: tool::MicroUsd(77), ..endpoint.clone() });
         put(&mut one_by_one, endpoint);
     }
-    let tags = [vec![], vec!["rare"], vec!["FEW"], vec!["half", "common"], vec!["few", "half"], vec!["nobodys"]];
+    let tags = [vec![], vec!["rare"], vec!["MAX_SORTED"], vec!["half", "common"], vec!["few", "half"], vec!["nobodys"]];
     let prices = [None, Some(PricingMode::FreePublicUtility), Some(PricingMode::FixedPriceSuccessReceipt)];
     for ((tags, pricing), max) in
         tags.iter().flat_map(|tags| prices.map(|pricing| (tags, pricing))).flat_map(|one| [None, Some(0), Some(9)].map(|max| (one, max)))
@@ -101,7 +101,7 @@ async fn lists_of_many_are_as_a_walk_over_all_has_them() {
 }
 
 #[tokio::test]
-async fn among_many_a_name_is_like_those_that_begin_so_or_have_words_of_it() {
+async fn similar_names_share_a_prefix_or_words_among_many() {
     let mut all = Snapshot::default();
     many().await.iter().for_each(|endpoint| put(&mut all, endpoint));
     let nearest = |name: &str| slugs(all.nearest(name, |_| true).into_iter().take(1));
@@ -112,7 +112,7 @@ async fn among_many_a_name_is_like_those_that_begin_so_or_have_words_of_it() {
 }
 
 #[tokio::test]
-async fn nothing_is_searched_before_all_words_are_there() {
+async fn search_waits_until_all_words_are_indexed() {
     let endpoints = many().await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     for some in endpoints.chunks(500) {
@@ -134,8 +134,6 @@ async fn nothing_is_searched_before_all_words_are_there() {
     let forecast = search::Query::parse("forecast").unwrap();
     let found = catalog.all().search(&forecast, 0, usize::MAX, |entry| entry.slug.as_str() == changed).unwrap();
     assert_eq!(found.total, 1);
-    while let Some(merge) = catalog.all().due() {
-        catalog.rebuild_snapshot(|snapshot| snapshot.adopt(merge.run()));
-    }
+    catalog.all().index_mut().compact();
     assert_eq!(total(), Ok(MANY.div_ceil(3) - 1));
 }

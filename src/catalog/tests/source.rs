@@ -15,7 +15,8 @@ use tollhouse_store::{
 use super::{follow::receives, *};
 use crate::{
     entry::ENDPOINTS,
-    source::{IN_ROW, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of, response_hash},
+    examine::DraftUpload,
+    source::{MAX_ROW_BYTES, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of, response_hash},
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -23,12 +24,12 @@ const DAY: u64 = 24 * 3_600_000;
 /// Returns a tool with a fixed answer that is too long for its row.
 fn long(slug: &str, letter: &str) -> Draft {
     let mut draft = draft(slug);
-    draft.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&json!({ "a": letter.repeat(IN_ROW) })) });
+    draft.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&json!({ "a": letter.repeat(MAX_ROW_BYTES) })) });
     draft
 }
 
 fn answers(letter: &str) -> Patch {
-    patch(json!({ "handler": { "response": { "a": letter.repeat(IN_ROW) } } }))
+    patch(json!({ "handler": { "response": { "a": letter.repeat(MAX_ROW_BYTES) } } }))
 }
 
 struct Fixture {
@@ -83,17 +84,17 @@ impl Fixture {
 }
 
 fn source(letter: &str) -> StoredVersion {
-    let source = format!("export default () => '{}';", letter.repeat(IN_ROW));
+    let source = format!("export default () => '{}';", letter.repeat(MAX_ROW_BYTES));
     StoredVersion::Js(StoredSource { language: Language::Js, source, stripped: None })
 }
 
 /// Gives an endpoint a source, as a host with a worker would store it.
 async fn runs(catalog: &Catalog, slug: &str, source: StoredVersion) {
     let (version, row) = (source.hash(), ENDPOINTS.row(&*catalog.store, &slug.to_owned()).await.unwrap().unwrap());
-    let mut staged = catalog.sources.lay(&version, source).await.unwrap();
+    let mut staged = catalog.sources.stage(&version, source).await.unwrap();
     let mut endpoint = row.value.clone();
     (endpoint.handler_type, endpoint.handler) = (tool::HandlerType::JsRequestResponse, tool::Handler::Js { language: Language::Js });
-    endpoint.run_version(tool::Version::new(version, catalog.clock.now()));
+    endpoint.run_version(tool::Version::new(version, catalog.clock.now(), tool::VersionMaker::Admin));
     endpoint.revision += 1;
     let mut rows = Batch::new();
     rows.replace(&ENDPOINTS, &row, &endpoint);
@@ -101,31 +102,27 @@ async fn runs(catalog: &Catalog, slug: &str, source: StoredVersion) {
 }
 
 #[test]
-fn a_stored_response_keeps_its_digits_and_earlier_names_stay_valid() {
+fn stored_response_keeps_its_digits_and_is_named_by_them() {
     let mut names = vec![];
     for text in ["[0.1]", "[0.1000]", "[1e-1]", "[0]", "[-0.0]", "[1]", "[1.0]", "[9007199254740993]", "[1e400]", "[2e400]"] {
         let response = tool::StaticResponse::read(text).unwrap();
         let stored = StoredVersion::Static { response: response.clone() };
         names.push(response_hash(&response));
-        assert!(stored.has_name(names.last().unwrap()));
+        assert_eq!(stored.hash(), *names.last().unwrap());
         let bytes = stored.to_bytes();
         assert!(bytes.ends_with(format!("{{\"response\":{text}}}").as_bytes()), "{text}");
         assert_eq!(StoredVersion::of_bytes(&bytes), Some(stored), "{text}");
     }
     assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "{names:?}");
     let by_value = |value: serde_json::Value| tollhouse_money::receipt::json_hash(&value);
-    assert_eq!((&names[0], &names[3]), (&by_value(json!([0.1])), &by_value(json!([0]))), "a usual answer is named as in earlier releases");
-    let old = StoredVersion::Static { response: tool::StaticResponse::from(&json!([1.0])) };
-    assert!(old.has_name(&by_value(json!([1.0]))) && !old.has_name(&names[0]));
+    assert_eq!((&names[0], &names[3]), (&by_value(json!([0.1])), &by_value(json!([0]))), "a canonical answer is named by its value");
 }
 
 #[test]
-fn a_row_that_names_an_object_is_no_version_to_a_program_that_knows_of_none() {
+fn object_row_is_not_read_as_a_version() {
     let whole = source("x").to_bytes();
-    assert_eq!(VersionRow::Whole(source("x")).to_bytes(), whole, "a row that holds all is as it always was");
-    for bytes in [&whole[..], &whole[2..]] {
-        assert_eq!(VersionRow::of_bytes(bytes), Some(VersionRow::Whole(source("x"))));
-    }
+    assert_eq!(VersionRow::Whole(source("x")).to_bytes(), whole, "a whole row is the version itself");
+    assert_eq!(VersionRow::of_bytes(&whole), Some(VersionRow::Whole(source("x"))));
     // Marker and format, then name, hash and length.
     let named = [&[0xf5, 2, 2][..], b"ab", &[2], b"cd", &[7]].concat();
     assert_eq!(VersionRow::of_bytes(&named).map(|row| row.to_bytes()), Some(named.clone()));
@@ -135,7 +132,7 @@ fn a_row_that_names_an_object_is_no_version_to_a_program_that_knows_of_none() {
 /// The source to run is temporarily unavailable. The host is not fenced because of that, and runs
 /// nothing that was replaced. Running calls keep their rights until these are revoked.
 #[tokio::test]
-async fn a_host_that_learns_of_a_source_it_cannot_read_continues_and_calls_it_later() {
+async fn unreadable_source_is_retried_at_the_next_call() {
     let fixture = Fixture::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
     let (host, other) = (&fixture.catalog, Fixture::one(&fixture.folder, &fixture.store).await);
     let mut wants = draft("tool");
@@ -150,10 +147,10 @@ async fn a_host_that_learns_of_a_source_it_cannot_read_continues_and_calls_it_la
     std::fs::rename(&objects, &alongside).unwrap();
     std::fs::write(&objects, "no folder").unwrap();
     receives(host).await;
-    assert!(running.grant.now().capabilities.kv && host.found("tool").is_none());
+    assert!(running.grant.now().capabilities.kv && host.find_cached("tool").is_none());
     assert!(matches!(host.find("tool").await, Err(StoreError::Away(_))));
     let paused = host.update("tool", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
-    assert!(paused.lacks_source() && host.found("tool").is_none());
+    assert!(paused.lacks_source() && host.find_cached("tool").is_none());
     host.update("tool", patch(json!({ "status": "active" })), None, ChangedBy::Admin).await.unwrap();
     std::fs::remove_file(&objects).unwrap();
     std::fs::rename(&alongside, &objects).unwrap();
@@ -166,7 +163,7 @@ async fn a_host_that_learns_of_a_source_it_cannot_read_continues_and_calls_it_la
 
 /// No call has used it yet, and a call does so while it is changed. Both share one grant.
 #[tokio::test]
-async fn a_decision_reaches_the_call_that_loads_the_source() {
+async fn decision_reaches_a_call_that_loads_the_source() {
     let fixture = Fixture::over(Arc::new(MemoryStore::new())).await;
     let mut wants = draft("tool");
     wants.capabilities = tool::Capabilities { kv: true, ..Default::default() };
@@ -185,7 +182,7 @@ async fn a_decision_reaches_the_call_that_loads_the_source() {
 }
 
 #[tokio::test]
-async fn a_long_version_is_an_object_that_its_row_names_and_a_short_one_lies_in_its_row() {
+async fn long_version_is_an_object_and_short_one_is_in_its_row() {
     let fixture = Fixture::over(Arc::new(MemoryStore::new())).await;
     let short = fixture.catalog.create(draft("short"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     assert!(fixture.objects().is_empty());
@@ -200,12 +197,12 @@ async fn a_long_version_is_an_object_that_its_row_names_and_a_short_one_lies_in_
     let fixture = Fixture { catalog: Fixture::one(&fixture.folder, &fixture.store).await, ..fixture };
     fixture.catalog.update("tool", answers("y"), None, ChangedBy::Admin).await.unwrap();
     let back = fixture.catalog.update("tool", patch(json!({ "version": version })), None, ChangedBy::Admin).await.unwrap();
-    assert_eq!((&back.endpoint.version, fixture.answered(version).await), (version, Some(json!("x".repeat(IN_ROW)))));
+    assert_eq!((&back.endpoint.version, fixture.answered(version).await), (version, Some(json!("x".repeat(MAX_ROW_BYTES)))));
     assert_eq!((fixture.objects().len(), fixture.flaws().await), (2, vec![]));
 }
 
 #[tokio::test]
-async fn the_same_version_is_one_object_for_as_long_as_an_endpoint_has_it() {
+async fn shared_version_is_one_object_until_nobody_needs_it() {
     for is_shared in [false, true] {
         // In a shared store, age also depends on the store's clock.
         let store = if is_shared { MemoryStore::shared(Clock::fixed(Timestamp(u64::MAX))) } else { MemoryStore::new() };
@@ -227,13 +224,14 @@ async fn the_same_version_is_one_object_for_as_long_as_an_endpoint_has_it() {
 /// Two hosts publish the same at the same time. Each has written an object before it sees the
 /// other's.
 #[tokio::test]
-async fn of_two_hosts_that_publish_the_same_at_once_one_keeps_its_object() {
+async fn concurrent_publishes_of_one_version_keep_one_object() {
     let fixture = Fixture::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
     let other = Fixture::one(&fixture.folder, &fixture.store).await;
     let mut stored = Vec::new();
     for (catalog, slug) in [(&fixture.catalog, "one"), (&other, "two")] {
-        let mut prepared = catalog.prepare(&draft_endpoint(slug), long(slug, "x").handler.as_ref(), Default::default()).await.unwrap();
-        stored.push((catalog, catalog.lay(Some(&mut prepared), None, ChangedBy::Admin).await.unwrap()));
+        let mut prepared =
+            catalog.prepare(&draft_endpoint(catalog, slug), long(slug, "x").handler.as_ref(), Default::default()).await.unwrap();
+        stored.push((catalog, catalog.stage(Some(&mut prepared), None, ChangedBy::Admin).await.unwrap()));
     }
     assert_eq!(fixture.objects().len(), 2);
     for (catalog, staged) in stored {
@@ -245,13 +243,15 @@ async fn of_two_hosts_that_publish_the_same_at_once_one_keeps_its_object() {
     assert_eq!((fixture.objects().len(), fixture.named().await.len(), fixture.flaws().await), (1, 1, vec![]));
 }
 
-fn draft_endpoint(slug: &str) -> Endpoint {
-    publish::new(&long(slug, "x"), Owner::Platform, Default::default(), Timestamp(0))
+fn draft_endpoint(catalog: &Catalog, slug: &str) -> Endpoint {
+    let (draft, owner) = (long(slug, "x"), Owner::Platform);
+    let upload = DraftUpload { draft: &draft, owner: &owner, by: ChangedBy::Admin, existing: None, has_slug: true, has_handler: true };
+    catalog.endpoint_of(&upload, Timestamp(0))
 }
 
 /// Each commit of a tool's life fails in each way.
 #[tokio::test]
-async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
+async fn objects_match_the_rows_that_name_them_after_any_failure() {
     for fault in [Fault::Before, Fault::After, Fault::Lost] {
         for nth in 1..=9 {
             let story = format!("{fault:?} at commit {nth}");
@@ -276,18 +276,18 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
 }
 
 #[tokio::test]
-async fn what_no_bucket_takes_or_not_every_host_has_or_reads_lies_in_its_row() {
+async fn version_is_in_its_row_if_the_bucket_is_unusable() {
     let fixture = Fixture::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
-    // A host that has not renewed its lease in time: other hosts that do not understand such rows
-    // may be serving.
+    // Other hosts may not have the folder of this one.
     let replica = Replica::new(Arc::clone(&fixture.store));
-    let careful = catalog_in(&fixture.folder, Arc::clone(&fixture.store), CatalogCapacity::default(), replica).await;
+    let bucket = Arc::new(bucket_in(&fixture.folder));
+    let careful = catalog_on(bucket, Arc::clone(&fixture.store), CatalogCapacity::default(), replica).await;
     let made = careful.create(long("careful", "x"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     assert_eq!((fixture.objects().len(), fixture.answered(&made.endpoint.version).await.is_some()), (0, true));
     // A folder may be local to one machine while the store is shared.
     for (store, is_put) in [(Arc::clone(&fixture.store), false), (Arc::new(MemoryStore::new()) as _, true)] {
         let objects = Objects::new(store, careful.clock.clone(), Arc::new(bucket_in(&fixture.folder)));
-        let put = objects.quarantine(async { Ok(true) }, "a content", "x".into()).await;
+        let put = objects.put_apart("a content", "x".into()).await;
         assert_eq!(put.is_some(), is_put);
     }
 
@@ -299,10 +299,10 @@ async fn what_no_bucket_takes_or_not_every_host_has_or_reads_lies_in_its_row() {
 }
 
 #[tokio::test]
-async fn what_is_blocked_is_put_nowhere() {
+async fn blocked_upload_is_not_stored() {
     let fixture = Fixture::over(Arc::new(MemoryStore::new())).await;
     let leak = ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat();
-    let leaks = json!({ "a": "x".repeat(IN_ROW), "b": format!("the key is '{leak}'") });
+    let leaks = json!({ "a": "x".repeat(MAX_ROW_BYTES), "b": format!("the key is '{leak}'") });
     let mut blocked = draft("leaks");
     blocked.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&leaks) });
     let owner = builder();
@@ -316,7 +316,7 @@ async fn what_is_blocked_is_put_nowhere() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_lost_or_another_is_reported_and_given_to_nobody() {
+async fn lost_or_altered_object_is_reported_and_never_run() {
     let fixture = Fixture::over(Arc::new(MemoryStore::new())).await;
     let made = fixture.catalog.create(long("tool", "x"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let (version, object) = (&made.endpoint.version, fixture.objects().remove(0));
@@ -332,13 +332,13 @@ async fn an_object_that_is_lost_or_another_is_reported_and_given_to_nobody() {
         assert!(matches!(fixture.catalog.uploaded(version).await, Err(PublishError::Lost(_))));
         assert_eq!(fixture.flaws().await, [flaw]);
     }
-    let content = serde_json::to_vec(&json!({ "response": { "a": "x".repeat(IN_ROW) } })).unwrap();
+    let content = serde_json::to_vec(&json!({ "response": { "a": "x".repeat(MAX_ROW_BYTES) } })).unwrap();
     bucket_in(&fixture.folder).put(&name, [&[0xf5, 1][..], &content].concat().into()).await.unwrap();
     assert_eq!((fixture.answered(version).await.is_some(), fixture.flaws().await), (true, vec![]), "an operator may put it back");
 }
 
 #[tokio::test]
-async fn a_rescan_whose_bucket_is_away_ends_another_time() {
+async fn rescan_continues_after_the_bucket_was_down() {
     let fixture = Fixture::over(Arc::new(MemoryStore::new())).await;
     fixture.catalog.create(long("long", "x"), builder(), ChangedBy::Builder).await.unwrap();
     fixture.catalog.create(draft("tool"), builder(), ChangedBy::Builder).await.unwrap();

@@ -10,7 +10,7 @@ use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 ///
 /// # Errors
 ///
-/// A message that says what it should be.
+/// A message with the expected form.
 pub(crate) fn parse(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("{error}: it is such as https://tools.example.com"))?;
     let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
@@ -30,7 +30,7 @@ impl TypedValueParser for Address {
     type Value = Url;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Url, clap::Error> {
-        let read = value.to_str().ok_or_else(|| "it is no text".to_owned()).and_then(parse);
+        let read = value.to_str().ok_or_else(|| "it is not UTF-8".to_owned()).and_then(parse);
         read.map_err(|reason| {
             let of = arg.map_or_else(|| "the address".to_owned(), |arg| format!("'{arg}'"));
             command.clone().error(ErrorKind::ValueValidation, format!("invalid value for {of}: {reason}"))
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_with_a_password_in_it_is_none() {
+    fn address_with_a_password_is_rejected() {
         assert!(parse("https://tools.example.com/base").is_ok());
         for text in ["tools.example.com", "ftp://a", "https://a:b@c", "https://a/?q", "https://a/#f", "https://"] {
             assert!(parse(text).is_err(), "{text}");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_this_machine_and_nothing_that_only_looks_like_it() {
+    fn loopback_addresses_are_recognized() {
         for (text, is) in [
             ("http://127.0.0.1:4020", true),
             ("http://127.9.9.9", true),

@@ -1,4 +1,4 @@
-//! A host's answers, read with limits. A refusal becomes the command's error.
+//! A host's responses, read with limits. A refusal becomes the command's error.
 
 use std::time::Duration;
 
@@ -6,54 +6,52 @@ use reqwest::{
     StatusCode,
     header::{self, HeaderMap},
 };
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use tollhouse_front::{Charged, Code};
+use tollhouse_api::Charged;
+use tollhouse_front::{Charged as ChargedByCode, Code};
+use tollhouse_tool::finding::Finding;
 
-use super::error::{Error, Exit, Result};
+use super::{
+    error::{Error, Exit, Result},
+    text::{found_at, name},
+};
 
-/// Maximum number of bytes that are read of an answer, more than the host ever sends.
+/// Maximum number of bytes that are read of a response, more than the host ever sends.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A successful answer of a host.
+/// A successful response of a host.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Answer<T> {
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Value,
+    pub(crate) body: T,
 }
 
-impl Answer {
-    /// Returns the revision in the answer's `ETag`.
+impl<T> Answer<T> {
+    /// Returns the revision in the response's `ETag`.
     pub(crate) fn revision(&self) -> Option<u64> {
         let tag = self.headers.get(header::ETAG)?.to_str().ok()?;
         tag.trim_start_matches("W/").trim_matches('"').parse().ok()
     }
+}
 
-    /// Reads an answer. Anything but success is an error.
-    ///
-    /// # Errors
-    ///
-    /// The host's refusal, or an answer that is too large, incomplete or not JSON.
+impl<T: DeserializeOwned> Answer<T> {
+    /// Reads a response. Anything but success is an error.
     pub(crate) async fn of(response: reqwest::Response) -> Result<Self> {
-        Self::read(response, |text| serde_json::from_slice(text)).await
-    }
-
-    /// Reads an answer whose body `parse` reads. Anything but success is an error.
-    ///
-    /// # Errors
-    ///
-    /// The host's refusal, or an answer that is too large, incomplete or not JSON.
-    pub(crate) async fn read(response: reqwest::Response, parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>) -> Result<Self> {
         let (status, headers) = (response.status(), response.headers().clone());
         if status.is_redirection() {
             return Err(redirected(&headers));
         }
         let text = bytes(response, MAX_BYTES).await?;
-        let body = parse(&text).ok();
         if !status.is_success() {
-            return Err(refusal(status, &headers, body));
+            return Err(refusal(status, &headers, serde_json::from_slice(&text).ok()));
         }
-        let body = body.ok_or_else(|| {
-            Error::refused("the host answered with something that is no JSON").hint("is this the address of a Tollhouse host?")
+        let body = serde_json::from_slice(&text).map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => {
+                let message = format!("the host's answer is not of the form that this version expects: {error}");
+                Error::refused(message).hint("compare its version with `tollhouse --version`")
+            }
+            _ => Error::refused("the host answered with something other than JSON").hint("is this the address of a Tollhouse host?"),
         })?;
         Ok(Self { headers, body })
     }
@@ -62,14 +60,10 @@ impl Answer {
 /// Returns the error for a redirect. Neither a credential nor a request made with one follows a redirect.
 pub(crate) fn redirected(headers: &HeaderMap) -> Error {
     let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
-    Error::refused(format!("the host sends this elsewhere: {to}")).hint("if that is where it is now, name it with --url")
+    Error::refused(format!("the host redirects this request: {to}")).hint("if the host has moved there, give --url")
 }
 
-/// Reads an answer of at most `most` bytes.
-///
-/// # Errors
-///
-/// An answer that is larger or incomplete.
+/// Reads a response of at most `max` bytes.
 pub(crate) async fn bytes(mut response: reqwest::Response, max: usize) -> Result<Vec<u8>> {
     let mut read = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| is_unavailable(&error))? {
@@ -81,7 +75,7 @@ pub(crate) async fn bytes(mut response: reqwest::Response, max: usize) -> Result
     Ok(read)
 }
 
-/// Returns the error for a missing or incomplete answer.
+/// Returns the error for a missing or incomplete response.
 pub(crate) fn is_unavailable(error: &reqwest::Error) -> Error {
     let cause = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
     let reason = match cause {
@@ -90,10 +84,10 @@ pub(crate) fn is_unavailable(error: &reqwest::Error) -> Error {
         None => error.to_string(),
     };
     let position = error.url().map(|url| url.origin().ascii_serialization()).unwrap_or_default();
-    Error::new(Exit::Away, format!("the host at {position} does not answer: {reason}"))
+    Error::new(Exit::Unavailable, format!("the host at {position} does not answer: {reason}"))
 }
 
-/// Returns the error for an answer that is not a success.
+/// Returns the error for a response that is not a success.
 pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Value>) -> Error {
     let message = match body {
         Some(Value::Object(mut members)) => members.remove("error"),
@@ -105,14 +99,14 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
         message => message,
     };
     let Some(Value::Object(message)) = message else {
-        let exit = if matches!(status.as_u16(), 502..=504) { Exit::Away } else { Exit::Refused };
+        let exit = if matches!(status.as_u16(), 502..=504) { Exit::Unavailable } else { Exit::Refused };
         let error = Error::new(exit, format!("the host answered {status}, in no form of its own"));
-        return error.hint("is this the address of a Tollhouse host, and what stands before it well?");
+        return error.hint("is this the address of a Tollhouse host, and is its proxy working?");
     };
-    let text = |name: &str| message.get(name).and_then(Value::as_str);
-    let mut error = Error::new(exit(status, &message), text("message").unwrap_or("the host refused"));
-    error.hint = text("hint").map(str::to_owned);
-    error.more = details(&message);
+    let details = ErrorBody::of(&message);
+    let mut error = Error::new(exit(status, &details), details.message.as_deref().unwrap_or("the host refused"));
+    error.more = details.lines();
+    error.hint = details.hint;
     if let Some(wait) = retry_after(headers) {
         error.more.push(format!("again in {} s", wait.as_secs()));
     }
@@ -123,7 +117,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
 /// Replaces hints about the host's API by commands of this program.
 fn in_commands(error: Error) -> Error {
     match error.code() {
-        "unauthorized" => error.hint("tollhouse login, with a credential that the host takes"),
+        "unauthorized" => error.hint("tollhouse login, with a credential that the host accepts"),
         "payout_settings_missing" => {
             Error { message: "it was not said yet where payouts go".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
         }
@@ -141,12 +135,10 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-fn exit(status: StatusCode, message: &Map<String, Value>) -> Exit {
-    let code = message.get("code").and_then(Value::as_str).unwrap_or_default();
+fn exit(status: StatusCode, details: &ErrorBody) -> Exit {
+    let code = details.code.as_str();
     let known = Code::ALL.iter().find(|known| known.row().name == code && known.row().status == status);
-    if message.get("charged").and_then(Value::as_str) == Some("unknown")
-        || known.is_some_and(|code| matches!(code.row().charged, Charged::Unknown))
-    {
+    if details.charged == Some(Charged::Unknown) || known.is_some_and(|code| matches!(code.row().charged, ChargedByCode::Unknown)) {
         return Exit::Unknown;
     }
     match code {
@@ -154,38 +146,68 @@ fn exit(status: StatusCode, message: &Map<String, Value>) -> Exit {
         "payment_required" | "budget_exceeded" | "credit_frozen" | "payment_reused" | "quote_expired" | "quote_invalid" => Exit::Payment,
         // The outcome of the payment is unknown, because another request is using it.
         "payment_in_progress" => Exit::Unknown,
-        "busy" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Exit::Away,
+        "busy" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Exit::Unavailable,
         _ => match status.as_u16() {
             401 => Exit::Credential,
             402 => Exit::Payment,
-            502..=504 if code.is_empty() => Exit::Away,
+            502..=504 if code.is_empty() => Exit::Unavailable,
             _ => Exit::Refused,
         },
     }
 }
 
-/// Formats the further details of an error for people.
-fn details(message: &Map<String, Value>) -> Vec<String> {
-    let mut reported = Vec::new();
-    if let Some(pointer) = message.get("pointer").and_then(Value::as_str).filter(|pointer| !pointer.is_empty()) {
-        reported.push(format!("at {pointer}"));
+/// An error object, or one of the problems in it. Every field is optional, because a proxy or another program may have
+/// written it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ErrorBody {
+    pub(crate) code: String,
+    pub(crate) message: Option<String>,
+    hint: Option<String>,
+    charged: Option<Charged>,
+    /// JSON Pointer to the wrong field.
+    pub(crate) pointer: String,
+    /// The wrong place in the uploaded source.
+    pub(crate) at: SourcePosition,
+    pub(crate) problems: Vec<Self>,
+    pub(crate) findings: Vec<Finding>,
+    /// The accepted values.
+    known: Vec<String>,
+}
+
+/// A place in an uploaded source, from 1.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SourcePosition {
+    pub(crate) line: Option<u64>,
+    pub(crate) column: Option<u64>,
+}
+
+impl ErrorBody {
+    /// Reads an error object. One with fields of other types is read as an empty one.
+    pub(crate) fn of(object: &Map<String, Value>) -> Self {
+        serde_json::from_value(Value::Object(object.clone())).unwrap_or_default()
     }
-    if let Some(at) = message.get("at") {
-        reported.push(format!("at {}:{}", at["line"], at["column"]));
+
+    /// Formats the further details for people.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.pointer.is_empty() {
+            lines.push(format!("at {}", self.pointer));
+        }
+        if let SourcePosition { line: Some(line), column: Some(column) } = self.at {
+            lines.push(format!("at {line}:{column}"));
+        }
+        lines.extend(self.problems.iter().map(|problem| {
+            let position = if problem.pointer.is_empty() { "/" } else { &problem.pointer };
+            format!("{position}  {}", problem.message.as_deref().unwrap_or_default())
+        }));
+        lines.extend(self.findings.iter().map(|finding| format!("{}  {} ({})", found_at(finding), finding.rule, name(finding.severity))));
+        if !self.known.is_empty() {
+            lines.push(format!("known: {}", self.known.join(", ")));
+        }
+        lines
     }
-    let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
-    for problem in message.get("problems").and_then(Value::as_array).into_iter().flatten() {
-        let position = text(problem, "pointer");
-        reported.push(format!("{}  {}", if position.is_empty() { "/" } else { &position }, text(problem, "message")));
-    }
-    for finding in message.get("findings").and_then(Value::as_array).into_iter().flatten() {
-        let line = finding["line"].as_u64().map(|line| format!(":{line}")).unwrap_or_default();
-        reported.push(format!("{}{line}  {} ({})", text(finding, "field"), text(finding, "rule"), text(finding, "severity")));
-    }
-    if let Some(known) = message.get("known").and_then(Value::as_array) {
-        reported.push(format!("known: {}", known.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")));
-    }
-    reported
 }
 
 #[cfg(test)]
@@ -197,25 +219,25 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_ends_with_the_code_of_its_kind() {
+    fn each_error_code_has_its_exit_code() {
         for code in Code::ALL {
             let row = code.row();
-            let charged = if matches!(row.charged, Charged::Unknown) { json!("unknown") } else { json!(false) };
+            let charged = if matches!(row.charged, ChargedByCode::Unknown) { json!("unknown") } else { json!(false) };
             let ended =
                 end(row.status.as_u16(), json!({ "ok": false, "error": { "code": row.name, "message": "no", "charged": charged } }));
             match row.status.as_u16() {
                 401 => assert_eq!(ended, Exit::Credential, "{}", row.name),
                 402 => assert_eq!(ended, Exit::Payment, "{}", row.name),
-                _ if matches!(row.charged, Charged::Unknown) => assert_eq!(ended, Exit::Unknown, "{}", row.name),
+                _ if matches!(row.charged, ChargedByCode::Unknown) => assert_eq!(ended, Exit::Unknown, "{}", row.name),
                 _ => assert_ne!(ended, Exit::Usage, "{}", row.name),
             }
         }
-        assert_eq!(end(503, json!({ "error": { "code": "busy" } })), Exit::Away);
+        assert_eq!(end(503, json!({ "error": { "code": "busy" } })), Exit::Unavailable);
         assert_eq!(end(404, json!({ "error": { "code": "unknown_endpoint" } })), Exit::Refused);
     }
 
     #[test]
-    fn commands_are_named_where_the_host_names_operations() {
+    fn hints_name_commands_instead_of_operations() {
         let describe = |code: &str, hint: &str| {
             let error = json!({ "error": { "code": code, "message": "say first where payouts go: POST /ai/x", "hint": hint } });
             let error = refusal(StatusCode::CONFLICT, &HeaderMap::new(), Some(error));
@@ -231,18 +253,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_envelope_is_reported_as_such() {
+    fn response_without_an_error_object_has_an_exit_code() {
         for body in [json!([]), json!({ "error": "text" }), json!(null)] {
-            assert_eq!(end(502, body.clone()), Exit::Away);
+            assert_eq!(end(502, body.clone()), Exit::Unavailable);
             assert_eq!(end(404, body), Exit::Refused);
         }
     }
 
     #[test]
-    fn what_an_error_says_besides_is_reported() {
+    fn details_of_an_error_are_listed() {
         let body = json!({ "code": "invalid_input", "pointer": "/priceUsd", "at": { "line": 3, "column": 9 }, "problems": [{ "pointer": "", "message": "no" }],
             "findings": [{ "field": "/title", "rule": "code.eval", "severity": "review" }], "known": ["a", "b"] });
-        let reported = details(body.as_object().unwrap());
+        let reported = ErrorBody::of(body.as_object().unwrap()).lines();
         assert_eq!(reported, ["at /priceUsd", "at 3:9", "/  no", "/title  code.eval (review)", "known: a, b"]);
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_that_differs_is_reported_with_what_it_was_and_is() {
+    fn each_changed_field_is_listed_with_both_values() {
         let before = json!({ "revision": 7, "limits": { "wallMs": 10000, "cpuMs": 1 }, "version": "sha256:3f9a1c0b22", "title": "a", "tags": ["x"], "updatedAt": 1 });
         let after = json!({ "revision": 9, "limits": { "wallMs": 5000, "cpuMs": 1 }, "version": "sha256:8be07d1122", "title": "a\u{202e}\nb", "paused": true, "tags": ["x"] });
         assert_eq!(

@@ -7,7 +7,7 @@ use reqwest::{
     header::{self, HeaderMap, HeaderValue},
     redirect::Policy,
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use tollhouse_config::HiddenValue;
 use tollhouse_tool::WithResponse;
@@ -74,10 +74,6 @@ pub(crate) struct Client {
 
 impl Client {
     /// Creates a client.
-    ///
-    /// # Errors
-    ///
-    /// This machine cannot make connections at all.
     pub(crate) fn new(base: Url, credentials: Credentials, role: Option<Role>, plain_http: bool) -> Result<Self> {
         let http = connecting(&base, Some(ANSWER))?;
         Ok(Self { http, base, credentials, role, plain_http })
@@ -118,7 +114,7 @@ impl Client {
     pub(crate) fn ask(&self, method: Method, path: &[&str]) -> PendingRequest<'_> {
         // `.` and `..` would lead to another operation.
         let strange = path.iter().find(|piece| matches!(**piece, "." | ".." | ""));
-        let wrong = strange.map(|piece| Error::usage(format!("`{piece}` is no name")));
+        let wrong = strange.map(|piece| Error::usage(format!("`{piece}` is not a valid name")));
         PendingRequest {
             client: self,
             method,
@@ -135,7 +131,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is no such credential, or it would be sent in a way that others can read.
+    /// The credential is missing, or it would be sent in a way that others can read.
     pub(crate) fn credential(&self, who: CredentialChoice) -> Result<Option<(Role, &HiddenValue)>> {
         let fitting = who.roles();
         let found = match self.role {
@@ -146,8 +142,8 @@ impl Client {
         match found {
             Some(_) if self.base.scheme() == "http" && !is_loopback(&self.base) && !self.plain_http => {
                 let error =
-                    Error::credential(format!("{} is plain http: whoever is on the way would read the credential", host_name(&self.base)));
-                Err(error.hint("use its https address, or --allow-plain-http if the way is yours"))
+                    Error::credential(format!("{} is plain http: others on the network could read the credential", host_name(&self.base)));
+                Err(error.hint("use its https address, or --allow-plain-http if the network is trusted"))
             }
             None if !matches!(who, CredentialChoice::Everyone | CredentialChoice::Anyone | CredentialChoice::Payer) => {
                 Err(self.lacks(fitting))
@@ -157,7 +153,7 @@ impl Client {
     }
 
     fn lacks(&self, fitting: &[Role]) -> Error {
-        let requested: Vec<_> = fitting.iter().map(|role| role.what()).collect();
+        let requested: Vec<_> = fitting.iter().map(|role| role.label()).collect();
         let variables: Vec<_> = fitting.iter().map(|role| role.variable()).collect();
         let error = Error::credential(format!("there is no {} for {}", requested.join(" or "), host_name(&self.base)));
         error.hint(format!("tollhouse login --url {}, or set {}", host_name(&self.base), variables.join(" or ")))
@@ -166,10 +162,6 @@ impl Client {
 
 /// Creates an HTTP client for an address, without redirects. `silence` is the maximum time between two parts of an
 /// answer.
-///
-/// # Errors
-///
-/// This machine cannot make connections at all.
 pub(crate) fn connecting(to: &Url, silence: Option<Duration>) -> Result<reqwest::Client> {
     let builder = reqwest::Client::builder().user_agent(AGENT).redirect(Policy::none()).connect_timeout(CONNECT);
     let builder = match silence {
@@ -241,9 +233,17 @@ impl PendingRequest<'_> {
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => _ = self.headers.insert(name, value),
-            Err(_) => self.wrong = Some(Error::usage(format!("what is said for `{name}` has characters that it cannot have"))),
+            Err(_) => self.wrong = Some(Error::usage(format!("the value of `{name}` has invalid characters"))),
         }
         self
+    }
+
+    /// Makes repeated requests with the same key take effect once.
+    pub(crate) fn idempotent(self, key: Option<&str>) -> Self {
+        match key {
+            Some(key) => self.header("idempotency-key", key),
+            None => self,
+        }
     }
 
     /// Makes the request succeed only if the record still has this revision.
@@ -254,48 +254,30 @@ impl PendingRequest<'_> {
         }
     }
 
-    /// Sends the request and reads the answer.
-    ///
-    /// # Errors
-    ///
-    /// The host's refusal, or why there is no answer.
-    pub(crate) async fn send(self) -> Result<Answer> {
-        self.send_for(|text| serde_json::from_slice(text)).await
-    }
-
-    /// Sends the request for a handler and reads the answer, with a static response as its [text](WithResponse).
-    ///
-    /// # Errors
-    ///
-    /// The host's refusal, or why there is no answer.
-    pub(crate) async fn send_for_handler(self) -> Result<Answer> {
-        self.send_for(WithResponse::read).await
-    }
-
-    async fn send_for(self, parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>) -> Result<Answer> {
-        let changes = self.method != Method::GET;
-        let lost = |error: Error| match error.exit {
-            Exit::Away if changes && error.reported.is_empty() => error.more(["whether it was done is not known".to_owned()]),
-            _ => error,
-        };
+    /// Sends the request and reads the response.
+    pub(crate) async fn send<T: DeserializeOwned>(self) -> Result<Answer<T>> {
+        let is_change = self.method != Method::GET;
         let request = async {
             let response = Self { max: Some(ANSWER), ..self }.open().await?;
-            Answer::read(response, parse).await
+            Answer::of(response).await
         };
-        request.await.map_err(lost)
+        request.await.map_err(|error| match error.exit {
+            Exit::Unavailable if is_change && error.reported.is_empty() => error.more(["whether it was done is not known".to_owned()]),
+            _ => error,
+        })
     }
 
     /// Sends the request without reading the body.
     ///
     /// # Errors
     ///
-    /// Why there is no answer, or a missing credential.
+    /// The reason for a missing answer, or a missing credential.
     pub(crate) async fn open(mut self) -> Result<reqwest::Response> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
         if let Some((role, credential)) = self.client.credential(self.who)? {
-            let wrong = |_| Error::credential(format!("the {} has characters that no credential has", role.what()));
+            let wrong = |_| Error::credential(format!("the {} has invalid characters", role.label()));
             let mut value = HeaderValue::from_str(credential.expose()).map_err(wrong)?;
             value.set_sensitive(true);
             self.headers.insert(role.header(), value);
@@ -324,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_goes_over_plain_http_to_this_machine_alone() {
+    fn credential_is_sent_over_plain_http_only_to_this_machine() {
         for (base, goes) in [("https://a.example", true), ("http://127.0.0.1:1", true), ("http://a.example", false)] {
             assert_eq!(client(base, false).credential(CredentialChoice::Manager).is_ok(), goes, "{base}");
             assert!(client(base, false).credential(CredentialChoice::Everyone).unwrap().is_none());
@@ -333,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_credential_of_whom_it_is_asked_is_shown() {
+    fn request_uses_a_credential_of_an_allowed_role() {
         let mut client = client("http://127.0.0.1", false);
         let role = |client: &Client, who| client.credential(who).unwrap().map(|(role, _)| role);
         assert_eq!(role(&client, CredentialChoice::Manager), Some(Role::Builder));
@@ -344,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stands_in_a_name_leads_to_no_other_operation() {
+    fn name_cannot_lead_to_another_operation() {
         let client = client("http://127.0.0.1/base/", false);
         assert_eq!(client.at(&["ai", "endpoints", "a/../b?c#d"]).as_str(), "http://127.0.0.1/base/ai/endpoints/a%2F..%2Fb%3Fc%23d");
         for strange in [".", "..", ""] {

@@ -19,11 +19,19 @@ use super::{
 };
 
 /// Credentials for a host.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Credentials {
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
     builder_key: Option<HiddenValue>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
     admin_token: Option<HiddenValue>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
     credit: Option<HiddenValue>,
+}
+
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn exposed<S: Serializer>(hidden: &Option<HiddenValue>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    hidden.as_ref().map(HiddenValue::expose).serialize(serializer)
 }
 
 impl Credentials {
@@ -35,21 +43,19 @@ impl Credentials {
         }
     }
 
+    fn slot(&mut self, role: Role) -> &mut Option<HiddenValue> {
+        match role {
+            Role::Builder => &mut self.builder_key,
+            Role::Admin => &mut self.admin_token,
+            Role::Credit => &mut self.credit,
+        }
+    }
+
     /// Returns credentials that contain only this one.
     pub(crate) fn only(role: Role, credential: HiddenValue) -> Self {
         let mut credentials = Self::default();
-        let position = match role {
-            Role::Builder => &mut credentials.builder_key,
-            Role::Admin => &mut credentials.admin_token,
-            Role::Credit => &mut credentials.credit,
-        };
-        *position = Some(credential);
+        *credentials.slot(role) = Some(credential);
         credentials
-    }
-
-    /// Returns credentials that contain only an admin token.
-    pub(crate) fn admin(token: HiddenValue) -> Self {
-        Self { admin_token: Some(token), ..Self::default() }
     }
 
     /// Returns the credentials in the environment, which override stored ones.
@@ -97,7 +103,7 @@ impl Role {
     }
 
     /// Returns its name for people.
-    pub(crate) fn what(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Builder => "builder key",
             Self::Admin => "admin token",
@@ -121,22 +127,12 @@ impl Role {
 pub(crate) struct CredentialFile(BTreeMap<String, Entry>);
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Entry {
     /// The host that they are for.
     #[serde(with = "address")]
     url: Url,
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    builder_key: Option<HiddenValue>,
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    admin_token: Option<HiddenValue>,
-    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    credit: Option<HiddenValue>,
-}
-
-#[expect(clippy::ref_option, reason = "as serde calls it")]
-fn exposed<S: Serializer>(hidden: &Option<HiddenValue>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    hidden.as_ref().map(HiddenValue::expose).serialize(serializer)
+    #[serde(flatten)]
+    credentials: Credentials,
 }
 
 /// Returns the path of the file.
@@ -153,7 +149,7 @@ impl CredentialFile {
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let text = zeroize::Zeroizing::new(private_files::read_private(file)?.unwrap_or_default());
         // The parser's message would repeat lines of the file.
-        toml::from_str(&text).map_err(|_| Error::credential(format!("`{}` does not read: log in anew, or mend it", file.display())))
+        toml::from_str(&text).map_err(|_| Error::credential(format!("`{}` is not valid: repair it, or log in again", file.display())))
     }
 
     pub(crate) fn write(&self, file: &Path) -> Result {
@@ -163,26 +159,18 @@ impl CredentialFile {
 
     /// Returns the credentials of a profile, if they are for this host.
     pub(crate) fn of(mut self, name: &str, url: &Url) -> Credentials {
-        match self.0.remove(name) {
-            Some(Entry { url: of, builder_key, admin_token, credit }) if same_place(&of, url) => {
-                Credentials { builder_key, admin_token, credit }
-            }
-            Some(_) | None => Credentials::default(),
-        }
+        let entry = self.0.remove(name).filter(|entry| same_place(&entry.url, url));
+        entry.map(|entry| entry.credentials).unwrap_or_default()
     }
 
     /// Stores a credential. Credentials stored under the same name for another host are removed.
     pub(crate) fn keep(&mut self, name: &str, url: &Url, role: Role, credential: HiddenValue) {
-        let entry = || Entry { url: url.clone(), builder_key: None, admin_token: None, credit: None };
+        let entry = || Entry { url: url.clone(), credentials: Credentials::default() };
         let stored = self.0.entry(name.to_owned()).or_insert_with(entry);
         if !same_place(&stored.url, url) {
             *stored = entry();
         }
-        match role {
-            Role::Builder => stored.builder_key = Some(credential),
-            Role::Admin => stored.admin_token = Some(credential),
-            Role::Credit => stored.credit = Some(credential),
-        }
+        *stored.credentials.slot(role) = Some(credential);
     }
 
     /// Removes all credentials. Returns whether there were any.
@@ -194,15 +182,9 @@ impl CredentialFile {
     pub(crate) fn forget(&mut self, name: &str, role: Option<Role>) -> bool {
         let Some(mut entry) = self.0.remove(name) else { return false };
         let Some(role) = role else { return true };
-        let forgotten = match role {
-            Role::Builder => entry.builder_key.take(),
-            Role::Admin => entry.admin_token.take(),
-            Role::Credit => entry.credit.take(),
-        };
-        let remaining = Credentials { builder_key: entry.builder_key, admin_token: entry.admin_token, credit: entry.credit };
-        if !remaining.is_empty() {
-            let Credentials { builder_key, admin_token, credit } = remaining;
-            self.0.insert(name.to_owned(), Entry { url: entry.url, builder_key, admin_token, credit });
+        let forgotten = entry.credentials.slot(role).take();
+        if !entry.credentials.is_empty() {
+            self.0.insert(name.to_owned(), entry);
         }
         forgotten.is_some()
     }
@@ -213,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_goes_to_the_host_that_it_was_kept_for_and_to_no_other() {
+    fn credential_is_used_only_for_its_host() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("credentials.toml");
         let (here, there) = (Url::parse("https://a.example").unwrap(), Url::parse("https://a.example:444").unwrap());
@@ -231,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_read_is_not_repeated() {
+    fn error_does_not_repeat_a_malformed_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("credentials.toml");
         private_files::write_private(&file, "[prod]\nbuilder_key = \"bk_secret\n").unwrap();

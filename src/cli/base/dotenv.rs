@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_mark_comments_exports_and_windows_lines_is_read() {
+    fn byte_order_marks_comments_exports_and_crlf_are_read() {
         let text = "\u{feff}A=1\r\n# comment\r\n\r\n  export B = two \r\nC: three\r\nD.e-f=4\rA=5";
         let requested = [("B", "two"), ("C", "three"), ("D.e-f", "4"), ("A", "5")];
         assert_eq!(read(text), requested.map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused_with_its_line() {
+    fn malformed_line_is_rejected_with_its_number() {
         for (text, line) in [
             ("A", 1),
             ("A=1\n=2", 2),

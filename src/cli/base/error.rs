@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     /// A payment was refused or would exceed a limit.
     Payment = 4,
     /// The host does not answer.
-    Away = 5,
+    Unavailable = 5,
     /// It is unknown whether something was charged.
     Unknown = 6,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Error {
     pub(crate) is_sentence: bool,
     /// The host's `error` object, if it sent one.
     pub(crate) reported: Box<Map<String, Value>>,
-    /// Set if nobody is left to read the error: nothing is printed, and the process exits with this code.
+    /// Set if the error output is closed: nothing is printed, and the process exits with this code.
     pub(crate) silent: Option<u8>,
 }
 
@@ -163,7 +163,7 @@ impl Error {
     pub(crate) fn words(&self) -> String {
         let head = match self.exit {
             Exit::Unknown => "unknown",
-            Exit::Refused | Exit::Usage | Exit::Credential | Exit::Payment | Exit::Away => "error",
+            Exit::Refused | Exit::Usage | Exit::Credential | Exit::Payment | Exit::Unavailable => "error",
         };
         let mut text = format!("{head}: {}\n", block(&self.message, "  "));
         for more in &self.more {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_reported_as_the_flags_that_say_them() {
+    fn fields_are_named_by_their_flags() {
         let error = Error::refused("no").more(["at /transaction", "at /amountUsd", "at /other"].map(str::to_owned));
         let reported = error.flags(&[("amountUsd", "amount"), ("transaction", "transaction")]).more;
         assert_eq!(reported, ["at --transaction", "at --amount", "at /other"]);

@@ -7,6 +7,7 @@ use std::{
 
 use reqwest::header;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
@@ -33,21 +34,21 @@ enum ConnectionEnd {
     Enough,
 }
 
-/// Follows the stream that `ask` requests, until Ctrl-C, until nobody reads the output, or until `told` returns that it
-/// is enough. Each entry is passed to `told` once. If a connection breaks before any entry has come, `ask` gets the
+/// Follows the stream that `ask` requests, until Ctrl-C, until the output is closed, or until `report` returns
+/// `false`. Each entry is passed to `report` once. If a connection breaks before any entry has come, `ask` gets the
 /// time to start from.
 ///
 /// # Errors
 ///
 /// The host's refusal, or a host that was never reachable. A host that goes away later is waited for.
-pub(crate) async fn follow<'c>(
+pub(crate) async fn follow<'c, T: DeserializeOwned>(
     out: Output,
     ask: impl Fn(Option<String>) -> PendingRequest<'c>,
-    mut reported: impl FnMut(Value) -> Result<bool>,
+    mut report: impl FnMut(T) -> Result<bool>,
 ) -> Result {
     let following = Following { out, started: Instant::now(), last: None, retry: FIRST };
     tokio::select! {
-        ended = following.run(ask, &mut reported) => ended,
+        ended = following.run(ask, &mut report) => ended,
         interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
         () = is_reader_gone() => Ok(()),
     }
@@ -69,6 +70,13 @@ pub(crate) async fn is_reader_gone() {
     }
 }
 
+/// Data of the event `lagged`.
+#[derive(Deserialize)]
+struct Lagged {
+    /// Number of entries that were not sent.
+    missed: u64,
+}
+
 struct Following {
     out: Output,
     started: Instant,
@@ -79,10 +87,10 @@ struct Following {
 }
 
 impl Following {
-    async fn run<'c>(
+    async fn run<'c, T: DeserializeOwned>(
         mut self,
         ask: impl Fn(Option<String>) -> PendingRequest<'c>,
-        reported: &mut impl FnMut(Value) -> Result<bool>,
+        report: &mut impl FnMut(T) -> Result<bool>,
     ) -> Result {
         let mut lost: Option<Instant> = None;
         let mut wait = FIRST;
@@ -93,14 +101,14 @@ impl Following {
                         self.back(since);
                     }
                     let (started, position) = (Instant::now(), self.last.clone());
-                    if let ConnectionEnd::Enough = self.read(response, reported).await? {
+                    if let ConnectionEnd::Enough = self.read(response, report).await? {
                         return Ok(());
                     }
                     // If it breaks at once repeatedly, reconnect less often.
                     wait = if started.elapsed() > STEADY || self.last != position { FIRST } else { (wait * 2).min(LAST) };
                 }
                 // Do not wait for a host that was never reachable or that refuses.
-                Err(error) if lost.is_none() || error.exit != Exit::Away && error.code() != "rate_limited" => return Err(error),
+                Err(error) if lost.is_none() || error.exit != Exit::Unavailable && error.code() != "rate_limited" => return Err(error),
                 Err(_) => wait = (wait * 2).min(LAST),
             }
             lost.get_or_insert_with(Instant::now);
@@ -123,35 +131,41 @@ impl Following {
         if response.status().is_success() && is_stream {
             return Ok(response);
         }
-        Answer::of(response).await?;
-        Err(Error::refused("the host answered with no stream").hint("what stands before it may not let streams through"))
+        Answer::<Value>::of(response).await?;
+        Err(Error::refused("the host did not answer with a stream").hint("a proxy in front of it may block streams"))
     }
 
-    async fn read(&mut self, mut response: reqwest::Response, reported: &mut impl FnMut(Value) -> Result<bool>) -> Result<ConnectionEnd> {
+    async fn read<T: DeserializeOwned>(
+        &mut self,
+        mut response: reqwest::Response,
+        report: &mut impl FnMut(T) -> Result<bool>,
+    ) -> Result<ConnectionEnd> {
         let mut reader = Reader::default();
         loop {
             let Ok(Ok(Some(chunk))) = tokio::time::timeout(SILENCE, response.chunk()).await else { return Ok(ConnectionEnd::Lost) };
-            let events = reader.take(&chunk).map_err(|_| Error::refused("the host sent an event that is too large to be one"))?;
+            let events = reader.take(&chunk).map_err(|_| Error::refused("the host sent an event that is too large"))?;
             self.retry = reader.retry.map_or(self.retry, |millis| Duration::from_millis(millis).min(LAST));
             for event in events {
-                if let Some(ended) = self.event(event, reported)? {
+                if let Some(ended) = self.event(event, report)? {
                     return Ok(ended);
                 }
             }
         }
     }
 
-    fn event(&mut self, event: Event, reported: &mut impl FnMut(Value) -> Result<bool>) -> Result<Option<ConnectionEnd>> {
-        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    fn event<T: DeserializeOwned>(&mut self, event: Event, report: &mut impl FnMut(T) -> Result<bool>) -> Result<Option<ConnectionEnd>> {
+        let unreadable = |error| Error::refused(format!("the host sent an invalid event: {error}"));
         match event.name.as_str() {
             "lagged" => {
-                self.notify(&format!("{} were missed: they came faster than they were read, and are in the pages", data["missed"]));
+                let Lagged { missed } = serde_json::from_str(&event.data).map_err(unreadable)?;
+                self.notify(&format!("{missed} were missed: they came faster than they were read, and are in the pages"));
             }
             // The host's store is unavailable. Reconnecting will deliver what was missed meanwhile.
             "error" => return Ok(Some(ConnectionEnd::Lost)),
             _ => {
+                let entry = serde_json::from_str(&event.data).map_err(unreadable)?;
                 self.last = event.id.or(self.last.take());
-                if !reported(data)? {
+                if !report(entry)? {
                     return Ok(Some(ConnectionEnd::Enough));
                 }
             }
@@ -166,6 +180,6 @@ impl Following {
     }
 
     fn notify(&self, words: &str) {
-        self.out.note(&self.out.paint(Style::Quiet, &format!("          — {words} —")));
+        self.out.note(&self.out.paint(Style::Dim, &format!("          — {words} —")));
     }
 }

@@ -42,18 +42,18 @@ const HEADING: &str = "Host and output";
 
 fn args() -> [Arg; 5] {
     [
-        Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON document, or one object a line, on standard output"),
+        Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON document, or one object per line"),
         Arg::new("profile").long("profile").value_name("NAME").env(environment::PROFILE).help("Profile of `config.toml`"),
         Arg::new("url").long("url").value_name("URL").env(environment::URL).value_parser(address::Address).help("Address of the host"),
         Arg::new("role")
             .long("as")
             .value_name("WHO")
             .value_parser(["builder", "admin", "credit"])
-            .help("Which credential to show, where there are several"),
+            .help("Credential to use if there are several"),
         Arg::new("plain_http")
             .long("allow-plain-http")
             .action(ArgAction::SetTrue)
-            .help("Send credentials over http to another machine, where anyone on the way reads them"),
+            .help("Send credentials unencrypted over http to another machine"),
     ]
     .map(|arg| arg.help_heading(HEADING))
 }
@@ -101,19 +101,11 @@ impl GlobalArgs {
     }
 
     /// Fails if a host or an identity was given to a local command that supports `--json`.
-    ///
-    /// # Errors
-    ///
-    /// Names the flag.
     pub(crate) fn here(&self) -> Result {
         Self { json: false, ..self.clone() }.none()
     }
 
     /// Fails if a common flag was given to a command that uses no host.
-    ///
-    /// # Errors
-    ///
-    /// Names the flag.
     pub(crate) fn none(&self) -> Result {
         let by_flag = |given: Option<bool>| given == Some(true);
         let message = [
@@ -167,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_count_before_and_behind_the_name_of_a_command() {
+    fn global_flags_work_before_and_after_the_command() {
         for words in [&["--json", "payouts", "list"][..], &["payouts", "--json", "list"], &["payouts", "list", "--json"]] {
             assert!(read(words).json, "{words:?}");
         }
@@ -177,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_of_a_commands_own_stays_its_own() {
+    fn own_flag_of_a_command_takes_precedence() {
         assert!(!read(&["call", "--json", "{}"]).json);
         assert!(read(&["--json", "call", "--json", "{}"]).json);
     }
 
     #[test]
-    fn a_command_that_asks_no_host_takes_none_of_them() {
+    fn local_command_rejects_global_flags() {
         assert_eq!(read(&["--json", "serve"]).none().unwrap_err().status(), 2);
         assert!(read(&["serve"]).none().is_ok());
     }

@@ -22,7 +22,7 @@ pub(crate) struct Output {
 }
 
 /// The color sequences, after the escape character.
-const COLOURS: [&str; 5] = ["[0m", "[2m", "[31m", "[32m", "[33m"];
+const COLORS: [&str; 5] = ["[0m", "[2m", "[31m", "[32m", "[33m"];
 
 /// The meaning of a word, which determines its color.
 #[derive(Debug, Clone, Copy)]
@@ -30,11 +30,11 @@ pub(crate) enum Style {
     /// Good: settled, active.
     Good,
     /// Noteworthy: waiting, unknown, play money.
-    Odd,
+    Warning,
     /// Bad: failed, refused, taken down.
-    Bad,
+    Failure,
     /// Secondary.
-    Quiet,
+    Dim,
 }
 
 impl Output {
@@ -44,10 +44,6 @@ impl Output {
     }
 
     /// Prints the result as a single document.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub(crate) fn document(&self, value: &(impl Serialize + ?Sized)) -> Result {
         write(self.written(value).as_bytes())
     }
@@ -58,57 +54,33 @@ impl Output {
     }
 
     /// Prints one object of a stream on one line, immediately.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub(crate) fn object(&self, value: &(impl Serialize + ?Sized)) -> Result {
         write((json(value) + "\n").as_bytes())
     }
 
     /// Prints text for people. Foreign text must already be [clean](super::sanitize) so that it cannot forge a line. Even
     /// if it is not, it cannot control the terminal.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub(crate) fn text(&self, text: &str) -> Result {
         write(self.sanitized(text).as_bytes())
     }
 
     /// Prints foreign text: unchanged, or on a terminal, which it could control, in readable form.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub(crate) fn copy(&self, text: &str) -> Result {
         if self.is_terminal { self.text(text) } else { write(text.as_bytes()) }
     }
 
     /// Prints a document for programs, or the text from `people`.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub(crate) fn print<T: Serialize + ?Sized>(&self, value: &T, people: impl FnOnce(&T) -> String) -> Result {
         if self.json { self.document(value) } else { self.text(&people(value)) }
     }
 
     /// Prints something that is shown only once, such as a key, which `what` names. Losing it is an error.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written, or nobody reads it.
     pub(crate) fn print_secret<T: Serialize + ?Sized>(&self, value: &T, what: &str, people: impl FnOnce(&T) -> String) -> Result {
         let text = if self.json { self.written(value) } else { self.sanitized(&people(value)) };
         whole(text.as_bytes()).map_err(|error| Error::refused(format!("{what} could not be written: {error}")))
     }
 
     /// Prints a table, or the sentence `empty` on standard error if it has no rows.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
     pub(crate) fn table(&self, table: &Table, empty: &str) -> Result {
         if table.is_empty() {
             self.note(empty);
@@ -128,8 +100,8 @@ impl Output {
         let mut pieces = text.split('\u{1b}');
         let mut out = block(pieces.next().unwrap_or_default(), "");
         for piece in pieces {
-            let is_colour = self.colors && COLOURS.iter().any(|color| piece.starts_with(color));
-            out.push_str(if is_colour { "\u{1b}" } else { "U+001B" });
+            let is_color = self.colors && COLORS.iter().any(|color| piece.starts_with(color));
+            out.push_str(if is_color { "\u{1b}" } else { "U+001B" });
             out.push_str(&block(piece, ""));
         }
         out
@@ -142,19 +114,15 @@ impl Output {
         }
         let color = match paint {
             Style::Good => 32,
-            Style::Odd => 33,
-            Style::Bad => 31,
-            Style::Quiet => 2,
+            Style::Warning => 33,
+            Style::Failure => 31,
+            Style::Dim => 2,
         };
         format!("\u{1b}[{color}m{word}\u{1b}[0m")
     }
 }
 
 /// Writes bytes to standard output. A closed reader is not an error.
-///
-/// # Errors
-///
-/// They cannot be written although somebody reads.
 pub(crate) fn write(bytes: &[u8]) -> Result {
     match whole(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -173,15 +141,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colors_are_reported_and_nothing_else_drives_a_terminal() {
+    fn only_colors_control_a_terminal() {
         let plain = Output { json: false, is_terminal: true, colors: false };
-        let coloured = Output { colors: true, ..plain };
-        for paint in [Style::Good, Style::Odd, Style::Bad, Style::Quiet] {
-            let expected = format!("a  {}  b\n", coloured.paint(paint, "word"));
-            assert_eq!(coloured.sanitized(&expected), expected);
+        let colored = Output { colors: true, ..plain };
+        for paint in [Style::Good, Style::Warning, Style::Failure, Style::Dim] {
+            let expected = format!("a  {}  b\n", colored.paint(paint, "word"));
+            assert_eq!(colored.sanitized(&expected), expected);
         }
         let hostile = "a\u{1b}[2J\u{1b}]0;b\u{7}\u{202e}\u{9b}31m\n\tc";
-        for out in [plain, coloured] {
+        for out in [plain, colored] {
             let expected = out.sanitized(hostile);
             assert_eq!(expected, "aU+001B[2JU+001B]0;bU+0007U+202EU+009B31m\n\tc");
             assert_eq!(out.sanitized(&expected), expected);

@@ -69,7 +69,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(error),
     };
-    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is no plain file")) }
+    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn text(file: File, path: &Path) -> Result<String> {
@@ -95,19 +95,20 @@ fn unread(path: &Path, error: &io::Error) -> Error {
 
 /// Writes a private file atomically, and creates its folder if necessary.
 pub(crate) fn write_private(path: &Path, text: &str) -> Result {
-    let written = (|| {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        make_folder(folder)?;
-        let alongside = path.with_extension(format!("new-{}", std::process::id()));
-        _ = fs::remove_file(&alongside);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&alongside)?;
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&alongside, path));
-        if written.is_err() {
-            _ = fs::remove_file(&alongside);
-        }
-        written
-    })();
+    let written = make_folder(path.parent().unwrap_or(Path::new("."))).and_then(|()| replace(path, text, 0o600));
     written.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", path.display())))
+}
+
+/// Replaces a file atomically. A new file gets these permissions.
+pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    _ = fs::remove_file(&temporary);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        _ = fs::remove_file(&temporary);
+    }
+    written
 }
 
 /// Locks a folder against other commands until the result is dropped. Otherwise, of two commands that change a file,
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_can_read_is_refused_and_what_is_written_they_cannot() {
+    fn private_files_are_checked_and_written_privately() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/credentials.toml");
         assert!(read_private(&file).unwrap().is_none());
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_file_or_too_large_is_refused_at_once() {
+    fn special_and_large_files_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();

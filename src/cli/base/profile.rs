@@ -88,10 +88,10 @@ impl Config {
     /// The file is malformed or has unknown keys.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let text = private_files::read(file)?.unwrap_or_default();
-        let unread = |error| Error::usage(format!("`{}` does not read: {}", file.display(), ParseError::of(&text, &error)));
+        let unread = |error| Error::usage(format!("`{}` is not valid: {}", file.display(), ParseError::of(&text, &error)));
         let config: Self = toml::from_str(&text).map_err(unread)?;
         if let Some(name) = config.default.as_ref().filter(|name| !config.profiles.contains_key(*name)) {
-            return Err(Error::usage(format!("`{}` has no profile `{name}`, which it calls the default", file.display())));
+            return Err(Error::usage(format!("`{}` has no profile `{name}`, although it names it as the default", file.display())));
         }
         Ok(config)
     }
@@ -106,7 +106,7 @@ impl Config {
         let unknown = || {
             Error::usage(format!("there is no profile `{name}`")).hint(match &*known() {
                 "" => "tollhouse login --profile NAME --url URL".to_owned(),
-                known => format!("there are: {known}"),
+                known => format!("available: {known}"),
             })
         };
         self.profiles.get(name).ok_or_else(unknown)
@@ -158,7 +158,7 @@ pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
     let (name, url) = (toml::Value::from(name), toml::Value::from(url.as_str()));
     let more = format!("{gap}[profiles.{name}]\nurl = {url}\n");
     if toml::from_str::<Config>(&format!("{before}{more}")).is_err() {
-        let error = Error::usage(format!("`{}` has its profiles in braces, and none can be added below", file.display()));
+        let error = Error::usage(format!("`{}` has its profiles in an inline table, so none can be appended", file.display()));
         return Err(error.hint(format!("add it there: {name} = {{ url = {url} }}")));
     }
     let added = (|| {
@@ -179,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_says_what_may_be_spent_and_is_careful_where_it_does_not() {
+    fn profile_has_spending_limits_with_defaults() {
         let config = config(
             "[profiles.a]\nurl = \"https://a.example\"\n[profiles.b]\nurl = \"https://b.example\"\nmax_usd = 1.5\ndaily_usd = 20\nnetwork = \"eip155:8453\"\nkey_file = \"k\"\n",
         );
         let (a, b) = (config.named("a").unwrap(), config.named("b").unwrap());
         assert_eq!((a.max_usd, a.daily_usd), (MicroUsd(100_000), MicroUsd(5_000_000)));
         assert_eq!((b.max_usd, b.daily_usd), (MicroUsd(1_500_000), MicroUsd(20_000_000)));
-        assert_eq!(config.named("c").unwrap_err().hint.as_deref(), Some("there are: a, b"));
+        assert_eq!(config.named("c").unwrap_err().hint.as_deref(), Some("available: a, b"));
         for text in
             ["[profiles.a]\nurl = \"a\"", "[profiles.a]\nmax_usd = 1", "[profiles.a]\nurl = \"http://a\"\nmaxUsd = 1", "profile = 1"]
         {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_the_one_called_so_or_named_so_or_the_only_one() {
+    fn default_profile_is_configured_or_named_or_the_only_one() {
         let name = |text| config(text).usual().map(|(name, _)| name.to_owned());
         assert_eq!(name("[profiles.a]\nurl = \"http://a\""), Some("a".to_owned()));
         assert_eq!(name("[profiles.a]\nurl = \"http://a\"\n[profiles.b]\nurl = \"http://b\""), None);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_added_below_what_people_wrote() {
+    fn profile_is_appended_to_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/config.toml");
         let url = Url::parse("http://127.0.0.1:1").unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_to_which_nothing_can_be_added_is_left_as_it_is() {
+    fn file_with_inline_profiles_is_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");
         let text = "profiles = { one = { url = \"http://127.0.0.1:1\" } }\n";

@@ -12,23 +12,19 @@ use super::error::{Error, Result};
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Returns whether a person can answer: standard input and standard error are terminals.
-pub(crate) fn is_asked() -> bool {
+pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 fn only_people(question: &str, flag: &str) -> Result {
-    if is_asked() {
+    if is_interactive() {
         return Ok(());
     }
-    let error = Error::usage(format!("{}: there is no terminal to ask at", question.trim_end_matches('?')));
+    let error = Error::usage(format!("{}: there is no terminal for the question", question.trim_end_matches('?')));
     Err(error.hint(format!("answer with {flag}")))
 }
 
 /// Asks for confirmation. Anything but yes means no. `flag` is the alternative to answering.
-///
-/// # Errors
-///
-/// Nobody can answer.
 pub(crate) fn confirm(question: &str, flag: &str) -> Result<bool> {
     only_people(question, flag)?;
     let answer = typed(&format!("{question} [y/N] "))?;
@@ -40,15 +36,11 @@ pub(crate) fn confirm(question: &str, flag: &str) -> Result<bool> {
 /// # Errors
 ///
 /// Nobody can answer, or the answer is no.
-pub(crate) fn require_terminal(question: &str, flag: &str) -> Result {
+pub(crate) fn require_confirmation(question: &str, flag: &str) -> Result {
     if confirm(question, flag)? { Ok(()) } else { Err(Error::refused("nothing was done")) }
 }
 
 /// Asks for a line.
-///
-/// # Errors
-///
-/// Nobody can answer.
 pub(crate) fn ask(question: &str, flag: &str) -> Result<String> {
     only_people(question, flag)?;
     Ok(typed(&format!("{question}: "))?.trim().to_owned())
@@ -72,7 +64,7 @@ fn typed(question: &str) -> Result<String> {
 ///
 /// Nobody can answer and standard input is empty or too long.
 pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<HiddenValue> {
-    let text = if is_asked() {
+    let text = if is_interactive() {
         let _unseen = HiddenInput::install_handler()?;
         // Prompt after echo is off, so that text typed ahead is not shown either.
         read_hidden(&format!("{question}: "))?
@@ -88,7 +80,7 @@ pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<HiddenValue> {
     };
     let text = without_line_break(&text);
     if text.is_empty() {
-        return Err(Error::usage(format!("{question}: nothing was said")).hint(format!("on standard input, or {otherwise}")));
+        return Err(Error::usage(format!("{question}: nothing was entered")).hint(format!("use standard input, or {otherwise}")));
     }
     Ok(text.to_owned().into())
 }
@@ -152,9 +144,9 @@ fn read_hidden(question: &str) -> Result<Zeroizing<String>> {
         return Err(Error::interrupted());
     }
     if line.len() >= MAX_TYPED {
-        return Err(Error::usage("a terminal hands on no line as long as that; say it on standard input"));
+        return Err(Error::usage("the line is too long for a terminal; use standard input"));
     }
-    let text = std::str::from_utf8(&line).map_err(|_| Error::usage("what was typed is no text"))?;
+    let text = std::str::from_utf8(&line).map_err(|_| Error::usage("the input is not valid UTF-8"))?;
     Ok(Zeroizing::new(text.to_owned()))
 }
 
@@ -163,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn standard_input_loses_its_last_line_break_only() {
+    fn only_the_last_line_break_is_removed() {
         for (text, stored) in
             [("a", "a"), ("a\n", "a"), ("a\n\n", "a\n"), ("a\r\n", "a"), ("a\r\n\r\n", "a\r\n"), ("a\n\r", "a\n"), ("\n", "")]
         {

@@ -90,7 +90,7 @@ mod tests {
     const HOSTILE: &str = "a\u{1b}[2J\u{202e}b\u{9b}c\r\nerror: forged\u{e0041}";
 
     #[test]
-    fn words_of_others_do_not_drive_a_terminal() {
+    fn foreign_text_does_not_control_a_terminal() {
         assert_eq!(line(HOSTILE), "aU+001B[2JU+202EbU+009BcU+000DU+000Aerror: forgedU+E0041");
         assert_eq!(block(HOSTILE, "  | "), "aU+001B[2JU+202EbU+009Bc\n  | error: forgedU+E0041");
         assert_eq!(block("a\rb\tc", ""), "aU+000Db\tc");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_escaped_and_says_the_same() {
+    fn escaped_json_has_the_same_value() {
         let value = json!({ HOSTILE: [HOSTILE, 1.5, null] });
         assert_eq!(json_text_for_people(&value.to_string()), Some(json_for_people(&value)));
         assert_eq!((json_text_for_people("0.1000").as_deref(), json_text_for_people("no")), (Some("0.1000"), None));

@@ -54,10 +54,10 @@ impl Session {
         // An address in the environment does not apply to a profile named by a flag.
         let names_profile = global.profile.as_ref().is_some_and(|given| given.by_flag);
         let address = global.url.as_ref().filter(|given| given.by_flag || !names_profile).map(|given| given.value.clone());
-        let mut is_kept = false;
+        let mut is_stored = false;
         let (name, profile, trusted) = match expected {
             HostChoice::Profile(name) => {
-                is_kept = config.get(&name).is_some();
+                is_stored = config.get(&name).is_some();
                 let profile = match address {
                     Some(url) => Profile { url: url.clone(), ..config.get(&name).cloned().unwrap_or_else(|| Profile::of(url)) },
                     None => config.named(&name)?.clone(),
@@ -69,7 +69,7 @@ impl Session {
         };
         let credentials = if trusted { shown(name.as_deref(), &profile.url)? } else { Credentials::default() };
         let client = Client::new(profile.url.clone(), credentials, global.role, global.plain_http)?;
-        Ok(Self { out: Output::new(global.json), client, name, is_stored: is_kept, profile, folder })
+        Ok(Self { out: Output::new(global.json), client, name, is_stored: is_stored, profile, folder })
     }
 
     /// Returns the tool: the named one, else that of the folder.
@@ -79,7 +79,7 @@ impl Session {
     /// There is neither.
     pub(crate) fn slug(&self, named: Option<Slug>) -> Result<Slug> {
         let of_folder = || self.folder.as_ref().map(|folder| folder.state.slug.clone());
-        named.or_else(of_folder).ok_or_else(|| Error::usage("name the endpoint: this folder was not published, here or elsewhere"))
+        named.or_else(of_folder).ok_or_else(|| Error::usage("give the endpoint: this folder was never published"))
     }
 
     /// Returns the name under which spending is counted: that of a stored profile. A profile name made up for one
@@ -115,8 +115,8 @@ fn chosen_host(global: &GlobalArgs, config: &Config, folder: Option<&Folder>) ->
             HostChoice::Address(url) if is_loopback(&url) => Ok(HostChoice::Folder(url)),
             // The author of the folder chose the host, so nothing is sent to it unless the user names it.
             HostChoice::Address(url) => {
-                let error = Error::usage(format!("this folder is of {}, which is no profile of yours", host_name(&url)));
-                Err(error.hint(format!("if it is the host that you mean: tollhouse login --url {}", host_name(&url))))
+                let error = Error::usage(format!("this folder belongs to {}, for which there is no profile", host_name(&url)));
+                Err(error.hint(format!("to use that host: tollhouse login --url {}", host_name(&url))))
             }
             known => Ok(known),
         };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts_before_what_is_around() {
+    fn flags_override_the_environment_and_the_folder() {
         let config: Config =
             toml::from_str("default = \"a\"\n[profiles.a]\nurl = \"https://a.test\"\n[profiles.b]\nurl = \"https://b.test\"\n").unwrap();
         let (none, of_b, of_c) = (Config::default(), folder("https://b.test"), folder("https://c.test"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_from_elsewhere_leads_to_no_host_that_was_not_chosen() {
+    fn foreign_folder_does_not_choose_the_host() {
         let none = Config::default();
         let request = |host| chosen_host(&global(None, None), &none, Some(&folder(host)));
         assert_eq!(request("https://evil.test").unwrap_err().status(), 2);

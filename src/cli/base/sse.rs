@@ -29,10 +29,6 @@ pub(crate) struct TooLarge;
 
 impl Reader {
     /// Takes the next bytes. Returns the events that they complete.
-    ///
-    /// # Errors
-    ///
-    /// An event that is too large.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         let mut events = Vec::new();
         for &byte in bytes {
@@ -87,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_in_whatever_pieces_they_come() {
+    fn events_read_the_same_in_any_pieces() {
         let event =
             |id: Option<&str>, name: &str, data: &str| Event { id: id.map(str::to_owned), name: name.to_owned(), data: data.to_owned() };
         let requested = vec![event(Some("1"), "log", "{\"a\":\n1}"), event(None, "", ""), event(Some("2"), "", "two")];
@@ -97,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_not_read_forever() {
+    fn endless_event_is_rejected() {
         let mut reader = Reader::default();
         let piece = vec![b'a'; 1 << 20];
         assert!((0..5).any(|_| reader.take(&piece) == Err(TooLarge)));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_one_another_however_wide_their_letters_are() {
+    fn columns_are_aligned_by_display_width() {
         let mut table = Table::new(&["name", ">price", "what"]);
         table.row(["日本", "0.01", "x"]);
         table.row(["shout", "10", ""]);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_that_say_nothing_are_left_out() {
+    fn empty_facts_are_left_out() {
         let mut facts = FactList::default();
         facts.add("slug", "a");
         facts.add("builder", "");

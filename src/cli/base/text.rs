@@ -1,106 +1,117 @@
-//! Formats fields of answers for people: times, amounts, absent values.
+//! Formats fields of responses for people: times, amounts, names.
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::tz::TimeZone;
+use serde::Serialize;
 use serde_json::Value;
-use tollhouse_base::clock::Clock;
+use tollhouse_api::EndpointView;
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_tool::{Capabilities, MicroUsd, UsdChange, finding::Finding};
 
-/// Returns a text field by its name or path `a.b`. Absent or other values give an empty text.
-pub(crate) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
-    member(value, name).as_str().unwrap_or_default()
+/// Returns the API's name of an enum's value, or an empty text for `None`.
+pub(crate) fn name(value: impl Serialize) -> String {
+    serde_json::to_value(value).ok().as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Returns a field of any type as text.
-pub(crate) fn any(value: &Value, name: &str) -> String {
-    match member(value, name) {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => super::sanitize::json(other),
-    }
+/// Formats an optional value. `None` is empty.
+pub(crate) fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
-    name.split('.').fold(value, |value, name| &value[name])
+/// Lists the granted capabilities in alphabetical order.
+pub(crate) fn granted(capabilities: &Capabilities) -> String {
+    let mut names: Vec<_> = capabilities.names().collect();
+    names.sort_unstable();
+    names.join(" ")
 }
 
-/// Returns the items of a list, or none if it is not a list.
-pub(crate) fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
-    member(value, name).as_array().into_iter().flatten()
+/// Lists granted capabilities, then hosts.
+pub(crate) fn with_hosts(capabilities: &Capabilities, hosts: &[String]) -> String {
+    format!("{} {}", granted(capabilities), hosts.join(" ")).trim().to_owned()
 }
 
-/// Returns the names of the fields that are true, such as granted capabilities.
-pub(crate) fn granted(value: &Value, name: &str) -> String {
-    let members = member(value, name).as_object().into_iter().flatten();
-    members.filter(|(_, is)| **is == true).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
+/// Formats an amount of US dollars, to the micro-dollar. `None` is empty.
+pub(crate) fn usd(amount: impl Into<Option<MicroUsd>>) -> String {
+    amount.into().map(|amount| format!("${amount}")).unwrap_or_default()
 }
 
-/// Formats an amount of US dollars, to the micro-dollar. Empty if absent.
-pub(crate) fn usd(value: &Value, name: &str) -> String {
-    match member(value, name).as_f64() {
-        Some(amount) if amount < 0.0 => format!("-${}", -amount),
-        Some(amount) => format!("${amount}"),
-        None => String::new(),
-    }
+/// Formats an amount that can be negative: `-$2`.
+pub(crate) fn signed_usd(change: UsdChange) -> String {
+    let sign = if change.0 < 0 { "-" } else { "" };
+    format!("{sign}${}", MicroUsd(change.0.unsigned_abs()))
+}
+
+/// Parses dollars: `0.25` or `$0.25`.
+pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
+    let digits = text.strip_prefix('$').unwrap_or(text);
+    MicroUsd::from_decimal(digits).map_err(|error| error.to_string())
 }
 
 /// Formats a price. Zero is `free`.
-pub(crate) fn price(value: &Value, name: &str) -> String {
-    let price = usd(value, name);
-    if price == "$0" { "free".to_owned() } else { price }
+pub(crate) fn price(price: MicroUsd) -> String {
+    if price.is_zero() { "free".to_owned() } else { usd(price) }
 }
 
 /// Formats the price of a tool's call: a maximum if the handler sets the charge.
-pub(crate) fn call_price(endpoint: &Value) -> String {
-    let max = usd(endpoint, "maxPriceUsd");
-    if max.is_empty() { price(endpoint, "priceUsd") } else { format!("up to {max}") }
+pub(crate) fn call_price(fixed: MicroUsd, max: Option<MicroUsd>) -> String {
+    max.map_or_else(|| price(fixed), |max| format!("up to {}", usd(max)))
+}
+
+/// Formats the price of a call of this tool.
+pub(crate) fn endpoint_price(endpoint: &EndpointView) -> String {
+    call_price(endpoint.common().price_usd, endpoint.max_price_usd())
 }
 
 /// Formats where something was found in a tool: the field, and the line if known.
-pub(crate) fn found_at(finding: &Value) -> String {
-    let (field, at) = (text(finding, "field"), any(finding, "line"));
-    if at.is_empty() { field.to_owned() } else { format!("{field}:{at}") }
+pub(crate) fn found_at(finding: &Finding) -> String {
+    finding.line.map_or_else(|| finding.field.clone(), |line| format!("{}:{line}", finding.field))
 }
 
-/// Formats a time for a table, in UTC: `2026-11-21 09:58Z`.
-pub(crate) fn moment(value: &Value, name: &str) -> String {
-    let at = text(value, name);
-    at.parse::<Timestamp>().map_or_else(|_| at.to_owned(), |at| at.strftime("%Y-%m-%d %H:%MZ").to_string())
+fn parsed(at: Timestamp) -> Option<jiff::Timestamp> {
+    i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
+}
+
+/// Formats a time for a table, in UTC: `2026-11-21 09:58Z`. `None` is empty.
+pub(crate) fn moment(at: impl Into<Option<Timestamp>>) -> String {
+    at.into().and_then(parsed).map(|at| at.strftime("%Y-%m-%d %H:%MZ").to_string()).unwrap_or_default()
 }
 
 /// Formats a time for the start of a line, in local time: `10:22:07`, with the date if it is not today.
-pub(crate) fn clock(value: &Value, name: &str) -> String {
-    let at = text(value, name);
-    let Ok(moment) = at.parse::<Timestamp>() else { return super::sanitize::line(at) };
+pub(crate) fn clock(at: Timestamp) -> String {
+    let Some(moment) = parsed(at) else { return at.to_string() };
     let zone = TimeZone::system();
-    let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     let here = moment.to_zoned(zone.clone());
-    let today = now.is_some_and(|now| now.to_zoned(zone).date() == here.date());
-    here.strftime(if today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string()
+    let is_today = parsed(now()).is_some_and(|now| now.to_zoned(zone).date() == here.date());
+    here.strftime(if is_today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string()
+}
+
+/// Returns the current time.
+pub(crate) fn now() -> Timestamp {
+    Clock::default().now()
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tollhouse_api::MovementKind;
+    use tollhouse_protocol::Tier;
 
     use super::*;
 
     #[test]
-    fn price_of_a_metered_tool_is_its_most() {
-        assert_eq!(call_price(&json!({ "priceUsd": 0, "maxPriceUsd": 0.05 })), "up to $0.05");
-        assert_eq!(call_price(&json!({ "priceUsd": 0, "maxPriceUsd": null })), "free");
-        assert_eq!(call_price(&json!({ "priceUsd": 0.01 })), "$0.01");
+    fn price_of_a_metered_tool_is_its_maximum() {
+        assert_eq!(call_price(MicroUsd(0), Some(MicroUsd(50_000))), "up to $0.05");
+        assert_eq!((call_price(MicroUsd(0), None), call_price(MicroUsd(10_000), None)), ("free".to_owned(), "$0.01".to_owned()));
     }
 
     #[test]
-    fn members_are_reported_and_what_is_absent_is_nothing() {
-        let value = json!({ "a": { "b": "c" }, "n": 1.5, "usd": 0.003, "less": -2, "none": null, "caps": { "kv": true, "files": false, "logs": true }, "free": 0 });
-        assert_eq!((text(&value, "a.b"), text(&value, "a.x.y"), any(&value, "n").as_str()), ("c", "", "1.5"));
+    fn fields_are_formatted_for_people() {
         assert_eq!(
-            (usd(&value, "usd"), usd(&value, "less"), usd(&value, "none"), price(&value, "free")),
-            ("$0.003".into(), "-$2".into(), String::new(), "free".into())
+            (name(MovementKind::Debit), name(Some(Tier::Jitless)), name(None::<Tier>)),
+            ("debit".into(), "jitless".into(), "".into())
         );
-        assert_eq!(granted(&value, "caps"), "kv logs");
-        assert_eq!(moment(&json!({ "at": "2026-11-21T09:58:03.5Z" }), "at"), "2026-11-21 09:58Z");
-        assert_eq!(moment(&json!({ "at": "no time" }), "at"), "no time");
-        assert_eq!(clock(&json!({ "at": "no\n\u{1b}[2Jtime" }), "at"), "noU+000AU+001B[2Jtime");
+        assert_eq!((usd(MicroUsd(3_000)), usd(None), signed_usd(UsdChange(-2_000_000))), ("$0.003".into(), "".into(), "-$2".into()));
+        let capabilities: Capabilities = serde_json::from_value(json!({ "logs": true, "kv": true, "files": false })).unwrap();
+        assert_eq!(with_hosts(&capabilities, &["a.example".to_owned()]), "kv logs a.example");
+        assert_eq!((moment(Timestamp(1_795_255_083_500)), moment(None)), ("2026-11-21 09:58Z".to_owned(), String::new()));
     }
 }

@@ -41,10 +41,6 @@ fn file(folder: &Path) -> PathBuf {
 
 impl Folder {
     /// Finds the nearest tool folder, from the current folder upward.
-    ///
-    /// # Errors
-    ///
-    /// A malformed file.
     pub(crate) fn here() -> Result<Option<Self>> {
         let Ok(here) = env::current_dir() else { return Ok(None) };
         for folder in here.ancestors() {
@@ -56,10 +52,6 @@ impl Folder {
     }
 
     /// Returns this folder if it was published before.
-    ///
-    /// # Errors
-    ///
-    /// A malformed file.
     pub(crate) fn at(folder: &Path) -> Result<Option<Self>> {
         let file = file(folder);
         // A file that another user put into a parent folder must not decide which host is used.
@@ -67,23 +59,15 @@ impl Folder {
             return Ok(None);
         }
         let Some(text) = private_files::read(&file)? else { return Ok(None) };
-        let unread = |error| Error::usage(format!("`{}` does not read: {error}", file.display()));
+        let unread = |error| Error::usage(format!("`{}` is not valid: {error}", file.display()));
         Ok(Some(Self { path: folder.to_owned(), state: serde_json::from_str(&text).map_err(unread)? }))
     }
 
     /// Writes the state of a folder.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be written.
     pub(crate) fn note(folder: &Path, state: &State) -> Result {
         let text = serde_json::to_string_pretty(state).map_err(|error| Error::refused(error.to_string()))? + "\n";
         let file = file(folder);
-        // The file contains no secrets, and is replaced atomically.
-        let written = fs::create_dir_all(folder.join(".tollhouse")).and_then(|()| {
-            let alongside = file.with_extension(format!("new-{}", std::process::id()));
-            fs::write(&alongside, text).and_then(|()| fs::rename(&alongside, &file))
-        });
+        let written = fs::create_dir_all(folder.join(".tollhouse")).and_then(|()| private_files::replace(&file, &text, 0o644));
         written.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", file.display())))
     }
 }
@@ -93,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_learns_what_it_was_noted_as() {
+    fn state_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Folder::at(folder.path()).unwrap().is_none());
         let state = State { slug: "shout".parse().unwrap(), host: Url::parse("https://a.example").unwrap(), revision: 7 };

@@ -31,7 +31,7 @@ pub(super) fn read(message: &str) -> Result<String> {
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
         Ok(_) => Ok(text),
         Err(error) => {
-            Err(Error::usage(format!("{from} is no JSON: {error}")).hint("--json '{\"name\": \"value\"}', --json @FILE, or --json -"))
+            Err(Error::usage(format!("{from} is not JSON: {error}")).hint("--json '{\"name\": \"value\"}', --json @FILE, or --json -"))
         }
     }
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_is_json_from_wherever_it_comes() {
+    fn input_is_json_from_every_source() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("in.json");
         std::fs::write(&file, " {\"n\": 1.50}\n").unwrap();

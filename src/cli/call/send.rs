@@ -31,7 +31,7 @@ pub(super) struct Sending<'a> {
     pub(super) record: LockedRecord,
     /// Whether another process may have sent it before.
     pub(super) was_sent: bool,
-    pub(super) book: SpendLog,
+    pub(super) spend_log: SpendLog,
     pub(super) include: bool,
     pub(super) started_at: Instant,
 }
@@ -56,7 +56,7 @@ impl Sending<'_> {
         let Err(unnoted) = noted else { return answer };
         let id = &self.record.sent.payment_id;
         match answer {
-            Ok(()) => Err(unnoted.more([format!("the answer was told; what was paid for it, by {id}, counts as open")])),
+            Ok(()) => Err(unnoted.more([format!("the answer was printed; its payment, {id}, counts as open")])),
             Err(error) => Err(error.more([format!("what became of {id} could not be noted: {}", unnoted.message)])),
         }
     }
@@ -81,13 +81,13 @@ impl Sending<'_> {
                     sent.name, sent.payment_id
                 )))
             }
-            PaymentEnd::Untaken { reply } => {
-                let (error, sent) = (self.untaken(reply), &self.record.sent);
+            PaymentEnd::NotCharged { reply } => {
+                let (error, sent) = (self.not_charged(reply), &self.record.sent);
                 Err(thrown::placed(self.session, &sent.name, sent.own, error).await)
             }
             PaymentEnd::Unsent(reason) => {
                 let position = self.seller.request.url.origin().ascii_serialization();
-                Err(Error::new(Exit::Away, format!("{position} does not answer: {reason}.  nothing was sent")))
+                Err(Error::new(Exit::Unavailable, format!("{position} does not answer: {reason}.  nothing was sent")))
             }
             PaymentEnd::Unknown { message, settled } => Err(self.unknown(message, settled)),
         }
@@ -101,7 +101,7 @@ impl Sending<'_> {
             PaymentEnd::Answered { .. } | PaymentEnd::TooLarge { .. } | PaymentEnd::Unknown { settled: true, .. } => {
                 Some(PaymentPhase::Settled)
             }
-            PaymentEnd::Untaken { .. } | PaymentEnd::Unsent(_) => Some(PaymentPhase::Released),
+            PaymentEnd::NotCharged { .. } | PaymentEnd::Unsent(_) => Some(PaymentPhase::Released),
             PaymentEnd::Unknown { settled: false, .. } => None,
         };
         if let Some(state) = state {
@@ -110,13 +110,13 @@ impl Sending<'_> {
         match taken {
             // Charged, but the answer is missing: a further payment must be preceded by asking for it.
             Some(_) if matches!(ended, PaymentEnd::Unknown { .. }) => Ok(()),
-            Some(taken) => self.book.close(self.record.sent.payment_id.as_str(), taken, now),
+            Some(taken) => self.spend_log.close(self.record.sent.payment_id.as_str(), taken, now),
             None => Ok(()),
         }
     }
 
     /// Returns the error for a payment that was not taken: the seller refused it, or the tool failed.
-    fn untaken(&self, reply: Option<Reply>) -> Error {
+    fn not_charged(&self, reply: Option<Reply>) -> Error {
         let sent = &self.record.sent;
         let Some(reply) = reply else {
             return Error::refused(format!("{} ended without a result.  nothing was charged for {}", sent.name, sent.payment_id));
@@ -146,7 +146,7 @@ impl Sending<'_> {
             Some(token) if !sent.own => error.more([format!("it can be taken until {}", until(token.until_secs))]),
             Some(_) | None => error,
         };
-        error.hint(format!("ask again with the same payment: tollhouse call --resume {id}"))
+        error.hint(format!("repeat it with the same payment: tollhouse call --resume {id}"))
     }
 }
 

@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::time::sleep;
-use tollhouse_base::id::{CallId, RequestId};
+use tollhouse_api::{Call, CallPage};
+use tollhouse_base::id::RequestId;
 
 use crate::{
-    base::{
-        address::same_place,
-        client::CredentialChoice,
-        error::Error,
-        session::Session,
-        text::{list, text},
-    },
+    base::{address::same_place, client::CredentialChoice, error::Error, session::Session},
     logs::thrown_at,
     tool::{position::FilePosition, source_map},
 };
@@ -48,15 +42,15 @@ async fn found(session: &Session, name: &str, error: &Error) -> Option<FilePosit
     let started = error.request_id().parse::<RequestId>().ok()?.made_at();
     for _ in 0..LOOKS {
         let asking = session.client.get(&["ai", "endpoints", name, "calls"]).query("outcome", "handler_failed").query("since", started);
-        let page = asking.send().await.ok()?.body;
-        let is_it = |call: &&Value| {
+        let page: CallPage = asking.send().await.ok()?.body;
+        let is_it = |call: &&Call| {
             // The record contains a shortened message.
-            let words = text(call, "error").trim_end_matches('…');
-            let after = text(call, "callId").parse::<CallId>().is_ok_and(|id| id.made_at() >= started);
-            after && !words.is_empty() && error.message.starts_with(words)
+            let text = call.error.as_deref().unwrap_or_default().trim_end_matches('…');
+            let is_after = call.call_id.made_at() >= started;
+            is_after && !text.is_empty() && error.message.starts_with(text)
         };
         // The newest come first.
-        if let Some(call) = list(&page, "calls").filter(is_it).last() {
+        if let Some(call) = page.calls.iter().rfind(is_it) {
             return source_map::first_own(&folder.path, &thrown_at(call)?);
         }
         sleep(POLL_EVERY).await;

@@ -15,10 +15,6 @@ use crate::{
 const FILE: &str = ".env.dev";
 
 /// Returns the secrets of a folder, each with its line: from `named`, or from the default file if it exists.
-///
-/// # Errors
-///
-/// A malformed file.
 pub(super) fn read(folder: &Path, named: Option<&Path>) -> Result<Vec<Secret>, Problem> {
     let usual = folder.join(FILE);
     let (path, file) = named.map_or((usual.as_path(), FILE.to_owned()), |named| (named, named.display().to_string()));
@@ -37,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_secret_has_its_line_and_a_file_that_names_none_is_no_problem() {
+    fn each_secret_has_its_line_and_an_empty_file_is_valid() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("other.env");
         let read = |named| read(folder.path(), named);

@@ -3,7 +3,6 @@
 use std::{
     env,
     fs::{self, File, OpenOptions},
-    io::Write as _,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process,
@@ -64,17 +63,10 @@ impl FolderLock {
     }
 
     /// Publishes the address.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be written.
-    pub(super) fn announce(&mut self, url: &str) -> Result {
+    pub(super) fn announce(&self, url: &str) -> Result {
         let here = LockInfo { url: url.to_owned(), pid: process::id() };
         let text = serde_json::to_string(&here).map_err(|error| Error::refused(error.to_string()))?;
-        let alongside = self.file.with_extension("json.new");
-        let mut file = File::create(&alongside)?;
-        file.write_all(text.as_bytes())?;
-        Ok(fs::rename(&alongside, &self.file)?)
+        Ok(private_files::replace(&self.file, &text, 0o644)?)
     }
 }
 
@@ -96,7 +88,7 @@ pub(super) fn here() -> Option<(PathBuf, Url)> {
     Some((folder.to_owned(), url))
 }
 
-/// Returns whether nobody serves the folder. A process that was killed leaves its note behind, and a copied folder may
+/// Returns whether no process serves the folder. A process that was killed leaves its note behind, and a copied folder may
 /// contain one.
 fn is_free(folder: &Path) -> bool {
     !File::open(lock(folder)).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
@@ -111,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_served_by_whom_its_lock_is_held_and_by_nobody_else() {
+    fn folder_is_served_by_one_process() {
         let folder = tempfile::tempdir().unwrap();
         assert!(is_free(folder.path()));
         let held = FolderLock::take(folder.path()).unwrap();

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tollhouse_base::clock::Clock;
+use tollhouse_api::{OwnEndpoint, SignInLink};
+use tollhouse_base::id::EndpointId;
+use tollhouse_tool::Slug;
 
 use super::{
     keys::{self, RawKeys},
@@ -20,7 +21,7 @@ use crate::{
         error::{Error, Result},
         output::Style,
         sanitize::{first, line},
-        text::{any, list, price, text},
+        text::{now, price, usd},
     },
     open,
     tool::{position::Problem, types::TypesOutcome},
@@ -28,16 +29,16 @@ use crate::{
 
 /// The version that serves.
 struct ServedHost {
-    slug: String,
-    id: String,
+    slug: Slug,
+    id: EndpointId,
     version: String,
     stream: Stream,
 }
 
 /// The saves, one after the other. A new save aborts an unfinished one.
 pub(super) struct Publisher {
-    fixture: Arc<Workspace>,
-    reporter: StepListener,
+    workspace: Arc<Workspace>,
+    listener: StepListener,
     number: u64,
     round: Option<JoinHandle<()>>,
     calls: Option<JoinHandle<()>>,
@@ -52,21 +53,18 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn new(fixture: Arc<Workspace>, report: StepListener) -> Self {
-        let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
-        let since = now.map(|now| now.to_string()).unwrap_or_default();
-        let none = (None, None, None, None);
+    pub(super) fn new(workspace: Arc<Workspace>, report: StepListener) -> Self {
         Self {
-            fixture,
-            reporter: report,
+            workspace,
+            listener: report,
             number: 0,
-            round: none.0,
-            calls: none.1,
-            serving: none.2,
+            round: None,
+            calls: None,
+            serving: None,
             head: String::new(),
-            unreported: none.3,
+            unreported: None,
             refused: vec![],
-            since,
+            since: now().to_string(),
         }
     }
 
@@ -76,7 +74,7 @@ impl Publisher {
             round.abort();
         }
         self.number += 1;
-        self.round = Some(tokio::spawn(save_cycle::run(Arc::clone(&self.fixture), self.number, self.reporter.clone())));
+        self.round = Some(tokio::spawn(save_cycle::run(Arc::clone(&self.workspace), self.number, self.listener.clone())));
     }
 
     /// Runs the cases again.
@@ -93,31 +91,31 @@ impl Publisher {
     pub(super) fn ended(&mut self, (number, step): (u64, SaveStep), watch: &FolderWatcher, keys: &RawKeys) -> Result {
         let is_past = number != self.number;
         match step {
-            SaveStep::Published { upload, record, elapsed, problems } => {
+            SaveStep::Published { upload, published, elapsed, problems } => {
+                let (record, warnings) = (published.endpoint, published.warnings);
                 self.print_unreported()?;
                 self.refused.clear();
                 watch.add(upload.files(), BTreeSet::new());
-                let version = text(&record, "version").to_owned();
                 if let Some(bundle) = &upload.bundle {
-                    bundle.map.keep(&self.fixture.folder, &version);
+                    bundle.map.keep(&self.workspace.folder, &record.version);
                 }
-                self.serve(&record)?;
+                self.serve(&record);
                 self.print_head(&record, keys)?;
                 let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-                if self.fixture.teller.out().json {
-                    let members = json!({ "slug": record["slug"], "version": version, "url": record["url"], "tookMs": millis, "warnings": record["warnings"] });
-                    self.fixture.teller.event("published", members, "")?;
+                if self.workspace.reporter.out().json {
+                    let members = json!({ "slug": record.common.slug, "version": record.version, "url": record.common.url, "tookMs": millis, "warnings": warnings });
+                    self.workspace.reporter.event("published", members, "")?;
                 } else {
-                    for warning in list(&record, "warnings").filter_map(Value::as_str) {
-                        self.fixture.teller.event(
+                    for warning in &warnings {
+                        self.workspace.reporter.event(
                             "",
                             json!({}),
-                            &format!("{}  {}", self.fixture.teller.out().paint(Style::Odd, "  warn"), line(warning)),
+                            &format!("{}  {}", self.workspace.reporter.out().paint(Style::Warning, "  warn"), line(warning)),
                         )?;
                     }
-                    self.unreported = Some((version, elapsed));
+                    self.unreported = Some((record.version, elapsed));
                 }
-                problems.iter().try_for_each(|problem| self.fixture.teller.problem(problem))?;
+                problems.iter().try_for_each(|problem| self.workspace.reporter.problem(problem))?;
             }
             _ if is_past => {}
             SaveStep::Same { upload } => {
@@ -125,61 +123,58 @@ impl Publisher {
                 watch.add(upload.files(), BTreeSet::new());
             }
             SaveStep::Refused { problems, files } => {
-                let hindering = is_blocking(&self.fixture.folder, &problems);
+                let hindering = is_blocking(&self.workspace.folder, &problems);
                 // A bundle is retried even without a save, so report only a different outcome.
-                let is_told = !hindering.is_empty() && problems == self.refused;
+                let is_reported = !hindering.is_empty() && problems == self.refused;
                 watch.add(files, hindering);
-                if is_told {
+                if is_reported {
                     return Ok(());
                 }
                 self.print_unreported()?;
                 for problem in &problems {
-                    self.fixture.teller.problem(problem)?;
+                    self.workspace.reporter.problem(problem)?;
                 }
-                self.fixture.teller.aside(&match &self.serving {
+                self.workspace.reporter.aside(&match &self.serving {
                     Some(serving) => format!("          {} serves on", short(&serving.version)),
-                    None => format!("          nothing is served yet, on {}", self.fixture.host.url),
+                    None => format!("          nothing is served yet, on {}", self.workspace.host.url),
                 })?;
                 self.refused = problems;
             }
             SaveStep::Late => self.print_unreported()?,
-            SaveStep::Looked(checked) => self.print_check(&checked)?,
-            SaveStep::Broke(error) => return Err(error),
+            SaveStep::Checked(checked) => self.print_check(&checked)?,
+            SaveStep::HostFailed(error) => return Err(error),
         }
         Ok(())
     }
 
     /// Follows the published tool, if it is a different one.
-    fn serve(&mut self, record: &Value) -> Result {
-        let (slug, id, version) = (text(record, "slug"), text(record, "id"), text(record, "version"));
-        let before = self.serving.take();
-        match before {
-            Some(serving) if serving.id == id => self.serving = Some(ServedHost { version: version.to_owned(), ..serving }),
+    fn serve(&mut self, record: &OwnEndpoint) {
+        let (slug, version) = (record.common.slug.clone(), record.version.clone());
+        self.serving = Some(match self.serving.take() {
+            Some(serving) if serving.id == record.common.id => ServedHost { version, ..serving },
             before => {
                 // If the tool was renamed, remove the one with the old name.
                 if let Some(other) = before.filter(|other| other.slug != slug).map(|other| other.slug) {
-                    let host = Arc::clone(&self.fixture.host);
-                    tokio::spawn(async move { host.remove(&other).await });
+                    let host = Arc::clone(&self.workspace.host);
+                    tokio::spawn(async move { host.remove(other.as_str()).await });
                 }
-                let stream = Stream::of(&self.fixture.host, slug, &self.since, self.fixture.teller.out());
-                self.serving = Some(ServedHost { slug: slug.to_owned(), id: id.to_owned(), version: version.to_owned(), stream });
+                let stream = Stream::of(&self.workspace.host, slug.as_str(), &self.since, self.workspace.reporter.out());
+                ServedHost { slug, id: record.common.id.clone(), version, stream }
             }
-        }
-        Ok(())
+        });
     }
 
     /// Prints the tool's address and price, once and whenever they change.
-    fn print_head(&mut self, record: &Value, keys: &RawKeys) -> Result {
-        let slug = text(record, "slug");
-        let price = price(record, "priceUsd");
+    fn print_head(&mut self, record: &OwnEndpoint, keys: &RawKeys) -> Result {
+        let (slug, url) = (&record.common.slug, &record.common.url);
+        let price = price(record.common.price_usd);
         let price = if price == "free" { price } else { format!("{price}, play money") };
-        let max = any(record, "maxPriceUsd");
-        let price = if max.is_empty() { price } else { format!("{price}, at most ${max}") };
-        let head = format!("{slug}  {}  {price}   edit {}/dashboard/tools/{slug}/edit", text(record, "url"), self.fixture.host.url);
+        let price = record.max_price_usd.map_or(price.clone(), |max| format!("{price}, at most {}", usd(max)));
+        let head = format!("{slug}  {url}  {price}   edit {}/dashboard/tools/{slug}/edit", self.workspace.host.url);
         if self.head != head {
-            self.fixture.teller.aside(&head)?;
+            self.workspace.reporter.aside(&head)?;
             if self.head.is_empty() && keys.are_there() {
-                self.fixture.teller.out().note(keys::HELP);
+                self.workspace.reporter.out().note(keys::HELP);
             }
             self.head = head;
         }
@@ -188,27 +183,27 @@ impl Publisher {
 
     fn print_unreported(&mut self) -> Result {
         match self.unreported.take() {
-            Some((version, elapsed)) => self.fixture.teller.event("", json!({}), &published(&version, elapsed)),
+            Some((version, elapsed)) => self.workspace.reporter.event("", json!({}), &published(&version, elapsed)),
             None => Ok(()),
         }
     }
 
     fn print_check(&mut self, checked: &CheckedFolder) -> Result {
-        let teller = self.fixture.teller;
+        let reporter = self.workspace.reporter;
         let mut parts = vec![];
         match &checked.types {
             None => {}
             Some(Ok(TypesOutcome::Checked(problems))) if problems.is_empty() => parts.push("types ok".to_owned()),
             Some(Ok(TypesOutcome::Checked(problems))) => {
                 for problem in problems {
-                    teller.problem(problem)?;
+                    reporter.problem(problem)?;
                 }
             }
             Some(Ok(TypesOutcome::Unchecked(reason))) => parts.push(format!("types not checked: {reason}")),
             Some(Err(reason)) => parts.push(format!("types not checked: {}", line(reason))),
         }
         if let Some(problem) = &checked.problem {
-            teller.problem(problem)?;
+            reporter.problem(problem)?;
         }
         if let Some(tried) = &checked.cases {
             parts.push(format!("cases {}", tried.summary()));
@@ -216,67 +211,59 @@ impl Publisher {
                 [one] if one.position.line.is_none() => parts.push(line(&one.message)),
                 several => {
                     for problem in several {
-                        teller.problem(problem)?;
+                        reporter.problem(problem)?;
                     }
                 }
             }
         }
-        if teller.out().json {
+        if reporter.out().json {
             let cases = checked
                 .cases
                 .as_ref()
                 .map(|tried| json!({ "passed": tried.passed, "failed": tried.problems.len(), "problems": tried.problems }));
-            return teller.event("looked", json!({ "types": types_json(checked), "cases": cases }), "");
+            return reporter.event("looked", json!({ "types": types_json(checked), "cases": cases }), "");
         }
         let found = parts.join("   ");
         match self.unreported.take() {
-            Some((version, elapsed)) if found.is_empty() => teller.event("", json!({}), &published(&version, elapsed)),
-            Some((version, elapsed)) => teller.event("", json!({}), &format!("{}   {found}", published(&version, elapsed))),
+            Some((version, elapsed)) if found.is_empty() => reporter.event("", json!({}), &published(&version, elapsed)),
+            Some((version, elapsed)) => reporter.event("", json!({}), &format!("{}   {found}", published(&version, elapsed))),
             None if found.is_empty() => Ok(()),
-            None => teller.aside(&format!("          {found}")),
+            None => reporter.aside(&format!("          {found}")),
         }
     }
 
     /// Reports the next call or log line.
-    ///
-    /// # Errors
-    ///
-    /// Nobody reads the output.
     pub(super) async fn followed(&mut self) -> Result {
         let Some(serving) = &mut self.serving else { return std::future::pending().await };
-        let (teller, folder) = (self.fixture.teller, &self.fixture.folder);
+        let (reporter, folder) = (self.workspace.reporter, &self.workspace.folder);
         match serving.stream.next().await {
             DevEvent::Call(call, logs) => {
-                teller.call(&call)?;
-                logs.iter().try_for_each(|log| teller.log(folder, log))
+                reporter.call(&call)?;
+                logs.iter().try_for_each(|log| reporter.log(folder, log))
             }
-            DevEvent::Log(log) => teller.log(folder, &log),
+            DevEvent::Log(log) => reporter.log(folder, &log),
         }
     }
 
     /// Calls the tool as its owner. The call is reported like any other, together with the answer.
     pub(super) fn call(&mut self) {
         let Some(slug) = self.serving.as_ref().map(|serving| serving.slug.clone()) else { return };
-        let fixture = Arc::clone(&self.fixture);
+        let workspace = Arc::clone(&self.workspace);
         self.calls = Some(tokio::spawn(async move {
-            let words = match save_cycle::call(&fixture, &slug).await {
+            let words = match save_cycle::call(&workspace, slug.as_str()).await {
                 Ok((case, status, answer)) => format!("answer of \"{}\"  {status}  {}", line(&case), first(&answer, 400)),
                 Err(error) => line(&error.message),
             };
-            _ = fixture.teller.event("answer", json!({}), &words);
+            _ = workspace.reporter.event("answer", json!({}), &words);
         }));
     }
 
     /// Opens the tool's page, signed in.
-    ///
-    /// # Errors
-    ///
-    /// Nobody reads the output.
     pub(super) async fn open(&self) -> Result {
-        let link = self.fixture.host.client.post(&["ai", "builders", "sign-in-links"]).send().await?;
-        let url = text(&link.body, "url").parse().map_err(|_| Error::refused("the host answered with no address"))?;
+        let link: SignInLink = self.workspace.host.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body;
+        let url = link.url.parse().map_err(|_| Error::refused("the host answered with no address"))?;
         if !open::on_a_screen(&url) {
-            self.fixture.teller.aside(&format!("          {url}"))?;
+            self.workspace.reporter.aside(&format!("          {url}"))?;
         }
         Ok(())
     }

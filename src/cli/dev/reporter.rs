@@ -1,8 +1,7 @@
 //! Prints all events, one line each: publishes, types, cases, calls and logs.
 
-use jiff::{Zoned, tz::TimeZone};
 use serde_json::{Value, json};
-use tollhouse_base::clock::Clock;
+use tollhouse_api::{Call, CallOutcome, Charged, LogLine};
 use tollhouse_call::ERROR_STATUS;
 
 use crate::{
@@ -10,8 +9,9 @@ use crate::{
         error::Result,
         output::{Output, Style},
         sanitize::{block, json as on_one_line, line},
-        text::{clock, text, usd},
+        text::{clock, name, now, optional, usd},
     },
+    logs::level_style,
     tool::{position::Problem, source_map},
     trial::stack,
 };
@@ -37,9 +37,9 @@ impl Reporter {
     /// Prints an event that happens now: an object with `members` for programs, a line for people.
     pub(super) fn event(self, name: &str, members: Value, words: &str) -> Result {
         if !self.out.json {
-            return self.out.text(&format!("{}  {words}\n", now()));
+            return self.out.text(&format!("{}  {words}\n", clock(now())));
         }
-        let mut event = json!({ "event": name, "at": Clock::default().now() });
+        let mut event = json!({ "event": name, "at": now() });
         if let (Some(event), Value::Object(members)) = (event.as_object_mut(), members) {
             event.extend(members);
         }
@@ -57,92 +57,96 @@ impl Reporter {
             "cases" => "cases ",
             _ => "error ",
         };
-        self.event("problem", json!({ "problem": problem }), &format!("{}  {problem}", self.out.paint(Style::Bad, word)))
+        self.event("problem", json!({ "problem": problem }), &format!("{}  {problem}", self.out.paint(Style::Failure, word)))
     }
 
-    /// Prints a call and the log lines of its handler.
-    pub(super) fn call(self, call: &Value) -> Result {
+    /// Prints a call.
+    pub(super) fn call(self, call: &Call) -> Result {
         if self.out.json {
             return self.out.object(&json!({ "event": "call", "call": call }));
         }
-        let paint = if text(call, "outcome") == "succeeded" { Style::Good } else { Style::Bad };
-        let ended = self.out.paint(paint, &ended(call));
-        let millis = |name: &str| call[name].as_f64().map(|millis| format!("{millis:.1} ms"));
-        let mut parts = vec![ended];
-        parts.extend(millis("durationMs"));
-        parts.extend(millis("cpuMs").map(|cpu| format!("cpu {cpu}")));
-        parts.push(match (call["owner"] == true, &call["charged"]) {
+        let style = if call.outcome == CallOutcome::Succeeded { Style::Good } else { Style::Failure };
+        let charged = match (call.owner, call.charged) {
             (true, _) => "yours, free".to_owned(),
-            (false, Value::Bool(true)) => format!("{} settled (simulated)", usd(call, "priceUsd")),
-            (false, Value::Bool(false)) => "nothing was charged".to_owned(),
-            (false, _) => "charged: not known yet".to_owned(),
-        });
-        parts.push(line(text(call, "receiptId")));
-        parts.push(block(text(call, "error"), MARGIN));
+            (_, Charged::Yes) => format!("{} settled (simulated)", usd(call.price_usd)),
+            (_, Charged::No) => "nothing was charged".to_owned(),
+            (_, Charged::Unknown) => "charged: not known yet".to_owned(),
+        };
+        let mut parts = vec![
+            self.out.paint(style, &ended(call)),
+            format!("{:.1} ms", call.duration_ms),
+            call.cpu_ms.map(|ms| format!("cpu {ms:.1} ms")).unwrap_or_default(),
+            charged,
+            line(&optional(call.receipt_id.as_ref())),
+            block(&optional(call.error.as_ref()), MARGIN),
+        ];
         parts.retain(|part| !part.is_empty());
-        self.out.text(&format!("{}  {}\n", clock(call, "at"), parts.join("  ")))
+        self.out.text(&format!("{}  {}\n", clock(call.at), parts.join("  ")))
     }
 
     /// Prints a log line of a handler, with stack locations mapped to the folder's files.
-    pub(super) fn log(self, folder: &std::path::Path, entry: &Value) -> Result {
+    pub(super) fn log(self, folder: &std::path::Path, entry: &LogLine) -> Result {
         let own = stack(entry).and_then(|stack| source_map::first_own(folder, &stack));
         if self.out.json {
             return self.out.object(&json!({ "event": "log", "log": entry, "place": own }));
         }
-        let level = text(entry, "level");
-        let paint = match level {
-            "error" => Style::Bad,
-            "warn" => Style::Odd,
-            _ => Style::Quiet,
-        };
-        let mut fields = entry["fields"].clone();
-        let reported = stack(entry).map(|stack| source_map::rewrite_path(folder, &stack));
-        if reported.is_some() {
-            fields.as_object_mut().map(|fields| fields.remove("stack"));
+        let mut fields = entry.fields.clone();
+        let trace = stack(entry).map(|stack| source_map::rewrite_path(folder, &stack));
+        if trace.is_some() {
+            fields.remove("stack");
         }
-        let has_fields = fields.as_object().is_some_and(|fields| !fields.is_empty());
-        let fields = if has_fields { format!("  {}", on_one_line(&fields)) } else { String::new() };
-        let message = block(text(entry, "message"), MARGIN);
-        let level = self.out.paint(paint, &format!("{:>6}", line(level)));
-        let mut told_lines = format!("{}  {level}  {message}{fields}\n", clock(entry, "at"));
+        let fields = if fields.is_empty() { String::new() } else { format!("  {}", on_one_line(&fields)) };
+        let message = block(&entry.message, MARGIN);
+        let level = self.out.paint(level_style(entry.level), &format!("{:>6}", name(entry.level)));
+        let mut text = format!("{}  {level}  {message}{fields}\n", clock(entry.at));
         // Log texts are on one line.
-        for frame in reported.iter().flat_map(|reported| reported.split("    at ").skip(1)) {
-            told_lines += &format!("{MARGIN}at {}\n", line(frame.trim()));
+        for frame in trace.iter().flat_map(|trace| trace.split("    at ").skip(1)) {
+            text += &format!("{MARGIN}at {}\n", line(frame.trim()));
         }
-        self.out.text(&told_lines)
+        self.out.text(&text)
     }
 }
 
 /// Formats the method and outcome of a call: `POST 200` if its handler answered, else the reason:
 /// `POST handler_failed`.
-fn ended(call: &Value) -> String {
-    let code = text(call, "code");
-    let answered = call["status"].as_u64().filter(|_| code.is_empty() || code == ERROR_STATUS);
-    let how = answered.map_or_else(|| line(code), |status| status.to_string());
-    format!("{} {how}", line(text(call, "method")))
-}
-
-fn now() -> String {
-    let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
-    now.map(|now| Zoned::new(now, TimeZone::system()).strftime("%H:%M:%S").to_string()).unwrap_or_default()
+fn ended(call: &Call) -> String {
+    let code = optional(call.code.as_ref());
+    let answered = call.status.filter(|_| code.is_empty() || code == ERROR_STATUS);
+    let how = answered.map_or_else(|| line(&code), |status| status.to_string());
+    format!("{} {how}", name(call.method.as_ref()))
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_base::id::CallId;
+
     use super::*;
 
     #[test]
-    fn a_call_is_reported_by_its_method_and_what_it_was_answered() {
-        for (call, reported) in [
-            (json!({ "method": "POST", "status": 200, "outcome": "succeeded" }), "POST 200"),
-            (json!({ "method": "GET", "status": 201, "outcome": "succeeded" }), "GET 201"),
-            (json!({ "method": "POST", "status": 422, "outcome": "failed", "code": ERROR_STATUS }), "POST 422"),
-            (json!({ "method": "POST", "outcome": "failed", "code": "handler_failed" }), "POST handler_failed"),
+    fn call_shows_its_method_and_how_it_ended() {
+        let call = |method: &str, status: Option<u16>, code: Option<&str>| -> Call {
+            let mut call = json!({
+                "callId": CallId::generate(), "at": "2026-11-23T12:09:46.213Z", "outcome": if code.is_some() { "failed" } else { "succeeded" },
+                "charged": false, "priceUsd": 0, "payment": "free", "durationMs": 1.5, "inputBytes": 2, "version": "v", "method": method,
+            });
+            if let Some(status) = status {
+                call["status"] = json!(status);
+            }
+            if let Some(code) = code {
+                call["code"] = json!(code);
+            }
+            serde_json::from_value(call).unwrap()
+        };
+        for (call, shown) in [
+            (call("POST", Some(200), None), "POST 200"),
+            (call("GET", Some(201), None), "GET 201"),
+            (call("POST", Some(422), Some(ERROR_STATUS)), "POST 422"),
+            (call("POST", None, Some("handler_failed")), "POST handler_failed"),
             // The handler answered, but then the payment was refused.
-            (json!({ "method": "POST", "status": 200, "outcome": "failed", "code": "payment_required" }), "POST payment_required"),
-            (json!({ "method": "POST", "outcome": "failed", "code": "forged\n\u{1b}[2J" }), "POST forgedU+000AU+001B[2J"),
+            (call("POST", Some(200), Some("payment_required")), "POST payment_required"),
+            (call("POST", None, Some("forged\n\u{1b}[2J")), "POST forgedU+000AU+001B[2J"),
         ] {
-            assert_eq!(ended(&call), reported, "{call}");
+            assert_eq!(ended(&call), shown, "{call:?}");
         }
     }
 }

@@ -9,6 +9,7 @@ use std::{
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc::UnboundedSender, time::timeout};
+use tollhouse_api::{EndpointChangeResponse, RemoveSecretResponse};
 
 use super::{envfile, workspace::Workspace};
 use crate::{
@@ -28,7 +29,7 @@ const TOGETHER: Duration = Duration::from_secs(1);
 /// A step of a round.
 pub(super) enum SaveStep {
     /// It serves. `problems` lists secrets that the host refused.
-    Published { upload: Arc<Upload>, record: Value, elapsed: Duration, problems: Vec<Problem> },
+    Published { upload: Arc<Upload>, published: Box<EndpointChangeResponse>, elapsed: Duration, problems: Vec<Problem> },
     /// It is identical to what serves already.
     Same { upload: Arc<Upload> },
     /// It was refused, and the previous version keeps serving. `files` are the files that it consists of, as far as
@@ -37,9 +38,9 @@ pub(super) enum SaveStep {
     /// The checks take longer.
     Late,
     /// The checks are complete.
-    Looked(CheckedFolder),
+    Checked(CheckedFolder),
     /// The host does not answer.
-    Broke(Error),
+    HostFailed(Error),
 }
 
 /// The results of the checks.
@@ -54,10 +55,10 @@ pub(super) struct CheckedFolder {
 pub(super) type StepListener = UnboundedSender<(u64, SaveStep)>;
 
 /// Publishes the folder, unless its state serves already, and checks it.
-pub(super) async fn run(fixture: Arc<Workspace>, number: u64, report: StepListener) {
+pub(super) async fn run(workspace: Arc<Workspace>, number: u64, report: StepListener) {
     let report = |step| report.send((number, step)).is_ok();
     let started = Instant::now();
-    let (upload, secrets) = match read(&fixture).await {
+    let (upload, secrets) = match read(&workspace).await {
         Ok(read) => read,
         Err(problems) => {
             report(SaveStep::Refused { problems, files: vec![] });
@@ -65,9 +66,10 @@ pub(super) async fn run(fixture: Arc<Workspace>, number: u64, report: StepListen
         }
     };
     let upload = Arc::new(upload);
-    match publish(&fixture, &upload, &secrets).await {
-        Ok(Some((record, problems))) => {
-            report(SaveStep::Published { upload: Arc::clone(&upload), record, elapsed: started.elapsed(), problems })
+    match publish(&workspace, &upload, &secrets).await {
+        Ok(Some((published, problems))) => {
+            let published = Box::new(published);
+            report(SaveStep::Published { upload: Arc::clone(&upload), published, elapsed: started.elapsed(), problems })
         }
         Ok(None) => report(SaveStep::Same { upload: Arc::clone(&upload) }),
         Err(error) => {
@@ -79,7 +81,7 @@ pub(super) async fn run(fixture: Arc<Workspace>, number: u64, report: StepListen
             return;
         }
     };
-    let checked = look(&fixture, &upload, &secrets);
+    let checked = look(&workspace, &upload, &secrets);
     tokio::pin!(checked);
     let found = match timeout(TOGETHER, &mut checked).await {
         Ok(found) => found,
@@ -89,7 +91,7 @@ pub(super) async fn run(fixture: Arc<Workspace>, number: u64, report: StepListen
         }
     };
     report(match found {
-        Ok(found) => SaveStep::Looked(found),
+        Ok(found) => SaveStep::Checked(found),
         Err(error) => {
             let problems = vec![Problem::new("cases", FilePosition::file(cases::FILE), error.message.clone())];
             stopped(error, problems, &upload)
@@ -99,30 +101,34 @@ pub(super) async fn run(fixture: Arc<Workspace>, number: u64, report: StepListen
 
 /// Returns the last step of a round that cannot continue. Only an unreachable host also ends later rounds.
 fn stopped(error: Error, problems: Vec<Problem>, upload: &Upload) -> SaveStep {
-    if is_unavailable(&error) { SaveStep::Broke(error) } else { SaveStep::Refused { problems, files: upload.files() } }
+    if is_unavailable(&error) { SaveStep::HostFailed(error) } else { SaveStep::Refused { problems, files: upload.files() } }
 }
 
-async fn read(fixture: &Workspace) -> std::result::Result<(Upload, Arc<Vec<Secret>>), Vec<Problem>> {
-    let upload = Upload::of(&fixture.folder).await?;
-    let secrets = envfile::read(&fixture.folder, fixture.env.as_deref()).map_err(|problem| vec![problem])?;
+async fn read(workspace: &Workspace) -> std::result::Result<(Upload, Arc<Vec<Secret>>), Vec<Problem>> {
+    let upload = Upload::of(&workspace.folder).await?;
+    let secrets = envfile::read(&workspace.folder, workspace.env.as_deref()).map_err(|problem| vec![problem])?;
     Ok((upload, Arc::new(secrets)))
 }
 
-/// Makes the host serve the folder's state. Returns the record and the problems with secrets, or `None` if it serves
+/// Makes the host serve the folder's state. Returns the response and the problems with secrets, or `None` if it serves
 /// already.
-async fn publish(fixture: &Workspace, upload: &Upload, secrets: &Arc<Vec<Secret>>) -> Result<Option<(Value, Vec<Problem>)>> {
-    let body = fixture.body(upload);
-    let mut known = fixture.known.lock().await;
+async fn publish(
+    workspace: &Workspace,
+    upload: &Upload,
+    secrets: &Arc<Vec<Secret>>,
+) -> Result<Option<(EndpointChangeResponse, Vec<Problem>)>> {
+    let body = workspace.body(upload);
+    let mut known = workspace.known.lock().await;
     if known.is(&body, secrets) {
         return Ok(None);
     }
     known.given = None;
-    let record = fixture.host.put(&body).await?;
-    let slug = record["slug"].as_str().unwrap_or_default();
+    let published = workspace.host.put(&body).await?;
+    let slug = published.endpoint.common.slug.as_str();
     for name in known.forget(secrets) {
-        let asking = fixture.host.client.ask(Method::DELETE, &["ai", "endpoints", slug, "secrets"]).query("name", &name);
+        let asking = workspace.host.client.ask(Method::DELETE, &["ai", "endpoints", slug, "secrets"]).query("name", &name);
         // A secret that was refused or belonged to another tool does not exist.
-        if let Err(error) = asking.send().await
+        if let Err(error) = asking.send::<RemoveSecretResponse>().await
             && is_unavailable(&error)
         {
             return Err(error);
@@ -130,20 +136,20 @@ async fn publish(fixture: &Workspace, upload: &Upload, secrets: &Arc<Vec<Secret>
         known.names.remove(&name);
     }
     known.names.extend(secrets.iter().map(|secret| secret.name.clone()));
-    let problems = trial::set(&fixture.host, slug, secrets).await?;
+    let problems = trial::set(&workspace.host, slug, secrets).await?;
     if problems.is_empty() {
         known.given = Some((body, Arc::clone(secrets)));
     }
-    Ok(Some((record, problems)))
+    Ok(Some((published, problems)))
 }
 
-async fn look(fixture: &Workspace, upload: &Upload, secrets: &[Secret]) -> Result<CheckedFolder> {
-    let types = async { if fixture.types { Some(types::check(&upload.tool).await) } else { None } };
-    let (cases, problem) = match cases::read(&fixture.folder) {
+async fn look(workspace: &Workspace, upload: &Upload, secrets: &[Secret]) -> Result<CheckedFolder> {
+    let types = async { if workspace.types { Some(types::check(&upload.tool).await) } else { None } };
+    let (cases, problem) = match cases::read(&workspace.folder) {
         Ok(cases) => (cases, None),
         Err(problem) => (vec![], Some(problem)),
     };
-    let tried = async { if cases.is_empty() { Ok(None) } else { trial::run(&fixture.host, upload, &cases, secrets).await.map(Some) } };
+    let tried = async { if cases.is_empty() { Ok(None) } else { trial::run(&workspace.host, upload, &cases, secrets).await.map(Some) } };
     let (types, tried) = tokio::join!(types, tried);
     Ok(CheckedFolder { types, cases: tried?, problem })
 }
@@ -153,10 +159,10 @@ async fn look(fixture: &Workspace, upload: &Upload, secrets: &[Secret]) -> Resul
 /// # Errors
 ///
 /// A host that does not answer, or a tool without cases.
-pub(super) async fn call(fixture: &Workspace, slug: &str) -> Result<(String, u16, String)> {
-    let cases = cases::read(&fixture.folder).map_err(|problem| Error::refused(problem.to_string()))?;
-    let case = cases.first().ok_or_else(|| Error::new(Exit::Usage, "there is no case to call it with: write one in cases.jsonc"))?;
-    let response = fixture.host.client.post(&["tools", slug]).text(case.input()).open().await?;
+pub(super) async fn call(workspace: &Workspace, slug: &str) -> Result<(String, u16, String)> {
+    let cases = cases::read(&workspace.folder).map_err(|problem| Error::refused(problem.to_string()))?;
+    let case = cases.first().ok_or_else(|| Error::new(Exit::Usage, "there is no case for a call: add one to cases.jsonc"))?;
+    let response = workspace.host.client.post(&["tools", slug]).text(case.input()).open().await?;
     let status = response.status().as_u16();
     let bytes = crate::base::answer::bytes(response, 64 << 20).await?;
     Ok((case.name.clone(), status, String::from_utf8_lossy(&bytes).into_owned()))

@@ -2,15 +2,17 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use tokio::{
     sync::mpsc,
     task::JoinHandle,
     time::{Instant, sleep_until},
 };
+use tollhouse_api::{Call, LogLine};
+use tollhouse_base::id::CallId;
 
 use crate::{
-    base::{follow::follow, output::Output, text::text},
+    base::{follow::follow, output::Output},
     local::LocalHost,
 };
 
@@ -21,36 +23,31 @@ const REMEMBERED: usize = 256;
 
 /// An event to report.
 pub(super) enum DevEvent {
-    Call(Value, Vec<Value>),
-    Log(Value),
+    Call(Box<Call>, Vec<LogLine>),
+    Log(LogLine),
 }
 
 enum Entry {
-    Call(Value),
-    Log(Value),
+    Call(Box<Call>),
+    Log(LogLine),
 }
 
 /// The calls and log lines of a tool, from a given time on.
 pub(super) struct Stream {
     entries: mpsc::UnboundedReceiver<Entry>,
     tasks: Vec<JoinHandle<()>>,
-    waiting: VecDeque<(Instant, Value)>,
-    seen: VecDeque<String>,
+    waiting: VecDeque<(Instant, LogLine)>,
+    seen: VecDeque<CallId>,
 }
 
 impl Stream {
     pub(super) fn of(host: &Arc<LocalHost>, slug: &str, since: &str, out: Output) -> Self {
         let (send, entries) = mpsc::unbounded_channel();
-        let kinds: [(_, fn(_) -> _); 2] = [("calls", Entry::Call), ("logs", Entry::Log)];
-        let tasks = kinds.map(|(name, entry)| {
-            let (host, slug, since, send) = (Arc::clone(host), slug.to_owned(), since.to_owned(), send.clone());
-            tokio::spawn(async move {
-                let ask = |_| host.client.get(&["ai", "endpoints", &slug, name]).query("since", &since);
-                // It ends with the tool or the host.
-                _ = follow(out, ask, |value| Ok(send.send(entry(value)).is_ok())).await;
-            })
-        });
-        Self { entries, tasks: tasks.into(), waiting: VecDeque::new(), seen: VecDeque::new() }
+        let tasks = vec![
+            spawn(host, slug, "calls", since, out, send.clone(), |call| Entry::Call(Box::new(call))),
+            spawn(host, slug, "logs", since, out, send, Entry::Log),
+        ];
+        Self { entries, tasks, waiting: VecDeque::new(), seen: VecDeque::new() }
     }
 
     /// Returns the next event. Dropping the future loses nothing.
@@ -72,22 +69,38 @@ impl Stream {
             };
             match entry {
                 Some(Entry::Call(call)) => {
-                    let id = text(&call, "callId").to_owned();
-                    let (own, others) = self.waiting.drain(..).partition(|(_, log)| text(log, "callId") == id);
+                    let is_own = |(_, log): &(Instant, LogLine)| log.call_id.as_ref() == Some(&call.call_id);
+                    let (own, others): (VecDeque<_>, _) = self.waiting.drain(..).partition(is_own);
                     self.waiting = others;
-                    let own: VecDeque<(Instant, Value)> = own;
-                    self.seen.push_back(id);
+                    self.seen.push_back(call.call_id.clone());
                     if self.seen.len() > REMEMBERED {
                         self.seen.pop_front();
                     }
                     return DevEvent::Call(call, own.into_iter().map(|(_, log)| log).collect());
                 }
-                Some(Entry::Log(log)) if self.seen.iter().any(|id| id == text(&log, "callId")) => return DevEvent::Log(log),
+                Some(Entry::Log(log)) if self.seen.iter().any(|id| Some(id) == log.call_id.as_ref()) => return DevEvent::Log(log),
                 Some(Entry::Log(log)) => self.waiting.push_back((Instant::now(), log)),
                 None => std::future::pending().await,
             }
         }
     }
+}
+
+/// Follows a list of a tool until the tool or the host ends.
+fn spawn<T: DeserializeOwned + Send + 'static>(
+    host: &Arc<LocalHost>,
+    slug: &str,
+    list: &'static str,
+    since: &str,
+    out: Output,
+    send: mpsc::UnboundedSender<Entry>,
+    entry: fn(T) -> Entry,
+) -> JoinHandle<()> {
+    let (host, slug, since) = (Arc::clone(host), slug.to_owned(), since.to_owned());
+    tokio::spawn(async move {
+        let ask = |_| host.client.get(&["ai", "endpoints", &slug, list]).query("since", &since);
+        _ = follow(out, ask, |value| Ok(send.send(entry(value)).is_ok())).await;
+    })
 }
 
 impl Drop for Stream {

@@ -204,13 +204,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_is_seen_however_an_editor_makes_it() {
+    async fn change_is_noticed_for_each_way_of_saving() {
         let folder = tempfile::tempdir().unwrap();
         let handler = folder.path().join("handler.ts");
         fs::write(&handler, "1").unwrap();
-        for is_told in [true, false] {
+        for is_reported in [true, false] {
             let mut watch = WatchState::of(folder.path());
-            if !is_told {
+            if !is_reported {
                 watch.watcher = None;
             }
             fs::write(&handler, "22").unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_of_the_tool_is_no_change() {
+    async fn unrelated_file_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let mut watch = WatchState::of(folder.path());
         fs::write(folder.path().join("notes.md"), "1").unwrap();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_hinders_a_bundle_is_watched_until_something_else_does() {
+    async fn blocking_files_are_watched_until_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let problem = Problem::new("bundle", FilePosition::at("lib/a.ts", 1, 1), "no");
         assert!(is_blocking(folder.path(), &[Problem::new("host", FilePosition::file("lib/a.ts"), "no")]).is_empty());

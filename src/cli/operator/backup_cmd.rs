@@ -11,7 +11,7 @@ use tollhouse_config::{Flags, HiddenValue, Home, HostFlags, SecretFlags};
 
 use crate::base::output::Output;
 
-/// Where a host is, as `serve` is told.
+/// The location of a host's data.
 #[derive(clap::Args)]
 pub(crate) struct HostLocation {
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) struct HostLocation {
 /// Arguments of `backup`.
 #[derive(clap::Args)]
 pub(crate) struct BackupArgs {
-    /// Folder of backups; it is made where it is not there
+    /// Folder of backups, created if missing
     #[arg(long)]
     to: PathBuf,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct BackupArgs {
 /// Arguments of `restore`.
 #[derive(clap::Args)]
 pub(crate) struct RestoreArgs {
-    /// A dump, or a folder of backups, whose newest is taken
+    /// A backup, or a folder whose newest backup is used
     from: PathBuf,
     #[command(flatten)]
     to: HostLocation,
@@ -45,13 +45,13 @@ pub(crate) struct RestoreArgs {
 /// Arguments of `store migrate`.
 #[derive(clap::Args)]
 pub(crate) struct MigrateArgs {
-    /// Database of PostgreSQL that the rows move to, as `postgres://user@host:5432/database`; it has none yet
+    /// Empty PostgreSQL database, as `postgres://user@host:5432/database`
     #[arg(long, env = "TOLLHOUSE_MIGRATE_TO", hide_env_values = true)]
     to: HiddenValue,
-    /// Password of its user, in place of one in the address
+    /// Password of its user, if not in the address
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD", hide_env_values = true)]
     to_password: Option<HiddenValue>,
-    /// Data folder of the host, which may run
+    /// Data folder of the host, which can be running
     #[arg(long, env = "TOLLHOUSE_DATA")]
     data: Option<PathBuf>,
     /// Settings file

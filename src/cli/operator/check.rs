@@ -49,7 +49,7 @@ fn text(checked: &SettingsReport, out: &mut impl std::io::Write) -> std::io::Res
     out.flush()?;
     let mut stderr = std::io::stderr();
     for name in &checked.unknown {
-        writeln!(stderr, "warn  `{name}` is in the environment, and is no setting: see `tollhouse serve --help`")?;
+        writeln!(stderr, "warn  `{name}` is in the environment, but is not a setting: see `tollhouse serve --help`")?;
     }
     for wrong in &checked.wrong {
         let at = if wrong.at.is_empty() { String::new() } else { format!("{}: ", wrong.at.join(", ")) };

@@ -24,7 +24,7 @@ use tollhouse_operate::{
 use self::findings::Findings;
 use crate::base::{error::Error as Ended, output::Output};
 
-/// Arguments of `doctor`: those of the host that it is asked about.
+/// Arguments of `doctor`: those of the host to check.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(crate) struct Args {
     /// Settings file
     #[arg(long, default_value = config::FILE)]
     config: PathBuf,
-    /// What would be said of the host by those who list such: asks its public URL, and nothing else [default: the base URL of the settings]
+    /// Only check how indexers see the host at this URL [default: the base URL of the settings]
     #[arg(long, num_args = 0..=1, value_name = "URL", default_missing_value = "")]
     public: Option<String>,
-    /// Besides, this profile of `config.toml`: whether its host answers, and takes what is kept for it
+    /// Also check the host and the credential of this profile
     #[arg(long, value_name = "NAME", conflicts_with = "public")]
     profile: Option<String>,
 }
@@ -46,12 +46,12 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     match args.public {
         Some(url) => {
             let base = Some(url).filter(|url| !url.is_empty()).or(flags.host.base_url);
-            let base = base.ok_or_else(|| Ended::usage("name the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
+            let base = base.ok_or_else(|| Ended::usage("give the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
             reported.add(public::examine(&base).await)?;
         }
         None => {
             // Report a missing profile immediately.
-            let files = crate::files_of_secrets(args.profile.as_deref())?;
+            let files = crate::private_files_of_profiles(args.profile.as_deref())?;
             machine_of(flags, &mut reported).await?;
             profile::examine(args.profile.as_deref(), files, &mut reported).await?;
         }
@@ -114,7 +114,7 @@ fn named_keys(flags: &Flags) -> Vec<PathBuf> {
     named.into_iter().chain([&flags.money.gas_key_file, &flags.host.store_password_file]).flatten().cloned().collect()
 }
 
-/// Warns about facilitators whose answers nobody can verify.
+/// Warns about facilitators whose answers cannot be verified.
 fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
     settings.networks.iter().filter(|on| on.facilitator.is_remote() && on.rpc_url.is_none()).map(|on| {
         let (text, remedy) = match on.network.family {

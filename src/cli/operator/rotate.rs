@@ -3,9 +3,9 @@
 
 use std::{error::Error, path::PathBuf};
 
-use serde_json::Value;
+use tollhouse_api::KeyRotation;
 use tollhouse_app as app;
-use tollhouse_capability::secret;
+use tollhouse_capability::secret::{self, RotationReport};
 use tollhouse_config::{HiddenValue, SecretSettings};
 
 use crate::base::{output::Output, sanitize::line};
@@ -16,10 +16,10 @@ pub(crate) struct Args {
     /// Data folder of a stopped host [default: data]
     #[arg(long, env = "TOLLHOUSE_DATA")]
     data: Option<PathBuf>,
-    /// Master key, where it is not in the data folder
+    /// Master key, if it is not in the data folder
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
     master_key: Option<HiddenValue>,
-    /// Master keys before it
+    /// Old master keys
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
     master_key_old: Option<HiddenValue>,
 }
@@ -28,24 +28,24 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let keys = SecretSettings { master_key: args.master_key, master_key_old: args.master_key_old, ..SecretSettings::default() };
     let data = args.data.unwrap_or_else(|| PathBuf::from("data"));
-    let rotated = serde_json::to_value(app::rotate_secrets(&data, &keys).await?)?;
+    let RotationReport { key_id, resealed, unopened: left, retired, needed } = app::rotate_secrets(&data, &keys).await?;
+    let rotated = KeyRotation { key_id, resealed, unopened: left, retired, needed };
     out.print(&rotated, summary)?;
     unopened(&rotated).map_or(Ok(()), |remaining| Err(remaining.into()))
 }
 
 /// Describes the result of a rotation.
-pub(crate) fn summary(rotated: &Value) -> String {
-    let key = line(rotated["keyId"].as_str().unwrap_or_default());
-    format!("{} secrets sealed anew under key {key}; retired keys: {}\n", rotated["resealed"], ids(rotated, "retired"))
+pub(crate) fn summary(rotated: &KeyRotation) -> String {
+    let key = line(&rotated.key_id);
+    format!("{} secrets resealed with key {key}; retired keys: {}\n", rotated.resealed, ids(&rotated.retired))
 }
 
 /// Describes the secrets that the rotation could not open, if there are any.
-pub(crate) fn unopened(rotated: &Value) -> Option<String> {
-    let needed = || ids(rotated, "needed");
-    (rotated["unopened"] != 0).then(|| format!("{} secrets do not open and were left; old keys kept: {}", rotated["unopened"], needed()))
+pub(crate) fn unopened(rotated: &KeyRotation) -> Option<String> {
+    let needed = || ids(&rotated.needed);
+    (rotated.unopened != 0).then(|| format!("{} secrets do not open and were left; old keys kept: {}", rotated.unopened, needed()))
 }
 
-fn ids(rotated: &Value, name: &str) -> String {
-    let ids: Vec<_> = rotated[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+fn ids(ids: &[String]) -> String {
     if ids.is_empty() { "none".to_owned() } else { line(&ids.join(", ")) }
 }

@@ -25,7 +25,7 @@ pub(crate) struct RepairArgs {
     /// Data folder of a stopped host
     #[arg(long, env = "TOLLHOUSE_DATA", default_value = "data")]
     data: PathBuf,
-    /// Do it without asking
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -131,7 +131,7 @@ pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error
     let mut repaired = String::new();
     if !is_well {
         if !args.yes {
-            prompt::require_terminal("drop it?", "--yes")?;
+            prompt::require_confirmation("drop it?", "--yes")?;
         }
         let alongside = repair.perform()?.display().to_string();
         repaired = format!("repaired; the damaged files are in `{alongside}`\n");

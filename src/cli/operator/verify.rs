@@ -17,9 +17,9 @@ use crate::base::{
 /// Arguments of `verify-receipt`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A receipt, or an answer that has one under `receipt`: a file, an http(s) URL, or `-` for standard input
+    /// A receipt, or a response with one: a file, a URL, or `-` for standard input
     receipt: String,
-    /// The JWK set of the host that signed it: a file or URL [default: `/.well-known/jwks.json` beside a receipt's URL]
+    /// The host's JWK set: a file or URL [default: `/.well-known/jwks.json` at the receipt's URL]
     #[arg(long)]
     keys: Option<String>,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
 
 /// Returns the URL of the key set on the host that `receipt` is on.
 fn sibling(receipt: &str) -> Result<String, Box<dyn Error>> {
-    let mut url = Url::parse(receipt).map_err(|_| Ended::usage("name the host's key set with --keys FILE|URL"))?;
+    let mut url = Url::parse(receipt).map_err(|_| Ended::usage("give the host's key set with --keys FILE|URL"))?;
     url.set_path("/.well-known/jwks.json");
     url.set_query(None);
     Ok(url.into())
@@ -63,11 +63,11 @@ async fn read(from: &str) -> Result<Value, Box<dyn Error>> {
 
 /// Fetches a document within the limits that hold for all responses, without following redirects.
 async fn fetch(from: &str) -> Result<Value, Ended> {
-    let url = Url::parse(from).map_err(|error| Ended::usage(format!("`{from}` is no address: {error}")))?;
+    let url = Url::parse(from).map_err(|error| Ended::usage(format!("`{from}` is not an address: {error}")))?;
     let request = connecting(&url, Some(ANSWER))?.get(url).timeout(ANSWER);
     let response = request.send().await.map_err(|error| is_unavailable(&error))?;
     if response.status().is_redirection() {
-        return Err(redirected(response.headers()).hint("if that is where it is now, name that address"));
+        return Err(redirected(response.headers()).hint("if it has moved there, give that address"));
     }
     Ok(Answer::of(response).await?.body)
 }

@@ -19,7 +19,7 @@ pub(super) enum Verdict {
     Busy,
 }
 
-/// Judges a response by its status and envelope alone. How much was charged is asked of the host separately.
+/// Judges a response by its status and envelope alone. The charged amount is queried separately.
 pub(super) fn verdict_of(reply: &Reply) -> Verdict {
     if reply.is_success() {
         return Verdict::Answered;
@@ -66,8 +66,8 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
-    /// A settlement of which only the success is known.
-    pub(super) const UNSAID: Self = Self { success: true, transaction: String::new(), taken: None };
+    /// A successful settlement without further details.
+    pub(super) const UNREPORTED: Self = Self { success: true, transaction: String::new(), taken: None };
 
     /// Reads the settlement from a response. Returns `None` if there is none that can be parsed.
     pub(crate) fn of(reply: &Reply, sent: &SentPayment) -> Option<Self> {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_judged_by_status_and_envelope() {
+    fn response_is_judged_by_status_and_error() {
         for (status, body, verdict) in [
             (200, "", Verdict::Answered),
             (204, "", Verdict::Answered),

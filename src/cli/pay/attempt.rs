@@ -66,7 +66,7 @@ pub(super) async fn attempt(
             // The time for the call is used up, so there is no retry.
             Err(LostReply::Late) => break AttemptOutcome::Lost(None),
             Err(LostReply::Unsent(reason)) if !was_sent => (AttemptOutcome::Unsent(reason), None),
-            Err(LostReply::Unsent(reason)) => (AttemptOutcome::Lost(Some(format!("nobody is there now: {reason}"))), None),
+            Err(LostReply::Unsent(reason)) => (AttemptOutcome::Lost(Some(format!("the host is unreachable: {reason}"))), None),
             Err(LostReply::Sent(_)) => {
                 (was_sent, in_doubt) = (true, true);
                 (AttemptOutcome::Lost(None), None)

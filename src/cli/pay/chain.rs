@@ -28,7 +28,7 @@ pub(crate) async fn balance(node: &Url, token: &Asset, address: &str) -> Result<
     let client = connecting(node, None)?;
     let chain = ask(&client, node, "eth_chainId", json!([])).await?;
     if chain.to_string() != token.network.chain_id().unwrap_or_default().to_string() {
-        return Err(Error::refused(format!("the profile's node is of chain {chain}, and {} is another", token.network.caip2)));
+        return Err(Error::refused(format!("the profile's node is on chain {chain}, and {} is another", token.network.caip2)));
     }
     let address: Address = address.parse().map_err(|_| Error::refused("the key has no address"))?;
     // ABI call of `balanceOf(address)`.
@@ -38,7 +38,7 @@ pub(crate) async fn balance(node: &Url, token: &Asset, address: &str) -> Result<
 
 async fn ask(client: &Client, node: &Url, method: &str, params: Value) -> Result<U256> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    let away = || Error::new(Exit::Away, "the profile's node does not answer");
+    let away = || Error::new(Exit::Unavailable, "the profile's node does not answer");
     let response = client.post(node.clone()).timeout(TIMEOUT).json(&request).send().await.map_err(|_| away())?;
     let reported: Value = serde_json::from_slice(&bytes(response, MAX_BYTES).await.map_err(|_| away())?).unwrap_or_default();
     let digits = reported["result"].as_str().and_then(|hex| hex.strip_prefix("0x")).filter(|digits| (1..=64).contains(&digits.len()));

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_counts_before_the_body_and_the_body_where_there_is_none() {
+    fn header_has_precedence_over_the_body() {
         let (v2, v1) = (json!({ "x402Version": 2, "accepts": [{}] }), json!({ "x402Version": 1, "accepts": [{}, {}], "error": "why" }));
         let body = v1.to_string();
         let read =

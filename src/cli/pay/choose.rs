@@ -29,11 +29,11 @@ pub(crate) struct ChosenTerms {
 /// # Errors
 ///
 /// No option is allowed: an error with the exit code of payments, which gives the reason for each option.
-pub(crate) fn choose(challenge: &Challenge, means: &PaymentLimits, name: &str) -> Result<ChosenTerms> {
+pub(crate) fn choose(challenge: &Challenge, limits: &PaymentLimits, name: &str) -> Result<ChosenTerms> {
     let (mut fitting, mut reasons) = (Vec::new(), Vec::new());
     for accepted in &challenge.accepts {
         let judged =
-            PayableTerms::read(challenge.version, accepted).map_err(|reason| reason.to_string()).and_then(|ask| check_terms(ask, means));
+            PayableTerms::read(challenge.version, accepted).map_err(|reason| reason.to_string()).and_then(|ask| check_terms(ask, limits));
         match judged {
             Ok(chosen) => fitting.push(chosen),
             Err(reason) => reasons.push(format!(
@@ -45,8 +45,8 @@ pub(crate) fn choose(challenge: &Challenge, means: &PaymentLimits, name: &str) -
     }
     let cheapest = fitting.into_iter().min_by_key(|chosen| (chosen.usd, chosen.ask.scheme, chosen.ask.is_upfront()));
     match cheapest {
-        Some(chosen) if chosen.usd <= means.max => Ok(chosen),
-        Some(chosen) => Err(over_limit(name, chosen.ask.scheme, chosen.usd, means)),
+        Some(chosen) if chosen.usd <= limits.max => Ok(chosen),
+        Some(chosen) => Err(over_limit(name, chosen.ask.scheme, chosen.usd, limits)),
         None => {
             let more = reasons.len().saturating_sub(MAX_REASONS);
             reasons.truncate(MAX_REASONS);
@@ -58,28 +58,28 @@ pub(crate) fn choose(challenge: &Challenge, means: &PaymentLimits, name: &str) -
 }
 
 /// Returns the error for a call that costs more than the limit of one call.
-pub(crate) fn over_limit(name: &str, scheme: Scheme, price: MicroUsd, means: &PaymentLimits) -> Error {
+pub(crate) fn over_limit(name: &str, scheme: Scheme, price: MicroUsd, limits: &PaymentLimits) -> Error {
     let maximum = match scheme {
         Scheme::Exact => "",
         Scheme::Upto => "up to ",
     };
-    let (price, max) = (usd(price), usd(means.max));
+    let (price, max) = (usd(price), usd(limits.max));
     Error::new(Exit::Payment, format!("{name} costs {maximum}{price}, above your limit of {max} (--max-usd).  nothing was signed"))
 }
 
-fn check_terms(ask: PayableTerms, means: &PaymentLimits) -> std::result::Result<ChosenTerms, String> {
+fn check_terms(ask: PayableTerms, limits: &PaymentLimits) -> std::result::Result<ChosenTerms, String> {
     let on_network = || Network::named(&format!("eip155:{}", ask.chain_id));
-    let allowed = on_network().is_some_and(|network| match means.network {
+    let allowed = on_network().is_some_and(|network| match limits.network {
         Some(only) => network == only,
         None => network.is_test,
     });
     if !allowed {
-        return Err(means.source_of_limit());
+        return Err(limits.source_of_limit());
     }
-    let Some(token) = ask.token().filter(|token| means.takes(token)) else {
+    let Some(token) = ask.token().filter(|token| limits.takes(token)) else {
         let known: Vec<_> =
             on_network().into_iter().flat_map(Asset::of).map(|asset| format!("{} ({})", asset.symbol, asset.address)).collect();
-        return Err(format!("its token {} is none that is known there, which are {}", ask.asset, known.join(", ")));
+        return Err(format!("its token {} is unknown there; known ones are {}", ask.asset, known.join(", ")));
     };
     let (name, version) = &ask.domain;
     if (&**name, &**version) != (token.name, token.version) {
@@ -121,31 +121,31 @@ mod tests {
         upto
     }
 
-    fn means(network: Option<&str>, max: u64) -> PaymentLimits {
+    fn limits(network: Option<&str>, max: u64) -> PaymentLimits {
         let network = network.map(|name| Network::named(name).unwrap());
         PaymentLimits { profile: "p".to_owned(), network, asset: None, max: MicroUsd(max), daily: MicroUsd(5_000_000) }
     }
 
-    fn chosen(accepts: Vec<Value>, means: &PaymentLimits) -> Result<ChosenTerms> {
+    fn chosen(accepts: Vec<Value>, limits: &PaymentLimits) -> Result<ChosenTerms> {
         let challenge = Challenge { version: WireVersion::V2, accepts, resource: Value::Null, error: String::new(), naming: None };
-        choose(&challenge, means, "tool")
+        choose(&challenge, limits, "tool")
     }
 
     #[test]
-    fn the_cheapest_that_may_be_paid_is_taken() {
-        let play = means(None, 100_000);
+    fn cheapest_allowed_option_is_chosen() {
+        let play = limits(None, 100_000);
         let taken = chosen(vec![term("5000"), real("1"), term("3000"), term("4000")], &play).unwrap();
         assert_eq!((taken.usd, taken.token.network.caip2), (MicroUsd(3_000), "eip155:84532"));
         let taken = chosen(vec![upto("3000"), term("3000")], &play).unwrap();
         assert_eq!(taken.ask.scheme, Scheme::Exact);
         assert_eq!(chosen(vec![upto("3000")], &play).unwrap().usd, MicroUsd(3_000));
-        let real_alone = chosen(vec![term("1"), real("3000")], &means(Some("base"), 100_000)).unwrap();
+        let real_alone = chosen(vec![term("1"), real("3000")], &limits(Some("base"), 100_000)).unwrap();
         assert_eq!(real_alone.token.network.caip2, "eip155:8453");
     }
 
     #[test]
-    fn nothing_above_the_limit_is_taken_and_the_most_counts() {
-        let play = means(None, 100_000);
+    fn options_above_the_limit_are_rejected() {
+        let play = limits(None, 100_000);
         assert!(chosen(vec![term("100000")], &play).is_ok());
         let refused = chosen(vec![term("250000")], &play).unwrap_err();
         assert_eq!(
@@ -153,12 +153,12 @@ mod tests {
             (Exit::Payment, "tool costs $0.25, above your limit of $0.10 (--max-usd).  nothing was signed")
         );
         assert!(chosen(vec![upto("100001")], &play).unwrap_err().message.starts_with("tool costs up to $0.100001, above"));
-        assert!(chosen(vec![term("0")], &means(None, 0)).is_ok());
+        assert!(chosen(vec![term("0")], &limits(None, 0)).is_ok());
     }
 
     #[test]
-    fn what_only_looks_like_a_token_that_is_known_is_not_paid_with() {
-        let play = means(None, 100_000);
+    fn token_that_only_looks_known_is_not_paid() {
+        let play = limits(None, 100_000);
         let altered = |pointer: &str, value: Value| {
             let mut method = term("3000");
             match method.pointer_mut(pointer) {
@@ -168,7 +168,7 @@ mod tests {
             chosen(vec![method], &play)
         };
         let fake = altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")).unwrap_err();
-        assert!(fake.exit == Exit::Payment && fake.more[0].contains("none that is known there"), "{fake:?}");
+        assert!(fake.exit == Exit::Payment && fake.more[0].contains("is unknown there"), "{fake:?}");
         assert!(altered("/extra/name", json!("USD Coin")).is_err());
         assert!(altered("/extra/version", json!("1")).is_err());
         assert!(altered("/network", json!("eip155:1")).unwrap_err().more[0].contains("play money"));
@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn many_ways_that_do_not_fit_are_reported_in_few_lines() {
-        let refused = chosen(vec![real("1\u{1b}[2J"); 50], &means(None, 1)).unwrap_err();
+        let refused = chosen(vec![real("1\u{1b}[2J"); 50], &limits(None, 1)).unwrap_err();
         assert_eq!(refused.more.len(), MAX_REASONS + 1);
-        assert!(chosen(vec![], &means(None, 1)).unwrap_err().more.is_empty());
+        assert!(chosen(vec![], &limits(None, 1)).unwrap_err().more.is_empty());
     }
 }

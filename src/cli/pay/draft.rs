@@ -34,10 +34,6 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Creates a draft with a random nonce.
-    ///
-    /// # Errors
-    ///
-    /// The system provides no randomness.
     pub(crate) fn new(chosen: &ChosenTerms, key: &PayKey, now: Timestamp) -> Result<Self> {
         let secs = chosen.ask.timeout_secs.clamp(1, MAX_SECS);
         let bounds = PaymentBounds { nonce: random::<32>()?.into(), until_secs: now.as_secs() + secs };
@@ -49,7 +45,7 @@ impl Draft {
     /// # Errors
     ///
     /// The terms are so large that no seller would read them in the payment.
-    pub(crate) fn signed(self, aim: &PaymentTarget, challenge: &Challenge, chosen: &ChosenTerms, key: &PayKey) -> Result<SentPayment> {
+    pub(crate) fn signed(self, target: &PaymentTarget, challenge: &Challenge, chosen: &ChosenTerms, key: &PayKey) -> Result<SentPayment> {
         let ChosenTerms { ask, token, usd } = chosen;
         let mut payment = ask.signed(key, &self.bounds, &challenge.resource);
         if let Some(naming) = &challenge.naming {
@@ -59,7 +55,7 @@ impl Draft {
         }
         let encoded = STANDARD.encode(payment.to_string());
         if encoded.len() > MAX_BYTES {
-            return Err(Error::new(Exit::Payment, format!("what {} asks for is too large to be answered.  nothing was sent", aim.name)));
+            return Err(Error::new(Exit::Payment, format!("what {} asks for is too large to be answered.  nothing was sent", target.name)));
         }
         let header = match ask.version {
             WireVersion::V1 => "X-PAYMENT",
@@ -72,16 +68,12 @@ impl Draft {
             payer: key.address().to_string(),
             until_secs: self.bounds.until_secs,
         };
-        let sent = SentPayment::new(aim, self.payment_id, self.made_at, vec![(header.to_owned(), encoded)]);
+        let sent = SentPayment::new(target, self.payment_id, self.made_at, vec![(header.to_owned(), encoded)]);
         Ok(SentPayment { usd: *usd, max: ask.scheme == Scheme::Upto, token: Some(token), timeout_secs: self.secs, ..sent })
     }
 }
 
 /// Returns `N` random bytes.
-///
-/// # Errors
-///
-/// The system provides no randomness.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|_| Error::refused("the system gives no randomness"))?;

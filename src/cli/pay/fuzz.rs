@@ -56,7 +56,7 @@ fn sent() -> SentPayment {
 }
 
 #[test]
-fn whatever_is_asked_for_nothing_is_chosen_that_the_limits_do_not_allow() {
+fn chosen_terms_are_within_the_limits() {
     tollhouse_fuzz::check("challenge", |bytes| {
         let network = network();
         let reply = reply(402, bytes);
@@ -67,10 +67,10 @@ fn whatever_is_asked_for_nothing_is_chosen_that_the_limits_do_not_allow() {
         let Some(challenge) = Challenge::read(&reply.headers, &reply.body) else { return };
         assert!(challenge.accepts.len() <= 64);
         for only in [None, Some(network)] {
-            let means = PaymentLimits { profile: String::new(), network: only, asset: None, max: MAX, daily: MAX };
-            match choose(&challenge, &means, "tool") {
+            let limits = PaymentLimits { profile: String::new(), network: only, asset: None, max: MAX, daily: MAX };
+            match choose(&challenge, &limits, "tool") {
                 Ok(chosen) => {
-                    assert!(chosen.usd <= MAX && means.takes(chosen.token) && chosen.token.network.is_test, "{chosen:?}");
+                    assert!(chosen.usd <= MAX && limits.takes(chosen.token) && chosen.token.network.is_test, "{chosen:?}");
                     assert_eq!(only.unwrap_or(chosen.token.network), chosen.token.network);
                 }
                 Err(error) => assert!(!drives(&error.words()), "{error:?}"),
@@ -94,7 +94,7 @@ fn streamed(bytes: &[u8], pieces: usize) -> (Vec<Progress>, Result<Option<Reply>
 }
 
 #[test]
-fn a_stream_is_the_same_answer_in_whatever_pieces_it_comes() {
+fn stream_reads_the_same_in_any_pieces() {
     tollhouse_fuzz::check("streamed", |bytes| {
         let (reported, whole) = streamed(bytes, bytes.len().max(1));
         assert!(reported.iter().all(|progress| progress.fraction.is_none_or(f64::is_finite)), "{reported:?}");

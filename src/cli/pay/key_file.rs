@@ -35,13 +35,13 @@ pub(crate) fn path(named: Option<&Path>, of_profile: Option<&Path>) -> Result<Pa
 ///
 /// # Errors
 ///
-/// There is no file, others can read it, or it holds no key: an error with the exit code of credentials.
+/// A missing file, one that others can read, or one without a key: an error with the exit code of credentials.
 pub(crate) fn read(path: &Path) -> Result<PayKey> {
     let name = path.display();
     let text = Zeroizing::new(private_files::read_private(path)?.ok_or_else(|| {
-        Error::credential(format!("there is no key that pays in `{name}`")).hint("tollhouse key new, then tollhouse key fund 1")
+        Error::credential(format!("there is no payment key in `{name}`")).hint("tollhouse key new, then tollhouse key fund 1")
     })?);
-    text.trim().parse().map_err(|_| Error::credential(format!("`{name}` holds no key: 32 bytes in hex")))
+    text.trim().parse().map_err(|_| Error::credential(format!("`{name}` does not contain a key: 32 bytes in hex")))
 }
 
 /// Creates a new key in a new file.
@@ -69,7 +69,7 @@ pub(crate) fn create(path: &Path) -> Result<PayKey> {
     match written {
         Ok(()) => Ok(key),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Error::refused(format!("`{}` is there already, and a key is never written over", path.display()))
+            Err(Error::refused(format!("`{}` exists, and keys are never overwritten", path.display()))
                 .hint("name another file: --key-file FILE"))
         }
         Err(error) => Err(Error::refused(format!("`{}` cannot be written: {error}", path.display()))),
@@ -90,7 +90,7 @@ mod tests {
     use crate::base::error::Exit;
 
     #[test]
-    fn a_key_is_its_owners_alone_and_never_written_over() {
+    fn key_file_is_private_and_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/pay.key");
         assert_eq!(read(&file).unwrap_err().exit, Exit::Credential);

@@ -81,6 +81,6 @@ fn named(text: &str) -> Result<&'static Network> {
     let network = Network::named(text).ok_or_else(|| Error::usage(format!("the profile's network `{text}` is not known")))?;
     match network.chain_id() {
         Some(_) => Ok(network),
-        None => Err(Error::usage(format!("the profile's network `{text}` is none that payments are signed for here"))),
+        None => Err(Error::usage(format!("the profile's network `{text}` is not one for which payments can be signed"))),
     }
 }

@@ -2,6 +2,8 @@
 
 use tollhouse_tool::MicroUsd;
 
+use crate::base::text;
+
 /// Formats an amount, such as `$0.10`, `$0.003`, `$4.91`.
 pub(crate) fn usd(amount: MicroUsd) -> String {
     let digits = format!("{:06}", amount.0 % 1_000_000);
@@ -11,8 +13,7 @@ pub(crate) fn usd(amount: MicroUsd) -> String {
 
 /// Parses dollars: `0.25` or `$0.25`.
 pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
-    let digits = text.strip_prefix('$').unwrap_or(text);
-    MicroUsd::from_decimal(digits).map_err(|error| error.to_string())
+    text::dollars(text)
 }
 
 #[cfg(test)]
@@ -20,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_have_all_their_digits_and_two_at_least() {
+    fn amounts_have_all_digits_and_at_least_two_decimals() {
         for (micros, reported) in
             [(0, "$0.00"), (100_000, "$0.10"), (3_000, "$0.003"), (1, "$0.000001"), (4_910_000, "$4.91"), (12_000_000, "$12.00")]
         {

@@ -16,8 +16,8 @@ use super::{
     state::{self, PaymentState},
 };
 
-/// Time beside that of the work: for the settlement and the transfer.
-const EXTRA_BYTES: Duration = Duration::from_secs(30);
+/// Time for the settlement and the transfer, in addition to that of the work.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Longest time that is allowed for the work, whatever the seller demands.
 const MAX_SECS: u64 = 600;
@@ -33,10 +33,10 @@ pub(crate) enum PaymentEnd {
     /// The result arrived, but is too large to read.
     TooLarge { settlement: Settlement },
     /// Nothing was charged, and nothing will be.
-    Untaken { reply: Option<Reply> },
+    NotCharged { reply: Option<Reply> },
     /// The host could not be reached.
     Unsent(String),
-    /// The outcome is unknown, or the payment was settled but the result is missing. `said` is the last message of the
+    /// The outcome is unknown, or the payment was settled but the result is missing. `message` is the last one of the
     /// seller.
     Unknown { message: Option<String>, settled: bool },
 }
@@ -50,34 +50,34 @@ pub(crate) async fn perform(
     was_sent: bool,
     report: &mut dyn FnMut(Progress),
 ) -> PaymentEnd {
-    let max = Duration::from_secs(sent.timeout_secs.min(MAX_SECS)) + EXTRA_BYTES;
+    let max = Duration::from_secs(sent.timeout_secs.min(MAX_SECS)) + GRACE;
     let (outcome, in_doubt) = attempt(seller, headers, max, was_sent, report).await;
     let settlement = |reply: &Reply| Settlement::of(reply, sent);
     match outcome {
         AttemptOutcome::Answered(reply) => {
             let mut settlement = settlement(&reply).filter(|settled| settled.success);
             if settlement.is_none() && !sent.usd.is_zero() && final_state(seller, host, sent).await == PaymentState::Settled {
-                settlement = Some(Settlement::UNSAID);
+                settlement = Some(Settlement::UNREPORTED);
             }
             PaymentEnd::Answered { reply, settlement }
         }
         AttemptOutcome::TooLarge(reply) => match settlement(&reply).filter(|settled| settled.success) {
             Some(settlement) => PaymentEnd::TooLarge { settlement },
             None => match final_state(seller, host, sent).await {
-                PaymentState::Settled => PaymentEnd::TooLarge { settlement: Settlement::UNSAID },
-                PaymentState::Untaken => PaymentEnd::Untaken { reply: None },
+                PaymentState::Settled => PaymentEnd::TooLarge { settlement: Settlement::UNREPORTED },
+                PaymentState::NotCharged => PaymentEnd::NotCharged { reply: None },
                 _ => PaymentEnd::Unknown { message: Some("the answer is larger than 64 MiB, and was not kept".to_owned()), settled: false },
             },
         },
         AttemptOutcome::Unsent(reason) => PaymentEnd::Unsent(reason),
         AttemptOutcome::Refused(reply) | AttemptOutcome::Busy(reply) => match final_state(seller, host, sent).await {
-            PaymentState::Untaken => PaymentEnd::Untaken { reply: Some(reply) },
+            PaymentState::NotCharged => PaymentEnd::NotCharged { reply: Some(reply) },
             // It was refused and never reached the tool, unless an earlier try is still on its way.
-            PaymentState::Unheard if !in_doubt || is_over(sent) => PaymentEnd::Untaken { reply: Some(reply) },
+            PaymentState::NotFound if !in_doubt || is_over(sent) => PaymentEnd::NotCharged { reply: Some(reply) },
             final_state => PaymentEnd::Unknown { message: Some(reason(&reply)), settled: final_state == PaymentState::Settled },
         },
         AttemptOutcome::Lost(message) => match final_state(seller, host, sent).await {
-            PaymentState::Untaken => PaymentEnd::Untaken { reply: None },
+            PaymentState::NotCharged => PaymentEnd::NotCharged { reply: None },
             final_state => PaymentEnd::Unknown { message, settled: final_state == PaymentState::Settled },
         },
     }
@@ -99,7 +99,7 @@ async fn final_state(seller: &Seller, host: &Url, sent: &SentPayment) -> Payment
     loop {
         let outcome = state::ask(seller, host, &sent.payment_id).await;
         match (outcome, looks.next()) {
-            (PaymentState::UnderWay, Some(wait)) => sleep(wait).await,
+            (PaymentState::InProgress, Some(wait)) => sleep(wait).await,
             _ => return outcome,
         }
     }
@@ -113,7 +113,7 @@ impl PaymentEnd {
             Self::Unsent(_) => return Some(MicroUsd::ZERO),
             Self::Unknown { settled: false, .. } => return None,
             Self::Unknown { settled: true, .. } => sent.usd,
-            Self::Untaken { .. } => MicroUsd::ZERO,
+            Self::NotCharged { .. } => MicroUsd::ZERO,
             Self::Answered { settlement, .. } => settlement.as_ref().and_then(|settled| settled.taken).unwrap_or(sent.usd),
             Self::TooLarge { settlement } => settlement.taken.unwrap_or(sent.usd),
         };

@@ -24,7 +24,7 @@ pub(crate) struct ReceiptProof {
     pub(crate) wrong: Option<String>,
 }
 
-/// Finds and verifies the receipt of a response. A response without a receipt is no error: not every seller issues
+/// Finds and verifies the receipt of a response. A missing receipt is not an error: not every seller issues
 /// receipts.
 pub(crate) async fn prove(seller: &Seller, host: &Url, sent: Option<&SentPayment>, reply: &Reply) -> ReceiptProof {
     let given = reply.extras.receipt.clone().filter(Value::is_object);
@@ -119,7 +119,7 @@ async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, Stri
     if reply.status != 200 {
         return Err(format!("/{position} did not come: the answer was {}", reply.status));
     }
-    serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is no JSON: {error}"))
+    serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is not JSON: {error}"))
 }
 
 impl ReceiptProof {

@@ -78,19 +78,19 @@ pub(crate) struct Token {
 
 impl SentPayment {
     /// Returns a request with headers that pay, without a price yet.
-    pub(crate) fn new(aim: &PaymentTarget, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(target: &PaymentTarget, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
         Self {
             payment_id,
-            name: aim.name.clone(),
+            name: target.name.clone(),
             made_at,
-            method: aim.method.to_string(),
-            url: aim.url.to_string(),
-            body: aim.body.clone(),
-            stream: aim.stream,
+            method: target.method.to_string(),
+            url: target.url.to_string(),
+            body: target.body.clone(),
+            stream: target.stream,
             headers,
             by_credit: false,
-            host: aim.host.to_string(),
-            own: aim.own,
+            host: target.host.to_string(),
+            own: target.own,
             usd: MicroUsd::ZERO,
             max: false,
             token: None,
@@ -104,7 +104,7 @@ impl SentPayment {
     ///
     /// The record holds no valid request.
     pub(crate) fn request(&self) -> Result<(Request, Url)> {
-        let wrong = || Error::refused(format!("what was written down of {} is no request", self.payment_id));
+        let wrong = || Error::refused(format!("the record of {} is not a request", self.payment_id));
         let method = Method::from_bytes(self.method.as_bytes()).map_err(|_| wrong())?;
         let (url, host) = (Url::parse(&self.url).map_err(|_| wrong())?, Url::parse(&self.host).map_err(|_| wrong())?);
         Ok((Request { method, url, body: self.body.clone(), stream: self.stream }, host))
@@ -169,20 +169,20 @@ impl RecordStore {
     ///
     /// # Errors
     ///
-    /// There is no record, it cannot be read, or another process is sending it.
+    /// The record is missing, unreadable, or being sent by another process.
     pub(crate) fn find(&self, id: &PaymentId) -> Result<LockedRecord> {
         let path = self.file(id);
-        let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` does not read: {error}", path.display()));
+        let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` is not valid: {error}", path.display()));
         let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::refused(format!("no payment {id} was signed here, or it is too long ago")));
+                return Err(Error::refused(format!("there is no record of payment {id}, or it has expired")));
             }
             Err(error) => return Err(wrong(&error)),
         };
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::refused(format!("another process sends {id}"))),
+            Err(TryLockError::WouldBlock) => return Err(Error::refused(format!("another process is sending {id}"))),
             Err(TryLockError::Error(error)) => return Err(wrong(&error)),
         }
         let mut text = String::new();
@@ -199,7 +199,7 @@ impl RecordStore {
             .next_back()
             .is_some_and(|noted| noted.state == PaymentPhase::Released)
         {
-            return Err(Error::refused(format!("nothing was taken by {id}, and it is not sent again")).hint("make the call anew"));
+            return Err(Error::refused(format!("nothing was charged for {id}, and it is not sent again")).hint("repeat the call"));
         }
         Ok(LockedRecord { file, sent })
     }
@@ -247,7 +247,7 @@ fn found(path: &Path, open: &[String]) -> Option<(bool, SystemTime, PathBuf)> {
 }
 
 impl LockedRecord {
-    /// Notes the outcome. If the note does not reach the disk, the host is asked again.
+    /// Stores the outcome. If that fails, the next attempt queries the host again.
     pub(crate) fn note(&mut self, state: PaymentPhase, at: Timestamp) {
         if let Ok(line) = serde_json::to_string(&RecordNote { state, at }) {
             _ = self.file.write_all(format!("{line}\n").as_bytes());
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_its_owners_alone_and_read_again_as_it_was() {
+    fn record_is_private_and_read_back_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let records = RecordStore::at(&folder.path().join("payments"));
         let id = sent(1).payment_id;
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_a_crash_cut_off_is_none_and_one_whose_note_is_cut_off_is_one() {
+    fn incomplete_record_is_invalid_but_an_incomplete_note_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let records = RecordStore::at(folder.path());
         let id = sent(1).payment_id;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_kept_and_none_for_long() {
+    fn old_records_are_pruned() {
         let folder = tempfile::tempdir().unwrap();
         let records = RecordStore::at(folder.path());
         for id in 0..3 {

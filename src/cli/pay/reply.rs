@@ -13,7 +13,7 @@ pub(crate) struct Reply {
     pub(crate) extras: ResultExtras,
 }
 
-/// The reason that there is no response.
+/// The reason for a missing response.
 #[derive(Debug)]
 pub(crate) enum LostReply {
     /// Nothing was sent.

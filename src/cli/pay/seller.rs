@@ -39,10 +39,6 @@ pub(crate) struct Seller {
 
 impl Seller {
     /// Creates a client for the request.
-    ///
-    /// # Errors
-    ///
-    /// This machine cannot make connections at all.
     pub(crate) fn new(request: Request) -> Result<Self> {
         Ok(Self { client: connecting(&request.url, None)?, request })
     }
@@ -108,16 +104,11 @@ async fn read(mut response: reqwest::Response, status: u16, headers: HeaderMap) 
 }
 
 /// Returns the headers of a record.
-///
-/// # Errors
-///
-/// They are no valid headers.
 pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {
-        let name = HeaderName::try_from(name.as_str()).map_err(|_| Error::refused("the payment has a header that is none"))?;
-        let mut value =
-            HeaderValue::try_from(value.as_str()).map_err(|_| Error::refused("the payment has characters that no header has"))?;
+        let name = HeaderName::try_from(name.as_str()).map_err(|_| Error::refused("the payment has an invalid header name"))?;
+        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| Error::refused("the payment has an invalid header value"))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }

@@ -24,10 +24,6 @@ use crate::base::{
 };
 
 /// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text.
-///
-/// # Errors
-///
-/// The output cannot be written.
 pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
     let is_terminal = io::stdout().is_terminal();
     if with_head {

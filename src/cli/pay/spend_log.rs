@@ -83,9 +83,9 @@ impl SpendLog {
     /// # Errors
     ///
     /// The file cannot be read. The amount spent is unknown then, so nothing may be spent.
-    pub(crate) fn remaining(&self, means: &PaymentLimits, now: Timestamp) -> Result<MicroUsd> {
-        let pages = self.read()?;
-        Ok(MicroUsd(means.daily.0.saturating_sub(pages.spent(&means.profile, now))))
+    pub(crate) fn remaining(&self, limits: &PaymentLimits, now: Timestamp) -> Result<MicroUsd> {
+        let spending = self.read()?;
+        Ok(MicroUsd(limits.daily.0.saturating_sub(spending.spent(&limits.profile, now))))
     }
 
     /// Returns the open payments for a request.
@@ -103,8 +103,8 @@ impl SpendLog {
     /// # Errors
     ///
     /// The payment would exceed the daily limit: an error with the exit code of payments, and nothing is counted.
-    pub(crate) fn count(&self, open: OpenPayment, means: &PaymentLimits, name: &str) -> Result {
-        self.change(open.made_at, |pages, now| pages.count(open, means, name, now))
+    pub(crate) fn count(&self, open: OpenPayment, limits: &PaymentLimits, name: &str) -> Result {
+        self.change(open.made_at, |spending, now| spending.count(open, limits, name, now))
     }
 
     /// Counts a payment if none is open for the same request: of concurrent calls only one pays.
@@ -112,20 +112,20 @@ impl SpendLog {
     /// # Errors
     ///
     /// Those of [`SpendLog::count`]. Another process was faster.
-    pub(crate) fn count_alone(&self, open: OpenPayment, means: &PaymentLimits, name: &str) -> Result {
-        self.change(open.made_at, |pages, now| match pages.open.iter().find(|other| other.request == open.request) {
+    pub(crate) fn count_alone(&self, open: OpenPayment, limits: &PaymentLimits, name: &str) -> Result {
+        self.change(open.made_at, |spending, now| match spending.open.iter().find(|other| other.request == open.request) {
             Some(other) => Err(open_payments(&other.id)),
-            None => pages.count(open, means, name, now),
+            None => spending.count(open, limits, name, now),
         })
     }
 
     /// Closes a payment of which `taken` was charged, and gives the rest back to its day.
     pub(crate) fn close(&self, id: &str, taken: MicroUsd, now: Timestamp) -> Result {
-        self.change(now, |pages, now| {
-            let Some(position) = pages.open.iter().position(|open| open.id == id) else { return Ok(()) };
-            let open = pages.open.remove(position);
+        self.change(now, |spending, now| {
+            let Some(position) = spending.open.iter().position(|open| open.id == id) else { return Ok(()) };
+            let open = spending.open.remove(position);
             if day_of(open.made_at) == day_of(now) {
-                let day = pages.day(&open.profile, now);
+                let day = spending.day(&open.profile, now);
                 day.micros = day.micros.saturating_sub(open.micros.saturating_sub(taken.0));
             }
             Ok(())
@@ -139,17 +139,17 @@ impl SpendLog {
             return Ok(SpendFile::default());
         }
         serde_json::from_str(&text).map_err(|error| {
-            let error = Error::refused(format!("`{}`, which says what was spent, does not read: {error}", file.display()));
-            error.hint("without it nothing counts as spent: move it away if that is right")
+            let error = Error::refused(format!("`{}`, the record of what was spent, is not valid: {error}", file.display()));
+            error.hint("without it, nothing counts as spent: move it away if that is correct")
         })
     }
 
     fn change(&self, now: Timestamp, change: impl FnOnce(&mut SpendFile, Timestamp) -> Result) -> Result {
         let _lock = self.lock()?;
-        let mut pages = self.read()?;
-        change(&mut pages, now)?;
-        pages.forget(now);
-        let text = serde_json::to_string(&pages).map_err(|error| Error::refused(error.to_string()))?;
+        let mut spending = self.read()?;
+        change(&mut spending, now)?;
+        spending.forget(now);
+        let text = serde_json::to_string(&spending).map_err(|error| Error::refused(error.to_string()))?;
         private_files::write_private(&self.file(), &text)?;
         Ok(fsync_dir(&self.file())?)
     }
@@ -175,14 +175,14 @@ impl SpendLog {
 }
 
 impl SpendFile {
-    fn count(&mut self, open: OpenPayment, means: &PaymentLimits, name: &str, now: Timestamp) -> Result {
-        let remaining = means.daily.0.saturating_sub(self.spent(&means.profile, now));
+    fn count(&mut self, open: OpenPayment, limits: &PaymentLimits, name: &str, now: Timestamp) -> Result {
+        let remaining = limits.daily.0.saturating_sub(self.spent(&limits.profile, now));
         if open.micros > remaining {
-            let (price, remaining, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(remaining)), usd(means.daily));
+            let (price, remaining, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(remaining)), usd(limits.daily));
             let message = format!("{name} costs {price}, and {remaining} is left of today's {daily} (daily_usd).  nothing was signed");
             return Err(Error::new(Exit::Payment, message));
         }
-        self.day(&means.profile, now).micros += open.micros;
+        self.day(&limits.profile, now).micros += open.micros;
         self.open.push(open);
         Ok(())
     }
@@ -213,7 +213,7 @@ impl SpendFile {
 /// Returns the error for a request that another process is paying for with the payment `id`.
 pub(crate) fn open_payments(id: &str) -> Error {
     let error = Error::refused(format!("another process is paying for the same request, by {id}.  nothing was signed"));
-    error.hint(format!("once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"))
+    error.hint(format!("to get its result afterwards: tollhouse call --resume {id}   to pay again: --again"))
 }
 
 /// Returns the UTC date of a moment.
@@ -230,7 +230,7 @@ mod tests {
     const NOON: Timestamp = Timestamp(1_800_014_400_000);
     const DAY: u64 = 86_400_000;
 
-    fn means(daily: u64) -> PaymentLimits {
+    fn limits(daily: u64) -> PaymentLimits {
         PaymentLimits { profile: "p".to_owned(), network: None, asset: None, max: MicroUsd(daily), daily: MicroUsd(daily) }
     }
 
@@ -239,85 +239,89 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_stays_counted_until_it_is_given_back() {
+    fn payment_stays_counted_until_it_is_closed() {
         let folder = tempfile::tempdir().unwrap();
-        let (book, means) = (SpendLog::at(folder.path()), means(100));
-        let remaining = || book.remaining(&means, NOON).unwrap().0;
-        book.count(open("a", 60, NOON), &means, "t").unwrap();
-        let refused = book.count(open("b", 41, NOON), &means, "t").unwrap_err();
+        let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
+        let remaining = || spend_log.remaining(&limits, NOON).unwrap().0;
+        spend_log.count(open("a", 60, NOON), &limits, "t").unwrap();
+        let refused = spend_log.count(open("b", 41, NOON), &limits, "t").unwrap_err();
         assert_eq!(refused.exit, Exit::Payment);
-        book.count(open("c", 40, NOON), &means, "t").unwrap();
-        assert_eq!((remaining(), book.open().unwrap()), (0, vec!["a".to_owned(), "c".to_owned()]));
-        book.close("a", MicroUsd(0), NOON).unwrap();
+        spend_log.count(open("c", 40, NOON), &limits, "t").unwrap();
+        assert_eq!((remaining(), spend_log.open().unwrap()), (0, vec!["a".to_owned(), "c".to_owned()]));
+        spend_log.close("a", MicroUsd(0), NOON).unwrap();
         assert_eq!(remaining(), 60);
-        book.close("a", MicroUsd(0), NOON).unwrap();
+        spend_log.close("a", MicroUsd(0), NOON).unwrap();
         assert_eq!(remaining(), 60, "it is given back once");
-        book.close("c", MicroUsd(15), NOON).unwrap();
-        assert_eq!((remaining(), book.open().unwrap().len()), (85, 0));
-        assert_eq!(book.open_for("of a").unwrap().len(), 0);
+        spend_log.close("c", MicroUsd(15), NOON).unwrap();
+        assert_eq!((remaining(), spend_log.open().unwrap().len()), (85, 0));
+        assert_eq!(spend_log.open_for("of a").unwrap().len(), 0);
     }
 
     #[test]
-    fn a_new_day_is_whole_and_what_is_given_back_late_is_not_given_to_it() {
+    fn late_refund_does_not_count_for_the_new_day() {
         let folder = tempfile::tempdir().unwrap();
-        let (book, means) = (SpendLog::at(folder.path()), means(100));
-        book.count(open("a", 60, NOON), &means, "t").unwrap();
+        let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
+        spend_log.count(open("a", 60, NOON), &limits, "t").unwrap();
         let next = NOON.plus_millis(DAY);
-        assert_eq!(book.remaining(&means, next).unwrap().0, 100);
-        book.count(open("b", 70, next), &means, "t").unwrap();
-        book.close("a", MicroUsd(0), next).unwrap();
-        assert_eq!(book.remaining(&means, next).unwrap().0, 30);
-        assert_eq!(book.remaining(&PaymentLimits { profile: "q".to_owned(), ..means }, next).unwrap().0, 100, "each profile has its own");
+        assert_eq!(spend_log.remaining(&limits, next).unwrap().0, 100);
+        spend_log.count(open("b", 70, next), &limits, "t").unwrap();
+        spend_log.close("a", MicroUsd(0), next).unwrap();
+        assert_eq!(spend_log.remaining(&limits, next).unwrap().0, 30);
+        assert_eq!(
+            spend_log.remaining(&PaymentLimits { profile: "q".to_owned(), ..limits }, next).unwrap().0,
+            100,
+            "each profile has its own"
+        );
     }
 
     #[test]
-    fn of_many_at_once_none_slips_under_the_limit() {
+    fn concurrent_payments_stay_within_the_limit() {
         let folder = tempfile::tempdir().unwrap();
-        let (book, means) = (SpendLog::at(folder.path()), means(100));
+        let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
         let passed: usize = thread::scope(|scope| {
-            let count = |id: usize| book.count(open(&id.to_string(), 30, NOON), &means, "t").is_ok();
+            let count = |id: usize| spend_log.count(open(&id.to_string(), 30, NOON), &limits, "t").is_ok();
             let all: Vec<_> = (0..16).map(|id| scope.spawn(move || usize::from(count(id)))).collect();
             all.into_iter().map(|one| one.join().unwrap()).sum()
         });
-        assert_eq!((passed, book.remaining(&means, NOON).unwrap().0), (3, 10));
+        assert_eq!((passed, spend_log.remaining(&limits, NOON).unwrap().0), (3, 10));
     }
 
     #[test]
-    fn of_many_at_once_for_the_same_request_one_is_counted() {
+    fn concurrent_payments_for_one_request_count_once() {
         let folder = tempfile::tempdir().unwrap();
-        let (book, means) = (SpendLog::at(folder.path()), means(100));
+        let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
         let of_one = |id: usize| OpenPayment { request: "of one".to_owned(), ..open(&id.to_string(), 10, NOON) };
         let passed: usize = thread::scope(|scope| {
-            let count = |id: usize| book.count_alone(of_one(id), &means, "t").map_err(|error| assert_eq!(error.exit, Exit::Refused));
+            let count = |id: usize| spend_log.count_alone(of_one(id), &limits, "t").map_err(|error| assert_eq!(error.exit, Exit::Refused));
             let all: Vec<_> = (0..8).map(|id| scope.spawn(move || usize::from(count(id).is_ok()))).collect();
             all.into_iter().map(|one| one.join().unwrap()).sum()
         });
-        assert_eq!((passed, book.remaining(&means, NOON).unwrap().0), (1, 90));
-        book.count(of_one(8), &means, "t").unwrap();
-        book.count_alone(open("other", 10, NOON), &means, "t").unwrap();
+        assert_eq!((passed, spend_log.remaining(&limits, NOON).unwrap().0), (1, 90));
+        spend_log.count(of_one(8), &limits, "t").unwrap();
+        spend_log.count_alone(open("other", 10, NOON), &limits, "t").unwrap();
     }
 
     #[test]
-    fn a_book_that_does_not_read_counts_as_nothing_known_and_not_as_nothing_spent() {
+    fn malformed_file_blocks_spending() {
         let folder = tempfile::tempdir().unwrap();
-        let (book, means) = (SpendLog::at(folder.path()), means(100));
-        book.count(open("a", 60, NOON), &means, "t").unwrap();
-        let text = fs::read_to_string(book.file()).unwrap();
-        fs::write(book.file(), &text[..text.len() / 2]).unwrap();
-        assert!(book.remaining(&means, NOON).is_err());
-        assert!(book.count(open("b", 1, NOON), &means, "t").is_err());
+        let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
+        spend_log.count(open("a", 60, NOON), &limits, "t").unwrap();
+        let text = fs::read_to_string(spend_log.file()).unwrap();
+        fs::write(spend_log.file(), &text[..text.len() / 2]).unwrap();
+        assert!(spend_log.remaining(&limits, NOON).is_err());
+        assert!(spend_log.count(open("b", 1, NOON), &limits, "t").is_err());
     }
 
     #[test]
-    fn few_are_kept_open_and_none_forever() {
+    fn open_payments_are_limited_and_expire() {
         let folder = tempfile::tempdir().unwrap();
-        let (book, means) = (SpendLog::at(folder.path()), means(1_000_000));
-        let mut pages = SpendFile { open: (0..1_500).map(|id| open(&id.to_string(), 1, NOON)).collect(), ..SpendFile::default() };
-        pages.forget(NOON);
-        assert_eq!((pages.open.len(), &*pages.open[0].id), (MAX_OPEN, "500"));
-        private_files::write_private(&book.file(), &serde_json::to_string(&pages).unwrap()).unwrap();
+        let (spend_log, limits) = (SpendLog::at(folder.path()), limits(1_000_000));
+        let mut spending = SpendFile { open: (0..1_500).map(|id| open(&id.to_string(), 1, NOON)).collect(), ..SpendFile::default() };
+        spending.forget(NOON);
+        assert_eq!((spending.open.len(), &*spending.open[0].id), (MAX_OPEN, "500"));
+        private_files::write_private(&spend_log.file(), &serde_json::to_string(&spending).unwrap()).unwrap();
         let late = NOON.plus_millis(OPEN_MILLIS);
-        book.count(open("late", 1, late), &means, "t").unwrap();
-        assert_eq!(book.open().unwrap(), ["late"]);
+        spend_log.count(open("late", 1, late), &limits, "t").unwrap();
+        assert_eq!(spend_log.open().unwrap(), ["late"]);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde_json::Value;
+use tollhouse_api::{self as api, PaymentResponse};
 use tollhouse_money::PaymentId;
 
 use super::seller::Seller;
@@ -15,15 +16,15 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaymentState {
     /// It is in progress.
-    UnderWay,
+    InProgress,
     /// The money moved.
     Settled,
     /// Nothing was charged, and nothing will be.
-    Untaken,
+    NotCharged,
     /// The host does not know it. A request that is on its way may still arrive.
-    Unheard,
+    NotFound,
     /// Unknown: the host does not respond, or has no such route.
-    Untold,
+    Unknown,
 }
 
 /// Asks the host.
@@ -31,21 +32,19 @@ pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> PaymentS
     let mut url = host.clone();
     match url.path_segments_mut() {
         Ok(mut pieces) => _ = pieces.pop_if_empty().extend(["ai", "payments", id.as_str()]),
-        Err(()) => return PaymentState::Untold,
+        Err(()) => return PaymentState::Unknown,
     }
-    let Ok(reply) = seller.get(url, TIMEOUT).await else { return PaymentState::Untold };
-    let reported: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    if reply.status == 404 && reported["error"]["code"] == "unknown_payment" {
-        return PaymentState::Unheard;
+    let Ok(reply) = seller.get(url, TIMEOUT).await else { return PaymentState::Unknown };
+    if reply.status == 404 {
+        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        return if body["error"]["code"] == "unknown_payment" { PaymentState::NotFound } else { PaymentState::Unknown };
     }
-    let payment = &reported["payment"];
-    if reply.status != 200 || payment["paymentId"] != id.as_str() {
-        return PaymentState::Untold;
-    }
-    match payment["state"].as_str() {
-        Some("settled" | "owed") => PaymentState::Settled,
-        Some("refused" | "released") => PaymentState::Untaken,
-        Some("reserved" | "settling" | "unresolved") => PaymentState::UnderWay,
-        _ => PaymentState::Untold,
+    match serde_json::from_slice::<PaymentResponse>(&reply.body) {
+        Ok(PaymentResponse { payment, .. }) if reply.status == 200 && payment.payment_id == *id => match payment.state {
+            api::PaymentState::Settled | api::PaymentState::Owed => PaymentState::Settled,
+            api::PaymentState::Refused | api::PaymentState::Released => PaymentState::NotCharged,
+            api::PaymentState::Reserved | api::PaymentState::Settling | api::PaymentState::Unresolved => PaymentState::InProgress,
+        },
+        _ => PaymentState::Unknown,
     }
 }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streamed_result_is_the_bytes_that_it_would_have_been() {
+    fn streamed_result_equals_the_plain_body() {
         let json = reply(
             r#"{"ok":true,"result":{"n": 1.50, "z":12345678901234567890},"receipt":{"receiptId":"r"},"settlement":{"success":true}}"#,
         );
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_with_headers_without_end_is_none() {
+    fn result_with_too_many_headers_is_rejected() {
         let named = |count: usize| (0..count).map(|n| (format!("h{n}"), String::new())).collect::<BTreeMap<_, _>>();
         let describe = |count| serde_json::json!({ "headers": named(count), "result": 1 }).to_string();
         assert_eq!(reply(&describe(MOST_HEADERS)).headers.len(), MOST_HEADERS + 1);

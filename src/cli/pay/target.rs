@@ -38,15 +38,16 @@ impl PaymentTarget {
     /// Neither a slug nor an address.
     pub(crate) fn at(session: &Session, target: &str, input: Option<String>, stream: bool) -> Result<Self> {
         if !target.contains("://") {
-            let slug: Slug = target.parse().map_err(|error| Error::usage(format!("`{}` is no endpoint: {error}", first(target, 80))))?;
+            let slug: Slug =
+                target.parse().map_err(|error| Error::usage(format!("`{}` is not an endpoint: {error}", first(target, 80))))?;
             let url = session.client.at(&["tools", slug.as_str()]);
             let host = session.client.base().clone();
             let body = Some(input.unwrap_or_else(|| "{}".to_owned()));
             return Ok(Self { name: slug.to_string(), slug: Some(slug), method: Method::POST, url, body, stream, host, own: true });
         }
-        let url = Url::parse(target).map_err(|error| Error::usage(format!("`{}` is no address: {error}", first(target, 80))))?;
+        let url = Url::parse(target).map_err(|error| Error::usage(format!("`{}` is not an address: {error}", first(target, 80))))?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::usage("an address begins with http:// or https:// and a host, and holds no name or password"));
+            return Err(Error::usage("an address begins with http:// or https:// and a host, and has no user name or password"));
         }
         let (host, slug) = below(&url);
         let own = same_place(&host, session.client.base());
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_what_stands_before_its_tools() {
+    fn host_is_the_address_before_tools() {
         for (url, host, slug) in [
             ("http://a.test/tools/echo?x=1", "http://a.test/", Some("echo")),
             ("http://a.test:4020/below/tools/echo", "http://a.test:4020/below", Some("echo")),

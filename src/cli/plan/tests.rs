@@ -5,7 +5,7 @@ fn change(field: &str, before: Value, after: Value) -> FieldChange {
 }
 
 #[test]
-fn a_plan_is_reported_as_its_transcript_has_it() {
+fn plan_lists_its_changes_with_remarks() {
     let plan = Plan {
         changes: vec![
             change("priceUsd", json!(0.01), json!(0.02)),
@@ -15,7 +15,12 @@ fn a_plan_is_reported_as_its_transcript_has_it() {
         handler: Some(Handler { before: Some("sha256:3f9a1c0b22".to_owned()), after: "sha256:8be07d1122".to_owned(), lines: (12, 4) }),
         ..Plan::default()
     };
-    let check = json!({ "requested": { "capabilities": { "httpGetJson": true }, "hosts": ["api.example.com"] } });
+    let check = json!({
+        "version": "sha256:8be07d1122", "existing": true, "granted": { "capabilities": {}, "hosts": [] },
+        "requested": { "capabilities": { "httpGetJson": true }, "hosts": ["api.example.com"] },
+        "needsReview": false, "outcome": null, "findings": [], "limits": {}, "warnings": [],
+    });
+    let check = serde_json::from_value(check).unwrap();
     assert_eq!(
         lines(&plan.rows(&check, Some(500))),
         "  handler       3f9a1c0b → 8be07d11  +12 −4\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
@@ -24,7 +29,7 @@ fn a_plan_is_reported_as_its_transcript_has_it() {
 }
 
 #[test]
-fn of_a_limit_that_only_the_host_changed_the_hosts_stays() {
+fn limit_that_only_the_host_changed_stays() {
     let limits = |was: Value, theirs: Value, mine: Value| merged(&was, &change("limits", theirs, mine));
     let was = json!({ "wallMs": 10000, "cpuMs": 5 });
     assert_eq!(limits(was.clone(), json!({ "wallMs": 5000, "cpuMs": 5 }), was.clone()), json!({ "wallMs": 5000, "cpuMs": 5 }));
@@ -36,13 +41,13 @@ fn of_a_limit_that_only_the_host_changed_the_hosts_stays() {
 }
 
 #[test]
-fn what_is_left_of_a_price_is_exact() {
+fn share_of_a_price_is_exact() {
     assert_eq!(net(&json!(0.02), 500), "you get 0.019 a call");
     assert_eq!(net(&json!(0.000_001), 500), "you get 0.000001 a call");
     assert_eq!(net(&json!(0), 500), "");
 }
 
 #[test]
-fn lines_that_come_and_go_are_counted() {
+fn added_and_removed_lines_are_counted() {
     assert_eq!(count("a\nb\nc\n", "a\nx\ny\nc\n"), (2, 1));
 }

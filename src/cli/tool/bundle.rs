@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_bundler_refuses_names_the_package_and_the_import() {
+    fn bundler_errors_name_the_package_and_the_import() {
         let expected = "✘ [ERROR] Could not resolve \"fs\"\n\n    node_modules/@a/needs-fs/index.js:1:19:\n      1 │ const fs = require(\"fs\");\n\n  The package \"fs\" wasn't found on the file system but is built into node. Are you\n\n\
             ✘ [ERROR] Could not resolve \"node:crypto\"\n\n    handler.ts:4:27:\n\n  The package \"node:crypto\" wasn't found on the file system but is built into node.\n\n\
             ✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:3:20:\n\n\
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_hangs_on_its_file_and_its_folder() {
+    fn missing_import_depends_on_its_file_and_folder() {
         let hangs_on = |name: &str| {
             let expected = format!("✘ [ERROR] Could not resolve \"{name}\"\n\n    lib/a.ts:1:9:\n");
             problems(&expected, Path::new("/none")).remove(0).continues
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_the_bundler_is_one_of_characters() {
+    fn column_of_the_bundler_counts_characters() {
         let folder = tempfile::tempdir().unwrap();
         let row = "const é = \"日本語 😀\"; import x from \"not-there\";";
         fs::write(folder.path().join("handler.ts"), format!("\n{row}\n")).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_of_its_innermost_package() {
+    fn path_belongs_to_the_innermost_package() {
         assert_eq!(package("../node_modules/a/node_modules/@b/c/d.js"), Some("@b/c"));
         assert_eq!(package("node_modules/ms/index.js"), Some("ms"));
         assert_eq!(package("lib/ms.ts"), None);

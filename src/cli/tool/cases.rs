@@ -1,8 +1,9 @@
 //! `cases.jsonc`: the test cases of a tool, and the check of a response against a case. `fixtures/README.md` describes the members.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value, json, value::RawValue};
+use tollhouse_base::exact;
 use tollhouse_capability::guard::{RecordedAnswer, RecordedAnswers};
 
 use super::{
@@ -26,7 +27,10 @@ const MAX_LEN: usize = 60;
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    label: Map<String, Value>,
+    fields: Map<String, Value>,
+    /// The members `input` and `output`, whose numbers keep their digits.
+    input: Option<Box<RawValue>>,
+    output: Option<Box<RawValue>>,
     /// Recorded responses from the member `http`.
     recorded: Option<Vec<RecordedAnswer>>,
 }
@@ -36,8 +40,19 @@ pub(crate) struct Case {
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Value,
+    pub(crate) body: Box<RawValue>,
     pub(crate) elapsed: Duration,
+}
+
+impl Reply {
+    fn value(&self) -> Value {
+        exact::approximate(&self.body).unwrap_or_default()
+    }
+
+    /// Returns the code of an error, or an empty text.
+    pub(crate) fn error_code(&self) -> String {
+        self.value()["error"]["code"].as_str().unwrap_or_default().to_owned()
+    }
 }
 
 /// Reads the cases of a folder. A missing file has no cases.
@@ -53,12 +68,13 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Case>, Problem> {
     }
     // Comments have lines to themselves. They are blanked, so that line numbers stay the same.
     let plain: String = text.split_inclusive('\n').map(|line| if line.trim_start().starts_with("//") { "\n" } else { line }).collect();
-    let cases: Value = serde_json::from_str(&plain).map_err(|error| {
+    let cases: &RawValue = serde_json::from_str(&plain).map_err(|error| {
         let started: usize = plain.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
         let (line, column) = position(&plain, started + error.column().saturating_sub(1));
         wrong(FilePosition::at(FILE, line, column), error.to_string())
     })?;
-    let Value::Array(cases) = cases else { return Err(wrong(FilePosition::at(FILE, 1, 1), "it is no list of cases".to_owned())) };
+    let cases: Vec<&RawValue> =
+        serde_json::from_str(cases.get()).map_err(|_| wrong(FilePosition::at(FILE, 1, 1), "it is not a list of cases".to_owned()))?;
     let mut known: Vec<Case> = vec![];
     for (index, case) in cases.into_iter().enumerate() {
         let at = || FilePosition::of_byte(FILE, &plain, super::position::find(&plain, &format!("/{index}")).0);
@@ -72,20 +88,23 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Case>, Problem> {
 }
 
 impl Case {
-    fn of(message: Value) -> Result<Self, String> {
-        let Value::Object(message) = message else { return Err("a case is an object".to_owned()) };
-        let Some(name) = message.get("name").and_then(Value::as_str).map(str::to_owned) else {
+    fn of(case: &RawValue) -> Result<Self, String> {
+        let (rest, input) = cut(case.get().as_bytes(), "input");
+        let (rest, output) = cut(&rest, "output");
+        let fields: Value = serde_json::from_slice(&rest).map_err(|error| error.to_string())?;
+        let Value::Object(fields) = fields else { return Err("a case is an object".to_owned()) };
+        let Some(name) = fields.get("name").and_then(Value::as_str).map(str::to_owned) else {
             return Err("a case has a `name`: what it claims".to_owned());
         };
-        if let Some(odd) = message.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
+        if let Some(odd) = fields.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
             return Err(format!("a case has no `{odd}`; it has {}", MEMBERS.join(", ")));
         }
-        let ends = ["output", "outputMatches", "error", "publishError"].into_iter().filter(|end| message.contains_key(*end)).count();
+        let ends = ["output", "outputMatches", "error", "publishError"].into_iter().filter(|end| fields.contains_key(*end)).count();
         if ends != 1 {
             return Err("a case has one of `output`, `outputMatches`, `error` and `publishError`".to_owned());
         }
-        let recorded = message.get("http").map(recorded::answers).transpose()?;
-        Ok(Self { name, label: message, recorded })
+        let recorded = fields.get("http").map(recorded::answers).transpose()?;
+        Ok(Self { name, fields, input, output, recorded })
     }
 
     /// Returns the recorded responses that the handler gets in place of real ones, or `None` if the real servers respond.
@@ -94,21 +113,21 @@ impl Case {
     }
 
     /// Returns whether the case only tests publishing.
-    pub(crate) fn is_of_publishing(&self) -> bool {
-        self.label.contains_key("publishError")
+    pub(crate) fn tests_publishing_only(&self) -> bool {
+        self.fields.contains_key("publishError")
     }
 
     /// Returns the body of the case's call.
     pub(crate) fn input(&self) -> String {
-        match self.label.get("inputText").and_then(Value::as_str) {
+        match self.fields.get("inputText").and_then(Value::as_str) {
             Some(text) => text.to_owned(),
-            None => self.label.get("input").cloned().unwrap_or_else(|| json!({})).to_string(),
+            None => self.input.as_ref().map_or("{}", |input| input.get()).to_owned(),
         }
     }
 
     /// Returns how a response differs from the case, if it does.
     pub(crate) fn wrong(&self, reply: &Reply) -> Option<String> {
-        let member = |name: &str| self.label.get(name);
+        let member = |name: &str| self.fields.get(name);
         let of_error = member("error").or(member("publishError"));
         let found = match of_error {
             Some(requested) => wrong_error(requested, reply),
@@ -130,25 +149,26 @@ impl Case {
     }
 
     fn wrong_result(&self, reply: &Reply) -> Option<String> {
-        let error = &reply.body["error"];
-        let requested = self.label.get("status").cloned().unwrap_or_else(|| json!(200));
+        let body = reply.value();
+        let error = &body["error"];
+        let requested = self.fields.get("status").cloned().unwrap_or_else(|| json!(200));
         if !one_of(&requested, &json!(reply.status)) {
-            let reported = error["message"]
-                .as_str()
-                .map(|message| format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()));
+            let message = error["message"].as_str();
+            let reported = message.map(|message| format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()));
             return Some(format!("expected {requested}, got {}{}", reply.status, reported.unwrap_or_default()));
         }
-        if let Some(schema) = self.label.get("outputMatches") {
-            return misfit(schema, &reply.body);
+        if let Some(schema) = self.fields.get("outputMatches") {
+            return misfit(schema, &body);
         }
-        difference("", self.label.get("output").unwrap_or(&Value::Null), &reply.body)
+        difference("", self.output.as_deref().unwrap_or(RawValue::NULL), &reply.body)
     }
 }
 
 fn wrong_error(requested: &Value, reply: &Reply) -> Option<String> {
-    let error = &reply.body["error"];
+    let body = reply.value();
+    let error = &body["error"];
     if !error.is_object() {
-        return Some(format!("expected the error {}, got {} {}", shown(&requested["code"]), reply.status, shown(&reply.body)));
+        return Some(format!("expected the error {}, got {} {}", shown(&requested["code"]), reply.status, shown(&body)));
     }
     for name in ["code", "fault"] {
         if !requested[name].is_null() && !one_of(&requested[name], &error[name]) {
@@ -167,41 +187,68 @@ fn one_of(requested: &Value, found: &Value) -> bool {
 fn misfit(schema: &Value, value: &Value) -> Option<String> {
     let validator = match jsonschema::validator_for(schema) {
         Ok(validator) => validator,
-        Err(error) => return Some(format!("`outputMatches` is no schema: {error}")),
+        Err(error) => return Some(format!("`outputMatches` is not a schema: {error}")),
     };
     let error = validator.iter_errors(value).next()?;
     let at = error.instance_path().to_string();
     Some(format!("{} {}", if at.is_empty() { "the result:" } else { &at }, first(&error.to_string(), 200)))
 }
 
-/// Describes the first place where two values differ.
-fn difference(at: &str, requested: &Value, found: &Value) -> Option<String> {
-    if requested == found {
-        return None;
+/// Cuts a member out of an object.
+fn cut(object: &[u8], member: &str) -> (Vec<u8>, Option<Box<RawValue>>) {
+    match exact::cut(object, &[member]) {
+        Some((rest, json)) => (rest, Some(json.to_owned())),
+        None => (object.to_vec(), None),
     }
-    let describe = |at: &str, requested: Option<&Value>, found: Option<&Value>| {
-        let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), shown);
+}
+
+/// Describes the first place where two values differ. Numbers are the same if they have the same digits: `1.50` is
+/// `1.5`, and no number is rounded.
+fn difference(at: &str, requested: &RawValue, found: &RawValue) -> Option<String> {
+    type Members<'a> = BTreeMap<String, &'a RawValue>;
+    let describe = |at: &str, requested: Option<&RawValue>, found: Option<&RawValue>| {
+        let shown =
+            |json: Option<&RawValue>| json.map_or("nothing".to_owned(), |json| first(&exact::compact(json).unwrap_or_default(), MAX_LEN));
         Some(format!("{} expected {}, got {}", if at.is_empty() { "the result:" } else { at }, shown(requested), shown(found)))
     };
-    match (requested, found) {
-        (Value::Object(requested), Value::Object(found)) => {
-            let names = requested.keys().chain(found.keys().filter(|name| !requested.contains_key(*name)));
-            names.filter(|name| requested.get(*name) != found.get(*name)).find_map(|name| {
-                let at = format!("{at}/{name}");
-                match (requested.get(name), found.get(name)) {
-                    (Some(requested), Some(found)) => difference(&at, requested, found),
-                    (requested, found) => describe(&at, requested, found),
-                }
-            })
+    let compare = |name: &str, requested: Option<&RawValue>, found: Option<&RawValue>| {
+        let at = format!("{at}/{name}");
+        match (requested, found) {
+            (Some(requested), Some(found)) => difference(&at, requested, found),
+            (requested, found) => describe(&at, requested, found),
         }
-        (Value::Array(requested), Value::Array(found)) => (0..requested.len().max(found.len())).find_map(|index| {
-            let at = format!("{at}/{index}");
-            match (requested.get(index), found.get(index)) {
-                (Some(requested), Some(found)) => difference(&at, requested, found),
-                (requested, found) => describe(&at, requested, found),
-            }
-        }),
-        _ => describe(at, Some(requested), Some(found)),
+    };
+    let (one, other) = (requested.get(), found.get());
+    if let (Ok(one), Ok(other)) = (serde_json::from_str::<Members<'_>>(one), serde_json::from_str::<Members<'_>>(other)) {
+        let names = one.keys().chain(other.keys().filter(|name| !one.contains_key(*name)));
+        return names.into_iter().find_map(|name| compare(name, one.get(name).copied(), other.get(name).copied()));
+    }
+    if let (Ok(one), Ok(other)) = (serde_json::from_str::<Vec<&RawValue>>(one), serde_json::from_str::<Vec<&RawValue>>(other)) {
+        return (0..one.len().max(other.len()))
+            .find_map(|index| compare(&index.to_string(), one.get(index).copied(), other.get(index).copied()));
+    }
+    let is_same = match (digits(one), digits(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => matches!((exact::approximate(requested), exact::approximate(found)), (Ok(one), Ok(other)) if one == other),
+    };
+    if is_same { None } else { describe(at, Some(requested), Some(found)) }
+}
+
+/// Returns sign, digits and exponent of a number in a form that equal numbers share, or `None` for other values.
+fn digits(json: &str) -> Option<(bool, String, i64)> {
+    let (is_negative, number) = json.strip_prefix('-').map_or((false, json), |number| (true, number));
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    if all.is_empty() || !all.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let significant = all.trim_end_matches('0');
+    let zeros = i64::try_from(all.len() - significant.len()).ok()?;
+    let exponent = exponent.parse::<i64>().ok()?.checked_sub(i64::try_from(fraction.len()).ok()?)?.checked_add(zeros)?;
+    match significant.trim_start_matches('0') {
+        "" => Some((false, String::new(), 0)),
+        digits => Some((is_negative, digits.to_owned(), exponent)),
     }
 }
 

@@ -1,7 +1,9 @@
 //! The fields of a tool in the folder and on the host, and the differences that a deploy publishes.
 
 use serde_json::{Map, Value, json};
+use tollhouse_api::{EndpointPatch, OwnEndpoint};
 use tollhouse_protocol::Limits;
+use tollhouse_tool::MicroUsd;
 
 /// Fields that a folder may set, in the order of output.
 pub(crate) const FIELDS: [&str; 15] = [
@@ -32,18 +34,29 @@ pub(crate) struct FieldChange {
 }
 
 /// Returns a record's fields as a folder would have them: everything that was requested, granted or not.
-pub(crate) fn of_record(record: &Value) -> Map<String, Value> {
-    let mut fields = Map::new();
-    for field in FIELDS {
-        let value = match field {
-            "capabilities" => both(&record["capabilities"], &record["requestedCapabilities"]),
-            "allowedHosts" => joined(&record["allowedHosts"], &record["requestedHosts"]),
-            "limits" => record["ownLimits"].clone(),
-            "maxPriceUsd" if record[field].is_null() => json!(0),
-            "settle" if record[field].is_null() => json!("after"),
-            _ => record[field].clone(),
-        };
-        fields.insert(field.to_owned(), plain(field, &value));
+pub(crate) fn of_record(record: &OwnEndpoint) -> Map<String, Value> {
+    let common = record.common.clone();
+    let patch = EndpointPatch {
+        title: Some(common.title),
+        description: Some(common.description),
+        status: Some(common.status),
+        price_usd: Some(common.price_usd),
+        max_price_usd: Some(record.max_price_usd.unwrap_or(MicroUsd::ZERO)),
+        tags: Some(common.tags),
+        input_schema: Some(common.input_schema),
+        output_schema: Some(common.output_schema),
+        capabilities: Some(common.capabilities.union(record.requested_capabilities)),
+        limits: Some(record.own_limits.0.iter().map(|(name, value)| (name.clone(), json!(value))).collect()),
+        allowed_hosts: Some(record.allowed_hosts.iter().chain(&record.requested_hosts).cloned().collect()),
+        isolation: Some(record.isolation),
+        accepts: Some(record.accepts.clone()),
+        settle: Some(record.settle),
+        ..EndpointPatch::default()
+    };
+    let mut fields = json!(patch).as_object().cloned().unwrap_or_default();
+    fields.insert("handlerType".to_owned(), json!(common.handler_type));
+    for (field, value) in &mut fields {
+        *value = plain(field, value);
     }
     fields
 }
@@ -65,8 +78,8 @@ pub(crate) fn default(field: &str) -> Value {
 
 /// Returns each field of the folder that differs on the host. Fields that the folder does not set are left to the host.
 pub(crate) fn changes(body: &Map<String, Value>, there: Option<&Map<String, Value>>) -> Vec<FieldChange> {
-    let message = FIELDS.into_iter().filter_map(|field| Some((field, body.get(field)?)));
-    let differing = message.filter_map(|(field, value)| {
+    let given = FIELDS.into_iter().filter_map(|field| Some((field, body.get(field)?)));
+    let differing = given.filter_map(|(field, value)| {
         let after = plain(field, value);
         let before = there.map_or(Value::Null, |there| there.get(field).cloned().unwrap_or_else(|| default(field)));
         let is_same = if there.is_some() { before == after } else { after == default(field) };
@@ -105,37 +118,22 @@ pub(crate) fn plain(field: &str, value: &Value) -> Value {
     }
 }
 
-/// Returns the capabilities that are true in either object.
-fn both(granted: &Value, requested: &Value) -> Value {
-    let mut all = granted.as_object().cloned().unwrap_or_default();
-    for (name, value) in requested.as_object().into_iter().flatten() {
-        if *value == json!(true) {
-            all.insert(name.clone(), json!(true));
-        }
-    }
-    Value::Object(all)
-}
-
-fn joined(granted: &Value, requested: &Value) -> Value {
-    let all = [granted, requested].into_iter().filter_map(Value::as_array).flatten().cloned();
-    Value::Array(all.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show::tests::record;
 
-    fn record() -> Value {
-        json!({
-            "slug": "a", "title": "A", "description": "", "status": "active", "priceUsd": 0.01, "tags": ["x"], "inputSchema": {"type": "object"},
-            "outputSchema": {}, "capabilities": {"kv": true, "files": false}, "requestedCapabilities": {"httpGetJson": true, "kv": false},
-            "allowedHosts": [], "requestedHosts": ["API.example.com"], "limits": {"wallMs": 5000}, "ownLimits": {"wallMs": 5000},
-            "isolation": "warm", "accepts": [], "handlerType": "js_request_response", "revision": 7,
-        })
+    #[test]
+    fn fields_of_a_folder_are_those_of_a_record() {
+        let mut fields: Vec<_> = of_record(&record()).keys().cloned().collect();
+        let mut expected = FIELDS.to_vec();
+        fields.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(fields, expected);
     }
 
     #[test]
-    fn what_a_folder_says_as_the_host_has_it_is_no_change() {
+    fn equal_values_are_not_a_change() {
         let body = json!({
             "slug": "a", "title": "A", "priceUsd": 0.010_000_000_1, "maxPriceUsd": 0, "limits": {"wallMs": 5000, "cpuMs": Limits::default().get("cpuMs")},
             "capabilities": {"kv": true, "httpGetJson": true, "logs": false}, "allowedHosts": ["api.example.com"], "note": "n",
@@ -144,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_folder_does_not_say_is_left_to_the_host() {
+    fn absent_field_is_left_to_the_host() {
         let body = json!({ "slug": "a", "priceUsd": 0.02 });
         let change = FieldChange { field: "priceUsd".to_owned(), before: json!(0.01), after: json!(0.02) };
         assert_eq!(changes(body.as_object().unwrap(), Some(&of_record(&record()))), [change]);
     }
 
     #[test]
-    fn of_a_new_endpoint_all_that_is_no_default_is_reported() {
+    fn new_tool_lists_all_that_differs_from_defaults() {
         let body = json!({ "slug": "a", "title": "A", "tags": [], "priceUsd": 0 });
         let listed: Vec<_> = changes(body.as_object().unwrap(), None).into_iter().map(|change| change.field).collect();
         assert_eq!(listed, ["title"]);

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_leaves_the_rest_of_the_file_as_people_wrote_it() {
+    fn edit_leaves_the_rest_of_the_file_unchanged() {
         let text = "{\n  \"slug\":   \"a\",\n  \"priceUsd\": 0.01,\n\n  \"tags\": [ \"x\" ]\n}\n";
         let members = [
             ("priceUsd".to_owned(), json!(0.02)),

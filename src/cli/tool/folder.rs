@@ -68,7 +68,7 @@ impl Tool {
             _ => handlers.iter().find(|(file, ..)| *file == name).map(|(.., text)| text.clone()),
         };
         let (body, fixed) = seed_tools::body(&given).map_err(|reason| wrong(unread(&text, response.as_deref()), reason))?;
-        let Value::Object(mut body) = body else { return Err(wrong(FilePosition::file("tool.json"), "it is no object".to_owned())) };
+        let Value::Object(mut body) = body else { return Err(wrong(FilePosition::file("tool.json"), "it is not an object".to_owned())) };
         let answers = body.shift_remove("handler");
         body.shift_remove("safetyAttestation");
         let at = |pointer: &str| FilePosition::of_byte("tool.json", &text, find(&text, pointer).0);
@@ -131,7 +131,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) => return Err(format!("cannot be read: {error}")),
     };
     if !about.is_file() {
-        return Err("is no plain file".to_owned());
+        return Err("is not a regular file".to_owned());
     }
     if about.len() > MAX_BYTES {
         return Err(format!("has {} bytes, and {MAX_BYTES} are more than any host takes", about.len()));
@@ -139,7 +139,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(without_mark(text))),
-            Err(_) => Err("is no text in UTF-8".to_owned()),
+            Err(_) => Err("is not UTF-8".to_owned()),
         },
         // Editors replace a file by a new one, so it may be gone for a moment.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_folder_from_being_a_tool_has_a_place() {
+    fn problems_of_a_folder_have_places() {
         let js = ("handler.js", "export default () => 1;");
         assert_eq!(problem(&[]), "tool.json  is not there: `tollhouse init` makes one");
         assert!(problem(&[("tool.json", "{\n  \"slug\": ,\n}"), js]).starts_with("tool.json:2:11  tool.json: expected value"));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_marks_are_no_part_of_a_file() {
+    fn byte_order_marks_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| fs::write(folder.path().join(name), format!("\u{feff}{text}")).unwrap();
         put("tool.json", "{\"slug\": \"abc\"}");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shipped_tool_is_a_folder_that_reads() {
+    fn every_shipped_tool_is_read() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tools");
         let mut read = 0;
         for slug in seed_tools::names() {

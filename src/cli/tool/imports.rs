@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_imported_is_found_however_it_is_written() {
+    fn imports_are_found_in_every_form() {
         let source = r#"
             import a from "one"; import { b, type C } from 'two'
             import * as d from "three"; import e, { f as g } from "./four.ts";
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_an_import_is_none() {
+    fn text_that_only_looks_like_an_import_is_ignored() {
         let source = r#"
             import type { A } from "./types.ts"; import type B from "b"; import type * as C from "c"; export type { D } from "d";
             // import x from "x"

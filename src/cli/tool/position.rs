@@ -1,8 +1,9 @@
 //! Places of problems in a folder: file, line and column, in the form that editors can open.
 
-use std::{fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::base::sanitize::line;
 
@@ -101,135 +102,36 @@ pub(crate) fn position(text: &str, byte: usize) -> (u32, u32) {
     (number(before.matches('\n').count()), number(before[started..].chars().count()))
 }
 
-/// Returns the byte range of the value at a JSON Pointer. If there is no such value, returns the range of the nearest one that exists.
+/// Returns the byte range of the value at a JSON Pointer. If there is no such value, returns the range of the nearest one
+/// that exists.
 pub(crate) fn find(text: &str, pointer: &str) -> (usize, usize) {
-    let steps: Vec<String> = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
-    let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
-    scan.space();
-    let mut found = scan.clone().span();
-    for step in steps {
-        match scan.enter(&step) {
-            Some(span) => found = span,
+    let Ok(mut json) = serde_json::from_str::<&RawValue>(text) else { return (0, text.len()) };
+    for step in pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")) {
+        match child(json, &step) {
+            Some(child) => json = child,
             None => break,
         }
     }
-    found
+    span(text, json)
 }
 
 /// Returns the byte range of the value of a top-level member, or `None` if there is none.
 pub(crate) fn find_exactly(text: &str, member: &str) -> Option<(usize, usize)> {
-    let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
-    scan.space();
-    scan.enter(member)
+    Some(span(text, child(serde_json::from_str(text).ok()?, member)?))
 }
 
-/// A scanner of JSON that a parser has already accepted.
-#[derive(Clone)]
-struct Scan<'t> {
-    bytes: &'t [u8],
-    at: usize,
+/// Returns a member or an item. Of several members with one name, the last counts.
+fn child<'t>(json: &'t RawValue, name: &str) -> Option<&'t RawValue> {
+    match serde_json::from_str::<BTreeMap<String, &RawValue>>(json.get()) {
+        Ok(members) => members.get(name).copied(),
+        Err(_) => serde_json::from_str::<Vec<&RawValue>>(json.get()).ok()?.get(name.parse::<usize>().ok()?).copied(),
+    }
 }
 
-impl Scan<'_> {
-    fn peek(&self) -> u8 {
-        self.bytes.get(self.at).copied().unwrap_or(0)
-    }
-
-    fn space(&mut self) {
-        while self.peek().is_ascii_whitespace() {
-            self.at += 1;
-        }
-    }
-
-    /// Returns the range of the value that begins here.
-    fn span(mut self) -> (usize, usize) {
-        let started = self.at;
-        self.skip();
-        (started, self.at)
-    }
-
-    /// Skips a value, however deeply it is nested.
-    fn skip(&mut self) {
-        let mut depth = 0_usize;
-        loop {
-            self.space();
-            match self.peek() {
-                b'"' => _ = self.string(),
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                    continue;
-                }
-                b'}' | b']' => {
-                    depth = depth.saturating_sub(1);
-                    self.at += 1;
-                }
-                b',' | b':' => {
-                    self.at += 1;
-                    continue;
-                }
-                0 => return,
-                _ => {
-                    while !matches!(self.peek(), 0 | b',' | b':' | b'}' | b']' | b'"' | b'{' | b'[') && !self.peek().is_ascii_whitespace() {
-                        self.at += 1;
-                    }
-                }
-            }
-            if depth == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Skips a string, and returns its text with the escapes decoded.
-    fn string(&mut self) -> String {
-        let started = self.at;
-        self.at += 1;
-        while !matches!(self.peek(), b'"' | 0) {
-            self.at += if self.peek() == b'\\' { 2 } else { 1 };
-        }
-        self.at = (self.at + 1).min(self.bytes.len());
-        serde_json::from_slice(&self.bytes[started..self.at]).unwrap_or_default()
-    }
-
-    /// Moves to the member or item with that name of the value that begins here, and returns its range.
-    fn enter(&mut self, step: &str) -> Option<(usize, usize)> {
-        let is_object = match self.peek() {
-            b'{' => true,
-            b'[' => false,
-            _ => return None,
-        };
-        self.at += 1;
-        // Of several members with one name, the last counts.
-        let mut found = None;
-        for index in 0_usize.. {
-            self.space();
-            if matches!(self.peek(), b'}' | b']' | 0) {
-                break;
-            }
-            let is_it = if is_object {
-                let name = self.string();
-                self.space();
-                self.at += 1;
-                self.space();
-                name == step
-            } else {
-                index.to_string() == step
-            };
-            let span = self.clone().span();
-            if is_it {
-                found = Some(span);
-            }
-            self.at = span.1;
-            self.space();
-            if self.peek() == b',' {
-                self.at += 1;
-            }
-        }
-        let span = found?;
-        self.at = span.0;
-        Some(span)
-    }
+/// Returns the byte range of a value that was parsed from `text`.
+fn span(text: &str, json: &RawValue) -> (usize, usize) {
+    let start = json.get().as_ptr().addr() - text.as_ptr().addr();
+    (start, start + json.get().len())
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ fn answer(message: &Value) -> Result<RecordedAnswer, String> {
 fn headers_of(message: &Value) -> Result<HeaderMap, String> {
     let Value::Object(message) = message else { return Err("`headers` in `http` are an object".to_owned()) };
     let header = |(name, value): (&String, &Value)| {
-        let wrong = || format!("`{name}` in `http` is no header with a text");
+        let wrong = || format!("`{name}` in `http` is not a header with a text");
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok()).ok_or_else(wrong)?;
         Ok((parsed, value))
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_of_a_url_alone_is_an_empty_200() {
+    fn recorded_response_defaults_to_an_empty_200() {
         let read = answers(&json!([{ "url": "https://a.example" }, { "url": "https://b.example/x?y=1", "json": { "n": 1 } }])).unwrap();
         assert_eq!(
             (read[0].url.as_str(), read[0].status, read[0].body.len(), read[0].headers.len()),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_reported() {
+    fn malformed_recorded_response_is_rejected() {
         for (message, reported) in [
             (json!({}), "a list"),
             (json!([1]), "an object"),

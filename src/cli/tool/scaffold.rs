@@ -30,9 +30,9 @@ pub(crate) enum FileOutcome {
     /// It existed with the same contents.
     Same,
     /// It existed, and was left unchanged.
-    Kept,
+    Untouched,
     /// It existed with other contents, and was replaced.
-    Anew,
+    Replaced,
 }
 
 impl FileOutcome {
@@ -40,8 +40,8 @@ impl FileOutcome {
         match self {
             Self::New => "made",
             Self::Same => "unchanged",
-            Self::Kept => "kept: it was there",
-            Self::Anew => "written anew: it said something else",
+            Self::Untouched => "kept: it was there",
+            Self::Replaced => "rewritten: its content differed",
         }
     }
 }
@@ -96,12 +96,12 @@ pub(crate) fn new(slug: &Slug, language: &'static str) -> Vec<File> {
 ///
 /// # Errors
 ///
-/// There is no such tool. The hint lists those that exist.
+/// The tool is unknown. The hint lists those that exist.
 pub(crate) fn copied(slug: &Slug, from: &str) -> Result<Vec<File>> {
     let files = seed_tools::files(from);
     if files.is_empty() {
         let known: Vec<_> = seed_tools::names().collect();
-        return Err(Error::usage(format!("there is no tool `{from}` to begin from")).hint(format!("there are: {}", known.join(", "))));
+        return Err(Error::usage(format!("there is no example tool `{from}`")).hint(format!("available: {}", known.join(", "))));
     }
     let language = if files.iter().any(|(name, _)| *name == "handler.js") { "js" } else { "ts" };
     let own = |name: &str, text: &str| match name {
@@ -120,12 +120,8 @@ fn with_surroundings(mut files: Vec<File>, language: &str) -> Vec<File> {
     files
 }
 
-/// Writes files into a folder. Existing files with other contents are replaced if `anew` is set, as for the host's
+/// Writes files into a folder. Existing files with other contents are replaced if `again` is set, as for the host's
 /// types, and kept otherwise.
-///
-/// # Errors
-///
-/// A file cannot be written.
 pub(crate) fn write(folder: &Path, files: Vec<File>, again: bool) -> Result<Vec<(File, FileOutcome)>> {
     let failed =
         |name: &str, error: std::io::Error| Error::refused(format!("`{}` cannot be written: {error}", folder.join(name).display()));
@@ -135,12 +131,12 @@ pub(crate) fn write(folder: &Path, files: Vec<File>, again: bool) -> Result<Vec<
         let path = folder.join(file.name);
         let made = match fs::read(&path) {
             Ok(there) if there == file.text.as_bytes() => FileOutcome::Same,
-            Ok(_) if again => FileOutcome::Anew,
-            Ok(_) => FileOutcome::Kept,
+            Ok(_) if again => FileOutcome::Replaced,
+            Ok(_) => FileOutcome::Untouched,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => FileOutcome::New,
             Err(error) => return Err(failed(file.name, error)),
         };
-        if matches!(made, FileOutcome::New | FileOutcome::Anew) {
+        if matches!(made, FileOutcome::New | FileOutcome::Replaced) {
             fs::write(&path, &file.text).map_err(|error| failed(file.name, error))?;
         }
         written.push((file, made));
@@ -214,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_files_of_types_are_the_whole_contract() {
+    fn both_type_files_together_are_the_contract() {
         let [tool, globals] = types();
         assert!(tool.text.contains("interface ToolContext") && !tool.text.contains("declare var"), "{}", tool.text);
         assert!(globals.text.contains("declare var Response") && globals.text.contains("declare var self"));
@@ -224,22 +220,22 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_there_is_overwritten_without_saying() {
+    fn existing_files_are_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("handler.ts"), "mine").unwrap();
         let slug: Slug = "two-words".parse().unwrap();
         let made = write(folder.path(), new(&slug, "ts"), false).unwrap();
         let of = |made: &[(File, FileOutcome)], name: &str| made.iter().find(|(file, _)| file.name == name).unwrap().1;
-        assert_eq!((of(&made, "handler.ts"), of(&made, "tool.json")), (FileOutcome::Kept, FileOutcome::New));
+        assert_eq!((of(&made, "handler.ts"), of(&made, "tool.json")), (FileOutcome::Untouched, FileOutcome::New));
         assert_eq!(fs::read_to_string(folder.path().join("handler.ts")).unwrap(), "mine");
         assert!(fs::read_to_string(folder.path().join("tool.json")).unwrap().contains("\"title\": \"Two words\""));
         fs::write(folder.path().join("tool.d.ts"), "old").unwrap();
         let made = write(folder.path(), types().into(), true).unwrap();
-        assert_eq!((of(&made, "tool.d.ts"), of(&made, "globals.d.ts")), (FileOutcome::Anew, FileOutcome::Same));
+        assert_eq!((of(&made, "tool.d.ts"), of(&made, "globals.d.ts")), (FileOutcome::Replaced, FileOutcome::Same));
     }
 
     #[test]
-    fn every_shipped_tool_can_be_begun_from() {
+    fn every_shipped_tool_can_be_copied() {
         let slug: Slug = "mine".parse().unwrap();
         for from in seed_tools::names() {
             let files = copied(&slug, from).unwrap();

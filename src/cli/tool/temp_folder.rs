@@ -13,10 +13,6 @@ pub(crate) struct TempFolder(PathBuf);
 
 impl TempFolder {
     /// Creates a folder. Also removes those of processes that were killed.
-    ///
-    /// # Errors
-    ///
-    /// The folder cannot be created.
     pub(crate) fn new(folder: &Path) -> Result<Self, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let own = folder.join(".tollhouse");
@@ -54,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_process_left_goes_with_the_next_one() {
+    fn folders_of_killed_processes_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let remaining = folder.path().join(".tollhouse/tmp-4194399-0");
         fs::create_dir_all(&remaining).unwrap();

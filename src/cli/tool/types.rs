@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_compiler_says_has_its_place() {
+    fn compiler_errors_have_places() {
         let expected = "handler.ts(4,27): error TS2339: Property 'txt' does not exist.\n  Did you mean 'text'?\nerror TS5023: Unknown compiler option 'x'.\n/f/lib/a b(1).ts(2,1): error TS1: x: y\n\nFound 3 errors.\n";
         let expected: Vec<_> = problems(expected, Path::new("/f")).iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_the_compiler_is_one_of_characters() {
+    fn column_of_the_compiler_counts_characters() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("handler.ts"), "const é = \"日本 😀\"; txt;\n").unwrap();
         let reported = problems("handler.ts(1,20): error TS2304: Cannot find name 'txt'.\n", folder.path());

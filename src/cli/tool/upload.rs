@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use tollhouse_api::{EndpointPatch, Handler};
+use tollhouse_protocol::Language;
+use tollhouse_tool::finding::Finding;
 
 use super::{
     bundle::Bundle,
@@ -10,8 +13,9 @@ use super::{
     position::{FilePosition, Problem},
 };
 use crate::base::{
+    answer::ErrorBody,
     error::{Error, Result},
-    text::{list, text},
+    text::name,
 };
 
 /// A folder that is ready to be sent.
@@ -33,23 +37,23 @@ impl Upload {
         Ok(Self { tool, bundle })
     }
 
-    /// Returns `handler` for the request body, or null for a tool that is built into the host. A static response is its
+    /// Returns `handler` for the request body, or `None` for a tool that is built into the host. A static response is its
     /// [text](tollhouse_tool::WithResponse).
-    pub(crate) fn handler(&self) -> Value {
+    pub(crate) fn handler(&self) -> Option<Handler> {
         match (&self.bundle, &self.tool.code) {
-            (Some(bundle), _) => json!({ "source": bundle.source, "language": bundle.language }),
-            (None, Code::Response(response)) => json!({ "response": response.text() }),
-            (None, Code::Source { .. } | Code::Builtin) => Value::Null,
+            (Some(Bundle { source, language, .. }), _) => {
+                let language = if *language == "ts" { Language::Ts } else { Language::Js };
+                Some(Handler { source: Some(source.clone()), language: Some(language), response: None })
+            }
+            (None, Code::Response(response)) => Some(Handler { source: None, language: None, response: Some(response.text().into()) }),
+            (None, Code::Source { .. } | Code::Builtin) => None,
         }
     }
 
     /// Returns the body of a create request, to be sent as an [upload](crate::base::client::PendingRequest::upload).
     pub(crate) fn body(&self) -> Map<String, Value> {
         let mut body = self.tool.body.clone();
-        let handler = self.handler();
-        if !handler.is_null() {
-            body.insert("handler".to_owned(), handler);
-        }
+        extend(&mut body, &EndpointPatch { handler: self.handler(), ..EndpointPatch::default() });
         body
     }
 
@@ -61,37 +65,33 @@ impl Upload {
     /// Returns the problems for which a host refused an upload, with places in the folder. Empty if the refusal has
     /// another reason.
     pub(crate) fn problems(&self, refused: &Error) -> Vec<Problem> {
-        let message = Value::Object((*refused.reported).clone());
-        let mut found: Vec<_> = list(&message, "problems").flat_map(|problem| self.found(problem)).collect();
-        if found.is_empty()
-            && matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken")
-        {
-            found = self.found(&message);
-        }
-        found
+        let error = ErrorBody::of(&refused.reported);
+        let found: Vec<_> = error.problems.iter().flat_map(|problem| self.found(problem)).collect();
+        let is_about_upload =
+            matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken");
+        if found.is_empty() && is_about_upload { self.found(&error) } else { found }
     }
 
-    fn found(&self, problem: &Value) -> Vec<Problem> {
-        let message = text(problem, "message");
-        let mut all: Vec<_> = list(problem, "findings").map(|finding| self.finding(finding, message)).collect();
-        if all.is_empty() {
-            let position = match (problem["at"]["line"].as_u64(), text(problem, "code")) {
-                (Some(line), _) => self.of_source(line, problem["at"]["column"].as_u64()),
-                (None, "invalid_handler") => FilePosition::file(self.tool.handler_file()),
-                (None, "slug_taken") => self.of_field("/slug"),
-                (None, _) => self.of_field(text(problem, "pointer")),
-            };
-            all.push(Problem::new("host", position, message));
+    fn found(&self, problem: &ErrorBody) -> Vec<Problem> {
+        let message = problem.message.as_deref().unwrap_or_default();
+        if !problem.findings.is_empty() {
+            return problem.findings.iter().map(|finding| self.finding(finding, message)).collect();
         }
-        all
-    }
-
-    fn finding(&self, finding: &Value, message: &str) -> Problem {
-        let position = match finding["line"].as_u64() {
-            Some(line) if text(finding, "field").starts_with("/handler") => self.of_source(line, None),
-            _ => self.of_field(text(finding, "field")),
+        let position = match (problem.at.line, problem.code.as_str()) {
+            (Some(line), _) => self.of_source(line, problem.at.column),
+            (None, "invalid_handler") => FilePosition::file(self.tool.handler_file()),
+            (None, "slug_taken") => self.of_field("/slug"),
+            (None, _) => self.of_field(&problem.pointer),
         };
-        Problem::new("host", position, format!("{message}: {} ({})", text(finding, "rule"), text(finding, "severity")))
+        vec![Problem::new("host", position, message)]
+    }
+
+    fn finding(&self, finding: &Finding, message: &str) -> Problem {
+        let position = match finding.line {
+            Some(line) if finding.field.starts_with("/handler") => self.of_source(line.into(), None),
+            _ => self.of_field(&finding.field),
+        };
+        Problem::new("host", position, format!("{message}: {} ({})", finding.rule, name(finding.severity)))
     }
 
     /// Returns the place in the folder for a position in the uploaded source.
@@ -112,6 +112,13 @@ impl Upload {
     }
 }
 
+/// Adds the fields of a patch to a request body.
+pub(crate) fn extend(body: &mut Map<String, Value>, patch: &EndpointPatch) {
+    if let Value::Object(fields) = json!(patch) {
+        body.extend(fields);
+    }
+}
+
 /// Returns the error for a folder that cannot be published.
 pub(crate) fn refused(problems: &[Problem]) -> Error {
     let count = match problems {
@@ -128,13 +135,13 @@ pub(crate) fn refused(problems: &[Problem]) -> Error {
 ///
 /// # Errors
 ///
-/// There is no such folder.
+/// The folder does not exist.
 pub(crate) fn here() -> Result<PathBuf> {
     let here = std::env::current_dir()?;
     let found = here.ancestors().find(|folder| folder.join("tool.json").is_file());
     found
         .map(Path::to_owned)
-        .ok_or_else(|| Error::usage("this is no folder of a tool: there is no tool.json").hint("tollhouse init NAME makes one"))
+        .ok_or_else(|| Error::usage("this is not the folder of a tool: it has no tool.json").hint("create one: tollhouse init NAME"))
 }
 
 #[cfg(test)]
@@ -143,7 +150,7 @@ mod tests {
     use crate::tool::source_map::SourceMap;
 
     #[test]
-    fn what_a_host_finds_wrong_is_reported_by_the_folders_files() {
+    fn problems_of_a_host_have_places_in_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("tool.json"), "{\n  \"slug\": \"abc\",\n  \"limits\": {\"wallMs\": 0}\n}").unwrap();
         std::fs::write(folder.path().join("handler.ts"), "x").unwrap();
@@ -175,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_what_a_host_ran_is_one_of_characters() {
+    fn column_of_a_host_counts_characters() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("tool.json"), "{\"slug\": \"abc\"}").unwrap();
         let source = "const a = \"日本 😀\"; throw a;";

@@ -68,7 +68,7 @@ fn each_network_has_its_own_facilitator_node_address_and_tokens() {
 }
 
 #[test]
-fn a_network_has_its_own_confirmations_or_those_of_all() {
+fn network_has_own_or_common_confirmations() {
     let depths = |flags: MoneyFlags| resolved(flags).unwrap().networks.iter().map(|on| on.confirmations).collect::<Vec<_>>();
     assert_eq!(depths(several()), [1, 1, 1, 1]);
     let own = MoneyFlags { confirmations: Some(2), network_confirmations: list("base=5,celo=64"), ..several() };
@@ -102,6 +102,29 @@ fn what_cannot_work_is_reported_in_a_sentence() {
     assert!(!secret.contains("key.example"), "{secret}");
 }
 
+/// Regression test: a tool of $5 was sold for $5 of a test network, and its builder was owed $4.75 on Base.
+#[test]
+fn test_network_beside_a_main_one_is_refused() {
+    let on = |networks: &str, facilitator| {
+        resolved(MoneyFlags {
+            facilitator: Some(facilitator),
+            facilitator_url: Some("https://x402.example".to_owned()),
+            network: list(networks),
+            pay_to: Some(EVM.to_owned()),
+            pay_to_solana: Some(SOL.to_owned()),
+            ..MoneyFlags::default()
+        })
+    };
+    for networks in ["eip155:8453,eip155:84532", "solana-devnet,solana", "base-sepolia,solana"] {
+        let message = on(networks, FacilitatorKind::Http).unwrap_err().to_string();
+        assert!(message.contains("is a test network") && message.contains("`TOLLHOUSE_NETWORK`"), "{message}");
+    }
+    for networks in ["base,polygon,solana", "base-sepolia,solana-devnet"] {
+        assert!(on(networks, FacilitatorKind::Http).is_ok(), "{networks}");
+    }
+    assert!(on("base,base-sepolia", FacilitatorKind::Simulated).is_ok(), "all of it is play money");
+}
+
 #[test]
 fn confirmations_that_no_node_counts_are_refused() {
     let flags = |confirmations| MoneyFlags { confirmations: Some(confirmations), ..MoneyFlags::default() };
@@ -118,7 +141,7 @@ fn the_file_names_one_network_or_a_list() {
 }
 
 #[test]
-fn settlements_are_asked_about_for_a_day_or_as_long_as_is_set() {
+fn settlements_are_looked_up_for_a_day_by_default() {
     for (unresolved_after_ms, ms) in [(None, 24 * 60 * 60 * 1_000), (Some(1), 1), (Some(5_000), 5_000)] {
         let settings = resolved(MoneyFlags { unresolved_after_ms, ..MoneyFlags::default() }).unwrap();
         assert_eq!(settings.unresolved_after, Duration::from_millis(ms));

@@ -11,7 +11,9 @@ use tollhouse_account::{builder::BuilderError, session::SessionError};
 use tollhouse_call::{CallError, QuoteError, SellerError};
 use tollhouse_capability::secret::SecretError;
 use tollhouse_catalog::{IndexLoading, PublishError};
-use tollhouse_money::{CreditError, LedgerError, QuoteRefusal, RouteError, payout::PayoutError, refund::RefundError};
+use tollhouse_money::{
+    CreditError, LedgerError, QuoteRefusal, ReconcileError, ResolutionError, RouteError, payout::PayoutError, refund::RefundError,
+};
 use tollhouse_protocol::StopReason;
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Mismatch, finding::Finding};
@@ -49,7 +51,7 @@ impl Code {
             CallError::Quote { reason: QuoteRefusal::Expired { .. }, .. } => Code::QuoteExpired,
             CallError::Quote { reason: QuoteRefusal::Unknown | QuoteRefusal::OtherTool, .. } => Code::QuoteInvalid,
             CallError::PaymentMisnamed => Code::InvalidPaymentIdentifier,
-            CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
+            CallError::PaymentInProgress(_) | CallError::Joined(_) | CallError::TooManyJoins { .. } => Code::PaymentInProgress,
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
             CallError::AnswerLost(_) => Code::AnswerLost,
@@ -66,7 +68,7 @@ impl Code {
             CallError::GasSpent { .. } => Code::GasSpent,
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
             CallError::Output(_) | CallError::Unreadable(_) => Code::InvalidOutput,
-            CallError::Stopped(reason) => Self::of_stop(reason),
+            CallError::Stopped(reason) => Self::from_stop(reason),
             CallError::Cancelled => Code::Cancelled,
             CallError::Store(_) => Code::StoreUnavailable,
             CallError::SecretsUnavailable => Code::SecretsUnavailable,
@@ -74,7 +76,7 @@ impl Code {
         }
     }
 
-    fn of_stop(reason: &StopReason) -> Self {
+    fn from_stop(reason: &StopReason) -> Self {
         match reason {
             StopReason::CpuTime { .. } => Code::CpuTimeExceeded,
             StopReason::WallTime { .. } => Code::WallTimeExceeded,
@@ -99,8 +101,12 @@ impl From<&CallError> for ApiError {
             }
             CallError::Quote { current, .. } => fault.with("quote", current.json()),
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
-                .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
+                .hint(format!("check GET /ai/payments/{payment} for the result; do not pay again before that"))
                 .with("paymentId", json!(payment)),
+            CallError::TooManyJoins { payment, retry_after, .. } => fault
+                .hint(format!("check GET /ai/payments/{payment}, or send the same payment again later; do not pay again before that"))
+                .with("paymentId", json!(payment))
+                .retry_after(whole_seconds(*retry_after)),
             CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) | CallError::AnswerOwed(payment) => {
                 fault.with("paymentId", json!(payment))
             }
@@ -150,7 +156,7 @@ impl From<QuoteError> for ApiError {
             }
             QuoteError::Route(RouteError::NoRoute(_)) => Self::new(Code::NoRoute, message),
             QuoteError::Route(RouteError::Unavailable(reason)) => {
-                tracing::warn!(reason, "whoever knows the routes did not answer");
+                tracing::warn!(reason, "the route provider did not answer");
                 Code::RoutesUnavailable.into()
             }
             QuoteError::Seller(SellerError::Url(_)) => Self::invalid(Code::InvalidMember, message, "/url"),
@@ -182,14 +188,14 @@ impl From<Arc<CallError>> for ApiError {
 /// For a task of the host that panicked or was canceled.
 impl From<JoinError> for ApiError {
     fn from(error: JoinError) -> Self {
-        tracing::error!(%error, "a task of a request ended abnormally");
+        tracing::error!(%error, "a task of a request panicked or was cancelled");
         Code::Internal.into()
     }
 }
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(%error, "the store did not answer a request");
+        tracing::error!(%error, "the store failed during a request");
         Self::from(Code::StoreUnavailable).retry_after(1)
     }
 }
@@ -230,7 +236,7 @@ impl AboutBody for PublishError {
             PublishError::Store(store) => store.into(),
             PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => {
-                tracing::error!(message, "an endpoint could not be read or published");
+                tracing::error!(message, "could not read or publish an endpoint");
                 Code::Internal.into()
             }
         }
@@ -251,11 +257,11 @@ impl AboutBody for BuilderError {
             BuilderError::Unknown => ApiError::new(Code::UnknownBuilder, message),
             BuilderError::WrongState(_) => ApiError::new(Code::WrongState, message),
             BuilderError::Store(StoreError::Conflict) => {
-                ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time; ask again")
+                ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time; retry")
             }
             BuilderError::Store(store) => store.into(),
             BuilderError::Random(_) => {
-                tracing::error!(message, "a builder or their key could not be made");
+                tracing::error!(message, "could not create a builder or its key");
                 Code::Internal.into()
             }
         }
@@ -267,7 +273,7 @@ impl From<SessionError> for ApiError {
         match error {
             SessionError::Store(store) => store.into(),
             SessionError::Random(error) => {
-                tracing::error!(%error, "nobody can sign in");
+                tracing::error!(%error, "could not create a session");
                 Code::Internal.into()
             }
         }
@@ -315,7 +321,7 @@ impl From<SecretError> for ApiError {
             SecretError::Store(store) => store.into(),
             SecretError::Unopened => Self::new(Code::SecretsUnavailable, message),
             SecretError::Random | SecretError::Key(_) => {
-                tracing::error!(message, "a secret or the master key could not be changed");
+                tracing::error!(message, "could not change a secret or the master key");
                 Code::Internal.into()
             }
         }
@@ -337,7 +343,7 @@ impl From<CreditError> for ApiError {
             CreditError::Reason => Self::invalid(Code::InvalidDecision, message, "/reason"),
             CreditError::Key(_) => Self::bad_request(message),
             CreditError::Random(_) => {
-                tracing::error!(message, "a credit could not be made");
+                tracing::error!(message, "could not create a credit");
                 Code::Internal.into()
             }
         }
@@ -352,13 +358,40 @@ impl From<RefundError> for ApiError {
             RefundError::Reason => Self::invalid(Code::InvalidRefund, message, "/reason"),
             RefundError::OtherAmount(_) => Self::invalid(Code::InvalidRefund, message, "/amountUsd"),
             RefundError::Unknown => Self::new(Code::UnknownReceipt, message),
-            RefundError::NothingPaid | RefundError::BeforeTheLedger | RefundError::TooMany => Self::new(Code::NotRefundable, message),
+            RefundError::NothingPaid | RefundError::TooMany => Self::new(Code::NotRefundable, message),
             RefundError::TooMuch { paid, refunded } => {
                 Self::new(Code::RefundTooLarge, message).with("refund", json!({ "paidUsd": paid, "refundedUsd": refunded }))
             }
             RefundError::Reused => Self::new(Code::PaymentReused, message),
             RefundError::Credit(credit) => credit.into(),
             RefundError::Store(store) => store.into(),
+        }
+    }
+}
+
+impl From<ResolutionError> for ApiError {
+    fn from(error: ResolutionError) -> Self {
+        let message = error.to_string();
+        match error {
+            ResolutionError::Unknown => Code::UnknownPayment.into(),
+            ResolutionError::WrongState(state) | ResolutionError::Overtaken(state) => {
+                Self::new(Code::WrongState, message).with("state", json!(state))
+            }
+            ResolutionError::Transaction(_) | ResolutionError::NotPaid => Self::invalid(Code::InvalidDecision, message, "/transaction"),
+            ResolutionError::Undecided(reason) => {
+                Self::new(Code::FacilitatorUnavailable, "the result of the settlement could not be found").hint(reason)
+            }
+            ResolutionError::Store(store) => store.into(),
+        }
+    }
+}
+
+impl From<ReconcileError> for ApiError {
+    fn from(error: ReconcileError) -> Self {
+        match error {
+            ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => Self::bad_request(error.to_string()),
+            ReconcileError::Node(reason) => Self::from(Code::FacilitatorUnavailable).hint(reason),
+            ReconcileError::Store(store) => store.into(),
         }
     }
 }
@@ -371,7 +404,7 @@ impl From<LedgerError> for ApiError {
             LedgerError::Store(store) => store.into(),
             // Only transfers return these, and only the facilitator makes transfers.
             LedgerError::Insufficient { .. } | LedgerError::NonceUsed { .. } => {
-                tracing::error!(message, "the simulated ledger refused what moves no money");
+                tracing::error!(message, "the simulated ledger rejected an operation that moves no money");
                 Code::Internal.into()
             }
         }
@@ -379,105 +412,4 @@ impl From<LedgerError> for ApiError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Party;
-    use tollhouse_money::{PaymentId, X402Challenge};
-
-    fn away() -> StoreError {
-        StoreError::Away("a planned fault".to_owned())
-    }
-
-    fn party(fault: impl Into<ApiError>) -> Party {
-        fault.into().code().row().fault
-    }
-
-    #[test]
-    fn call_that_was_charged_and_host_that_takes_none_say_which_it_is() {
-        let payment = PaymentId::of(&["credit", "key"]);
-        let expired = ApiError::from(&CallError::AnswerExpired(payment));
-        assert_eq!((expired.code(), expired.code().row().status.as_u16()), (Code::AnswerExpired, 410));
-        let not_ready = ApiError::from(&CallError::NotReady("its clock is wrong".to_owned()));
-        assert_eq!((not_ready.code(), not_ready.retry_after_secs()), (Code::NotReady, Some(1)));
-        let older = ApiError::from(PublishError::OlderHosts);
-        assert_eq!((older.code(), older.retry_after_secs()), (Code::OlderHosts, Some(OLDER_HOSTS_SECS)));
-    }
-
-    #[test]
-    fn what_the_store_did_not_do_is_the_hosts_fault_anyone_who_asked_it() {
-        let locked = StoreError::LockTimeout("a planned fault".to_owned());
-        for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict, StoreError::Contended, locked] {
-            for fault in [
-                ApiError::from(store.clone()),
-                CallError::Store(store.clone()).into(),
-                PublishError::Store(store.clone()).into(),
-                PublishError::Store(store.clone()).about(Code::InvalidPolicy),
-                PayoutError::Store(store.clone()).into(),
-                SecretError::Store(store.clone()).into(),
-                CreditError::Store(store.clone()).into(),
-                RefundError::Store(store.clone()).into(),
-                LedgerError::Store(store).into(),
-            ] {
-                assert_eq!((fault.code(), fault.retry_after_secs()), (Code::StoreUnavailable, Some(1)));
-            }
-        }
-        assert_eq!(ApiError::from(BuilderError::Store(away())).code(), Code::StoreUnavailable);
-    }
-
-    #[tokio::test]
-    async fn what_broke_within_the_host_is_the_hosts_fault() {
-        let random = || "no entropy".to_owned();
-        assert_eq!(party(BuilderError::Random(random())), Party::Host);
-        assert_eq!(party(CreditError::Random(random())), Party::Host);
-        assert_eq!(party(SecretError::Random), Party::Host);
-        assert_eq!(party(SecretError::Unopened), Party::Host);
-        assert_eq!(party(PublishError::Corrupt(String::new())), Party::Host);
-        assert_eq!(party(PublishError::Shipped(String::new())), Party::Host);
-        assert_eq!(party(LedgerError::Insufficient { balance: 0, requested: 1 }), Party::Host);
-        assert_eq!(party(CallError::FacilitatorUnavailable(String::new())), Party::Host);
-        assert_eq!(party(CallError::SecretsUnavailable), Party::Host);
-        assert_eq!(party(CallError::NoSandbox), Party::Host);
-        assert_eq!(party(CallError::Internal), Party::Host);
-        assert_eq!(ApiError::from(CallError::Internal).code(), Code::CallLost);
-        let ended = tokio::spawn(std::future::pending::<()>());
-        ended.abort();
-        assert_eq!(party(ended.await.unwrap_err()), Party::Host);
-    }
-
-    #[test]
-    fn a_refused_payment_has_its_challenge_with_it() {
-        let challenge = Arc::new(X402Challenge { error: "insufficient_funds".to_owned(), ..X402Challenge::default() });
-        for error in [CallError::PaymentRequired(Arc::clone(&challenge)), CallError::SettlementRefused(Arc::clone(&challenge))] {
-            let fault = ApiError::from(error);
-            assert_eq!((fault.code(), fault.challenge()), (Code::PaymentRequired, Some(&*challenge)));
-            assert_eq!(fault.envelope()["error"]["message"], "insufficient_funds");
-        }
-        let reused = ApiError::from(CallError::PaymentReused(Arc::clone(&challenge)));
-        assert_eq!((reused.code(), reused.challenge()), (Code::PaymentReused, Some(&*challenge)), "one front asks anew, the other refuses");
-        assert!(reused.envelope().get("paymentRequired").is_none());
-    }
-
-    #[test]
-    fn who_may_not_pay_again_yet_learns_where_to_ask() {
-        let payment = PaymentId::of(&["one"]);
-        for (error, code) in [
-            (CallError::PaymentInProgress(payment.clone()), Code::PaymentInProgress),
-            (CallError::Joined(payment.clone()), Code::PaymentInProgress),
-            (CallError::SettlementUnknown(payment.clone()), Code::SettlementUnknown),
-        ] {
-            let fault = ApiError::from(error);
-            let reported = fault.error();
-            assert_eq!((fault.code(), reported["paymentId"].as_str()), (code, Some(payment.as_str())));
-            assert!(reported["hint"].as_str().unwrap().contains(&format!("/ai/payments/{payment}")), "{reported}");
-        }
-    }
-
-    #[test]
-    fn a_member_that_cannot_be_is_reported_by_what_its_body_is_about() {
-        let member = || PublishError::Field { pointer: "/reason".to_owned(), message: "too long".to_owned() };
-        assert_eq!(ApiError::from(member()).code(), Code::InvalidEndpoint);
-        let reported = member().about(Code::InvalidDecision);
-        assert_eq!((reported.code(), &reported.error()["pointer"]), (Code::InvalidDecision, &json!("/reason")));
-        assert_eq!(PublishError::TakenDown.about(Code::InvalidDecision).code(), Code::TakenDown, "of no member");
-    }
-}
+mod tests;

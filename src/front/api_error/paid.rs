@@ -25,7 +25,7 @@ impl ApiError {
             None => fault,
         };
         match runs_left {
-            0 => fault.hint("its receipt stands: ask the tool's builder, or whoever runs the host, for a refund of it"),
+            0 => fault.hint("its receipt stays valid: ask the tool's builder or the operator of the host for a refund"),
             _ => fault,
         }
     }

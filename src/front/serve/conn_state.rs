@@ -14,10 +14,10 @@ use super::frames;
 
 /// Maximum requests that a client can reset on one connection beyond the number answered. HTTP/2 lets a client send
 /// another at once, however many are still being cleaned up.
-const TAKEN_BACK: usize = 100;
+const MAX_RESETS: usize = 100;
 
 /// Maximum unread answers of a connection while the memory for answers is full.
-const UNTAKEN: usize = 8;
+const MAX_UNREAD: usize = 8;
 
 /// Bytes and overhead frames that a connection can read before other tasks of its thread get a turn. A frame takes
 /// about a microsecond.
@@ -25,9 +25,9 @@ const TURN_BYTES: usize = 64 << 10;
 const TURN_FRAMES: u32 = 256;
 
 /// Checks of a connection within its shortest time limit, and bounds of the interval.
-const LOOKS: u32 = 4;
-const MAX_LOOK: Duration = Duration::from_secs(1);
-const SHORTEST_LOOK: Duration = Duration::from_millis(5);
+const CHECKS: u32 = 4;
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The origin of moments.
 static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -70,9 +70,9 @@ impl SharedInstant {
 }
 
 /// Returns how often to check `limits`, or `None` if there are none.
-pub(super) fn look(limits: &[Option<Duration>]) -> Option<Duration> {
+pub(super) fn check_interval(limits: &[Option<Duration>]) -> Option<Duration> {
     let shortest = limits.iter().flatten().min()?;
-    Some((*shortest / LOOKS).clamp(SHORTEST_LOOK, MAX_LOOK))
+    Some((*shortest / CHECKS).clamp(MIN_INTERVAL, MAX_INTERVAL))
 }
 
 /// The activity of one connection.
@@ -81,7 +81,7 @@ pub(super) struct ConnState {
     /// Requests being answered. Each counts until the last byte of its answer.
     answering: AtomicUsize,
     answered: AtomicUsize,
-    taken_back: AtomicUsize,
+    resets: AtomicUsize,
     /// A request has arrived.
     requested: AtomicBool,
     /// The latest request used HTTP/2.
@@ -93,13 +93,13 @@ pub(super) struct ConnState {
     /// When the client stopped reading.
     blocked: SharedInstant,
     /// Complete answers that the client has not fully read.
-    untaken: AtomicUsize,
+    unread_answers: AtomicUsize,
     /// The client leaves too many answers unread.
     is_hoarding: AtomicBool,
     /// HTTP/2 frames earned by the requests and answers so far.
     earned: AtomicU64,
     /// Frames earned by requests that were then rejected, and not paid for yet.
-    is_forfeited: AtomicU32,
+    forfeited: AtomicU32,
     /// More frames arrived than were earned and allowed.
     flooded: AtomicBool,
     /// Bytes and overhead frames read in this turn.
@@ -117,7 +117,7 @@ pub(super) enum CloseReason {
     /// The client does not read its answer.
     Unread,
     /// The client resets too many requests.
-    TakenBack,
+    Resets,
     /// Too many frames belong to no request or answer.
     Frames,
     /// Too many answers are unread while the memory for answers is full.
@@ -131,7 +131,7 @@ impl CloseReason {
             Self::Head => "head",
             Self::Idle => "idle",
             Self::Unread => "unread",
-            Self::TakenBack => "reset",
+            Self::Resets => "reset",
             Self::Frames => "frames",
             Self::Held => "held",
         }
@@ -140,9 +140,9 @@ impl CloseReason {
 
 impl ConnState {
     pub(super) fn new() -> Arc<Self> {
-        let pulse = Self::default();
-        pulse.idle_for.set();
-        Arc::new(pulse)
+        let conn = Self::default();
+        conn.idle_for.set();
+        Arc::new(conn)
     }
 
     /// Records a request, which is being answered until the returned value is dropped.
@@ -151,7 +151,7 @@ impl ConnState {
         self.requested.store(true, Relaxed);
         self.http2.store(http2, Relaxed);
         self.head.clear();
-        let answering = AnswerGuard { pulse: Arc::clone(self), earns: http2, to_its_end: false, untaken: false };
+        let answering = AnswerGuard { conn: Arc::clone(self), earns: http2, is_complete: false, is_unread: false };
         answering.credit_frames(frames::PER_REQUEST);
         answering
     }
@@ -163,7 +163,7 @@ impl ConnState {
 
     /// Takes the cost of rejected requests, in overhead frames.
     pub(super) fn take_forfeited(&self) -> u32 {
-        if self.is_forfeited.load(Relaxed) == 0 { 0 } else { self.is_forfeited.swap(0, Relaxed) }
+        if self.forfeited.load(Relaxed) == 0 { 0 } else { self.forfeited.swap(0, Relaxed) }
     }
 
     /// Records that more frames arrived than the connection and its address can send.
@@ -195,7 +195,7 @@ impl ConnState {
 
     /// Records that the memory for answers is full. The connection is closed if it leaves many answers unread.
     pub(super) fn answers_are_full(&self) {
-        if self.untaken.load(Relaxed) >= UNTAKEN {
+        if self.unread_answers.load(Relaxed) >= MAX_UNREAD {
             self.is_hoarding.store(true, Relaxed);
         }
     }
@@ -219,8 +219,8 @@ impl ConnState {
 
     /// Returns why the connection must be closed at once, if it must.
     pub(super) fn exceeded(&self) -> Option<CloseReason> {
-        if self.taken_back.load(Relaxed) > self.answered.load(Relaxed).saturating_add(TAKEN_BACK) {
-            return Some(CloseReason::TakenBack);
+        if self.resets.load(Relaxed) > self.answered.load(Relaxed).saturating_add(MAX_RESETS) {
+            return Some(CloseReason::Resets);
         }
         if self.flooded.load(Relaxed) {
             return Some(CloseReason::Frames);
@@ -256,23 +256,23 @@ impl ConnState {
 /// A request that is being answered.
 #[derive(Debug)]
 pub(super) struct AnswerGuard {
-    pulse: Arc<ConnState>,
+    conn: Arc<ConnState>,
     /// The request and its answer earn frames. Those of HTTP/1 and rejected requests earn none.
     earns: bool,
-    to_its_end: bool,
-    untaken: bool,
+    is_complete: bool,
+    is_unread: bool,
 }
 
 impl AnswerGuard {
     /// Records that the answer is complete and waits for the client.
-    pub(super) fn made(&mut self) {
-        self.untaken = true;
-        self.pulse.untaken.fetch_add(1, Relaxed);
+    pub(super) fn complete(&mut self) {
+        self.is_unread = true;
+        self.conn.unread_answers.fetch_add(1, Relaxed);
     }
 
     fn credit_frames(&self, frames: u64) {
         if self.earns {
-            self.pulse.earned.fetch_add(frames, Relaxed);
+            self.conn.earned.fetch_add(frames, Relaxed);
         }
     }
 
@@ -281,7 +281,7 @@ impl AnswerGuard {
     pub(super) fn refused(&mut self, fields: usize) {
         let earned = if self.earns { u32::try_from(frames::PER_REQUEST).unwrap_or(u32::MAX) } else { 0 };
         self.earns = false;
-        self.pulse.is_forfeited.fetch_add(earned.saturating_add(frames::refusal_cost(fields)), Relaxed);
+        self.conn.forfeited.fetch_add(earned.saturating_add(frames::refusal_cost(fields)), Relaxed);
     }
 
     /// Records that this many bytes of the answer were passed on.
@@ -291,19 +291,19 @@ impl AnswerGuard {
 
     /// Records that the whole answer was passed on.
     pub(super) fn end(&mut self) {
-        self.to_its_end = true;
+        self.is_complete = true;
     }
 }
 
 impl Drop for AnswerGuard {
     fn drop(&mut self) {
-        let count = if self.to_its_end { &self.pulse.answered } else { &self.pulse.taken_back };
+        let count = if self.is_complete { &self.conn.answered } else { &self.conn.resets };
         count.fetch_add(1, Relaxed);
-        if self.untaken {
-            self.pulse.untaken.fetch_sub(1, Relaxed);
+        if self.is_unread {
+            self.conn.unread_answers.fetch_sub(1, Relaxed);
         }
-        if self.pulse.answering.fetch_sub(1, Relaxed) == 1 {
-            self.pulse.idle_for.set();
+        if self.conn.answering.fetch_sub(1, Relaxed) == 1 {
+            self.conn.idle_for.set();
         }
     }
 }

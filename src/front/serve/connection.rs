@@ -29,15 +29,15 @@ use tokio::{
     net::TcpStream,
     time::{MissedTickBehavior, interval},
 };
-use tollhouse_base::{forwarded_for, offload::asked_by, rate_limit::RateLimiter};
+use tollhouse_base::{forwarded_for, offload::for_client, rate_limit::RateLimiter};
 use tollhouse_config::ConnectionSettings;
 use tollhouse_telemetry::counters::CONNECTIONS_CLOSED;
 use tower::{Service, ServiceExt as _};
 
 use super::{
-    conn_state::{ConnState, SharedInstant, look},
+    conn_state::{ConnState, SharedInstant, check_interval},
     frames::{Allowance, Costly, Scanner},
-    incoming::{IncomingBody, discard},
+    incoming::{IncomingBody, discard, head_share},
     outgoing::{FRAME_BYTES, OutgoingBody, WAITS},
 };
 use crate::{front_services::FrontServices, memory_budget::MemoryBudget, network, quota::Quota};
@@ -76,7 +76,7 @@ pub(super) struct Protocols {
     limits: ConnectionSettings,
     stall: StallTimeout,
     /// Interval between checks of a connection's time limits.
-    look: Option<Duration>,
+    check_interval: Option<Duration>,
 }
 
 impl Protocols {
@@ -104,40 +104,43 @@ impl Protocols {
             .max_local_error_reset_streams(None)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING);
-        let look = look(&[limits.head, limits.idle, limits.write_stall]);
-        Self { builder, limits: limits.clone(), stall, look }
+        let check_interval = check_interval(&[limits.head, limits.idle, limits.write_stall]);
+        Self { builder, limits: limits.clone(), stall, check_interval }
     }
 
     /// Answers requests on `stream` until it ends, exceeds a limit, or the host shuts down.
     pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl ConnectionService, shared: &Arc<FrontServices>) {
-        let pulse = ConnState::new();
+        let conn = ConnState::new();
         // The connection of a trusted proxy carries many clients.
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
         let meter = Meter::new(address.zip(shared.limits.frames().cloned()), self.limits.streams);
-        let io = TokioIo::new(MeteredSocket { stream, pulse: Arc::clone(&pulse), meter });
-        let (query, of_host, max_fields) = (Arc::clone(&pulse), Arc::clone(shared), self.limits.head_fields as usize);
+        let io = TokioIo::new(MeteredSocket { stream, conn: Arc::clone(&conn), meter });
+        let (activity, host, max_fields) = (Arc::clone(&conn), Arc::clone(shared), self.limits.head_fields as usize);
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             let http2 = request.version() == Version::HTTP_2;
-            let mut answering = query.begin(http2);
+            let mut answering = activity.begin(http2);
             let fields = request.headers().len();
             // A self-check of this host counts as a request of the caller who started it.
             let message = request.headers_mut().remove(forwarded_for::HEADER);
-            let asker = message.and_then(|message| forwarded_for::parse_forwarded(message.as_bytes()));
-            let client = asker.unwrap_or_else(|| of_host.proxies.client(peer.ip(), request.headers()));
+            let forwarded = message.and_then(|message| forwarded_for::parse_forwarded(message.as_bytes()));
+            let client = forwarded.unwrap_or_else(|| host.proxies.client(peer.ip(), request.headers()));
             request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
-            let answers = &of_host.intake.answers;
+            let answers = &host.intake.answers;
             if is_own && answers.has_room(client, 1).is_err() {
-                query.answers_are_full();
+                activity.answers_are_full();
             }
             let share = answers.share(client);
             let answer = if fields > max_fields {
                 // hyper sends the same response for an HTTP/1 request with too many fields.
                 Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response())
             } else {
-                let (head, body) = request.into_parts();
-                match IncomingBody::new(body, http2, &head.headers, |bytes| of_host.intake.hold(client, bytes)) {
-                    Ok((body, unread)) => Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread)),
+                match head_share(request.headers(), |bytes| host.intake.hold(client, bytes)) {
+                    Ok(head_share) => {
+                        let (head, body) = request.into_parts();
+                        let (body, unread) = IncomingBody::new(body, http2, &head.headers);
+                        Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread, head_share))
+                    }
                     Err(no_room) => Err(no_room.into_response()),
                 }
             };
@@ -145,8 +148,9 @@ impl Protocols {
                 // A request that is refused before the service gets it is counted by no other limit.
                 let is_refused = answer.is_err();
                 let response = match answer {
-                    Ok((answer, unread)) => {
+                    Ok((answer, unread, head_share)) => {
                         let response = answer.await?;
+                        drop(head_share);
                         if let Some(body) = unread.and_then(|mut unread| unread.try_recv().ok()) {
                             discard(body).await;
                         }
@@ -159,31 +163,31 @@ impl Protocols {
                 }
                 Ok::<_, Infallible>(response.map(|body| OutgoingBody::new(body, answering, http2, share)))
             };
-            asked_by(network(client), answer)
+            for_client(network(client), answer)
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
         let shutdown = &shared.shutdown;
         let mut ending = pin!(shutdown.begins());
         let mut watch = ShutdownWatch::Unregistered;
-        let mut looks = self.look.map(|look| {
-            let mut looks = interval(look);
-            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            looks
+        let mut ticks = self.check_interval.map(|check_interval| {
+            let mut ticks = interval(check_interval);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
         });
         let mut spent = Duration::ZERO;
         let over = poll_fn(|cx| {
-            pulse.begin_turn();
+            conn.begin_turn();
             loop {
                 let started = Instant::now();
                 let polled = connection.as_mut().poll(cx);
                 // HTTP/1 requests are answered inside this poll and are charged by their own turns.
-                if let (Some(address), true) = (address, pulse.is_http2()) {
+                if let (Some(address), true) = (address, conn.is_http2()) {
                     spent += started.elapsed();
                     if spent >= CHARGED {
                         shared.limits.spend(address, std::mem::take(&mut spent));
                     }
                 }
-                if let Some(exceeded) = pulse.exceeded() {
+                if let Some(exceeded) = conn.exceeded() {
                     return Poll::Ready(Some(exceeded));
                 }
                 if polled.is_ready() {
@@ -198,9 +202,9 @@ impl Protocols {
                         continue;
                     }
                 }
-                let Some(looks) = &mut looks else { return Poll::Pending };
-                ready!(looks.poll_tick(cx));
-                if let Some(overdue) = pulse.overdue(&self.limits, self.stall.now()) {
+                let Some(ticks) = &mut ticks else { return Poll::Pending };
+                ready!(ticks.poll_tick(cx));
+                if let Some(overdue) = conn.overdue(&self.limits, self.stall.now()) {
                     return Poll::Ready(Some(overdue));
                 }
             }
@@ -264,7 +268,7 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
             tokio::select! {
                 biased;
                 _ = stream => {}
-                () = stalled(&waits, &stall, limit) => tracing::debug!("a stream was reset: its client takes nothing of the answer"),
+                () = stalled(&waits, &stall, limit) => tracing::debug!("a stream was reset: its client does not read the answer"),
             }
         }));
     }
@@ -272,9 +276,9 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
 
 /// Completes when a client has read nothing since `waits` for the maximum time.
 async fn stalled(waits: &SharedInstant, stall: &StallTimeout, limit: Duration) {
-    let Some(look) = look(&[Some(limit)]) else { return };
+    let Some(check_interval) = check_interval(&[Some(limit)]) else { return };
     loop {
-        tokio::time::sleep(look).await;
+        tokio::time::sleep(check_interval).await;
         if waits.beyond(stall.now()) {
             return;
         }
@@ -305,17 +309,17 @@ impl Meter {
     /// Charges the connection for received bytes and for requests rejected since the last call. Returns the overhead
     /// frames among the bytes, or `None` if the allowance is used up. HTTP/1 has no frames, so only rejected requests
     /// cost something.
-    fn pay(&mut self, bytes: &[u8], pulse: &ConnState) -> Option<u32> {
+    fn pay(&mut self, bytes: &[u8], conn: &ConnState) -> Option<u32> {
         let was_http2 = self.scanner.is_http2();
-        let forfeited = if self.payer.is_some() { pulse.take_forfeited() } else { 0 };
+        let forfeited = if self.payer.is_some() { conn.take_forfeited() } else { 0 };
         let cost = self.scanner.cost(bytes).saturating_add(forfeited);
         if !was_http2 && self.scanner.is_http2() {
             self.allowance.add_streams(self.streams);
         }
-        let (earned, allowance) = (pulse.earned(), &mut self.allowance);
+        let (earned, allowance) = (conn.earned(), &mut self.allowance);
         let paid = cost == 0
             || match &self.payer {
-                Some((address, of_addresses)) => allowance.pay(cost, earned, *address, of_addresses, Instant::now()),
+                Some((address, limiter)) => allowance.pay(cost, earned, *address, limiter, Instant::now()),
                 None => allowance.pay_alone(cost, earned, Instant::now()).is_none(),
             };
         paid.then_some(cost)
@@ -325,15 +329,15 @@ impl Meter {
 /// A socket that reports reads and writes to the connection's [`ConnState`].
 struct MeteredSocket {
     stream: TcpStream,
-    pulse: Arc<ConnState>,
+    conn: Arc<ConnState>,
     meter: Meter,
 }
 
 impl MeteredSocket {
     fn note_write<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match &written {
-            Poll::Ready(_) => self.pulse.wrote(),
-            Poll::Pending => self.pulse.cannot_write(),
+            Poll::Ready(_) => self.conn.wrote(),
+            Poll::Pending => self.conn.cannot_write(),
         }
         written
     }
@@ -342,7 +346,7 @@ impl MeteredSocket {
 impl AsyncRead for MeteredSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.pulse.is_turn_over() {
+        if this.conn.is_turn_over() {
             // Yield, so that other tasks get their turns first.
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -353,12 +357,12 @@ impl AsyncRead for MeteredSocket {
         if bytes.is_empty() {
             return read;
         }
-        this.pulse.note_read();
-        let Some(frames) = this.meter.pay(bytes, &this.pulse) else {
-            this.pulse.flood();
+        this.conn.note_read();
+        let Some(frames) = this.meter.pay(bytes, &this.conn) else {
+            this.conn.flood();
             return Poll::Ready(Err(io::Error::other("too many frames that belong to no request")));
         };
-        this.pulse.read(bytes.len(), frames);
+        this.conn.read(bytes.len(), frames);
         read
     }
 }
@@ -399,75 +403,4 @@ impl AsyncWrite for MeteredSocket {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        num::NonZeroU32,
-        sync::atomic::{AtomicUsize, Ordering::Relaxed},
-        task::{Wake, Waker},
-    };
-
-    use tokio::{io::AsyncWriteExt as _, net::TcpListener};
-
-    use super::*;
-
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    const PONG: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7];
-
-    /// Counts wake-ups.
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// Reads pieces until the turn is over or `left` bytes have arrived. Returns the bytes read and the number of
-    /// wake-ups.
-    async fn turn(watched: &mut MeteredSocket, piece: usize, remaining: usize) -> (usize, usize) {
-        let woken = Arc::<Woken>::default();
-        let waker = Waker::from(Arc::clone(&woken));
-        let mut read = 0;
-        watched.pulse.begin_turn();
-        loop {
-            let mut bytes = vec![0; piece];
-            let mut buffer = ReadBuf::new(&mut bytes);
-            let polled = Pin::new(&mut *watched).poll_read(&mut Context::from_waker(&waker), &mut buffer);
-            match polled {
-                Poll::Ready(done) => done.unwrap(),
-                // The rest has not arrived yet.
-                Poll::Pending if woken.0.load(Relaxed) == 0 && read < remaining => {
-                    watched.stream.readable().await.unwrap();
-                    continue;
-                }
-                Poll::Pending => return (read, woken.0.load(Relaxed)),
-            }
-            assert!(!buffer.filled().is_empty(), "the connection ended");
-            read += buffer.filled().len();
-        }
-    }
-
-    #[tokio::test]
-    async fn a_connection_gives_its_thread_back_after_64_kib_or_256_frames_and_continues_at_its_next_turn() {
-        const PIECE: usize = 4 << 10;
-        const FRAMES: usize = 100 * PONG.len();
-        let many = |count: usize| [PREFACE, &PONG.repeat(count)].concat();
-        for (sent, piece, metered, in_a_turn) in [
-            (vec![b'a'; 96 << 10], PIECE, false, 64 << 10),
-            (many(600), FRAMES, true, 3 * FRAMES),
-            (many(600), FRAMES, false, many(600).len()),
-        ] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-            let (stream, peer) = listener.accept().await.unwrap();
-            client.write_all(&sent).await.unwrap();
-            let rate = Arc::new(RateLimiter::with_burst(NonZeroU32::MIN, NonZeroU32::new(10_000).unwrap()));
-            let meter = Meter::new(metered.then(|| (peer.ip(), rate)), 100);
-            let mut watched = MeteredSocket { stream, pulse: ConnState::new(), meter };
-            assert_eq!(turn(&mut watched, piece, sent.len()).await, (in_a_turn, usize::from(in_a_turn < sent.len())), "{piece}");
-            let rest = sent.len() - in_a_turn;
-            assert_eq!(turn(&mut watched, piece, rest).await.0, rest.min(in_a_turn), "the next turn of {piece}");
-        }
-    }
-}
+mod tests;

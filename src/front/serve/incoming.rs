@@ -1,9 +1,9 @@
-//! The body of a request, which also holds the memory share of the head.
+//! The body of a request, and the memory of its head.
 
 use std::{
     future::poll_fn,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{api_error::ApiError, body::waits, quota::QuotaShare};
+use crate::{api_error::ApiError, body::expects_continue, quota::QuotaShare};
 
 /// Approximate memory of a header field beyond its name and value, in bytes.
 const FIELD_BYTES: usize = 128;
@@ -30,30 +30,33 @@ pub(super) struct IncomingBody {
     body: Option<hyper::body::Incoming>,
     /// Gets the body if it is dropped before it is complete.
     rest: Option<oneshot::Sender<hyper::body::Incoming>>,
-    /// The memory share of the head until the body is complete, if it is worth counting.
-    head: Option<QuotaShare>,
+}
+
+/// Takes a share for a head from `hold`, if the head is worth counting. Keep the share until the request is answered.
+///
+/// # Errors
+///
+/// Errors of `hold`.
+pub(super) fn head_share(
+    head: &HeaderMap,
+    hold: impl FnOnce(usize) -> Result<QuotaShare, ApiError>,
+) -> Result<Option<QuotaShare>, ApiError> {
+    let bytes = head_bytes(head);
+    if bytes > UNCOUNTED_BYTES { hold(bytes).map(Some) } else { Ok(None) }
 }
 
 impl IncomingBody {
-    /// Wraps a body. If the body is incomplete, takes a share for the head from `hold` and releases it when the body
-    /// ends. For HTTP/2, also returns a channel that gets the body if it is dropped before it is complete.
-    ///
-    /// # Errors
-    ///
-    /// Errors of `hold`.
+    /// Wraps a body. For HTTP/2, also returns a channel that gets the body if it is dropped before it is complete.
     pub(super) fn new(
         body: hyper::body::Incoming,
         http2: bool,
         head: &HeaderMap,
-        hold: impl FnOnce(usize) -> Result<QuotaShare, ApiError>,
-    ) -> Result<(Self, Option<oneshot::Receiver<hyper::body::Incoming>>), ApiError> {
+    ) -> (Self, Option<oneshot::Receiver<hyper::body::Incoming>>) {
         if body.is_end_stream() {
-            return Ok((Self { body: Some(body), rest: None, head: None }, None));
+            return (Self { body: Some(body), rest: None }, None);
         }
-        let bytes = head_bytes(head);
-        let share = if bytes > UNCOUNTED_BYTES { Some(hold(bytes)?) } else { None };
-        let (rest, unread) = (http2 && !waits(head)).then(oneshot::channel).unzip();
-        Ok((Self { body: Some(body), rest, head: share }, unread))
+        let (rest, unread) = (http2 && !expects_continue(head)).then(oneshot::channel).unzip();
+        (Self { body: Some(body), rest }, unread)
     }
 }
 
@@ -98,11 +101,7 @@ impl Body for IncomingBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(&mut *body).poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) || body.is_end_stream() {
-            self.head = None;
-        }
-        Poll::Ready(frame)
+        Pin::new(body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -62,7 +62,7 @@ impl OutgoingBody {
             let exact = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
             // A stream may continue, however fast its client reads.
             if exact.is_some() {
-                answering.made();
+                answering.complete();
             }
             counted = exact.unwrap_or_default();
             share.take_over_limit(counted + OVERHEAD_BYTES);

@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use serde_json::Value;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 /// A document, ready to send. Cloning it is cheap.
@@ -17,8 +17,8 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub(super) fn json(value: &Value) -> Self {
-        Self::of("application/json", value.to_string())
+    pub(super) fn json(value: &impl Serialize) -> Self {
+        Self::of("application/json", serde_json::to_vec(value).expect("documents have text keys"))
     }
 
     pub(super) fn of(media: &'static str, body: impl Into<Bytes>) -> Self {

@@ -63,8 +63,8 @@ impl CachedPage {
         make: impl Future<Output = Result<Document, E>>,
     ) -> Result<Document, E> {
         let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = |made: u64, at: Instant| made == changes && now.saturating_duration_since(at) < CACHED_FOR;
-        if let Some((.., document)) = last().as_ref().filter(|(made, at, _)| current(*made, *at)) {
+        let current = |built: u64, at: Instant| built == changes && now.saturating_duration_since(at) < CACHED_FOR;
+        if let Some((.., document)) = last().as_ref().filter(|(built, at, _)| current(*built, *at)) {
             return Ok(document.clone());
         }
         let document = make.await?;
@@ -82,15 +82,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_page_is_rebuilt_after_a_change_and_after_a_minute() {
+    async fn page_is_rebuilt_after_a_change_and_after_a_minute() {
         let (stored, now) = (CachedPage::default(), Instant::now());
-        let made = async |changes, later: Duration, value: u64| {
+        let build = async |changes, later: Duration, value: u64| {
             let make = async { Ok::<_, Infallible>(Document::json(&json!(value))) };
             stored.first(changes, now + later, make).await.unwrap().text().to_owned()
         };
-        assert_eq!(made(1, Duration::ZERO, 1).await, "1");
-        assert_eq!(made(1, CACHED_FOR - Duration::from_millis(1), 2).await, "1");
-        assert_eq!(made(1, CACHED_FOR, 3).await, "3");
-        assert_eq!(made(2, CACHED_FOR, 4).await, "4");
+        assert_eq!(build(1, Duration::ZERO, 1).await, "1");
+        assert_eq!(build(1, CACHED_FOR - Duration::from_millis(1), 2).await, "1");
+        assert_eq!(build(1, CACHED_FOR, 3).await, "3");
+        assert_eq!(build(2, CACHED_FOR, 4).await, "4");
     }
 }

@@ -73,8 +73,8 @@ pub(super) fn pages(rows: &[Operation], base: &str) -> Vec<Page> {
         FILES.files().filter_map(|file| written(file.path().to_str()?.strip_suffix(".md")?, file.contents_utf8()?)).collect();
     files.sort_by(|one, other| place(&one.name).cmp(&place(&other.name)));
     let subjects = SUBJECTS.iter().map(|(name, about)| {
-        let of_it: Vec<&Operation> = rows.iter().filter(|row| row.subject == *name).collect();
-        made(name, &format!("API: {name}"), about, &subject::text(&of_it, base))
+        let operations: Vec<&Operation> = rows.iter().filter(|row| row.subject == *name).collect();
+        build(name, &format!("API: {name}"), about, &subject::text(&operations, base))
     });
     let drafts: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
     let index = index(&drafts);
@@ -110,7 +110,7 @@ fn written(name: &str, text: &str) -> Option<Draft> {
     })
 }
 
-fn made(name: &str, title: &str, about: &str, text: &str) -> Draft {
+fn build(name: &str, title: &str, about: &str, text: &str) -> Draft {
     let text = format!("# {title}\n\n{about}\n\n{text}");
     Draft { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), origin: Origin::Table, text }
 }
@@ -179,7 +179,7 @@ fn errors() -> Draft {
             row.charged.as_str()
         );
     }
-    made("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
+    build("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
 }
 
 /// Returns the index: one line for every other page.
@@ -193,54 +193,8 @@ fn index(pages: &[Draft]) -> Draft {
         text += "\n";
     }
     text += "Every operation in OpenAPI 3.1: [openapi.json](openapi.json)\n";
-    made("index", "Tollhouse", "A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402.", &text)
+    build("index", "Tollhouse", "A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402.", &text)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::rows;
-
-    #[test]
-    fn every_document_has_a_name_of_its_own_a_heading_and_a_sentence() {
-        let pages = pages(&rows(), "https://tools.example");
-        let names: BTreeSet<_> = pages.iter().map(|page| page.name.as_str()).collect();
-        assert_eq!(names.len(), pages.len());
-        assert_eq!(
-            FILES.files().count(),
-            pages.iter().filter(|page| page.origin == Origin::File).count(),
-            "a file of `docs/` is not served"
-        );
-        for page in &pages {
-            assert!(page.title.len() > 3 && page.about.len() > 20 && page.about.len() < 200 && page.about.ends_with('.'), "{page:?}");
-            let text = page.document.text();
-            assert!(
-                text.starts_with("> ") && text.matches("](").count() == text.matches("](https://").count() + text.matches("](#").count()
-            );
-        }
-    }
-
-    #[test]
-    fn every_subject_has_a_page_and_every_page_of_one_has_operations() {
-        let listed: BTreeSet<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
-        assert_eq!(rows().iter().map(|row| row.subject).collect::<BTreeSet<_>>(), listed);
-    }
-
-    #[test]
-    fn links_say_where_the_host_is_and_those_out_of_the_documents_are_words() {
-        let text =
-            "[the readme](../README.md), [tiers](../sandbox/README.md#tiers), [limits](limits.md#a), [b](#b) and [c](https://c.example)";
-        let expected = "[the readme](https://a.example/docs/index.md), tiers, [limits](https://a.example/docs/limits.md#a), [b](#b) and [c](https://c.example)";
-        assert_eq!(absolute_links(text, "https://a.example"), expected);
-        let request = "`curl localhost:4020/llms.txt`, `pay.mjs http://127.0.0.1:4020/tools/echo`";
-        let expected = "`curl https://a.example/b/llms.txt`, `pay.mjs https://a.example/b/tools/echo`";
-        assert_eq!(here(request, "https://a.example/b"), expected);
-        for base in ["http://localhost:4020", "http://127.0.0.1:4020/x", "http://127.0.0.1:40205"] {
-            let expected = format!("{base}/a {base}/b {base}/c localhost:40205");
-            assert_eq!(here("localhost:4020/a http://localhost:4020/b http://127.0.0.1:4020/c localhost:40205", base), expected);
-        }
-        assert_eq!(without_links("see [settings.md](settings.md) first"), "see settings.md first");
-    }
-}
+mod tests;

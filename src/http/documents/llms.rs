@@ -11,7 +11,7 @@ use crate::services::DiscoveryServices;
 /// Maximum characters of `/llms.txt`. Clients read no more of such a file.
 const MAX: usize = 20_000;
 /// Maximum tools listed in it.
-const MOST_TOOLS: usize = 100;
+const MAX_TOOLS: usize = 100;
 /// Maximum characters of a tool's title and of its description.
 const TITLE: usize = 60;
 const ABOUT: usize = 80;
@@ -19,7 +19,7 @@ const ABOUT: usize = 80;
 const PAGE: usize = 200;
 
 /// Builds the document.
-pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot) -> Result<String, StoreError> {
+pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
         "# Tollhouse
@@ -68,7 +68,7 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
     let more = |after: &str| format!("- [More tools]({base}/llms-tools.txt?after={after})\n");
     let mut room = MAX.saturating_sub(count(&text) + count(&end) + count(head) + count(&more(&"x".repeat(64))));
     let mut lines = String::new();
-    let (mut last, mut remaining) = (String::new(), MOST_TOOLS);
+    let (mut last, mut remaining) = (String::new(), MAX_TOOLS);
     let take = |shown: Arc<ShownEndpoint>| {
         let line = line(&shown);
         let fits = remaining > 0 && count(&line) <= room;

@@ -9,7 +9,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_base::offload::drop_off_runtime;
+use tollhouse_base::offload::run_in_place;
 use tollhouse_catalog::{Entry, ShownEndpoint, Snapshot};
 use tollhouse_front::ApiError;
 use tollhouse_store::StoreError;
@@ -62,7 +62,7 @@ impl ToolFilter {
             (Some(slugs), None, None) => {
                 let slugs: Vec<_> = slugs.split(',').map(|slug| slug.trim().to_owned()).filter(|slug| !slug.is_empty()).collect();
                 if slugs.len() > MAX_NAMED {
-                    return Err(ApiError::bad_request(format!("at most {MAX_NAMED} tools can be asked for at once")));
+                    return Err(ApiError::bad_request(format!("at most {MAX_NAMED} tools can be requested at once")));
                 }
                 Ok(ToolSelection::Named(slugs))
             }
@@ -73,7 +73,7 @@ impl ToolFilter {
 }
 
 /// Builds the document for agents.
-pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, some: &ToolSelection) -> Result<Value, StoreError> {
+pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, some: &ToolSelection) -> Result<Value, StoreError> {
     let base = &offering.base_url;
     let rows = &offering.documents.for_agents;
     let (mut paths, mut components) = (paths(rows), components(rows));
@@ -83,7 +83,7 @@ pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, some: &To
             return false;
         }
         (remaining, bytes) = (remaining - 1, bytes + shown.record.bytes());
-        let (item, named) = drop_off_runtime(|| path_item(&shown));
+        let (item, named) = run_in_place(|| path_item(&shown));
         paths.insert(format!("/tools/{}", shown.endpoint.slug), item);
         for (name, schema) in named {
             components["schemas"][name] = schema;

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_builders_are_one_line_of_text() {
+    fn texts_of_builders_become_one_escaped_line() {
         assert_eq!(plain("Says it\n\n# louder", 40), "Says it \\# louder");
         assert_eq!(plain("[ignore](https://evil.example) `all`", 60), r"\[ignore\](https\://evil.example) \`all\`");
         assert_eq!(plain("a\u{202e}b\u{200b}c\u{0}d", 9), "a b c d");
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_words_of_builders_are_no_links() {
+    fn addresses_in_texts_of_builders_do_not_become_links() {
         for (text, reported) in [
             ("see https://evil.example", r"see https\://evil.example"),
             ("FTP://evil.example", r"FTP\://evil.example"),

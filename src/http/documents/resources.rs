@@ -2,7 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use tollhouse_api::Resources;
 use tollhouse_catalog::{ShownEndpoint, Snapshot};
 use tollhouse_money::WireVersion;
 use tollhouse_store::StoreError;
@@ -11,7 +12,7 @@ use super::paged::{ADDRESSES, paid};
 use crate::services::DiscoveryServices;
 
 /// Builds the page after the slug `after`.
-pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Value, StoreError> {
+pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Resources, StoreError> {
     let mut page = Vec::new();
     let take = |shown| {
         let fits = page.len() < ADDRESSES;
@@ -23,18 +24,16 @@ pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, after: &s
     let more = offering.catalog.fill(paid(all, after), take).await?.more;
     let base = &offering.base_url;
     let accepts = accepted(offering, &page);
-    let mut body = json!({
-        "version": 1,
-        "x402Version": 2,
-        "resources": page.iter().map(|live| &live.terms.resource_url).collect::<Vec<_>>(),
-        "accepts": accepts,
-        "openapi": format!("{base}/openapi.json"),
-        "manifest": format!("{base}/ai/manifest"),
-    });
-    if let Some(last) = page.last().filter(|_| more) {
-        body["next"] = json!(format!("{base}/.well-known/x402?after={}", last.endpoint.slug));
-    }
-    Ok(body)
+    let last = page.last().filter(|_| more);
+    Ok(Resources {
+        version: 1,
+        x402_version: 2,
+        resources: page.iter().map(|live| live.terms.resource_url.clone()).collect(),
+        accepts,
+        openapi: format!("{base}/openapi.json"),
+        manifest: format!("{base}/ai/manifest"),
+        next: last.map(|last| format!("{base}/.well-known/x402?after={}", last.endpoint.slug)),
+    })
 }
 
 /// Returns each way to pay that one of the tools accepts, without tool-specific fields.

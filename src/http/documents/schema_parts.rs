@@ -165,7 +165,7 @@ fn responses(row: &Operation) -> Value {
     if row.streams {
         content["text/event-stream"] = json!({ "schema": { "type": "string" } });
     }
-    let mut responses = json!({ "200": { "description": "As it is asked for.", "content": content } });
+    let mut responses = json!({ "200": { "description": "The requested representation.", "content": content } });
     if row.answers == ResponseKind::Tool || row.id == "invokeTool" {
         responses["default"] = json!({ "description": "The tool's own answer, with the status that it chose.", "content": content });
     }

@@ -1,27 +1,32 @@
 //! Looks up the state of a task, and its answer wherever it is stored.
 
+use std::sync::Arc;
+
+use rmcp::{ErrorData, model::JsonObject};
+use serde_json::value::{RawValue, to_raw_value};
 use tollhouse_base::offload::run_blocking;
-use tollhouse_money::HeldPaymentEnd;
+use tollhouse_call::{CallError, CompletedCall};
+use tollhouse_front::ApiError;
+use tollhouse_money::{HeldPaymentEnd, PaymentId, StoredAnswer};
 use tollhouse_store::{Batch, Durability, StoreError};
 
 use super::{
     Tasks,
-    record::{TASKS, TaskEnd, TaskRecord, TaskState, TaskView},
-    views::{completed, lost, owed, paid, restarted},
+    record::{TASKS, TaskEnd, TaskRecord, TaskState, TaskView, as_object},
 };
-use crate::{answer, dialect::Dialect, revision::Era};
+use crate::{
+    answer::{self, ToolAnswer},
+    dialect::Dialect,
+    revision::Era,
+};
 
 impl Tasks {
     /// Returns the current state of a task, or `None` if there is no task with this id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(crate) async fn get(&self, id: &str) -> Result<Option<TaskView>, StoreError> {
         let Some(row) = self.read(id).await? else { return Ok(None) };
         let mut record = row.value.clone();
         if record.state.is_working()
-            && !record.is_held_by(self.replica.id())
+            && record.holder != *self.replica.id()
             && let Some(state) = self.orphan(&record).await?
         {
             record = TaskRecord { state, updated_at: self.clock.now(), ..record };
@@ -49,7 +54,7 @@ impl Tasks {
             TaskState::Cancelled => return Ok(Some(TaskEnd::Cancelled)),
             TaskState::Failed(error) => return Ok(Some(TaskEnd::Failed(error.clone()))),
             TaskState::Completed(result) => return Ok(Some(TaskEnd::Completed(result.clone()))),
-            TaskState::Held if !record.is_held_by(self.replica.id()) => return Ok(Some(TaskEnd::Failed(restarted(None)))),
+            TaskState::Held if record.holder != *self.replica.id() => return Ok(Some(TaskEnd::Failed(restarted(None)))),
             TaskState::Held => self.unpaid.answer(id),
             TaskState::Answered(answer) => run_blocking(answer.bytes(), || answer.clone().done()).await,
             TaskState::Paid => {
@@ -75,7 +80,7 @@ impl Tasks {
 
     /// Determines how a task of another replica ended. Returns `None` while it may still be running or settling.
     async fn orphan(&self, record: &TaskRecord) -> Result<Option<TaskState>, StoreError> {
-        let lives = self.replica.living().await?.has(record.holder().as_ref());
+        let is_alive = self.replica.living().await?.has(Some(&record.holder));
         let ended = match &record.payment {
             Some(payment) => self.payments.ended(payment).await?,
             None => HeldPaymentEnd::Without,
@@ -84,10 +89,47 @@ impl Tasks {
             HeldPaymentEnd::Answer(_) => Some(TaskState::Paid),
             HeldPaymentEnd::Lost => Some(TaskState::Failed(lost(record.payment.as_ref().expect("only payments have answers to lose")))),
             HeldPaymentEnd::Open | HeldPaymentEnd::NotYet | HeldPaymentEnd::Running { .. } => None,
-            HeldPaymentEnd::Owed { .. } if !lives => record.payment.as_ref().map(|payment| TaskState::Failed(owed(payment))),
+            HeldPaymentEnd::Owed { .. } if !is_alive => record.payment.as_ref().map(|payment| TaskState::Failed(owed(payment))),
             HeldPaymentEnd::Owed { .. } => None,
-            HeldPaymentEnd::Without if !lives => Some(TaskState::Failed(restarted(record.payment.as_ref()))),
+            HeldPaymentEnd::Without if !is_alive => Some(TaskState::Failed(restarted(record.payment.as_ref()))),
             HeldPaymentEnd::Without => None,
         })
     }
+}
+
+/// Returns the JSON-RPC error for a payment whose answer is lost.
+fn lost(payment: &PaymentId) -> JsonObject {
+    let fault = ApiError::from(&CallError::AnswerLost(payment.clone()));
+    as_object(&ErrorData::internal_error(fault.message().to_owned(), Some(fault.error())))
+}
+
+/// Returns the error for a task whose process died before its end, with nothing charged.
+fn restarted(payment: Option<&PaymentId>) -> JsonObject {
+    let message = match payment {
+        Some(payment) => {
+            format!("the host was restarted while the call ran; nothing was charged, and payment `{payment}` is good for another call")
+        }
+        None => "the host was restarted and no longer has the answer; call again, with the same payment if there was one".to_owned(),
+    };
+    as_object(&ErrorData::internal_error(message, None))
+}
+
+/// Returns the error for a task whose process died before its end, with a payment charged before the run.
+fn owed(payment: &PaymentId) -> JsonObject {
+    let message = format!(
+        "the host was restarted while the call ran; payment `{payment}` was charged before that: call again with the same payment, which runs \
+         the tool and charges nothing more"
+    );
+    let fault = ApiError::from(&CallError::AnswerOwed(payment.clone()));
+    as_object(&ErrorData::internal_error(message, Some(fault.error())))
+}
+
+/// Returns the answer that a payment bought.
+fn paid(payment: &PaymentId, answer: StoredAnswer) -> CompletedCall {
+    CompletedCall { answer: Arc::new(answer), payment: Some(payment.clone()), success: true, first: false }
+}
+
+/// Serializes the result of a task. Only the newest revision has tasks, and challenges come before the task.
+pub(super) fn completed(reported: ToolAnswer) -> Box<RawValue> {
+    to_raw_value(&reported.written(Era::Modern, false)).expect("results have text keys")
 }

@@ -1,6 +1,6 @@
 //! The stored form of a task, and the form that clients get.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rmcp::model::{DetailedTask, GetTaskResult, JsonObject, Task, TaskPayload, TaskStatus};
@@ -17,22 +17,20 @@ use tollhouse_call::CompletedCall;
 use tollhouse_money::{PaymentId, StoredAnswer};
 use tollhouse_store::{StoreError, Table, schema};
 
-/// How long a paid task is kept after its start: as long as the answer of its payment.
-const PAID: Duration = Duration::from_secs(24 * 60 * 60);
-/// Suggested polling interval for clients.
-const POLL: Duration = Duration::from_secs(2);
-/// A stored task.
+/// How long a paid task is kept after its start, in milliseconds: as long as the answer of its payment.
+pub(super) const PAID_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Suggested polling interval for clients, in milliseconds.
+const POLL_MS: u64 = 2_000;
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskRecord {
-    /// The id of the replica that runs it. Older versions stored another id here; those processes are gone.
-    pub(super) holder: String,
+    pub(super) holder: ReplicaId,
     pub(super) payment: Option<PaymentId>,
     pub(super) state: TaskState,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    /// How long it is kept after its start. Tasks of older versions are kept as long as paid ones.
-    #[serde(default = "paid_ms")]
+    /// How long it is kept after its start.
     pub(super) ttl_ms: u64,
     /// The client reads settlements under Vercel's key.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -42,13 +40,11 @@ tollhouse_store::json_values!(TaskRecord);
 
 pub(super) const TASKS: Table<String, TaskRecord> = schema::TASKS.holding();
 
-/// The state of a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum TaskState {
     Working,
-    /// A result of `tools/call` as sent, including tool errors, of a call that ended without an answer. Older versions
-    /// stored all results like this.
+    /// The result of `tools/call`, of a call that ended without an answer.
     Completed(Box<RawValue>),
     /// The answer is stored with the payment.
     Paid,
@@ -61,7 +57,6 @@ pub(super) enum TaskState {
     Cancelled,
 }
 
-/// An answer stored with its task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskAnswer {
@@ -94,21 +89,11 @@ impl TaskAnswer {
 }
 
 impl TaskRecord {
-    /// Returns the replica that runs it.
-    pub(super) fn holder(&self) -> Option<ReplicaId> {
-        self.holder.parse().ok()
-    }
-
-    pub(super) fn is_held_by(&self, replica: &ReplicaId) -> bool {
-        self.holder == replica.as_str()
-    }
-
-    /// Returns whether the task has expired.
     pub(super) fn is_expired(&self, now: Timestamp) -> bool {
         now.0.saturating_sub(self.created_at.0) > self.ttl_ms
     }
 
-    /// Returns the form for clients, without the result. `said` is the message of a running task.
+    /// Returns the form for clients, without the result. `message` is that of a running task.
     pub(super) fn task_view(&self, id: &str, message: String) -> Task {
         let status = match self.state {
             TaskState::Working => TaskStatus::Working,
@@ -118,7 +103,7 @@ impl TaskRecord {
         };
         let task = Task::new(id, status, self.created_at.to_string(), self.updated_at.to_string())
             .with_ttl_ms(self.ttl_ms)
-            .with_poll_interval_ms(u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX));
+            .with_poll_interval_ms(POLL_MS);
         if self.state.is_working() { task.with_status_message(message) } else { task }
     }
 }
@@ -187,9 +172,7 @@ impl TaskView {
     }
 }
 
-/// The prefix of every id.
 const PREFIX: &str = "task_";
-/// Maximum id, in bytes.
 const MAX_ID: usize = 64;
 
 /// Returns whether a text has the form of an id.
@@ -199,9 +182,9 @@ pub(super) fn is_id(id: &str) -> bool {
 
 /// Generates an id: a sortable time, and 128 random bits.
 pub(super) fn new_id() -> Result<String, StoreError> {
-    let mut secret = [0; 16];
-    getrandom::fill(&mut secret).map_err(|error| StoreError::Away(format!("the system gave no randomness: {error}")))?;
-    Ok(format!("{PREFIX}{}{}", CallId::generate().as_str().trim_start_matches(CallId::PREFIX), hex::encode(secret)))
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| StoreError::Away(format!("the system gave no randomness: {error}")))?;
+    Ok(format!("{PREFIX}{}{}", CallId::generate().as_str().trim_start_matches(CallId::PREFIX), hex::encode(bits)))
 }
 
 /// Converts a value that is an object in JSON.
@@ -210,9 +193,4 @@ pub(super) fn as_object(value: &impl Serialize) -> JsonObject {
         Ok(Value::Object(object)) => object,
         _ => JsonObject::new(),
     }
-}
-
-/// Returns how long a paid task is kept after its start, in milliseconds.
-pub(super) fn paid_ms() -> u64 {
-    u64::try_from(PAID.as_millis()).unwrap_or(u64::MAX)
 }

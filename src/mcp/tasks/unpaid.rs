@@ -20,7 +20,6 @@ pub(super) const EACH_BYTES: usize = 2 << 10;
 /// The tool owner and caller of a task.
 #[derive(Debug, Clone)]
 pub(super) struct TaskOwner {
-    /// The owner of the tool.
     pub(super) owner: Owner,
     /// The network of the caller.
     pub(super) address: IpAddr,
@@ -40,7 +39,7 @@ pub(super) struct UnpaidEnd {
 /// The unpaid tasks that this process ran.
 pub(super) struct UnpaidTasks {
     max: usize,
-    kept: Mutex<UnpaidState>,
+    state: Mutex<UnpaidState>,
 }
 
 #[derive(Default)]
@@ -49,24 +48,23 @@ struct UnpaidState {
     tasks: HashMap<String, UnpaidEnd>,
     /// The tasks by owner and address. Ids sort by time.
     piles: Piles<Owner, IpAddr, String>,
-    /// When each task expires.
     ends: BTreeSet<(Timestamp, String)>,
 }
 
 impl UnpaidTasks {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, kept: Mutex::default() }
+        Self { max, state: Mutex::default() }
     }
 
     /// Adds the end of a task. Returns the ids of tasks dropped to make room.
     pub(super) fn put(&self, id: &str, task: UnpaidEnd) -> Vec<String> {
-        let mut stored = self.state();
-        stored.add(id, task);
+        let mut state = self.state();
+        state.add(id, task);
         let mut removed = vec![];
-        while stored.bytes > self.max
-            && let Some(oldest) = stored.piles.oldest_of_most().cloned()
+        while state.bytes > self.max
+            && let Some(oldest) = state.piles.oldest_of_most().cloned()
         {
-            stored.remove(&oldest);
+            state.remove(&oldest);
             removed.push(oldest);
         }
         removed
@@ -79,18 +77,18 @@ impl UnpaidTasks {
 
     /// Removes expired tasks and returns their ids.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<String> {
-        let mut stored = self.state();
+        let mut state = self.state();
         let mut removed = vec![];
-        while let Some((_, id)) = stored.ends.first().filter(|(until, _)| *until < now) {
+        while let Some((_, id)) = state.ends.first().filter(|(until, _)| *until < now) {
             let id = id.clone();
-            stored.remove(&id);
+            state.remove(&id);
             removed.push(id);
         }
         removed
     }
 
     fn state(&self) -> MutexGuard<'_, UnpaidState> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_bounded_and_the_oldest_go_first() {
+    fn bytes_are_bounded_and_the_oldest_are_dropped_first() {
         let tasks = UnpaidTasks::new(MAX);
         for number in 0..1_000 {
             let removed = put(&tasks, number, 1, 1);
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_at_tools_of_many_owners_pushes_out_its_own() {
+    fn an_address_that_calls_many_owners_displaces_only_its_own() {
         let tasks = UnpaidTasks::new(MAX);
         put(&tasks, 0, 7, 2);
         (1..500).for_each(|number| _ = put(&tasks, number, number, 1));
@@ -174,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_owner_called_from_many_addresses_pushes_out_its_own() {
+    fn an_owner_called_from_many_addresses_displaces_only_its_own() {
         let tasks = UnpaidTasks::new(MAX);
         put(&tasks, 0, 1, 0);
         (1..250).for_each(|number| _ = put(&tasks, number, 2, u8::try_from(number).unwrap()));
@@ -182,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_who_call_one_tool_the_one_with_most_loses_its_own() {
+    fn the_largest_caller_of_a_tool_loses_its_own() {
         let tasks = UnpaidTasks::new(MAX);
         put(&tasks, 0, 1, 2);
         (1..500).for_each(|number| _ = put(&tasks, number, 1, 1));

@@ -39,15 +39,12 @@ pub struct StoredCredit {
     pub label: String,
     /// When it was minted.
     pub created_at: Timestamp,
-    /// Set while the credit is revoked. It then pays for nothing, and its balance is kept here.
+    /// Set while the credit is revoked. It then pays for nothing, and its balance is stored here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revocation>,
     /// Its spending limits.
     #[serde(default)]
     pub budgets: Budgets,
-    /// The last balance that a version without a ledger wrote.
-    #[serde(default, rename = "balanceUsd", skip_serializing_if = "Option::is_none")]
-    pub(crate) before: Option<MicroUsd>,
     pub(super) secret_sha256: SecretHash,
 }
 
@@ -74,7 +71,6 @@ impl Deref for Credit {
 
 impl Credit {
     /// Encodes it as JSON for its holder and admins.
-    #[must_use]
     pub fn public(&self) -> Value {
         json!({
             "creditId": self.id,
@@ -89,7 +85,6 @@ impl Credit {
 }
 
 impl StoredCredit {
-    /// Adds the current balance.
     pub(super) async fn with_balance(self, store: &dyn Store) -> Result<Credit, StoreError> {
         let line = LINES.get(store, &(self.id.clone(), BALANCE)).await?;
         Ok(Credit { balance: balance(line), holder: self })

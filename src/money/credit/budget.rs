@@ -1,7 +1,9 @@
 //! Budgets of a credit: limits per day, per call and per tool, and a switch that freezes it.
 //!
-//! Spending is summed per UTC day, and per tool and day. The commit of the debit adds to the sums, and the store
-//! refuses it above the limit. So no budget is exceeded, however many calls end at the same time.
+//! Spending is summed per UTC day, and per tool and day. Both budgets are checked before a call, together with what
+//! calls in flight hold. The commit of the debit adds to the sums, and the store refuses it above an admin's limit. So no
+//! budget of an admin is exceeded, however many calls end at the same time. One of the holder can be, by calls that hosts
+//! of one store admit at the same time.
 
 use serde_json::{Value, json};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
@@ -14,19 +16,17 @@ use super::{
     budgets::{Budget, BudgetKind, OverBudget, SetBy},
     error::CreditError,
 };
+use crate::sale::{day, end_of_day};
 
 const DAYS: Counter<(u32, CreditId, String)> = schema::CREDIT_DAYS.counting();
 
 /// Key of the sum over all tools of a day. No slug is empty.
 const ALL_TOOLS: &str = "";
 
-/// Days for which the sums are kept.
+/// Days for which the sums are stored.
 const RETAINED_DAYS: u32 = 7;
 
-/// Maximum number of tools listed for a day.
 const MAX_LISTED_TOOLS: usize = 1_000;
-
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Amount that a call is about to spend, and when.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ pub(super) struct PlannedSpend<'a> {
 }
 
 impl PlannedSpend<'_> {
-    /// Returns the additions to the sums of its day and its tool, in this order, which must stay within the budget.
+    /// Returns the additions to the sums of its day and its tool, in this order, which must stay within `budget`.
     pub(super) fn added(self, budget: &Budget) -> Batch {
         let (day, by) = (day(self.at), i128::from(self.price.0));
         let within = |limit: Option<MicroUsd>| SumLimit::Ceiling(limit.map_or(i128::MAX, |limit| limit.0.into()));
@@ -52,7 +52,6 @@ impl PlannedSpend<'_> {
         batch
     }
 
-    /// Reads the sums of its day, as far as the budget limits them.
     pub(super) async fn spent(self, store: &dyn Store, budget: &Budget) -> Result<DaySpend, StoreError> {
         let of = async |limit: Option<MicroUsd>, tool: &str| match limit {
             Some(_) => spent(store, &(day(self.at), self.id.clone(), tool.to_owned())).await,
@@ -72,7 +71,7 @@ impl PlannedSpend<'_> {
             if let Some(limit_usd) = limit
                 && spent.saturating_add(self.price.0) > limit_usd.0
             {
-                let resets_at = (kind != BudgetKind::PerCall).then(|| next_day(self.at));
+                let resets_at = (kind != BudgetKind::PerCall).then(|| end_of_day(self.at));
                 return Err(OverBudget { kind, limit_usd, spent_usd: MicroUsd(spent), price_usd: self.price, resets_at });
             }
         }
@@ -96,10 +95,6 @@ impl DaySpend {
 
 impl Credits {
     /// Replaces the budget set by one party. With `onto`, fails unless the budgets are at that revision.
-    ///
-    /// # Errors
-    ///
-    /// [`CreditError::Unknown`], [`CreditError::Changed`], and errors of the store.
     pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget, onto: Option<u64>) -> Result<Credit, CreditError> {
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
@@ -120,10 +115,6 @@ impl Credits {
     }
 
     /// Returns today's spending of a credit, in total and per tool, and the rest of its budget.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn today(&self, credit: &Credit) -> Result<Value, StoreError> {
         let (now, budget) = (self.clock.now(), credit.budgets.in_force());
         let rows = DAYS.rows();
@@ -142,15 +133,11 @@ impl Credits {
             "leftUsd": remaining(budget.per_day_usd, spent),
             "byTool": by_tool,
             "alert": budget.alert_at_usd.is_some_and(|at| spent >= at.0),
-            "resetsAt": next_day(now),
+            "resetsAt": end_of_day(now),
         }))
     }
 
-    /// Deletes sums of days that are no longer kept.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. The next run deletes the rest.
+    /// Deletes sums of expired days.
     pub async fn forget_days(&self) -> Result<(), StoreError> {
         let rows = DAYS.rows();
         let removed = rows.all().before(&day(self.clock.now()).saturating_sub(RETAINED_DAYS));
@@ -165,14 +152,4 @@ async fn spent(store: &dyn Store, key: &(u32, CreditId, String)) -> Result<u64, 
 /// Returns the rest of a limit, or `None` if there is no limit.
 fn remaining(limit: Option<MicroUsd>, spent: u64) -> Option<MicroUsd> {
     limit.map(|limit| MicroUsd(limit.0.saturating_sub(spent)))
-}
-
-/// Returns the UTC day of `at`, counted from 1970.
-fn day(at: Timestamp) -> u32 {
-    u32::try_from(at.0 / DAY_MS).unwrap_or(u32::MAX)
-}
-
-/// Returns the start of the UTC day after `at`.
-fn next_day(at: Timestamp) -> Timestamp {
-    Timestamp((at.0 / DAY_MS + 1) * DAY_MS)
 }

@@ -91,7 +91,6 @@ impl BudgetKind {
 
 impl Budgets {
     /// Returns the limits in force: the lower of each.
-    #[must_use]
     pub fn in_force(&self) -> Budget {
         let lower = |of: fn(&Budget) -> Option<MicroUsd>| [of(&self.admin), of(&self.holder)].into_iter().flatten().min();
         Budget {

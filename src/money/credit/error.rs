@@ -3,7 +3,6 @@
 use tollhouse_store::StoreError;
 use tollhouse_tool::{MicroUsd, public_texts};
 
-/// Maximum length of a label, in characters.
 pub(super) const MAX_LABEL: usize = public_texts::MAX_CREDIT_LABEL;
 
 /// Maximum length of an admin's reason, in characters.
@@ -11,7 +10,7 @@ pub(super) const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
 
 /// Why a credit was not created, found or changed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum CreditError {
     #[error("a credit is minted with more than 0 USD")]
     Nothing,

@@ -40,20 +40,15 @@ pub struct IdempotencyKey {
 
 impl IdempotencyKey {
     /// Constructs it from the client's `key` and the hash of its `request`.
-    ///
-    /// # Errors
-    ///
-    /// [`CreditError::Key`].
     pub fn new(key: String, request: String) -> Result<Self, CreditError> {
         Ok(Self { key: checked_key(key).map_err(CreditError::Key)?, request })
     }
 }
 
-/// The result of a minting, stored by its idempotency key. It is kept as long as the movement that it made.
+/// The result of a minting, stored by its idempotency key. It is stored as long as its movement.
 #[derive(Debug, Serialize, Deserialize)]
 struct MintRow {
     request: String,
-    /// The credit at that time.
     credit: Credit,
 }
 
@@ -83,7 +78,6 @@ impl Credits {
             created_at: now,
             revoked: None,
             budgets: Budgets::default(),
-            before: None,
             secret_sha256: SecretHash::of(&secret),
         };
         let mut batch = self.minted(&id, amount);
@@ -146,7 +140,6 @@ impl Credits {
         Ok(credit)
     }
 
-    /// Returns the rows that add `amount` to a credit.
     fn minted(&self, id: &CreditId, amount: MicroUsd) -> Batch {
         let at = self.clock.now();
         let number = number::next(at);
@@ -154,7 +147,6 @@ impl Credits {
         Movement::plain(at, MovementKind::Mint, amount).stored(id, number).and(posting.stored())
     }
 
-    /// Returns the result stored for the key.
     async fn done(&self, once: Option<&IdempotencyKey>) -> Result<Option<Credit>, CreditError> {
         let Some(once) = once else { return Ok(None) };
         let Some(done) = MINTINGS.get(&*self.store, &once.key).await? else { return Ok(None) };

@@ -36,18 +36,12 @@ pub struct MovementPage {
 /// A position in the list of a credit's movements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MovementPosition {
-    /// Number of the last movement that was read.
     before: u64,
-    /// The balance before that movement.
     balance: i128,
 }
 
 impl Credits {
     /// Returns at most `limit` movements of a credit, newest first, starting after `place`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn movements(&self, id: &CreditId, position: Option<MovementPosition>, limit: usize) -> Result<MovementPage, StoreError> {
         // The first page reads the balance in the same scan, and so from the same snapshot.
         let (range, rows) = match position {

@@ -10,7 +10,7 @@ pub(crate) const BALANCE: u64 = u64::MAX;
 /// Bits below the time, which number the movements of one millisecond.
 const WITHIN: u32 = 22;
 
-/// Returns a number above all earlier ones, even if the clock was set back. Numbers of versions that counted are lower.
+/// Returns a number above all earlier ones, even if the clock was set back.
 pub(crate) fn next(at: Timestamp) -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last, at)));

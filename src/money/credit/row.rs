@@ -77,12 +77,10 @@ impl Value for CreditRow {
 }
 
 impl Movement {
-    /// Constructs a movement without a receipt.
-    pub(super) fn plain(at: Timestamp, kind: MovementKind, amount: MicroUsd) -> Self {
+    pub(crate) fn plain(at: Timestamp, kind: MovementKind, amount: MicroUsd) -> Self {
         Self { at, kind, amount, receipt_id: None, slug: None }
     }
 
-    /// Returns the signed change of the balance.
     pub(crate) fn change(&self) -> i128 {
         match self.kind {
             MovementKind::Mint | MovementKind::Restore | MovementKind::Refund => self.amount.0.into(),
@@ -90,7 +88,6 @@ impl Movement {
         }
     }
 
-    /// Returns the rows that store it under a number of its credit.
     pub(super) fn stored(self, id: &CreditId, number: u64) -> Batch {
         let mut batch = Batch::new();
         batch.insert(&LINES, &(id.clone(), number), &CreditRow::Movement(self));

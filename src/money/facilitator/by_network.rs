@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Facilitator, SettleOutcome, VerifyResult, chain_view::ChainView};
+use super::{Facilitator, SettleOutcome, VerifyResult, chain::node::Node};
 use crate::{Network, OfferedX402, StartedSettlement, network::NETWORKS};
 
 /// The facilitators, one per network.
@@ -39,30 +39,26 @@ impl Facilitators {
         self.0.iter().find(|(known, _)| *known == network).map_or(&NoFacilitator, |(_, facilitator)| &**facilitator)
     }
 
-    /// Returns the networks whose chain can be read.
-    pub(crate) fn chains(&self) -> impl Iterator<Item = (&'static Network, Arc<dyn ChainView>)> {
+    pub(crate) fn chains(&self) -> impl Iterator<Item = (&'static Network, Arc<Node>)> {
         self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.chain()?)))
     }
 
     /// Returns whether the money is play money. It is so on all networks or on none.
-    #[must_use]
     pub fn simulated(&self) -> bool {
         self.0.iter().any(|(_, facilitator)| facilitator.simulated())
     }
 
     /// Returns the first available status, for operators.
-    #[must_use]
     pub fn status(&self) -> Option<Value> {
         self.0.iter().find_map(|(_, facilitator)| facilitator.status())
     }
 
     /// Returns the status of each facilitator by network.
-    #[must_use]
     pub fn statuses(&self) -> Value {
-        let reported = self.0.iter().map(|(network, facilitator)| {
+        let statuses = self.0.iter().map(|(network, facilitator)| {
             (network.caip2.to_owned(), json!({ "facilitator": facilitator.name(), "status": facilitator.status() }))
         });
-        Value::Object(reported.collect())
+        Value::Object(statuses.collect())
     }
 }
 

@@ -1,70 +1,138 @@
-//! Read access to a chain beyond single payments: blocks, receipts, and transfers to an address.
+//! Reads a chain beyond single payments: blocks, receipts, and transfers to an address.
 
-use alloy_primitives::U256;
-use async_trait::async_trait;
+use alloy_primitives::{Address, B256, U64, U256};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::{Asset, Evidence, OfferedX402};
+use super::chain::{
+    events::{EventLog, MOVED, TxReceipt},
+    node::{BlockTag, Node, RpcError},
+    search::{Undecided, Walk},
+};
+use crate::Asset;
+
+/// Distance from the newest block that is treated as safe if the node names no safe block.
+const FAR_BELOW: u64 = 1_000;
 
 /// Why a chain could not be read, for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ChainError(pub String);
+pub(crate) struct ChainError(pub(crate) String);
 
 /// The block of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TxPlacement {
-    /// Number of the block.
-    pub block: u64,
+pub(crate) struct TxPlacement {
+    pub(crate) block: u64,
     /// Hash of the block, if the node returned it.
-    pub block_hash: Option<String>,
+    pub(crate) block_hash: Option<String>,
     /// Whether the transaction was not reverted.
-    pub succeeded: bool,
+    pub(crate) succeeded: bool,
 }
 
-/// A transfer of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenTransfer {
-    /// Number of the block.
-    pub block: u64,
+pub(crate) struct TokenTransfer {
+    pub(crate) block: u64,
     /// Index of its event in the block.
-    pub log: u64,
+    pub(crate) log: u64,
     /// Hash of the transaction.
-    pub transaction: String,
+    pub(crate) transaction: String,
     /// The sender.
-    pub from: String,
+    pub(crate) from: String,
     /// The amount in the token's smallest units.
-    pub amount: U256,
+    pub(crate) amount: U256,
 }
 
-/// A chain that can be read.
-#[async_trait]
-pub trait ChainView: Send + Sync + 'static {
+impl From<RpcError> for ChainError {
+    fn from(error: RpcError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<Undecided> for ChainError {
+    fn from(reason: Undecided) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+#[derive(Deserialize)]
+struct Hashed {
+    hash: B256,
+}
+
+impl Node {
     /// Returns the hash of a block, or `None` if there is no block with that number.
-    async fn block_hash(&self, number: u64) -> Result<Option<String>, ChainError>;
+    pub(crate) async fn block_hash(&self, number: u64) -> Result<Option<String>, ChainError> {
+        let block: Option<Hashed> = self.rpc("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await?;
+        Ok(block.map(|block| block.hash.to_string()))
+    }
 
     /// Returns the time of a block, in seconds since 1970.
-    async fn block_secs(&self, number: u64) -> Result<u64, ChainError>;
+    pub(crate) async fn block_secs(&self, number: u64) -> Result<u64, ChainError> {
+        Ok(self.block(BlockTag::Number(number)).await?.timestamp.to())
+    }
 
     /// Returns the number of a block at or shortly before this time.
-    async fn block_before(&self, secs: u64) -> Result<u64, ChainError>;
+    pub(crate) async fn block_before(&self, secs: u64) -> Result<u64, ChainError> {
+        let newest = self.block(BlockTag::Latest).await?;
+        Ok(self.search_back(&newest, secs).await?)
+    }
 
     /// Returns the number of the newest block.
-    async fn newest(&self) -> Result<u64, ChainError>;
+    pub(crate) async fn newest(&self) -> Result<u64, ChainError> {
+        Ok(self.block(BlockTag::Latest).await?.number.to())
+    }
 
     /// Returns the number of the newest block that only a fault of the network can replace.
-    async fn safe(&self) -> Result<u64, ChainError>;
+    pub(crate) async fn safe(&self) -> Result<u64, ChainError> {
+        match self.block(BlockTag::Safe).await {
+            Ok(block) => Ok(block.number.to()),
+            Err(RpcError::Answered { .. } | RpcError::Unclear { .. }) => Ok(self.newest().await?.saturating_sub(FAR_BELOW)),
+            Err(error) => Err(error.into()),
+        }
+    }
 
     /// Returns the block of a transaction, or `None` if it is not in a block.
-    async fn placed(&self, transaction: &str) -> Result<Option<TxPlacement>, ChainError>;
+    pub(crate) async fn placed(&self, transaction: &str) -> Result<Option<TxPlacement>, ChainError> {
+        let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
+        Ok(receipt.map(|receipt| TxPlacement {
+            block: receipt.block_number.to(),
+            block_hash: receipt.block_hash.map(|hash| hash.to_string()),
+            succeeded: receipt.status == U64::ONE,
+        }))
+    }
 
     /// Returns whether a transaction moved `amount` of a token to an address.
-    async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, ChainError>;
-
-    /// Returns the evidence that a transaction moved the money of this payment with the payment's own nonce, or `None`
-    /// if the chain does not show this.
-    async fn spent_by(&self, payment: &OfferedX402, transaction: &str) -> Result<Option<Evidence>, ChainError>;
+    pub(crate) async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, ChainError> {
+        let Ok(to) = to.parse() else { return Ok(false) };
+        let receipt: Option<TxReceipt> = self.rpc("eth_getTransactionReceipt", json!([transaction])).await?;
+        let moved = |log: &EventLog| log.moved_to(to, asset).is_some_and(|(_, moved)| moved == amount);
+        Ok(receipt.is_some_and(|receipt| receipt.status == U64::ONE && receipt.logs.iter().any(moved)))
+    }
 
     /// Returns the transfers of a token to an address within a range of blocks, and the last block that was searched.
-    /// The search ends early once `most` transfers were found.
-    async fn transfers(&self, asset: &Asset, to: &str, blocks: (u64, u64), most: usize) -> Result<(Vec<TokenTransfer>, u64), ChainError>;
+    /// The search ends early once `max` transfers were found.
+    pub(crate) async fn transfers(
+        &self,
+        asset: &Asset,
+        to: &str,
+        (first, last): (u64, u64),
+        max: usize,
+    ) -> Result<(Vec<TokenTransfer>, u64), ChainError> {
+        let to: Address = to.parse().map_err(|_| ChainError(format!("`{to}` is not an address")))?;
+        let filter = json!({ "address": asset.address, "topics": (MOVED, (), to.into_word()) });
+        let mut walk = Walk::new(self, filter, first, last);
+        let mut found = Vec::new();
+        while found.len() < max
+            && let Some(logs) = walk.next().await?
+        {
+            found.extend(logs.iter().filter_map(|log| transfer(log, asset, to)));
+        }
+        Ok((found, walk.looked_to()))
+    }
+}
+
+fn transfer(log: &EventLog, asset: &Asset, to: Address) -> Option<TokenTransfer> {
+    let (from, amount) = log.moved_to(to, asset)?;
+    let transaction = log.transaction_hash.to_string();
+    Some(TokenTransfer { block: log.block()?, log: log.index(), transaction, from: from.to_string(), amount })
 }

@@ -17,42 +17,31 @@ pub(super) fn transfer(payment: &OfferedX402) -> Result<(Transfer, &str), Refusa
 /// Checks that `transfer` pays the right recipient, and at least the required amount. A remote facilitator can accept
 /// more.
 pub(super) fn pays(transfer: &Transfer, payment: &OfferedX402) -> Result<(), RefusalText> {
-    let pay_to: Option<Address> = payment.requirements["payTo"].as_str().and_then(|address| address.parse().ok());
-    if pay_to != Some(transfer.to) {
-        return Err(RefusalText::of("invalid_exact_evm_recipient_mismatch"));
-    }
+    pays_recipient(transfer, payment)?;
     // An empty text would parse as zero.
-    let request: Option<U256> = Some(payment.asked()).filter(|request| !request.is_empty()).and_then(|request| request.parse().ok());
-    match request.is_some_and(|request| transfer.value >= request) {
-        true => Ok(()),
-        false => Err(RefusalText::of("invalid_exact_evm_payload_authorization_value_mismatch")),
-    }
+    let asked: Option<U256> = Some(payment.asked()).filter(|asked| !asked.is_empty()).and_then(|asked| asked.parse().ok());
+    check(asked.is_some_and(|asked| transfer.value >= asked), "invalid_exact_evm_payload_authorization_value_mismatch")
 }
 
 /// Checks that `transfer` is already valid.
 pub(super) fn has_begun(transfer: &Transfer, now: Timestamp) -> Result<(), RefusalText> {
-    match transfer.valid_after > U256::from(now.as_secs()) {
-        true => Err(RefusalText::of("invalid_exact_evm_payload_authorization_valid_after")),
-        false => Ok(()),
-    }
+    check(transfer.valid_after <= U256::from(now.as_secs()), "invalid_exact_evm_payload_authorization_valid_after")
 }
 
 /// Checks that `transfer` meets the requirements of `payment` now.
 pub(super) fn fits(transfer: &Transfer, payment: &OfferedX402, now: Timestamp) -> Result<(), RefusalText> {
-    let requirements = &payment.requirements;
-    let pay_to: Option<Address> = requirements["payTo"].as_str().and_then(|address| address.parse().ok());
-    if pay_to != Some(transfer.to) {
-        return Err(RefusalText::of("invalid_exact_evm_recipient_mismatch"));
-    }
-    let now = U256::from(now.as_secs());
-    if transfer.valid_before < now + U256::from(MIN_VALIDITY_SECS) {
-        return Err(RefusalText::of("invalid_exact_evm_payload_authorization_valid_before"));
-    }
-    if transfer.valid_after > now {
-        return Err(RefusalText::of("invalid_exact_evm_payload_authorization_valid_after"));
-    }
-    if transfer.value.to_string() != payment.asked() {
-        return Err(RefusalText::of("invalid_exact_evm_payload_authorization_value_mismatch"));
-    }
-    Ok(())
+    pays_recipient(transfer, payment)?;
+    let needed_until = U256::from(now.as_secs()) + U256::from(MIN_VALIDITY_SECS);
+    check(transfer.valid_before >= needed_until, "invalid_exact_evm_payload_authorization_valid_before")?;
+    has_begun(transfer, now)?;
+    check(transfer.value.to_string() == payment.asked(), "invalid_exact_evm_payload_authorization_value_mismatch")
+}
+
+fn pays_recipient(transfer: &Transfer, payment: &OfferedX402) -> Result<(), RefusalText> {
+    let pay_to: Option<Address> = payment.requirements["payTo"].as_str().and_then(|address| address.parse().ok());
+    check(pay_to == Some(transfer.to), "invalid_exact_evm_recipient_mismatch")
+}
+
+fn check(holds: bool, reason: &str) -> Result<(), RefusalText> {
+    if holds { Ok(()) } else { Err(RefusalText::of(reason)) }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderMap, redirect};
 use serde_json::Value;
+use tollhouse_base::error_chain::full_message;
 use tollhouse_telemetry as telemetry;
 
 use crate::ConfigError;
@@ -21,7 +22,6 @@ pub(crate) struct JsonClient(Client);
 /// The result of a request.
 #[derive(Debug)]
 pub(crate) enum HttpAnswer {
-    /// JSON, with any status.
     Json(StatusCode, Value),
     /// There was no connection: nothing was sent.
     Unsent(String),
@@ -47,18 +47,18 @@ impl JsonClient {
 }
 
 /// Adds the trace context of the current call to a request.
-fn traced(question: RequestBuilder) -> RequestBuilder {
-    let Some((parent, state)) = telemetry::onward() else { return question };
-    let question = question.header("traceparent", parent);
+fn traced(request: RequestBuilder) -> RequestBuilder {
+    let Some((parent, state)) = telemetry::onward() else { return request };
+    let request = request.header("traceparent", parent);
     match state {
-        Some(state) => question.header("tracestate", state),
-        None => question,
+        Some(state) => request.header("tracestate", state),
+        None => request,
     }
 }
 
-async fn answered(question: RequestBuilder, timeout: Duration) -> HttpAnswer {
+async fn answered(request: RequestBuilder, timeout: Duration) -> HttpAnswer {
     let answer = async {
-        let mut response = match question.send().await {
+        let mut response = match request.send().await {
             Ok(response) => response,
             Err(error) if error.is_connect() => return Ok(HttpAnswer::Unsent(named(error))),
             Err(error) => return Err(HttpAnswer::Nothing(named(error))),
@@ -83,9 +83,7 @@ async fn answered(question: RequestBuilder, timeout: Duration) -> HttpAnswer {
 
 /// Formats an error with its causes, without the URL, which may contain a node's key.
 fn named(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    full_message(&error.without_url())
 }
 
 #[cfg(test)]
@@ -97,11 +95,11 @@ mod tests {
 
     use super::*;
 
-    async fn asked(url: &str) -> HttpAnswer {
+    async fn post(url: &str) -> HttpAnswer {
         JsonClient::new().unwrap().post(url, HeaderMap::new(), &Value::Null, Duration::from_secs(10)).await
     }
 
-    /// Returns the answer parsed from `said`, after which the connection ends.
+    /// Returns the answer parsed from `message`, after which the connection ends.
     async fn answer_to(message: &'static str) -> HttpAnswer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/with-a-key", listener.local_addr().unwrap());
@@ -110,12 +108,12 @@ mod tests {
             assert_ne!(connection.read(&mut [0; 4_096]).await.unwrap(), 0);
             connection.write_all(message.as_bytes()).await.unwrap();
         });
-        asked(&url).await
+        post(&url).await
     }
 
     #[tokio::test]
-    async fn only_where_nobody_listens_nothing_was_sent() {
-        let HttpAnswer::Unsent(reason) = asked("http://127.0.0.1:1/with-a-key").await else { panic!("somebody answered") };
+    async fn only_a_refused_connection_counts_as_unsent() {
+        let HttpAnswer::Unsent(reason) = post("http://127.0.0.1:1/with-a-key").await else { panic!("somebody answered") };
         assert!(reason.contains("refused") && !reason.contains("with-a-key"), "its cause, and not its address: {reason}");
         for cut_off in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{"] {
             let answer = answer_to(cut_off).await;

@@ -75,10 +75,6 @@ pub struct FacilitatorParts<'a> {
 
 impl Facilitators {
     /// Constructs the configured facilitators, and the simulated ledger if one uses it.
-    ///
-    /// # Errors
-    ///
-    /// An invalid URL or key.
     pub fn start(with: &FacilitatorParts<'_>) -> Result<(Self, Option<Arc<Ledger>>), ConfigError> {
         let plays = with.sites.iter().any(|site| site.kind.is_simulated());
         let ledger = plays.then(|| Arc::new(Ledger::new(Arc::clone(with.store), with.asset)));
@@ -95,7 +91,7 @@ impl FacilitatorSite<'_> {
             (FacilitatorKind::Simulated, None) => unreachable!("there is a ledger where one plays"),
             (FacilitatorKind::Http, _) => {
                 let http = HttpFacilitator::new(self.url.unwrap_or_default(), self.access, self.node()?, clock)?;
-                Arc::new(http.asked_about(self.network))
+                Arc::new(http.watching(self.network))
             }
             (FacilitatorKind::Evm, _) => {
                 let node = Node::introduced(self.rpc_url.unwrap_or_default(), self.network, self.confirmations)?;
@@ -125,39 +121,23 @@ impl FacilitatorSite<'_> {
 
 impl FacilitatorKind {
     /// Returns whether it moves play money. Then no payout address is required, and the host is not for public use.
-    #[must_use]
     pub fn is_simulated(self) -> bool {
-        match self {
-            Self::Simulated => true,
-            Self::Http | Self::Evm => false,
-        }
+        self == Self::Simulated
     }
 
     /// Returns whether it is remote and needs a URL.
-    #[must_use]
     pub fn is_remote(self) -> bool {
-        match self {
-            Self::Http => true,
-            Self::Simulated | Self::Evm => false,
-        }
+        self == Self::Http
     }
 
     /// Returns whether it sends its own transactions, which needs a node and a key.
-    #[must_use]
     pub fn sends_transactions(self) -> bool {
-        match self {
-            Self::Evm => true,
-            Self::Simulated | Self::Http => false,
-        }
+        self == Self::Evm
     }
 
     /// Returns whether it settles on networks of this family.
-    #[must_use]
     pub fn settles_on(self, family: Family) -> bool {
-        match (self, family) {
-            (Self::Http, _) | (Self::Simulated | Self::Evm, Family::Evm { .. }) => true,
-            (Self::Simulated | Self::Evm, Family::Solana) => false,
-        }
+        self == Self::Http || matches!(family, Family::Evm { .. })
     }
 }
 
@@ -166,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_says_its_name_and_what_it_needs() {
+    fn each_kind_has_a_name_and_requirements() {
         let describe = |kind: FacilitatorKind| (kind.to_string(), kind.is_simulated(), kind.is_remote(), kind.sends_transactions());
         let of = |name: &str, plays, elsewhere, sends| (name.to_owned(), plays, elsewhere, sends);
         assert_eq!(describe(FacilitatorKind::Simulated), of("simulated", true, false, false));

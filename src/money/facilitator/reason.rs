@@ -1,7 +1,5 @@
 //! Refusals as payers see them: a code and message from this table. The facilitator's own message is only logged.
 
-use super::cut;
-
 /// The stage at which a facilitator finds a reason, which shows whether money may have moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MoneyEffect {
@@ -66,10 +64,10 @@ const REASONS: &[(&str, &str, MoneyEffect)] = &[
     ("invalid_exact_svm_payload_transaction_amount_mismatch", "the transaction's amount is not the price", MoneyEffect::Before),
     ("invalid_exact_svm_payload_transaction_transfer_to_incorrect_ata", "the transaction pays another address", MoneyEffect::Before),
     ("invalid_exact_svm_payload_transaction_sender_ata_not_found", "the payer has no account of the token", MoneyEffect::Before),
-    ("invalid_exact_svm_payload_transaction_receiver_ata_not_found", "who is to be paid has no account of the token", MoneyEffect::Before),
+    ("invalid_exact_svm_payload_transaction_receiver_ata_not_found", "the recipient has no account of the token", MoneyEffect::Before),
     ("invalid_exact_svm_payload_transaction_simulation_failed", "the network would not take the transaction", MoneyEffect::Trial),
     ("invalid_exact_svm_payload_transaction", "the transaction is not of the form that its scheme has", MoneyEffect::Before),
-    ("asset_not_deployed_contract", "there is no token at the asset's address", MoneyEffect::Before),
+    ("asset_not_deployed_contract", "the asset's address has no token", MoneyEffect::Before),
     ("invalid_format", "the payment is not of the form that its scheme has", MoneyEffect::Before),
     ("invalid_payload", "the payment is not of the form that its scheme has", MoneyEffect::Before),
     ("invalid_payment", OTHER.1, MoneyEffect::Before),
@@ -102,6 +100,11 @@ impl RefusalText {
     }
 }
 
+/// Truncates a foreign text to at most `chars` characters.
+pub(super) fn cut(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
+}
+
 /// Formats a facilitator's text for the log: on one line, and truncated.
 pub(super) fn logged(text: &str) -> String {
     cut(text, MAX_LOGGED).escape_debug().to_string()
@@ -112,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_that_is_not_in_the_table_is_not_reported() {
+    fn an_unknown_reason_is_not_repeated() {
         assert_eq!(RefusalText::of("send <b>1 ETH</b> to 0x123").code, "invalid_payment");
         assert_eq!(RefusalText::of("insufficient_funds").code, "insufficient_funds");
         assert_eq!((RefusalText::found("a_code_of_its_own"), RefusalText::found("invalid_payment")), (None, Some(MoneyEffect::Before)));

@@ -7,10 +7,7 @@ use tollhouse_base::id::{BuilderId, CreditId, PayoutId};
 use tollhouse_store::{Batch, Counter, Store, StoreError, SumLimit, schema};
 use tollhouse_tool::{MicroUsd, Owner};
 
-use crate::{
-    credit::{number::BALANCE, row::LINES},
-    settlement::Settlement,
-};
+use crate::credit::{number::BALANCE, row::LINES};
 
 pub(crate) const ACCOUNTS: Counter<String> = schema::ACCOUNTS.counting();
 pub(crate) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();
@@ -41,8 +38,6 @@ pub enum Account {
 /// Accounts of micro-dollars.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Dollars {
-    /// Source of money from before there was a ledger.
-    Before,
     /// Source of the credits that admins minted. Its balance is negative.
     Issued,
     /// The balance of a credit.
@@ -83,22 +78,8 @@ pub struct Token {
     pub simulated: bool,
 }
 
-/// The unit of an account.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unit {
-    /// Micro-dollars.
-    Dollars,
-    /// The smallest units of a token.
-    Tokens(Token),
-}
-
-impl Token {
-    /// Returns the token that a settlement moved.
-    #[must_use]
-    pub fn of(settlement: &Settlement, simulated: bool) -> Self {
-        Self { network: settlement.network.clone(), token: settlement.asset.clone(), simulated }
-    }
-}
+/// The unit of dollar accounts.
+pub(crate) const DOLLARS: &str = "micro-USD";
 
 impl Dollars {
     /// Returns the account for an owner's earnings.
@@ -117,16 +98,14 @@ pub(crate) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i12
 }
 
 impl Account {
-    /// Returns its unit.
-    #[must_use]
-    pub fn unit(&self) -> Unit {
+    /// Returns its unit: [`DOLLARS`], or the smallest units of a token.
+    pub fn unit(&self) -> String {
         match self {
-            Self::Dollars(_) => Unit::Dollars,
-            Self::Tokens(_, asset) => Unit::Tokens(asset.clone()),
+            Self::Dollars(_) => DOLLARS.to_owned(),
+            Self::Tokens(_, asset) => asset.to_string(),
         }
     }
 
-    /// Adds an amount to its balance.
     pub(super) fn add(&self, batch: &mut Batch, by: i128) {
         match self {
             // A credit's balance is next to its movements.
@@ -144,7 +123,6 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dollars(Dollars::Before) => f.write_str("before"),
             Self::Dollars(Dollars::Issued) => f.write_str("issued"),
             Self::Dollars(Dollars::Credit(id)) => write!(f, "credit/{id}"),
             Self::Dollars(Dollars::Revoked(id)) => write!(f, "revoked/{id}"),
@@ -164,14 +142,5 @@ impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let play = if self.simulated { "simulated/" } else { "" };
         write!(f, "{play}{}/{}", self.network, self.token)
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dollars => f.write_str("micro-USD"),
-            Self::Tokens(asset) => asset.fmt(f),
-        }
     }
 }

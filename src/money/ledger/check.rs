@@ -13,74 +13,48 @@ use std::collections::BTreeMap;
 
 pub use self::report::{LedgerMismatch, LedgerReport};
 
-use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_base::id::CreditId;
 use tollhouse_store::{Row, Store, StoreError, WrittenRow};
 
 use super::{
-    account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars, Unit},
-    opening::OPENED,
+    account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars},
     posting::POSTINGS,
 };
 use crate::{credit::number::BALANCE, reorganized::REORGANIZED};
 
-/// Number of rows read at once.
 const PAGE: usize = 1_000;
 
 /// Runs all checks. Returns the counts and the inconsistencies.
-///
-/// # Errors
-///
-/// Errors of the store. An unreadable row is reported as an inconsistency.
+/// An unreadable row is reported as an inconsistency.
 pub async fn check(store: &dyn Store) -> Result<LedgerReport, StoreError> {
-    let mut check = Check::new(store).await?;
+    let mut check = Check::new(store);
     check.all().await?;
-    Ok(check.found())
+    Ok(check.report())
 }
 
 /// A running check.
 pub struct Check<'a> {
     store: &'a dyn Store,
-    /// Receipts from before this time may have no posting.
-    opened: Timestamp,
-    /// The sums of the postings per account.
-    sums: BTreeMap<String, (Unit, i128)>,
-    found: LedgerReport,
-}
-
-impl std::fmt::Debug for Check<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Check").field("found", &self.found).finish_non_exhaustive()
-    }
+    sums: BTreeMap<String, (String, i128)>,
+    report: LedgerReport,
 }
 
 impl<'a> Check<'a> {
-    /// Starts a check.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
-    pub async fn new(store: &'a dyn Store) -> Result<Self, StoreError> {
-        let opened = OPENED.get(store, &()).await?.map_or(Timestamp(0), |opened| opened.at);
-        Ok(Self { store, opened, sums: BTreeMap::new(), found: LedgerReport::default() })
+    /// Constructs a check of this store.
+    #[must_use]
+    pub fn new(store: &'a dyn Store) -> Self {
+        Self { store, sums: BTreeMap::new(), report: LedgerReport::default() }
     }
 
     /// Compares archived versions of immutable rows with the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn archived(&mut self, rows: &[WrittenRow]) -> Result<(), StoreError> {
         for row in rows {
-            self.still_there(row).await?;
+            self.expect_unchanged(row).await?;
         }
         Ok(())
     }
 
     /// Checks every table.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn all(&mut self) -> Result<(), StoreError> {
         self.postings().await?;
         self.receipts().await?;
@@ -103,16 +77,15 @@ impl<'a> Check<'a> {
                 if let Some(lost) = settlement.lost {
                     reason = format!("{reason}, and its money is lost: {lost}");
                 }
-                self.found.wrong(format!("receipt {receipt}"), reason);
+                self.report.mismatch(format!("receipt {receipt}"), reason);
             }
         }
         Ok(())
     }
 
     /// Returns the result.
-    #[must_use]
-    pub fn found(self) -> LedgerReport {
-        self.found
+    pub fn report(self) -> LedgerReport {
+        self.report
     }
 
     /// Sums the postings, and checks that the record behind each exists.
@@ -121,12 +94,12 @@ impl<'a> Check<'a> {
         while let Some(page) = POSTINGS.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key, value: posting, .. }) = self.sound(row) else { continue };
-                self.found.postings += 1;
+                self.report.postings += 1;
                 for (account, by) in posting.changes() {
                     self.sums.entry(account.to_string()).or_insert((account.unit(), 0)).1 += by;
                 }
                 if posting.cause().key() != key {
-                    self.found.wrong(format!("posting {key}"), "tells of another cause than that which it is found by");
+                    self.report.mismatch(format!("posting {key}"), "has a cause that does not match its key");
                 }
                 self.posting(&key, &posting).await?;
             }
@@ -153,34 +126,33 @@ impl<'a> Check<'a> {
             balances.insert(Account::Dollars(Dollars::Credit(credit)).to_string(), sum);
         }
         let what = format!("account {CREDITS_TOGETHER}");
-        self.found.agrees(what, ("its balance is", credits_together), ("the credits have together", together));
+        self.report.expect_equal(what, ("its balance is", credits_together), ("the credits have together", together));
         for (name, balance) in &balances {
-            self.found.accounts += 1;
+            self.report.accounts += 1;
             let posted = match self.sums.remove(name) {
                 Some((unit, posted)) => {
-                    *units.entry(unit.to_string()).or_default() += balance;
+                    *units.entry(unit).or_default() += balance;
                     posted
                 }
                 None => 0,
             };
-            self.found.agrees(format!("account {name}"), ("its balance is", *balance), ("its postings come to", posted));
+            self.report.expect_equal(format!("account {name}"), ("its balance is", *balance), ("its postings come to", posted));
         }
         for (name, (_, posted)) in std::mem::take(&mut self.sums) {
-            self.found.agrees(format!("account {name}"), ("its balance is", 0), ("its postings come to", posted));
+            self.report.expect_equal(format!("account {name}"), ("its balance is", 0), ("its postings come to", posted));
         }
         for (unit, sum) in units {
-            self.found.agrees(format!("all accounts of {unit}"), ("they come to", sum), ("and should to", 0));
+            self.report.expect_equal(format!("all accounts of {unit}"), ("they come to", sum), ("and should to", 0));
         }
         Ok(())
     }
 
-    /// Returns the sum of an account's postings.
     fn posted(&self, account: Dollars) -> i128 {
         self.sums.get(&Account::Dollars(account).to_string()).map_or(0, |(_, sum)| *sum)
     }
 
     /// Returns a readable row, or reports an unreadable one.
     fn sound<T>(&mut self, row: Result<T, StoreError>) -> Option<T> {
-        row.map_err(|error| self.found.wrong("a row", error.to_string())).ok()
+        row.map_err(|error| self.report.mismatch("a row", error.to_string())).ok()
     }
 }

@@ -30,8 +30,6 @@ pub struct Posting {
 /// The cause of a posting, which is also its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The named account had a balance before there was a ledger.
-    Opened(String),
     /// An admin created a credit or added to it. The number is that of the movement.
     Minted(CreditId, u64),
     /// An admin revoked or restored a credit. The number is that of the movement.
@@ -104,19 +102,16 @@ impl Posting {
     }
 
     /// Returns its cause.
-    #[must_use]
     pub fn cause(&self) -> &Cause {
         &self.cause
     }
 
     /// Returns its movements.
-    #[must_use]
     pub fn moves(&self) -> &[Move] {
         &self.moves
     }
 
     /// Returns the changes of account balances. For each unit they sum to zero.
-    #[must_use]
     pub fn changes(&self) -> BTreeMap<Account, i128> {
         let mut changes = BTreeMap::new();
         for moved in &self.moves {
@@ -154,10 +149,8 @@ impl Move {
 
 impl Cause {
     /// Returns the key of the posting. Each cause has one posting.
-    #[must_use]
     pub fn key(&self) -> String {
         match self {
-            Self::Opened(account) => format!("opened/{account}"),
             Self::Minted(credit, movement) => format!("minted/{credit}/{movement}"),
             Self::Judged(credit, movement) => format!("judged/{credit}/{movement}"),
             Self::Sold(receipt) => format!("sold/{receipt}"),

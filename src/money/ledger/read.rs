@@ -14,7 +14,7 @@ use tollhouse_store::{Direction, Store, StoreError, Sum, Table, TerminatedText};
 use tollhouse_tool::UsdChange;
 
 use super::{
-    account::{ACCOUNTS, Account, Dollars},
+    account::{ACCOUNTS, Account, DOLLARS, Dollars},
     opening::OPENED,
 };
 use crate::{
@@ -37,11 +37,7 @@ const LOOKED_AT: usize = 50_000;
 /// Maximum number of listed settlements that a reorganization of the chain has undone.
 const MAX_REORGANIZED: usize = 100;
 
-/// Maximum number of unresolved settlements that are counted.
 const MAX_UNRESOLVED: usize = 10_000;
-
-/// The unit of dollar accounts.
-const DOLLARS: &str = "micro-USD";
 
 /// A page of the ledger.
 #[derive(Debug, Serialize)]
@@ -59,14 +55,14 @@ pub struct LedgerPage {
     /// Whether everything that was verified agrees and no settlement was undone.
     pub agrees: bool,
     /// Number of settlements with unknown outcome, up to 10,000. Their money is in no account.
-    #[serde(skip_serializing_if = "is_none_of")]
+    #[serde(skip_serializing_if = "is_zero_count")]
     pub unresolved_settlements: usize,
     /// The newest settlements that a reorganization of the chain has undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reorganized: Vec<ReorganizedLine>,
 }
 
-fn is_none_of(count: &usize) -> bool {
+fn is_zero_count(count: &usize) -> bool {
     *count == 0
 }
 
@@ -119,10 +115,6 @@ pub struct AccountLine {
 }
 
 /// Reads at most `limit` accounts after `cursor`: first all others by name, then credits by id.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Result<LedgerPage, StoreError> {
     read_most(store, limit, cursor, LOOKED_AT).await
 }
@@ -179,7 +171,6 @@ impl ReorganizedLine {
 /// Prefix of credits' accounts.
 const CREDIT: &str = "credit/";
 
-/// Returns the unit of the account with this name.
 fn unit_of(name: &str) -> String {
     let token = ["payers/", "treasury/"].into_iter().find_map(|start| name.strip_prefix(start));
     token.unwrap_or(DOLLARS).to_owned()
@@ -187,7 +178,6 @@ fn unit_of(name: &str) -> String {
 
 struct LedgerReader<'a> {
     store: &'a dyn Store,
-    /// Number of rows that may still be read.
     remaining: usize,
     lines: Vec<AccountLine>,
 }

@@ -56,19 +56,16 @@ impl SaleAmounts {
     }
 
     /// Returns the credit that paid, if one did.
-    #[must_use]
     pub fn credit(&self) -> Option<&CreditId> {
         if let Dollars::Credit(id) = &self.from { Some(id) } else { None }
     }
 
     /// Returns the builder who earned, if one did.
-    #[must_use]
     pub fn builder(&self) -> Option<&BuilderId> {
         if let Dollars::Builder(id) = &self.to { Some(id) } else { None }
     }
 
     /// Returns the owner who earned.
-    #[must_use]
     pub fn owner(&self) -> Owner {
         self.builder().map_or(Owner::Platform, |builder| Owner::Builder(builder.clone()))
     }

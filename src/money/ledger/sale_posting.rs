@@ -12,50 +12,32 @@ use crate::{
     settlement::{Settlement, SettlementKind},
 };
 
-/// A paid call.
-#[derive(Debug)]
-pub struct SoldCall<'a> {
-    /// Its receipt.
-    pub receipt: &'a ReceiptId,
-    /// When the money had moved.
-    pub at: Timestamp,
-    /// The owner who earns.
-    pub owner: &'a Owner,
-    /// The price, and the host's fee.
-    pub totals: SaleTotals,
-    /// The settlement.
-    pub settlement: &'a Settlement,
-    /// Whether it was paid with play money.
-    pub simulated: bool,
-}
-
-impl SoldCall<'_> {
-    /// Returns its posting.
-    #[must_use]
-    pub fn posting(&self) -> Posting {
-        let posting = Posting::new(Cause::Sold(self.receipt.clone()), self.at);
-        let SaleTotals { fees, net, .. } = self.totals;
-        let (posting, from) = match self.settlement.kind {
-            SettlementKind::Credit => {
-                let credit = self.settlement.payer.parse().expect("what is paid by credit names it");
-                (posting, Dollars::Credit(credit))
-            }
+impl Posting {
+    /// Constructs the posting of a paid call, whose money had moved at `at`. `simulated` marks play money.
+    pub(crate) fn sale(
+        receipt: &ReceiptId,
+        at: Timestamp,
+        owner: &Owner,
+        SaleTotals { fees, net, .. }: SaleTotals,
+        settlement: &Settlement,
+        simulated: bool,
+    ) -> Self {
+        let posting = Self::new(Cause::Sold(receipt.clone()), at);
+        let (posting, from) = match settlement.kind {
+            SettlementKind::Credit => (posting, Dollars::Credit(settlement.payer.parse().expect("a debit names its credit as the payer"))),
             SettlementKind::X402 => {
-                let asset = Token::of(self.settlement, self.simulated);
-                (posting.tokens(asset.clone(), Tokens::Payers, Tokens::Treasury, self.units()), Dollars::Exchange(asset))
+                let units = settlement.amount.parse().unwrap_or_else(|_| {
+                    // The money has moved, so an invalid amount must not prevent the receipt.
+                    tracing::error!(receipt.id = %receipt, amount = settlement.amount, "the amount of a settlement is invalid");
+                    0
+                });
+                let asset = Token { network: settlement.network.clone(), token: settlement.asset.clone(), simulated };
+                (posting.tokens(asset.clone(), Tokens::Payers, Tokens::Treasury, units), Dollars::Exchange(asset))
             }
         };
         if fees + net == 0 {
             return posting;
         }
-        posting.earned(from.clone(), Dollars::earned_by(self.owner), MicroUsd(net)).dollars(from, Dollars::Fees, MicroUsd(fees))
-    }
-
-    fn units(&self) -> u128 {
-        self.settlement.amount.parse().unwrap_or_else(|_| {
-            // The money has moved, so an invalid amount must not prevent the receipt.
-            tracing::error!(receipt.id = %self.receipt, amount = self.settlement.amount, "a settlement moved an amount that does not read");
-            0
-        })
+        posting.earned(from.clone(), Dollars::earned_by(owner), MicroUsd(net)).dollars(from, Dollars::Fees, MicroUsd(fees))
     }
 }

@@ -27,25 +27,21 @@ impl PayKey {
     }
 
     /// Returns the payer's address.
-    #[must_use]
     pub fn address(&self) -> Address {
         Address::from_private_key(&self.0)
     }
 
     /// Returns the secret in hex without `0x`, for storing it.
-    #[must_use]
     pub fn secret(&self) -> Zeroizing<String> {
         Zeroizing::new(hex::encode(*self.secret_bytes()))
     }
 
     /// Returns the secret bytes.
-    #[must_use]
     pub fn secret_bytes(&self) -> Zeroizing<[u8; BYTES]> {
         Zeroizing::new(self.0.to_bytes().into())
     }
 
     /// Signs a hash. Returns 65 bytes in hex, the format of token signatures.
-    #[must_use]
     pub fn sign(&self, hash: B256) -> String {
         let (signature, recovery) = self.0.sign_prehash_recoverable(hash.as_slice()).expect("a hash has 32 bytes");
         format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte())

@@ -42,7 +42,7 @@ pub struct PayableTerms {
 
 /// Why a way to pay cannot be signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum Unsignable {
     #[error("its scheme is neither `exact` nor `upto`")]
     Scheme,
@@ -110,13 +110,11 @@ impl PayableTerms {
     }
 
     /// Returns whether the payment is settled before the run.
-    #[must_use]
     pub fn is_upfront(&self) -> bool {
         self.accepted["extra"]["paymentFlow"] == UPFRONT
     }
 
     /// Finds the token by its contract and network, whatever the seller calls it. `None` if it is unknown.
-    #[must_use]
     pub fn token(&self) -> Option<&'static Asset> {
         let mut known = Asset::all().iter().filter(|asset| asset.network.chain_id() == Some(self.chain_id));
         known.find(|asset| asset.address.parse() == Ok(self.asset))
@@ -132,7 +130,6 @@ impl PayableTerms {
     }
 
     /// Returns the id that the host gives to this payment, as its manifest describes.
-    #[must_use]
     pub fn id(&self, payer: Address, bounds: &PaymentBounds) -> PaymentId {
         let lower = |address: Address| format!("{address:#x}");
         let nonce = match self.scheme {

@@ -14,7 +14,6 @@ use crate::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, TransferWithAu
 
 impl PayableTerms {
     /// Returns the JSON of a payment header, signed by `key`, before base64. `resource` is that of the challenge.
-    #[must_use]
     pub fn signed(&self, key: &PayKey, bounds: &PaymentBounds, resource: &Value) -> Value {
         let payload = match self.scheme {
             Scheme::Exact => transfer(self, key, bounds),

@@ -50,7 +50,7 @@ fn paid(ask: &PayableTerms) -> (PayKey, Value) {
 
 /// Compares with the host's verification, which shares no code with signing.
 #[test]
-fn the_host_takes_what_is_signed_for_an_exact_price() {
+fn host_accepts_a_payment_signed_for_an_exact_price() {
     for (ask, version) in [(read(&exact()).unwrap(), 2), (PayableTerms::read(WireVersion::V1, &exact_v1()).unwrap(), 1)] {
         let (key, payment) = paid(&ask);
         assert_eq!(payment["x402Version"], version);
@@ -65,7 +65,7 @@ fn the_host_takes_what_is_signed_for_an_exact_price() {
 }
 
 #[test]
-fn the_host_takes_what_is_signed_for_a_most() {
+fn host_accepts_a_payment_signed_for_a_maximum() {
     let ask = read(&upto()).unwrap();
     let (key, payment) = paid(&ask);
     let authorization: PermitAuthorization = serde_json::from_value(payment["payload"]["permit2Authorization"].clone()).unwrap();
@@ -78,7 +78,7 @@ fn the_host_takes_what_is_signed_for_a_most() {
 }
 
 #[test]
-fn what_reads_otherwise_than_it_says_is_not_signed() {
+fn malformed_or_unsupported_terms_are_not_signed() {
     let huge = "1".repeat(100);
     for (pointer, value, reason) in [
         ("/scheme", json!("escrow"), Unsignable::Scheme),
@@ -110,7 +110,7 @@ fn what_reads_otherwise_than_it_says_is_not_signed() {
 }
 
 #[test]
-fn a_token_is_known_by_its_contract_and_not_by_what_it_is_called() {
+fn token_is_identified_by_its_contract_and_not_by_its_name() {
     let ask = read(&exact()).unwrap();
     assert_eq!(ask.usd(ask.token().unwrap()), Some(MicroUsd(3_000)));
     let mut fake = exact();
@@ -126,7 +126,7 @@ fn a_token_is_known_by_its_contract_and_not_by_what_it_is_called() {
 }
 
 #[test]
-fn what_is_finer_than_a_micro_dollar_costs_a_whole_one() {
+fn fraction_of_a_micro_dollar_is_rounded_up() {
     let token = Asset { decimals: 18, ..*read(&exact()).unwrap().token().unwrap() };
     let ask = |amount: &str| {
         let mut ask = exact();

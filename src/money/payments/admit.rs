@@ -7,7 +7,7 @@ use tollhouse_telemetry::counters::SLOWED_RUNS;
 
 use super::{
     Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, credit_known,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     gas::{GasCaller, GasRefusal, cover::GasCover},
     record::{ExpiryInfo, PaymentRecord},
     run_limits::RunLimitReached,
@@ -31,10 +31,6 @@ const KEY_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 impl Payments {
     /// Verifies an offered payment, and reserves it for the request with this [`binding`](super::binding()). Payments
     /// seen before are looked up before the current terms are matched, since they may have been paid under other terms.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not admit a call. Nothing was taken.
     pub async fn admit(
         self: &Arc<Self>,
         terms: &CallTerms,
@@ -79,40 +75,67 @@ impl Payments {
         // The payer is not verified yet, so no slot is taken before.
         if let Err(slowed) = self.throttle.check(&running) {
             let _alone = self.twin(&id).await;
-            return self.seen_or(&id, &digest, request, check_run_limits(slowed)).await;
+            return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
         }
-        let facilitator = self.facilitators.of(payment.asset.network);
-        let balance = tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(&payment));
-        let (verdict, balance) = tokio::join!(asked("verify", facilitator.verify(&payment), VerifyResult::name), balance);
+        let verification = match self.verifications.begin(request.from).await {
+            Ok(verification) => verification,
+            Err(slowed) => {
+                let _alone = self.twin(&id).await;
+                return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
+            }
+        };
+        let (verdict, balance) = self.verify(&payment).await;
         let has_moved = match verdict {
             VerifyResult::Valid => false,
             VerifyResult::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
             VerifyResult::Invalid { reason, message } => {
+                verification.refused();
                 // A concurrent request may have spent it before the facilitator answered.
                 let message = with_challenge(message, &reason, &payment);
-                return self.seen_or(&id, &digest, request, Refusal::Invalid { reason, message }).await;
+                return self.known_or_refused(&id, &digest, request, Refusal::Invalid { reason, message }).await;
             }
             VerifyResult::Unavailable(cause) => {
-                tracing::warn!(payment.id = %id, cause, "the facilitator could not verify a payment");
+                // Anybody can send a payment that no key signed.
+                if payment.is_signed_by_key() == Some(false) {
+                    verification.refused();
+                }
+                if let Some(skipped) = self.unverified.pass() {
+                    tracing::warn!(payment.id = %id, cause, skipped, "the facilitator could not verify a payment");
+                }
                 return Err(Refusal::FacilitatorUnavailable(cause));
             }
         };
         // Money that has moved is no longer in the balance.
-        let balance = balance.ok().flatten().filter(|_| !has_moved);
+        let balance = balance.filter(|_| !has_moved);
         if balance.is_none() {
-            running.funds = KnownFunds::Untold;
+            running.funds = KnownFunds::Unknown;
         }
         if payment.tried_gas().is_some() {
             running.standing = self.standing(&running).await?;
         }
+        drop(verification);
         let tail = ExpiryInfo::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
         let _alone = self.twin(&id).await;
         let held = match self.hold(running, &payment, balance) {
             Ok(held) => held,
-            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+            Err(refusal) => return self.known_or_refused(&id, &digest, request, refusal).await,
         };
         let means = PaymentMeans::X402(Box::new(payment));
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+    }
+
+    /// Asks the facilitator about a payment, and for the payer's balance. Both are asked at once only if the payer's key
+    /// signed, so that a payment that anybody can make up costs fewer requests.
+    async fn verify(&self, payment: &OfferedX402) -> (VerifyResult, Option<u128>) {
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let balance = async { tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(payment)).await.ok().flatten() };
+        let verdict = measured("verify", facilitator.verify(payment), VerifyResult::name);
+        if payment.is_signed_by_key() != Some(false) {
+            return tokio::join!(verdict, balance);
+        }
+        let verdict = verdict.await;
+        let balance = if verdict == VerifyResult::Valid { balance.await } else { None };
+        (verdict, balance)
     }
 
     /// Returns whether a payment whose settlement was refused here, for the same request, has moved its money to this
@@ -128,7 +151,7 @@ impl Payments {
             return Ok(false);
         }
         let started = StartedSettlement { at: self.clock.now(), facilitator: Some(facilitator.identity()), transaction: None };
-        let found = asked("look_up", facilitator.look_up(payment, &started), SettleOutcome::name).await;
+        let found = measured("look_up", facilitator.look_up(payment, &started), SettleOutcome::name).await;
         Ok(matches!(found, SettleOutcome::Settled(_)))
     }
 
@@ -136,8 +159,8 @@ impl Payments {
     fn hold(&self, running: RunParties, payment: &OfferedX402, balance: Option<u128>) -> Result<RunHolds, Refusal> {
         let tried = payment.tried_gas();
         // It decides whether the payer's earlier payments cover this run too.
-        let position = self.throttle.begin(running).map_err(check_run_limits)?;
-        let caller = || GasCaller::new(&position.running, self.gas_cover(payment));
+        let permit = self.throttle.begin(running).map_err(check_run_limits)?;
+        let caller = || GasCaller::new(&permit.running, self.gas_cover(payment));
         let gas = tried.map(|tried| self.gas.hold(caller(), tried)).transpose().map_err(|refused| match refused {
             GasRefusal::Slowed(slowed) => check_run_limits(slowed),
             GasRefusal::Spent { wait } => {
@@ -145,8 +168,8 @@ impl Payments {
                 Refusal::GasSpent { wait }
             }
         })?;
-        let purse = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
-        Ok(RunHolds { position, balance_key: purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
+        let balance = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
+        Ok(RunHolds { permit, balance, gas, by_contract: tried.is_some_and(|tried| tried.by_contract), is_excusable: false })
     }
 
     /// Returns whether a payment covers the gas of its settlement, as far as that is known before the run.
@@ -155,7 +178,13 @@ impl Payments {
     }
 
     /// Refuses a payment, unless a concurrent request has already bought, or is buying, the same call with it.
-    async fn seen_or(&self, id: &PaymentId, digest: &str, request: &PaymentRequest<'_>, refusal: Refusal) -> Result<Admit, Refusal> {
+    async fn known_or_refused(
+        &self,
+        id: &PaymentId,
+        digest: &str,
+        request: &PaymentRequest<'_>,
+        refusal: Refusal,
+    ) -> Result<Admit, Refusal> {
         match self.seen(id, digest, request.binding).await? {
             Some(seen) => Ok(seen.into()),
             None => Err(refusal),
@@ -219,7 +248,7 @@ impl Payments {
         let _alone = self.twin(&id).await;
         let (means, held) = match self.hold_credit(&credit, terms).await {
             Ok(held) => held,
-            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+            Err(refusal) => return self.known_or_refused(&id, &digest, request, refusal).await,
         };
         let tail = ExpiryInfo::new(self.clock.now().plus(KEY_TTL).0, None);
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
@@ -245,12 +274,11 @@ impl Payments {
         };
         self.throttle.check(&running).map_err(check_run_limits)?;
         let means = PaymentMeans::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
-        let position = self.throttle.begin(running).map_err(check_run_limits)?;
-        Ok((means, RunHolds { position, balance_key: None, gas: None, by_contract: false }))
+        let permit = self.throttle.begin(running).map_err(check_run_limits)?;
+        Ok((means, RunHolds { permit, balance: None, gas: None, by_contract: false, is_excusable: false }))
     }
 }
 
-/// Counts and returns the refusal of a run that exceeds a limit.
 pub(super) fn check_run_limits(slowed: RunLimitReached) -> Refusal {
     SLOWED_RUNS.count([slowed.bound.metric()]);
     slowed.into()

@@ -1,5 +1,5 @@
-//! Alarms for operators: unpaid runs, open settlements, burned gas, gas of underpaid settlements, and payments that were
-//! used elsewhere.
+//! Alarms for operators: unpaid runs, open settlements, burned gas, gas of underpaid settlements, payments that were used
+//! elsewhere, and nodes that refuse requests.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -17,10 +17,8 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// Time that an alarm must be off before it is logged again.
 const OVER_FOR: Duration = Duration::from_secs(60);
 
-/// Number of kinds of alarms.
-pub(super) const KINDS: usize = 5;
+pub(super) const KINDS: usize = 6;
 
-/// The state of alarms.
 #[derive(Debug)]
 pub(super) struct Alarms {
     started: Instant,
@@ -29,9 +27,7 @@ pub(super) struct Alarms {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Payments that were used elsewhere.
     elsewhere: SlidingWindow,
-    /// When each alarm was last on.
     last_on: [Option<Instant>; KINDS],
 }
 
@@ -51,7 +47,6 @@ impl Alarms {
         self.state().elsewhere.total(self.now())
     }
 
-    /// Logs each alarm once when it begins.
     pub(super) fn log(&self, warnings: [Option<String>; KINDS]) {
         let now = Instant::now();
         for (warning, last_on) in warnings.into_iter().zip(&mut self.state().last_on) {

@@ -14,7 +14,7 @@ use super::{
     record::HeldBalance,
     run_limits::{RunLimit, RunLimitReached},
 };
-use crate::OfferedX402;
+use crate::{OfferedX402, commit::commit_if_unchanged};
 
 /// Amounts that all hosts of the store hold of each balance.
 const HELD_BALANCES: Counter<String> = schema::HELD_BALANCES.counting();
@@ -22,7 +22,6 @@ const HELD_BALANCES: Counter<String> = schema::HELD_BALANCES.counting();
 /// Number of zero sums removed at once.
 const PAGE: usize = 256;
 
-/// When a retry is worthwhile.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Key of a balance: payer, network, token.
@@ -35,8 +34,8 @@ pub(super) struct BalanceHolds(Mutex<HashMap<BalanceKey, (u128, u32)>>);
 /// The part of a balance that a run in flight will take. Dropping it releases it.
 #[derive(Debug)]
 pub(super) struct BalanceHold {
-    balance_holds: Arc<BalanceHolds>,
-    key_of: BalanceKey,
+    holds: Arc<BalanceHolds>,
+    key: BalanceKey,
     amount: u128,
     balance: u128,
 }
@@ -47,25 +46,25 @@ impl BalanceHolds {
     /// The balance may have been read before or after another run's money moved. In the first case one run too many
     /// begins; in the second the caller retries.
     pub(super) fn hold(self: &Arc<Self>, payment: &OfferedX402, balance: u128) -> Result<BalanceHold, RunLimitReached> {
-        let purse = (payment.payer(), payment.asset.network.caip2, payment.asset.address);
+        let key = (payment.payer(), payment.asset.network.caip2, payment.asset.address);
         // An amount that overflows exceeds any balance.
         let amount = payment.asked().parse().unwrap_or(u128::MAX);
-        let mut purses = self.balance_holds();
-        let (held, runs) = purses.get(&purse).copied().unwrap_or_default();
+        let mut holds = self.lock();
+        let (held, runs) = holds.get(&key).copied().unwrap_or_default();
         if held.checked_add(amount).is_none_or(|needed| needed > balance) && runs > 0 {
             return Err(beyond(NonZeroU32::new(runs).unwrap_or(NonZeroU32::MIN)));
         }
-        purses.insert(purse.clone(), (held.saturating_add(amount), runs + 1));
-        drop(purses);
-        Ok(BalanceHold { balance_holds: Arc::clone(self), key_of: purse, amount, balance })
+        holds.insert(key.clone(), (held.saturating_add(amount), runs + 1));
+        drop(holds);
+        Ok(BalanceHold { holds: Arc::clone(self), key, amount, balance })
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.balance_holds().len()
+        self.lock().len()
     }
 
-    fn balance_holds(&self) -> MutexGuard<'_, HashMap<BalanceKey, (u128, u32)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<BalanceKey, (u128, u32)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,9 +72,9 @@ impl BalanceHolds {
 impl BalanceHold {
     /// Returns the hold as stored for all hosts, and the whole balance.
     pub(super) fn shared(&self) -> (HeldBalance, i128) {
-        let (payer, network, token) = &self.key_of;
+        let (payer, network, token) = &self.key;
         let amount = |amount: u128| i128::try_from(amount).unwrap_or(i128::MAX);
-        (HeldBalance { purse: format!("{payer}/{network}/{token}"), amount: amount(self.amount) }, amount(self.balance))
+        (HeldBalance { key: format!("{payer}/{network}/{token}"), amount: amount(self.amount) }, amount(self.balance))
     }
 }
 
@@ -84,12 +83,11 @@ impl HeldBalance {
     /// amounts.
     pub(super) fn hold(&self, batch: &mut Batch, balance: i128) {
         // A single run may always begin, as in memory: the balance may have been read before the money came.
-        batch.add(&HELD_BALANCES, &self.purse, self.amount, SumLimit::Ceiling(balance.max(self.amount)));
+        batch.add(&HELD_BALANCES, &self.key, self.amount, SumLimit::Ceiling(balance.max(self.amount)));
     }
 
-    /// Adds the release of the hold to a commit.
     pub(super) fn release(&self, batch: &mut Batch) {
-        batch.add(&HELD_BALANCES, &self.purse, -self.amount, SumLimit::Floor(i128::MIN));
+        batch.add(&HELD_BALANCES, &self.key, -self.amount, SumLimit::Floor(i128::MIN));
     }
 }
 
@@ -107,11 +105,8 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
         for row in page.iter().filter(|row| row.value.0 == 0) {
             let mut batch = Batch::new();
             batch.remove(&rows, row);
-            match batch.commit(store, Durability::Buffered).await {
-                // A conflict means that the sum is used again.
-                Ok(_) | Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error),
-            }
+            // It may be used again meanwhile.
+            commit_if_unchanged(batch, store, Durability::Buffered).await?;
         }
     }
     Ok(())
@@ -119,10 +114,10 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
 
 impl Drop for BalanceHold {
     fn drop(&mut self) {
-        let mut purses = self.balance_holds.balance_holds();
-        match purses.get_mut(&self.key_of) {
+        let mut holds = self.holds.lock();
+        match holds.get_mut(&self.key) {
             Some((held, runs)) if *runs > 1 => (*held, *runs) = (held.saturating_sub(self.amount), *runs - 1),
-            _ => _ = purses.remove(&self.key_of),
+            _ => _ = holds.remove(&self.key),
         }
     }
 }

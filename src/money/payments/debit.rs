@@ -3,7 +3,7 @@
 use tollhouse_store::{Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, counters::PAYMENTS as PAYMENTS_ENDED, enter};
 
-use super::{Admission, PAYMENTS, PaymentMeans, Payments, settle::none_yet};
+use super::{Admission, PAYMENTS, PaymentMeans, Payments, settle::placeholder_answer};
 use crate::{
     SettleError, Settlement, SettlementKind, StoredAnswer,
     payments::record::{AnswerLocation, PaymentRecord},
@@ -11,7 +11,7 @@ use crate::{
 
 impl Payments {
     /// Debits a credit: balance, movement, record, receipt and answer in one commit. The answer of a call that cannot
-    /// be repeated is not kept. Without an `answer`, the debit is made before the run.
+    /// be repeated is not stored. Without an `answer`, the debit is made before the run.
     pub(super) async fn debit(
         &self,
         mut admission: Admission,
@@ -32,15 +32,15 @@ impl Payments {
             evidence: None,
         };
         let is_upfront = answer.is_none();
-        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(none_yet));
+        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(placeholder_answer));
         let staged = if admission.reserved && !is_upfront { self.stage(&finished.answer).await.detach() } else { None };
         let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
-        let (own, reserved, settled, made, apart) = (&before, admission.reserved, &settlement, &finished, &staged);
+        let (own, reserved, settled, receipt, apart) = (&before, admission.reserved, &settlement, &finished, &staged);
         let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
-            if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
+            if !self.credits.debit(&mut tx, hold, &receipt.answer.receipt_id).await? {
                 return tx.answer::<_, StoreError>(false);
             }
-            let mut record = self.settled(own.value.clone(), settled, &made.answer.receipt_id);
+            let mut record = self.settled(own.value.clone(), settled, &receipt.answer.receipt_id);
             if is_upfront {
                 self.owe(&mut record, None, true);
                 self.end(&mut tx, own, &record);
@@ -50,13 +50,13 @@ impl Payments {
                         staged.store_answer(&mut tx, &own.key);
                         AnswerLocation::Apart(None)
                     }
-                    None => AnswerLocation::Here(made.answer.clone()),
+                    None => AnswerLocation::Here(receipt.answer.clone()),
                 });
                 self.end(&mut tx, own, &record);
             } else {
-                self.begin_ended(&mut tx, &own.key, &record);
+                self.add_ended_record(&mut tx, &own.key, &record);
             }
-            tx.append(made.rows.clone());
+            tx.append(receipt.rows.clone());
             tx.answer(true)
         });
         enter(Stage::Commit);
@@ -70,16 +70,14 @@ impl Payments {
             }
             // The balance cannot become negative, and a day's spending cannot exceed the budget.
             Ok(false) | Err(StoreError::Beyond { .. }) => {
-                let (reason, message) =
-                    ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
+                let (reason, message) = (
+                    "insufficient_funds".to_owned(),
+                    "the developer credit is used up, or an admin has revoked it, frozen it or lowered its budget".to_owned(),
+                );
                 self.withdraw_some(staged).await;
                 admission.release().await;
                 PAYMENTS_ENDED.count(["refused"]);
-                let (rows, news) = self.finisher.refuse(draft, &reason);
-                match rows.commit(&*self.store, Durability::Buffered).await {
-                    Ok(_) => self.finisher.announce(news),
-                    Err(error) => tracing::warn!(payment.id = %id, %error, "a refused debit was not recorded"),
-                }
+                self.record_refusal(&id, draft, &reason).await;
                 Err(SettleError::Refused { reason, message, notice: None })
             }
             Err(StoreError::Unknown(cause)) => {

@@ -7,16 +7,15 @@ use tollhouse_telemetry::counters::{FACILITATOR, FACILITATOR_SECONDS};
 use crate::{SettleOutcome, VerifyResult};
 
 /// Sends a request, and counts its duration and its outcome, named by `name`.
-pub(super) async fn asked<T>(operation: &str, question: impl Future<Output = T>, name: impl FnOnce(&T) -> &'static str) -> T {
+pub(super) async fn measured<T>(operation: &str, request: impl Future<Output = T>, name: impl FnOnce(&T) -> &'static str) -> T {
     let started = Instant::now();
-    let answer = question.await;
+    let outcome = request.await;
     FACILITATOR_SECONDS.observe(operation, started.elapsed());
-    FACILITATOR.count([operation, name(&answer)]);
-    answer
+    FACILITATOR.count([operation, name(&outcome)]);
+    outcome
 }
 
 impl VerifyResult {
-    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -27,7 +26,6 @@ impl VerifyResult {
 }
 
 impl SettleOutcome {
-    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Settled(_) => "settled",

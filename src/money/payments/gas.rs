@@ -33,13 +33,14 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
-use tollhouse_telemetry::counters::BURNED_GAS;
+use tollhouse_telemetry::counters::{BURNED_GAS, UNDERPAID_GAS};
 
 use self::cover::GasCover;
 use super::{
     run_limits::RunLimitReached,
     sliding_window::{SlidingWindow, WindowMoment},
     unpaid_runs::{RunParties, Standing},
+    unsent::UnsentCounts,
 };
 use crate::{BurnedGas, GasLimits, SettlementGas};
 
@@ -119,16 +120,12 @@ pub(super) enum GasRefusal {
 #[derive(Debug, Clone, Copy, Default)]
 struct Burned {
     gas: SlidingWindow,
-    /// Gas of underpaid settlements.
     underpaid: SlidingWindow,
     reverts: SlidingWindow,
-    /// Reverted settlements that were excused.
     excused: SlidingWindow,
-    /// Gas that runs in flight may burn.
     held: u64,
     /// Gas that the settlements of underpaid runs in flight will use.
     held_underpaid: u64,
-    /// Number of runs in flight.
     runs: u64,
     /// Number of a payer's settlements in flight that no earlier paid run covers.
     settling: u64,
@@ -145,11 +142,9 @@ struct Pool {
 /// Counts that were not sent to other hosts or not written to the store yet.
 #[derive(Debug, Default)]
 struct Pending {
-    /// Whether counts are sent to other hosts.
-    is_told: bool,
-    gas: HashMap<String, u64>,
-    underpaid: HashMap<String, u64>,
-    reverts: HashMap<String, u64>,
+    gas: UnsentCounts,
+    underpaid: UnsentCounts,
+    reverts: UnsentCounts,
     /// The key is the kind of count, `/`, and the party.
     unwritten: HashMap<String, i128>,
 }
@@ -171,7 +166,6 @@ struct State {
     wei: u128,
 }
 
-/// The limits on burned gas, and the counts.
 #[derive(Debug)]
 pub(super) struct GasMeter {
     limits: GasLimits,
@@ -196,9 +190,7 @@ pub(super) struct GasHold {
 /// Amounts of gas that a run in flight holds.
 #[derive(Debug, Clone, Copy)]
 struct HeldGas {
-    /// Gas that it may burn.
     gas: u64,
-    /// The part of it that counts for its payer.
     of_payer: u64,
     /// Gas that its settlement will use, if that is underpaid.
     underpaid: u64,
@@ -219,7 +211,6 @@ impl GasMeter {
         self.state().payers.get(payer).is_none_or(|burned| burned.reverts.total(self.now()) == 0)
     }
 
-    /// Counts the gas burned by a reverted settlement.
     pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) -> CountedGas {
         BURNED_GAS.add(burned.gas);
         let at = self.count(burner, burned, 1);
@@ -234,6 +225,7 @@ impl GasMeter {
             self.count(burner, excess, 0);
         }
         if is_underpaid && ordinary.gas > 0 {
+            UNDERPAID_GAS.add(ordinary.gas);
             let (mut state, now) = (self.state(), self.now());
             state.wei = state.wei.saturating_add(ordinary.wei);
             state.change_all(burner, burner.standing.is_regular(), now, |of| of.underpaid.add(ordinary.gas, now));
@@ -242,7 +234,6 @@ impl GasMeter {
         }
     }
 
-    /// Counts burned gas, and returns when.
     fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) -> WindowMoment {
         let (mut state, now) = (self.state(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
@@ -285,7 +276,6 @@ impl GasMeter {
         self.changed.notify_one();
     }
 
-    /// Returns the gas burned in the last hour.
     pub(super) fn last_hour(&self) -> u64 {
         let now = self.now();
         self.state().sum(|of| of.gas.total(now))
@@ -302,7 +292,6 @@ impl GasMeter {
         self.limits.of_all.is_some_and(|max| self.state().sum(|of| of.underpaid.total(now)) > max.get() / 2)
     }
 
-    /// Returns the status for operators.
     pub(super) fn status(&self) -> Value {
         let (state, now) = (self.state(), self.now());
         json!({
@@ -356,7 +345,6 @@ impl GasMeter {
 }
 
 impl State {
-    /// Returns the counts of customers or of new payers.
     fn pool(&mut self, is_of_customers: bool) -> &mut Pool {
         if is_of_customers { &mut self.customers } else { &mut self.newcomers }
     }
@@ -370,7 +358,6 @@ impl State {
         }
     }
 
-    /// Changes the counts of all parties and in total.
     fn change_all(&mut self, burner: &Burner, is_of_customers: bool, now: WindowMoment, change: impl Fn(&mut Burned)) {
         self.change_pool(burner, is_of_customers, now, &change);
         change(entry(&mut self.payers, &burner.payer, now));
@@ -399,7 +386,6 @@ fn entry<'a>(of: &'a mut HashMap<String, Burned>, key: &str, now: WindowMoment) 
 }
 
 impl Burned {
-    /// Returns the gas of underpaid settlements and the burned gas.
     fn underpaid_and_burned(&self, now: WindowMoment) -> u64 {
         self.gas.total(now).saturating_add(self.underpaid.total(now))
     }

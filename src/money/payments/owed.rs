@@ -11,7 +11,6 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
-use tollhouse_replica::SETTLED_BEFORE;
 use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -23,8 +22,8 @@ use super::{
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
 };
 use crate::{
-    CallTerms, CommitEffects, Delivery, NOT_SERVED, PaymentId, Refusal, SettleError, receipt, receipt::PaymentKind, refund::REFUNDS,
-    reorganized::REORGANIZED,
+    CallTerms, Delivery, PaymentId, Refusal, SettleError, commit::commit_if_unchanged, receipt, receipt::PaymentKind,
+    receipt_finisher::CommitEffects, refund::REFUNDS, reorganized::REORGANIZED,
 };
 
 /// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
@@ -50,20 +49,19 @@ pub struct Unanswered {
 #[must_use]
 pub struct OwedRun {
     payments: Arc<Payments>,
-    told: Unanswered,
+    unanswered: Unanswered,
     holder: String,
     payer: Option<String>,
     kind: PaymentKind,
     is_first: bool,
+    permit: Option<RunPermit>,
     is_over: bool,
-    position: Option<RunPermit>,
     _claim: Option<Claim>,
 }
 
 /// The outcome of storing an answer.
 enum Delivered {
-    /// It is stored.
-    Kept(CommitEffects),
+    Stored(CommitEffects),
     /// The payment was refunded during the run, so it gets no answer.
     Refunded,
     /// The run belongs to another request by now, because this one seemed to be gone.
@@ -78,12 +76,6 @@ impl Payments {
     /// [`SettleError`]; then the handler must not run.
     pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
         enter(Stage::Settle);
-        if !self.replica.may_write(SETTLED_BEFORE).await? {
-            // A host of an earlier version could neither read the payment nor take it over.
-            admission.release().await;
-            let message = "hosts of an earlier version serve the store".to_owned();
-            return Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None });
-        }
         let (id, holder, claim) = (admission.id.clone(), admission.record.holder().to_owned(), admission.claim.take());
         let (payer, kind) = (admission.payer(), admission.kind());
         let (settled, held) = self.take(admission, None, draft).await;
@@ -100,20 +92,17 @@ impl Payments {
             // Another host found it settled and ran it before this one learned of it.
             return Err(SettleError::Unknown { payment: id });
         }
-        let until = self.clock.now().plus(self.config.owed.kept);
-        let runs_left = self.config.owed.runs.get() - 1;
         let StoredAnswer { receipt_id: receipt, settlement: notice, .. } = reported;
-        let reported = Unanswered { payment: id, receipt, notice, runs_left, until };
-        let position = held.map(|(held, _)| held.position);
+        let (runs_left, until) = (self.config.owed.runs.get() - 1, self.clock.now().plus(self.config.owed.kept));
         Ok(OwedRun {
             payments: Arc::clone(self),
-            told: reported,
+            unanswered: Unanswered { payment: id, receipt, notice, runs_left, until },
             holder,
             payer,
             kind,
             is_first: true,
+            permit: held.map(|(held, _)| held.permit),
             is_over: false,
-            position,
             _claim: claim,
         })
     }
@@ -156,31 +145,34 @@ impl Payments {
             funds: KnownFunds::Credit,
             standing: Standing::Customer,
         };
-        let position = self.throttle.begin(running).map_err(check_run_limits)?;
+        let permit = self.throttle.begin(running).map_err(check_run_limits)?;
         let renewed = record.clone().run_by(self.replica.id(), self.clock.now());
         let claim = self.claims.claim(&renewed);
         let kind = if record.is_on_credit() { PaymentKind::Credit } else { PaymentKind::X402 };
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), *record), &renewed);
         batch.absent(&REORGANIZED, &receipt);
-        match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => {}
-            Err(StoreError::Conflict) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        if !commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+            return Ok(None);
         }
-        let reported = self.unanswered(id, &renewed);
-        let (holder, payer) = (renewed.holder().to_owned(), payer.filter(|_| kind == PaymentKind::X402));
-        let (payments, position) = (Arc::clone(self), Some(position));
-        Ok(Some(OwedRun { payments, told: reported, holder, payer, kind, is_first: false, is_over: false, position, _claim: Some(claim) }))
+        Ok(Some(OwedRun {
+            payments: Arc::clone(self),
+            unanswered: self.unanswered(id, &renewed),
+            holder: renewed.holder().to_owned(),
+            payer: payer.filter(|_| kind == PaymentKind::X402),
+            kind,
+            is_first: false,
+            permit: Some(permit),
+            is_over: false,
+            _claim: Some(claim),
+        }))
     }
 
     /// Returns the details for the payer of an owed payment while no run begins.
-    #[must_use]
     pub fn unanswered_by(&self, owed: &OwedPayment) -> Unanswered {
         self.unanswered(owed.id.clone(), &owed.record)
     }
 
-    /// Returns the details for the payer of this record.
     pub(super) fn unanswered(&self, payment: PaymentId, record: &PaymentRecord) -> Unanswered {
         let owed = record.owed.clone().unwrap_or_default();
         Unanswered {
@@ -192,24 +184,7 @@ impl Payments {
         }
     }
 
-    /// Returns the owed payment, which no run uses at the moment.
-    ///
-    /// # Errors
-    ///
-    /// [`Refusal::NoMoreRuns`].
-    pub(super) fn owed(&self, id: PaymentId, record: Box<PaymentRecord>) -> Result<OwedPayment, Refusal> {
-        let reported = self.unanswered(id, &record);
-        if reported.runs_left == 0 || reported.until <= self.clock.now() {
-            return Err(Refusal::NoMoreRuns { payment: reported.payment, receipt: reported.receipt });
-        }
-        Ok(OwedPayment { id: reported.payment, record })
-    }
-
     /// Returns whether a run of the owed answer is in flight, here or at another host.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(super) async fn is_running(&self, record: &PaymentRecord) -> Result<bool, StoreError> {
         if record.replica.is_none() || self.is_ours(record) {
             return Ok(record.replica.is_some() && self.claims.has(record));
@@ -227,7 +202,6 @@ impl Payments {
 
 impl OwedPayment {
     /// Returns the payment's id.
-    #[must_use]
     pub fn payment(&self) -> &PaymentId {
         &self.id
     }
@@ -235,31 +209,26 @@ impl OwedPayment {
 
 impl OwedRun {
     /// Returns the payment's id.
-    #[must_use]
     pub fn payment(&self) -> &PaymentId {
-        &self.told.payment
+        &self.unanswered.payment
     }
 
     /// Returns the id of the settlement's receipt.
-    #[must_use]
     pub fn receipt(&self) -> &str {
-        &self.told.receipt
+        &self.unanswered.receipt
     }
 
     /// Returns the payer's address, shortened, or `None` for credit.
-    #[must_use]
     pub fn payer(&self) -> Option<String> {
         self.payer.clone()
     }
 
     /// Returns the means of payment as in the receipt.
-    #[must_use]
     pub fn kind(&self) -> PaymentKind {
         self.kind
     }
 
     /// Returns whether the money moved for this run and not for an earlier one.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -272,14 +241,14 @@ impl OwedRun {
     /// the run, no runs are left for it.
     pub async fn deliver(mut self, answer: StoredAnswer, delivery: &Delivery) -> Result<StoredAnswer, (StoreError, Unanswered)> {
         enter(Stage::Commit);
-        let Unanswered { payment: id, receipt, notice, .. } = self.told.clone();
+        let Unanswered { payment: id, receipt, notice, .. } = self.unanswered.clone();
         let payments = Arc::clone(&self.payments);
         let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice.clone(), ..answer };
         let staged = payments.stage(&answer).await.detach();
-        let (held, stored, apart) = (&self.holder, &answer, &staged);
-        let (gate_of, own, notice, receipt) = (&*payments, &id, &notice, &receipt);
+        let (holder, stored, apart) = (&self.holder, &answer, &staged);
+        let (gate, own, notice, receipt) = (&*payments, &id, &notice, &receipt);
         let delivering = update(&*payments.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == held);
+            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
             if let Ok(id) = receipt.parse::<ReceiptId>()
                 && tx.get(&REFUNDS, &id).await?.is_some()
@@ -287,12 +256,12 @@ impl OwedRun {
                 // The next request with it is refused for that reason.
                 return tx.answer(Delivered::Refunded);
             }
-            let Some(paid) = gate_of.paid_receipt(receipt).await? else {
+            let Some(paid) = gate.paid_receipt(receipt).await? else {
                 return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
             };
             let mut record = row.value.clone();
             (record.state, record.replica, record.owed) = (PaymentPhase::Settled, None, None);
-            record.updated_ms = gate_of.clock.now().0;
+            record.updated_ms = gate.clock.now().0;
             record.answer = Some(match apart {
                 Some(staged) => {
                     staged.store_answer(&mut tx, own);
@@ -300,34 +269,34 @@ impl OwedRun {
                 }
                 None => AnswerLocation::Here(stored.clone()),
             });
-            gate_of.end(&mut tx, &row, &record);
-            let (rows, news) = gate_of.finisher.deliver(paid, delivery);
+            gate.end(&mut tx, &row, &record);
+            let (rows, news) = gate.finisher.deliver(paid, delivery);
             tx.append(rows);
-            tx.answer(Delivered::Kept(news))
+            tx.answer(Delivered::Stored(news))
         });
         let delivered = delivering.await;
         match delivered {
-            Ok(Delivered::Kept(news)) => {
+            Ok(Delivered::Stored(news)) => {
                 payments.finisher.announce(news);
                 self.end();
                 Ok(answer)
             }
             Ok(Delivered::Refunded) => {
                 payments.withdraw_some(staged).await;
-                let reported = Unanswered { runs_left: 0, ..self.told.clone() };
+                let reported = Unanswered { runs_left: 0, ..self.unanswered.clone() };
                 self.give_back(true).await;
                 Err((StoreError::Conflict, reported))
             }
             Ok(Delivered::Lost) => {
                 payments.withdraw_some(staged).await;
                 self.end();
-                Err((StoreError::Conflict, self.told.clone()))
+                Err((StoreError::Conflict, self.unanswered.clone()))
             }
             Err(error) => {
                 if !matches!(error, StoreError::Unknown(_)) {
                     payments.withdraw_some(staged).await;
                 }
-                let reported = self.told.clone();
+                let reported = self.unanswered.clone();
                 self.give_back(true).await;
                 Err((error, reported))
             }
@@ -337,7 +306,7 @@ impl OwedRun {
     /// Ends a run without an answer, which stays owed. If the tool did not run (`ran` is false), the run does not
     /// count.
     pub async fn fail(self, ran: bool) -> Unanswered {
-        let mut reported = self.told.clone();
+        let mut reported = self.unanswered.clone();
         reported.runs_left = reported.runs_left.saturating_add(u32::from(!ran));
         self.give_back(ran).await;
         reported
@@ -345,16 +314,16 @@ impl OwedRun {
 
     async fn give_back(mut self, ran: bool) {
         self.end();
-        self.payments.stop_running(&self.told.payment, &self.holder, ran).await;
+        self.payments.stop_running(&self.unanswered.payment, &self.holder, ran).await;
     }
 
     /// Frees the slot. The first run counts as paid, however it ended.
     fn end(&mut self) {
         self.is_over = true;
-        if let Some(position) = self.position.take()
+        if let Some(permit) = self.permit.take()
             && self.is_first
         {
-            position.paid();
+            permit.paid();
         }
     }
 }
@@ -365,7 +334,7 @@ impl Drop for OwedRun {
             return;
         }
         self.end();
-        let (payments, id, holder) = (Arc::clone(&self.payments), self.told.payment.clone(), self.holder.clone());
+        let (payments, id, holder) = (Arc::clone(&self.payments), self.unanswered.payment.clone(), self.holder.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { payments.stop_running(&id, &holder, true).await });
         }
@@ -387,7 +356,7 @@ impl Payments {
             tx.answer(())
         });
         if let Err(error) = stopping.await {
-            tracing::warn!(payment.id = %id, %error, "that a run is over could not be written; its payment can be used again later");
+            tracing::warn!(payment.id = %id, %error, "the end of a run could not be recorded; its payment can be used again later");
         }
     }
 }

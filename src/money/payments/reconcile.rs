@@ -13,17 +13,18 @@ use tollhouse_store::StoreError;
 use super::Payments;
 use crate::{
     Asset, Network,
-    facilitator::chain_view::{ChainError, ChainView, TokenTransfer},
+    facilitator::{
+        chain::node::Node,
+        chain_view::{ChainError, TokenTransfer},
+    },
     receipt::RECEIPTS,
     reorganized::RESETTLED,
     transactions,
 };
 
-/// Maximum number of blocks, and of transfers, per page.
 const MAX_BLOCKS: u64 = 20_000;
 const MAX_TRANSFERS: usize = 2_000;
 
-/// Number of receipts read at once.
 const PAGE: usize = 1_000;
 
 /// Maximum number of differences of each kind per page, and of transactions that are looked up individually.
@@ -140,10 +141,6 @@ struct PaidTransfer {
 impl Payments {
     /// Returns the blocks since `since` on a network whose chain can be read. The default is the first configured
     /// network.
-    ///
-    /// # Errors
-    ///
-    /// Why the blocks cannot be determined.
     pub async fn blocks_since(&self, network: Option<&str>, since: Timestamp) -> Result<(&'static Network, BlockRange), ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let last = chain.newest().await?;
@@ -152,10 +149,6 @@ impl Payments {
     }
 
     /// Compares the first page of these blocks with the ledger.
-    ///
-    /// # Errors
-    ///
-    /// Why they cannot be compared.
     pub async fn reconcile(&self, network: Option<&str>, range: BlockRange) -> Result<Reconciliation, ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let mut last = range.last.min(range.first.saturating_add(MAX_BLOCKS - 1));
@@ -195,7 +188,7 @@ impl Payments {
         Ok(page)
     }
 
-    fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, Arc<dyn ChainView>), ReconcileError> {
+    fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, Arc<Node>), ReconcileError> {
         let unknown = |name: &str| ReconcileError::UnknownNetwork(name.to_owned());
         let accepted = |network: &Network| self.config.accepted.iter().any(|accepted| accepted.asset.network == network);
         let network = match name {
@@ -278,7 +271,7 @@ impl Payments {
         &self,
         page: &mut Reconciliation,
         network: &Network,
-        chain: &dyn ChainView,
+        chain: &Node,
         receipts: impl Iterator<Item = &PaidTransfer>,
     ) -> Result<(), ReconcileError> {
         for (n, paid) in receipts.enumerate() {

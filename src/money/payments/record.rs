@@ -1,7 +1,5 @@
 //! The stored record of a payment.
 
-mod format;
-
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -58,7 +56,7 @@ pub struct StoredAnswer {
     /// The settle response for the payer.
     pub settlement: Option<SettlementNotice>,
 }
-postcard_values!(StoredAnswer);
+postcard_values!(PaymentRecord);
 
 /// A settle response, and the protocol version that it is sent in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,22 +100,18 @@ impl PaymentState {
     }
 }
 
-/// Where the answer of a settled payment is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum AnswerLocation {
-    /// In the record.
     Here(StoredAnswer),
     /// In a separate row, which its intent wrote. Only the settle response is here.
     Apart(Option<SettlementNotice>),
 }
 
-/// The record of a payment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PaymentRecord {
     pub(crate) state: PaymentPhase,
     /// Identifies the reservation, so that no two admissions write the same bytes.
     holder: String,
-    /// Hash of the request that the payment is bound to.
     pub(crate) request: String,
     /// Hash of the signed payment, which proves that a sender has it.
     pub(crate) digest: String,
@@ -129,9 +123,9 @@ pub(crate) struct PaymentRecord {
     pub(crate) intent: Option<SettlementIntent>,
     /// Set while settled, until the answer is deleted.
     pub(crate) answer: Option<AnswerLocation>,
-    /// `None` in records of versions without tails.
+    /// `None` once only the fact is left that its nonce is spent.
     pub(crate) tail: Option<ExpiryInfo>,
-    /// Set with an intent, except in records of versions that did not store it.
+    /// Set with an intent.
     pub(crate) settler: Option<Settler>,
     /// The replica that handles it while it is reserved or settling. Another one takes over after that one's lease
     /// ends.
@@ -142,11 +136,10 @@ pub(crate) struct PaymentRecord {
     pub(crate) owed: Option<Owed>,
 }
 
-/// A held part of a payer's balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldBalance {
     /// Key of the balance's sum in the store.
-    pub(crate) purse: String,
+    pub(crate) key: String,
     /// The amount in the token's smallest unit.
     pub(crate) amount: i128,
 }
@@ -154,11 +147,10 @@ pub(crate) struct HeldBalance {
 /// An answer owed to a payer who was charged before the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owed {
-    /// Number of runs that have begun. Runs for which the host had no room do not count.
+    /// Number of started runs. Runs for which the host had no room do not count.
     pub(crate) runs: u32,
     /// The time until which another run can begin, in milliseconds since 1970. 0 while settling.
     pub(crate) until_ms: u64,
-    /// The settle response for the payer.
     pub(crate) notice: Option<SettlementNotice>,
 }
 
@@ -172,7 +164,6 @@ pub struct OwedPayment {
 /// The facilitator that owns this settlement. No other one decides its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settler {
-    /// Its [identity](crate::Facilitator::identity).
     pub(crate) facilitator: String,
     /// The transaction that it has prepared, and sends after the intent is stored.
     pub(crate) transaction: Option<String>,
@@ -184,55 +175,35 @@ pub(crate) struct ExpiryInfo {
     /// The time until which the payment could be used if the record did not exist: the end of its authorization or of
     /// the client's key. In milliseconds since 1970.
     pub(crate) showable_until_ms: u64,
-    /// The client's name of the payment, prefixed by [`NAMED`].
+    /// The client's name of the payment, prefixed by its payer, so that nobody can take another's.
     pub(crate) named: Option<String>,
 }
 
-/// Prefix of payment names in records. Keys of names once had it.
-const NAMED: &str = "cid/";
-
 impl ExpiryInfo {
-    /// Constructs the tail of a payment that can be used until `showable_until_ms`. The name is scoped by payer, so
-    /// nobody can take another's.
+    /// `name` is the payer and the client's name of the payment.
     pub(super) fn new(showable_until_ms: u64, name: Option<(&str, &str)>) -> Self {
-        Self { showable_until_ms, named: name.map(|(payer, name)| format!("{NAMED}{payer}/{name}")) }
-    }
-
-    /// Returns the name as the client sent it.
-    fn client_name(&self) -> Option<&str> {
-        Some(self.named.as_ref()?.strip_prefix(NAMED)?.split_once('/')?.1)
-    }
-
-    /// Returns the name prefixed by its payer.
-    pub(super) fn name(&self) -> Option<String> {
-        self.named.as_ref()?.strip_prefix(NAMED).map(str::to_owned)
+        Self { showable_until_ms, named: name.map(|(payer, name)| format!("{payer}/{name}")) }
     }
 }
 
-/// The effect of time on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordTimeout {
-    /// None ever.
     Never,
     /// None until then.
     At(Timestamp),
-    /// The answer is deleted; the record stays.
     Answer,
     /// The record is deleted: nothing can be looked up any more.
     Record,
 }
 
-/// All data that a restart needs to finish a settlement, except for the answer, which has its own row.
+/// The data that a restart needs to finish a settlement. The answer has its own row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SettlementIntent {
     pub(crate) version: WireVersion,
     /// JSON text, because postcard cannot encode a `Value`.
     pub(crate) payload: String,
     pub(crate) requirements: String,
-    /// The draft that the receipt is made from.
     pub(crate) draft: Vec<u8>,
-    /// The answer, if a version without separate rows wrote it here.
-    pub(crate) answer: Option<StoredAnswer>,
 }
 
 impl PaymentRecord {
@@ -256,17 +227,19 @@ impl PaymentRecord {
         }
     }
 
-    /// Returns whether a developer credit paid.
     pub(super) fn is_on_credit(&self) -> bool {
         self.digest.starts_with(CreditId::PREFIX)
     }
 
-    /// Returns the id of its reservation.
+    /// Returns the client's name of the payment, prefixed by its payer.
+    pub(super) fn name(&self) -> Option<&String> {
+        self.tail.as_ref()?.named.as_ref()
+    }
+
     pub(super) fn holder(&self) -> &str {
         &self.holder
     }
 
-    /// Assigns it to a replica.
     pub(crate) fn held_by(self, replica: &ReplicaId) -> Self {
         Self { replica: Some(replica.clone()), ..self }
     }
@@ -281,7 +254,6 @@ impl PaymentRecord {
         Self { state: PaymentPhase::Unresolved, replica: None, ..self }
     }
 
-    /// Returns whether it is reserved or settling.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, PaymentPhase::Reserved | PaymentPhase::Settling)
     }
@@ -301,29 +273,13 @@ impl PaymentRecord {
     }
 
     /// Reduces it to the fact that its nonce is spent, and by which transaction. It is kept forever, since it has no
-    /// tail.
+    /// expiry. Nothing more is owed.
     pub(crate) fn spent(self) -> Self {
-        let none = String::new;
-        Self {
-            holder: none(),
-            request: none(),
-            digest: none(),
-            answer: None,
-            intent: None,
-            tail: None,
-            settler: None,
-            owed: None,
-            ..self.over()
-        }
-    }
-
-    /// Turns an owed payment into a settled one. Nothing more can be requested once the record is reduced to its nonce.
-    fn over(self) -> Self {
         let state = if self.state == PaymentPhase::Owed { PaymentPhase::Settled } else { self.state };
-        Self { state, ..self }
+        let (holder, request, digest) = Default::default();
+        Self { state, holder, request, digest, answer: None, intent: None, tail: None, settler: None, owed: None, ..self }
     }
 
-    /// Returns the effect of time on it as of `now`.
     pub(crate) fn due(&self, now: Timestamp) -> RecordTimeout {
         let after = |at: u64, stored: Duration| at.saturating_add(u64::try_from(stored.as_millis()).unwrap_or(u64::MAX));
         let answer_until = after(self.updated_ms, ANSWER_TTL);
@@ -349,7 +305,6 @@ impl PaymentRecord {
         }
     }
 
-    /// Returns the settlement that had begun when this record was written.
     pub(crate) fn started(&self) -> StartedSettlement {
         let settler = self.settler.as_ref();
         let facilitator = settler.map(|settler| settler.facilitator.clone());

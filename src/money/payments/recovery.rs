@@ -8,12 +8,13 @@ use tokio::time::Instant;
 use tollhouse_base::clock::Timestamp;
 use tollhouse_replica::LiveReplicas;
 use tollhouse_store::{Batch, Durability, Row, StoreError};
-use tollhouse_telemetry as telemetry;
+use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 
 use super::{OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Payments, balance_holds, retry::PollBackoff};
 use crate::{
     PaymentId, PaymentPhase,
-    payments::record::{AnswerLocation, ExpiryInfo, PaymentRecord, RecordTimeout},
+    commit::commit_if_unchanged,
+    payments::record::{AnswerLocation, PaymentRecord, RecordTimeout},
 };
 
 /// Number of open settlements, and of payments with something to delete, handled at once.
@@ -25,11 +26,8 @@ const FORGET_EVERY: Duration = Duration::from_secs(5);
 impl Payments {
     /// Takes over payments of stopped replicas: releases reservations, and makes settlements due for [`Payments::tick`]. It
     /// uses only the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn recover(&self) -> Result<(), StoreError> {
+        self.count_hosts().await?;
         self.gas.open(&self.store, &self.clock).await?;
         let (living, mut settling) = (self.replica.living().await?, 0);
         for row in self.open_records().await? {
@@ -39,7 +37,7 @@ impl Payments {
                     settling += 1;
                 }
                 PaymentPhase::Reserved | PaymentPhase::Settling => settling += usize::from(self.take_over_left(&row, &living).await?),
-                PaymentPhase::Settled | PaymentPhase::Refused | PaymentPhase::Released | PaymentPhase::Unresolved | PaymentPhase::Owed => {
+                _ => {
                     let mut batch = Batch::new();
                     batch.delete(&OPEN_INTENTS, &row.key);
                     batch.commit(&*self.store, Durability::Buffered).await?;
@@ -47,7 +45,7 @@ impl Payments {
             }
         }
         if settling > 0 {
-            tracing::info!(payments = settling, "settlements were open when the host ended, and are being resolved");
+            tracing::info!(payments = settling, "settlements were open when the host stopped, and are being looked up");
         }
         Ok(())
     }
@@ -59,13 +57,7 @@ impl Payments {
         match row.value.state {
             PaymentPhase::Reserved if is_left => self.release(row).await.map(|_| false),
             PaymentPhase::Settling if is_left => self.take_over_from(row).await,
-            PaymentPhase::Reserved
-            | PaymentPhase::Settling
-            | PaymentPhase::Settled
-            | PaymentPhase::Refused
-            | PaymentPhase::Released
-            | PaymentPhase::Unresolved
-            | PaymentPhase::Owed => Ok(false),
+            _ => Ok(false),
         }
     }
 
@@ -77,25 +69,19 @@ impl Payments {
     async fn take_over_from(&self, row: &Row<PaymentId, PaymentRecord>) -> Result<bool, StoreError> {
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, row, &row.value.clone().held_by(self.replica.id()));
-        match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => {
-                self.retries().insert(row.key.clone(), PollBackoff::due(Instant::now()));
-                Ok(true)
-            }
-            Err(StoreError::Conflict) => Ok(false),
-            Err(error) => Err(error),
+        let is_ours = commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+        if is_ours {
+            self.retries().insert(row.key.clone(), PollBackoff::due(Instant::now()));
         }
+        Ok(is_ours)
     }
 
     /// Looks up open settlements that are due, and deletes old records.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn tick(self: &Arc<Self>) -> Result<(), StoreError> {
         self.log_alarms();
         self.note_customers().await;
         self.release_orphans().await;
+        self.count_hosts().await?;
         self.ask().await?;
         if !self.replica.can_expire() {
             return Ok(());
@@ -116,17 +102,12 @@ impl Payments {
     }
 
     /// Returns when the oldest open settlement of any replica began, or now if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn settling_since(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         let open = self.open_records().await?.into_iter().filter(|row| row.value.state == PaymentPhase::Settling);
         Ok(open.map(|row| Timestamp(row.value.updated_ms)).min().map_or(now, |oldest| oldest.min(now)))
     }
 
-    /// Deletes what is due.
     pub(crate) async fn forget(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() {
@@ -156,7 +137,7 @@ impl Payments {
             }
             match due {
                 RecordTimeout::Record => {
-                    let name = record.tail.as_ref().and_then(ExpiryInfo::name);
+                    let name = record.name().cloned();
                     // A payment whose money moved stays spent, in few bytes. Its nonce can be signed again for a later
                     // time, and the chain would then report the earlier transfer.
                     match record.transaction {
@@ -173,7 +154,7 @@ impl Payments {
                             Ok(named) if named.value == id => _ = batch.remove(&PAYMENT_NAMES, &named),
                             Ok(_) => {}
                             Err(error) => {
-                                tracing::error!(payment.id = %id, %error, "the name of a payment does not read; it stays as it is")
+                                tracing::error!(payment.id = %id, %error, "the name of a payment is malformed and is skipped")
                             }
                         }
                     }
@@ -186,15 +167,11 @@ impl Payments {
                 RecordTimeout::Never => _ = batch.holds(&PAYMENTS, &row),
             }
         }
-        match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => {
-                PAYMENTS.expired(removed);
-                Ok(())
-            }
-            // After a conflict, the next tick does it.
-            Err(StoreError::Conflict) => Ok(()),
-            Err(error) => Err(error),
+        // After a conflict, the next tick does it.
+        if commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+            PAYMENTS.expired(removed);
         }
+        Ok(())
     }
 
     /// Returns the row that schedules the next look at the payment.
@@ -206,7 +183,6 @@ impl Payments {
         }
     }
 
-    /// Adds the rows that every end of a payment writes.
     pub(super) fn end(&self, batch: &mut Batch, row: &Row<PaymentId, PaymentRecord>, record: &PaymentRecord) {
         let look_again = self.recheck(&row.key, record);
         match &row.value.held {
@@ -219,8 +195,7 @@ impl Payments {
         batch.append(look_again);
     }
 
-    /// Adds the rows of a payment that ends as it begins.
-    pub(super) fn begin_ended(&self, batch: &mut Batch, id: &PaymentId, record: &PaymentRecord) {
+    pub(super) fn add_ended_record(&self, batch: &mut Batch, id: &PaymentId, record: &PaymentRecord) {
         batch.put_new(&PAYMENTS, id, record).append(self.recheck(id, record));
     }
 
@@ -231,26 +206,23 @@ impl Payments {
         record.updated_ms = self.clock.now().0;
         let mut batch = Batch::new();
         self.end(&mut batch, row, &record);
-        match batch.commit(&*self.store, Durability::built_on(&*self.store)).await {
-            Ok(_) => {
-                telemetry::counters::PAYMENTS.count(["released"]);
-                Ok(true)
-            }
-            Err(StoreError::Conflict) => match PAYMENTS.get(&*self.store, &row.key).await? {
-                // Another row of the commit caused the conflict.
-                Some(now) if now == row.value => Err(StoreError::Contended),
-                _ => Ok(false),
-            },
-            Err(error) => Err(error),
+        if commit_if_unchanged(batch, &*self.store, Durability::built_on(&*self.store)).await? {
+            PAYMENTS_ENDED.count(["released"]);
+            return Ok(true);
+        }
+        match PAYMENTS.get(&*self.store, &row.key).await? {
+            // Another row of the commit caused the conflict.
+            Some(now) if now == row.value => Err(StoreError::Contended),
+            _ => Ok(false),
         }
     }
 
     /// Releases a reservation of this process whose call is gone. If that fails, the next round retries.
     pub(super) async fn release_departed(&self, row: &Row<PaymentId, PaymentRecord>) {
         match self.release(row).await {
-            Ok(true) => tracing::warn!(payment.id = %row.key, "a reservation that no call held any more was released"),
+            Ok(true) => tracing::warn!(payment.id = %row.key, "a reservation without a call was released"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(payment.id = %row.key, %error, "a reservation that no call holds could not be released"),
+            Err(error) => tracing::warn!(payment.id = %row.key, %error, "a reservation without a call could not be released"),
         }
     }
 
@@ -260,7 +232,7 @@ impl Payments {
         match self.release(&PAYMENTS.own(id.clone(), record.clone())).await {
             Ok(released) => Some(released),
             Err(error) => {
-                tracing::error!(payment.id = %id, %error, "a reservation could not be released; it is tried again");
+                tracing::error!(payment.id = %id, %error, "a reservation could not be released; the host will try again");
                 self.orphaned().insert(id.clone(), record.clone());
                 None
             }

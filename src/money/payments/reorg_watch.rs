@@ -16,7 +16,11 @@ use super::{
 };
 use crate::{
     Network,
-    facilitator::chain_view::{ChainError, ChainView, TxPlacement},
+    commit::commit_if_unchanged,
+    facilitator::{
+        chain::node::Node,
+        chain_view::{ChainError, TxPlacement},
+    },
     reorganized::{
         REORGANIZED, RESETTLED, Recovery, Reorganization, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement,
         watched_on,
@@ -30,7 +34,6 @@ const MISSING_FOR: Duration = Duration::from_secs(15);
 /// Number of rows read at once, and looked up per round.
 const PAGE: usize = 256;
 
-/// Number of blocks compared per round.
 const MAX_BLOCKS: usize = 64;
 
 /// How long an undone settlement is looked up again, since its transaction may be in a block again.
@@ -38,7 +41,6 @@ const LOOKED_UP_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 type Watched = Row<String, WatchedSettlement>;
 
-/// Why a round ended early.
 #[derive(Debug, thiserror::Error)]
 enum RoundEnd {
     #[error(transparent)]
@@ -49,39 +51,23 @@ enum RoundEnd {
 
 impl Payments {
     /// Returns the settlement of a receipt if a reorganization of the chain has undone it.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn reorganized(&self, receipt: &ReceiptId) -> Result<Option<ReorganizedSettlement>, StoreError> {
         REORGANIZED.get(&*self.store, receipt).await
     }
 
     /// Returns the settlement of a receipt if another transaction has made it after a reorganization of the chain.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn resettled(&self, receipt: &ReceiptId) -> Result<Option<ResettledSettlement>, StoreError> {
         RESETTLED.get(&*self.store, receipt).await
     }
 
     /// Returns the state of a receipt's settlement if a reorganization of the chain has undone it, even if another
     /// transaction has made it since.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn reorganization(&self, receipt: &ReceiptId) -> Result<Option<Reorganization>, StoreError> {
         Reorganization::of(&*self.store, receipt).await
     }
 
     /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Also looks up
     /// settlements that reorganizations have undone, and unresolved ones. Sends no requests without such settlements.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. A node's failure is logged, and the next round retries.
     pub async fn watch_settlements(&self) -> Result<(), StoreError> {
         for (network, chain) in self.facilitators.chains() {
             match self.watch_network(network, &*chain).await {
@@ -92,10 +78,10 @@ impl Payments {
                 }
             }
         }
-        self.look_at_unresolved().await
+        self.look_up_some_unresolved().await
     }
 
-    async fn watch_network(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), RoundEnd> {
+    async fn watch_network(&self, network: &'static Network, chain: &Node) -> Result<(), RoundEnd> {
         self.find_missing(network, chain).await?;
         let range = watched_on(network.caip2);
         if WATCHED.first(&*self.store, &range).await?.is_none() {
@@ -113,7 +99,7 @@ impl Payments {
             for row in rows {
                 batch.remove(&WATCHED, *row);
             }
-            self.write(batch).await?;
+            commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
         }
         Ok(())
     }
@@ -121,7 +107,7 @@ impl Payments {
     /// Compares the recorded blocks of settlements with the chain, from the lowest up to the maximum number of blocks.
     /// Returns the settlements with the same block, and the others. A matching block does not prove those below,
     /// because it may be newer than the reorganization that replaced them.
-    async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), RoundEnd> {
+    async fn compare(&self, chain: &Node, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), RoundEnd> {
         let (mut same, mut suspects, mut last, mut blocks) = (Vec::new(), Vec::new(), None::<(u64, Option<String>)>, 0);
         let mut range = all.clone();
         while let Some(page) = WATCHED.next(&*self.store, &mut range, PAGE).await? {
@@ -129,7 +115,7 @@ impl Payments {
                 let row = match row {
                     Ok(row) => row,
                     Err(error) => {
-                        tracing::error!(%error, "the row of a watched settlement does not read; it stays as it is");
+                        tracing::error!(%error, "the row of a watched settlement is malformed and is skipped");
                         continue;
                     }
                 };
@@ -167,14 +153,14 @@ impl Payments {
             } else {
                 batch.put(&WATCHED, &watched.key(), &watched);
             }
-            return self.write(batch).await.map(drop);
+            return commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop);
         }
         match watched.missing_since {
             None => {
                 watched.missing_since = Some(now);
                 batch = Batch::new();
                 batch.replace(&WATCHED, &row, &watched);
-                self.write(batch).await.map(drop)
+                commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop)
             }
             Some(since) if now.0.saturating_sub(since.0) < millis(MISSING_FOR) => Ok(()),
             Some(_) => {
@@ -182,13 +168,13 @@ impl Payments {
                 batch.put(&REORGANIZED, reorganized.receipt_id(), &reorganized);
                 let (rows, news) = self.finisher.reorganized(&reorganized);
                 batch.append(rows);
-                if self.write(batch).await? {
+                if commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
                     SETTLEMENT_FAULTS.count(["reorganized"]);
                     tracing::warn!(
                         receipt.id = %reorganized.receipt_id(),
                         transaction = reorganized.transaction(),
                         network = reorganized.network(),
-                        "a reorganization of the chain took a settlement back: its transaction is in no block any more"
+                        "a reorganization of the chain undid a settlement: its transaction is no longer in a block"
                     );
                     self.finisher.announce(news);
                 }
@@ -198,7 +184,7 @@ impl Payments {
     }
 
     /// Checks whether undone settlements are in a block again: by their transaction, and less often by their nonce.
-    async fn find_missing(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), RoundEnd> {
+    async fn find_missing(&self, network: &'static Network, chain: &Node) -> Result<(), RoundEnd> {
         let (now, mut due, mut request, mut range) = (self.clock.now(), Vec::new(), 0, REORGANIZED.all());
         while let Some((page, rest)) = REORGANIZED.sound(&*self.store, &range, PAGE).await? {
             range = rest;
@@ -224,15 +210,6 @@ impl Payments {
         }
         self.find_reorganized(network, due).await?;
         Ok(())
-    }
-
-    /// Commits a batch. Returns false if another host has changed a row.
-    async fn write(&self, batch: Batch) -> Result<bool, StoreError> {
-        match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => Ok(true),
-            Err(StoreError::Conflict) => Ok(false),
-            Err(error) => Err(error),
-        }
     }
 }
 

@@ -17,13 +17,14 @@ use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
 
 use super::{
     PAYMENTS, Payments,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     gas::{Burner, GasCaller},
     record::{AnswerLocation, PaymentPhase, PaymentRecord, SettlementIntent, SettlementNotice},
     unpaid_runs::Standing,
 };
 use crate::{
     Facilitator, Network, OfferedX402, SettleOutcome, Settlement, StartedSettlement,
+    commit::commit_if_unchanged,
     reorganized::{Loss, REORGANIZED, RESETTLED, ReorganizedSettlement, ResettledSettlement, SignedPayment, WATCHED},
     transactions,
     x402::wire,
@@ -42,13 +43,11 @@ pub(super) const MAX_LOOKUPS: usize = 16;
 /// Maximum number of times that a payment is sent again.
 const MAX_SENDINGS: u32 = 5;
 
-/// Maximum time of a lookup.
 const LOOKUP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time that a round waits for the block of a transaction. A later lookup finds a later block.
 const SENDING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A reorganized settlement as it was read.
 pub(super) type Undone = Row<ReceiptId, ReorganizedSettlement>;
 
 /// The block that contains a reorganized settlement again.
@@ -73,11 +72,10 @@ enum Recorded {
     Settled,
     /// It was recorded before, or by another host.
     Gone,
-    /// The transaction pays for this receipt.
     PaysFor(String),
 }
 
-/// Returns what is stored of a signed payment, to find it again. `None` if its intent cannot be parsed.
+/// Returns the part of a payment that is stored to look it up and to send it again. `None` if its intent is malformed.
 pub(super) fn signed(intent: &SettlementIntent, started: Timestamp) -> Option<SignedPayment> {
     let mut payload: Value = serde_json::from_str(&intent.payload).ok()?;
     let requirements = serde_json::from_str(&intent.requirements).ok()?;
@@ -92,7 +90,7 @@ impl Payments {
     /// Returns whether the nonce of a reorganized settlement is to be looked up now.
     pub(super) fn is_due(&self, undone: &ReorganizedSettlement) -> bool {
         let next = undone.recovery.next.unwrap_or_else(|| undone.at.plus(FIRST_LOOKUP));
-        undone.lost.is_none() && undone.settlement.signed.is_some() && next <= self.clock.now()
+        undone.lost.is_none() && next <= self.clock.now()
     }
 
     /// Looks up the nonces of reorganized settlements that are due, except for those that another host is looking up.
@@ -117,7 +115,7 @@ impl Payments {
     }
 
     async fn find(&self, network: &'static Network, undone: &Undone) -> Result<(), StoreError> {
-        let Some(signed) = &undone.value.settlement.signed else { return Ok(()) };
+        let signed = &undone.value.settlement.signed;
         let read = OfferedX402::from_parts(signed.version, signed.payload.clone(), signed.requirements.clone());
         let Some(payment) = read.ok().filter(|payment| payment.asset.network == network) else {
             tracing::error!(receipt.id = %undone.key, "the payment of a reorganized settlement cannot be parsed");
@@ -129,14 +127,14 @@ impl Payments {
         let transaction = sent.unwrap_or_else(|| undone.value.transaction().to_owned());
         let started =
             StartedSettlement { at: signed.started_at, facilitator: Some(facilitator.identity()), transaction: Some(transaction) };
-        let finding = asked("look_up", facilitator.find_again(&payment, &started), SettleOutcome::name);
+        let finding = measured("look_up", facilitator.find_again(&payment, &started), SettleOutcome::name);
         let mut outcome = timeout(LOOKUP_PATIENCE, finding).await.unwrap_or_else(|_| unknown("the chain did not answer in time"));
         if let SettleOutcome::Lost(cause) = &outcome {
             tracing::info!(receipt.id = %row.key, cause, "the authorization of a reorganized settlement is unused");
             let Some(sent) = self.send_again(row, &payment, started, facilitator).await? else { return Ok(()) };
             (row, outcome) = sent;
         }
-        self.count_gas(&row, &payment, facilitator, &outcome);
+        _ = self.count_gas(&payment, &burner(&row, &payment), matches!(outcome, SettleOutcome::Settled(_)));
         let (loss, cause) = match outcome {
             SettleOutcome::Settled(settlement) => return self.settled_by(&row, &payment, settlement).await,
             SettleOutcome::Refused { reason, .. } => (Loss::of(&reason), reason),
@@ -169,11 +167,8 @@ impl Payments {
     async fn rewrite(&self, undone: &Undone, value: ReorganizedSettlement, durability: Durability) -> Result<Option<Undone>, StoreError> {
         let mut batch = Batch::new();
         batch.replace(&REORGANIZED, undone, &value);
-        match batch.commit(&*self.store, durability).await {
-            Ok(_) => Ok(Some(REORGANIZED.own(undone.key.clone(), value))),
-            Err(StoreError::Conflict) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let is_written = commit_if_unchanged(batch, &*self.store, durability).await?;
+        Ok(is_written.then(|| REORGANIZED.own(undone.key.clone(), value)))
     }
 
     /// Settles again a payment whose nonce is unused. The row names the transaction before it is sent, so that the next
@@ -220,32 +215,17 @@ impl Payments {
         let hash = transaction.as_deref();
         tracing::info!(receipt.id = %row.key, transaction = hash, "the payment of a reorganized settlement is sent again");
         let started = StartedSettlement { transaction, ..started };
-        let settling = asked("settle", facilitator.settle(payment, &started), SettleOutcome::name);
+        let settling = measured("settle", facilitator.settle(payment, &started), SettleOutcome::name);
         let outcome = match timeout(SENDING_PATIENCE, settling).await {
             Ok(settled @ SettleOutcome::Settled(_)) => settled,
             // Only the chain decides that the money is lost.
-            Ok(SettleOutcome::Refused { reason: reason, .. }) => unknown(&format!("it was sent again and refused: {reason}")),
+            Ok(SettleOutcome::Refused { reason, .. }) => unknown(&format!("it was sent again and refused: {reason}")),
             Ok(SettleOutcome::Unknown(reason) | SettleOutcome::Lost(reason) | SettleOutcome::Unsent(reason)) => {
                 SettleOutcome::Unknown(reason)
             }
             Err(_) => unknown("it was sent again"),
         };
         Ok(Some((row, outcome)))
-    }
-
-    /// Counts the gas of transactions that were sent again.
-    fn count_gas(&self, row: &Undone, payment: &OfferedX402, facilitator: &dyn Facilitator, outcome: &SettleOutcome) {
-        let (id, burner) = (&row.value.settlement.payment, burner(row, payment));
-        if let Some(burned) = facilitator.drain_burned(id) {
-            let counted = self.gas.burned(&burner, burned);
-            if matches!(outcome, SettleOutcome::Settled(_)) {
-                // Another transaction moved the money, so the reverted one was not the payer's fault.
-                self.gas.forgive(counted);
-            }
-        }
-        if let Some(used) = facilitator.take_used(id) {
-            self.gas.settled(&burner, used, self.is_underpaid(payment));
-        }
     }
 
     async fn settled_by(&self, row: &Undone, payment: &OfferedX402, settlement: Settlement) -> Result<(), StoreError> {
@@ -347,14 +327,12 @@ impl Payments {
     /// Records that the money of a reorganized settlement can no longer move.
     async fn lose(&self, row: &Undone, loss: Loss) -> Result<(), StoreError> {
         let mut lost = row.value.clone();
-        (lost.lost, lost.recovery.replica, lost.settlement.signed) = (Some(loss), None, None);
+        (lost.lost, lost.recovery.replica) = (Some(loss), None);
         let (rows, news) = self.finisher.reorganized(&lost);
         let mut batch = Batch::new();
         batch.replace(&REORGANIZED, row, &lost).append(rows);
-        match batch.commit(&*self.store, Durability::Durable).await {
-            Ok(_) => {}
-            Err(StoreError::Conflict) => return Ok(()),
-            Err(error) => return Err(error),
+        if !commit_if_unchanged(batch, &*self.store, Durability::Durable).await? {
+            return Ok(());
         }
         tracing::error!(
             receipt.id = %row.key,

@@ -24,7 +24,6 @@ pub(super) struct PollBackoff {
     /// `None` while the first answer is awaited.
     pub(super) at: Option<Instant>,
     tries: u32,
-    /// Whether a lookup is in progress.
     pub(super) asking: bool,
 }
 
@@ -39,7 +38,6 @@ impl Default for PollSlots {
 }
 
 impl PollBackoff {
-    /// Constructs a retry that is due now.
     pub(super) fn due(now: Instant) -> Self {
         Self { at: Some(now), ..Self::default() }
     }
@@ -66,13 +64,13 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Returns whether the pass has begun. The first begins a while after the start.
+    /// Returns whether the pass has started. The first starts a while after the host.
     pub(super) fn has_begun(&mut self, now: Instant) -> bool {
         now >= *self.begins.get_or_insert(now + PASS_EVERY)
     }
 
     /// Records the last one that was looked up, or ends the pass.
-    pub(super) fn came_to(&mut self, last: Option<PaymentId>, now: Instant) {
+    pub(super) fn record_progress(&mut self, last: Option<PaymentId>, now: Instant) {
         if last.is_none() {
             self.begins = Some(now + PASS_EVERY);
         }
@@ -85,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_settlement_is_asked_about_ever_more_rarely() {
+    fn open_settlement_is_queried_less_and_less_often() {
         let now = Instant::now();
         let tries = std::iter::successors(Some(PollBackoff::default()), |retry| Some(retry.next(now)));
         let waits: Vec<_> = tries.take(12).filter_map(|retry| Some(retry.at?.duration_since(now).as_secs())).collect();
@@ -97,9 +95,9 @@ mod tests {
         let (mut pass, now) = (Pass::default(), Instant::now());
         let later = now + PASS_EVERY;
         assert_eq!((pass.has_begun(now), pass.has_begun(later)), (false, true));
-        pass.came_to(Some(PaymentId::of(&["a"])), later);
+        pass.record_progress(Some(PaymentId::of(&["a"])), later);
         assert!(pass.has_begun(later) && pass.after.is_some());
-        pass.came_to(None, later);
+        pass.record_progress(None, later);
         assert_eq!((pass.has_begun(later), pass.has_begun(later + PASS_EVERY)), (false, true));
     }
 }

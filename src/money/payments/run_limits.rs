@@ -18,14 +18,14 @@ pub struct RunLimitReached {
     pub wait: Duration,
 }
 
-/// A limit on runs that nobody pays for, or that a wrong credential is to pay for.
+/// A limit on unpaid runs, or on runs with a refused payment or a wrong credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunLimit {
     /// Unpaid runs of one payer.
-    #[error("too many of your runs in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    #[error("too many of your runs in the last minute were not paid for, or are still under way; a paid run makes up for one")]
     Payer,
     /// Unpaid runs from one address.
-    #[error("too many runs from your address in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    #[error("too many runs from your address in the last minute were not paid for, or are still under way; a paid run makes up for one")]
     Address,
     /// Unpaid runs of one tool.
     #[error("too many runs of `{0}` in the last minute were not paid for; payers who have paid for it before are served")]
@@ -42,7 +42,7 @@ pub enum RunLimit {
     /// Gas burned by settlements of payers who call from one address.
     #[error("settlements of payers who call from your address have burned too much gas in the last hour without paying")]
     AddressGas,
-    /// Gas that new payers may burn. The rest is kept for payers who have paid for the tool before.
+    /// Gas that new payers may burn. The rest is reserved for payers who have paid for the tool before.
     #[error(
         "settlements have burned much gas in the last hour without paying; until that is over, payers who have paid for this tool before are served"
     )]
@@ -58,6 +58,12 @@ pub enum RunLimit {
     /// Reverted settlements of one payer.
     #[error("too many settlements of yours were reverted in the last hour")]
     Reverts,
+    /// Refused payments from one address.
+    #[error("too many payments from your address were refused in the last minute")]
+    RefusedPayments,
+    /// Payments from one address that are being verified.
+    #[error("too many payments from your address are being verified at once")]
+    Verifications,
     /// Wrong credentials from one address, among them tokens of credits.
     #[error("too many wrong credentials came from your address in the last minute")]
     Credentials,
@@ -68,7 +74,6 @@ pub enum RunLimit {
 
 impl RunLimit {
     /// Returns the policy's name in `RateLimit` headers.
-    #[must_use]
     pub fn policy(&self) -> &'static str {
         match self {
             Self::Payer | Self::Address | Self::Tool(_) => "failed-runs",
@@ -76,15 +81,15 @@ impl RunLimit {
             Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas => "burned-gas",
             Self::Underpaid => "underpaid-gas",
             Self::Reverts => "reverted-settlements",
+            Self::RefusedPayments | Self::Verifications => "refused-payments",
             Self::Credentials | Self::CredentialChecks => "credentials",
         }
     }
 
-    /// Returns its name in metrics.
     pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",
-            Self::Address | Self::Credentials | Self::CredentialChecks => "address",
+            Self::Address | Self::RefusedPayments | Self::Verifications | Self::Credentials | Self::CredentialChecks => "address",
             Self::Tool(_) => "tool",
             Self::Unproven => "unproven",
             Self::Balance => "balance",

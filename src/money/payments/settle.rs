@@ -9,18 +9,18 @@ use tollhouse_telemetry::{
 };
 
 use super::{
-    Admission, OpenRun, PAYMENTS, PaymentMeans, Payments, RunHolds,
-    answer::{self, PaidAnswer},
-    facilitator_calls::asked,
+    Admission, OpenRun, PAYMENTS, PaymentMeans, Payments, RunHolds, answer,
+    facilitator_calls::measured,
     gas::{Burner, CountedGas, GasCaller, cover::is_underpaid},
     resettle,
     retry::PollBackoff,
     settled_elsewhere,
 };
 use crate::{
-    BurnedGas, CommitEffects, NOT_SERVED, OfferedX402, PaymentId, PaymentPhase, PrepareError, SettleError, SettleOutcome, Settlement,
-    SettlementGas, StartedSettlement, StoredAnswer,
+    BurnedGas, NOT_SERVED, OfferedX402, PaymentId, PaymentPhase, PrepareError, SettleError, SettleOutcome, Settlement, SettlementGas,
+    StartedSettlement, StoredAnswer,
     payments::record::{AnswerLocation, Owed, PaymentRecord, SettlementIntent, SettlementNotice, Settler},
+    receipt_finisher::CommitEffects,
     reorganized, transactions,
     x402::wire,
 };
@@ -54,32 +54,36 @@ impl Payments {
     /// Takes the money, for `answer` or before there is one. Also returns the limits that the run holds and the burned
     /// gas.
     pub(super) async fn take(&self, mut admission: Admission, answer: Option<StoredAnswer>, draft: &[u8]) -> Taken {
-        let id = admission.id.clone();
-        let (settled, held, counted) = match &admission.means {
-            PaymentMeans::X402(payment) => {
-                let (network, is_underpaid) = (payment.asset.network, self.is_underpaid(payment));
-                let settled = self.settle_x402(&mut admission, answer, draft).await;
-                let facilitator = self.facilitators.of(network);
-                let (burned, used) = (facilitator.drain_burned(&id), facilitator.take_used(&id));
-                let (mut held, mut counted) = (admission.held.take(), None);
-                if let Some(held) = held.as_mut().filter(|_| burned.is_some() || used.is_some()) {
-                    let burner = Burner::from(&held.position.running);
-                    used.into_iter().for_each(|used| self.gas.settled(&burner, used, is_underpaid));
-                    counted = burned.map(|burned| self.gas.burned(&burner, burned));
-                    if settled.is_ok() {
-                        // Another transaction moved the money, so the reverted one was not the payer's fault.
-                        counted.take().into_iter().for_each(|counted| self.gas.forgive(counted));
-                    }
-                    held.gas = None;
-                }
-                (settled, held, counted)
+        if let PaymentMeans::Credit(_) = admission.means {
+            let held = admission.held.take();
+            return (self.debit(admission, answer, draft).await, held.map(|held| (held, None)));
+        }
+        let settled = self.settle_x402(&mut admission, answer, draft).await;
+        let (PaymentMeans::X402(payment), Some(mut held)) = (&admission.means, admission.held.take()) else { return (settled, None) };
+        let (is_known, counted) = self.count_gas(payment, &Burner::from(&held.permit.running), settled.is_ok());
+        if is_known {
+            held.gas = None;
+        }
+        (settled, Some((held, counted)))
+    }
+
+    /// Counts the gas that transactions of a payment have used or burned since the last call. Returns whether there was
+    /// any, and the burned gas that counts against its payer.
+    pub(super) fn count_gas(&self, payment: &OfferedX402, burner: &Burner, is_settled: bool) -> (bool, Option<CountedGas>) {
+        let (facilitator, id) = (self.facilitators.of(payment.asset.network), payment.id());
+        let (used, burned) = (facilitator.take_used(&id), facilitator.drain_burned(&id));
+        let is_known = used.is_some() || burned.is_some();
+        if let Some(used) = used {
+            self.gas.settled(burner, used, self.is_underpaid(payment));
+        }
+        match burned.map(|burned| self.gas.burned(burner, burned)) {
+            // Another transaction moved the money, so the reverted one was not the payer's fault.
+            Some(counted) if is_settled => {
+                self.gas.forgive(counted);
+                (is_known, None)
             }
-            PaymentMeans::Credit(_) => {
-                let held = admission.held.take();
-                (self.debit(admission, answer, draft).await, held, None)
-            }
-        };
-        (settled, held.map(|held| (held, counted)))
+            counted => (is_known, counted),
+        }
     }
 
     async fn settle_x402(
@@ -91,17 +95,17 @@ impl Payments {
         let (payment, id, started) = self.write_intent(admission, answer.as_ref(), draft).await?;
         if self.replica.is_fenced() {
             // Another replica may have taken it over meanwhile, and looks it up.
-            self.ask_later(&id);
+            self.schedule_retry(&id);
             return Err(SettleError::Unknown { payment: id });
         }
         enter(Stage::Settle);
         let settling = self.facilitators.of(payment.asset.network).settle(&payment, &started);
-        let outcome = asked("settle", settling, SettleOutcome::name).await;
+        let outcome = measured("settle", settling, SettleOutcome::name).await;
         if settled_elsewhere::note_spent_before(&id, &payment, &outcome) {
             self.alarms.spent_elsewhere();
         }
         enter(Stage::Commit);
-        self.conclude(&id, outcome, Some(answer.unwrap_or_else(none_yet))).await
+        self.conclude(&id, outcome, Some(answer.unwrap_or_else(placeholder_answer))).await
     }
 
     /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
@@ -110,22 +114,21 @@ impl Payments {
         if let Some(counted) = &burned {
             self.gas.note_counted(&id, counted);
         }
-        let RunHolds { position, balance_key: purse, gas, by_contract } = held;
+        let RunHolds { permit, balance, gas, by_contract, is_excusable } = held;
         match settled {
-            Ok(_) => position.paid(),
-            // A payer's contract can make the simulation of its settlement fail.
-            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED || by_contract => position.failed("refused"),
+            Ok(_) => permit.paid(),
+            Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => permit.unserved(is_excusable && !by_contract),
+            Err(SettleError::Refused { .. }) => permit.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
-                let running = position.running.clone();
-                position.failed("unknown");
+                let running = permit.running.clone();
+                permit.failed("unknown");
                 let (burner, burned) = (Burner::from(&running), burned.into_iter().collect());
-                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, balance_key: purse, gas });
+                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, balance, gas });
             }
-            Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
+            Err(SettleError::Store(_)) => {}
         }
     }
 
-    /// Counts a run whose open settlement has ended.
     fn count_late_settlement(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
         let open = self.open_runs().remove(id);
         let Some(OpenRun { running, burned, .. }) = open else { return };
@@ -136,13 +139,12 @@ impl Payments {
                 burned.into_iter().for_each(|counted| self.gas.forgive(counted));
             }
             Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => {
-                running.iter().for_each(|running| self.throttle.forgive(running));
+                running.iter().for_each(|running| self.throttle.excuse(running));
             }
             Err(_) => {}
         }
     }
 
-    /// Counts the gas that a settlement found by a lookup has used.
     pub(super) fn count_used(&self, payment: &OfferedX402, used: SettlementGas) {
         let burner = self.open_burner(&payment.id()).unwrap_or_else(|| Burner::of_payer(payment.payer()));
         self.gas.settled(&burner, used, self.is_underpaid(payment));
@@ -163,7 +165,7 @@ impl Payments {
         let mut open = self.open_runs();
         let run = open.entry(id).or_insert_with(|| {
             let burner = counted.burner.clone();
-            OpenRun { running: None, burner, burned: Vec::new(), balance_key: None, gas: None }
+            OpenRun { running: None, burner, burned: Vec::new(), balance: None, gas: None }
         });
         run.burned.push(counted);
         // What was counted is no longer held.
@@ -181,9 +183,9 @@ impl Payments {
     }
 
     /// Releases the held balance of an open settlement whose nonce is spent: its money has moved, or never will.
-    pub(super) async fn free_purse(&self, id: &PaymentId) {
+    pub(super) async fn free_balance(&self, id: &PaymentId) {
         if let Some(run) = self.open_runs().get_mut(id) {
-            run.balance_key = None;
+            run.balance = None;
         }
         let freeing = update(&*self.store, Durability::Buffered, |mut tx| async move {
             if let Some(row) = tx.row(&PAYMENTS, id).await?
@@ -196,13 +198,13 @@ impl Payments {
             tx.answer::<_, StoreError>(())
         });
         if let Err(error) = freeing.await {
-            tracing::warn!(payment.id = %id, %error, "the balance of an open settlement is held still");
+            tracing::warn!(payment.id = %id, %error, "the held balance of an open settlement could not be released");
         }
     }
 
     /// Returns whether an open settlement holds a part of its payer's balance.
-    pub(super) fn holds_purse(&self, id: &PaymentId, record: &PaymentRecord) -> bool {
-        record.held.is_some() || self.open_runs().get(id).is_some_and(|run| run.balance_key.is_some())
+    pub(super) fn holds_balance(&self, id: &PaymentId, record: &PaymentRecord) -> bool {
+        record.held.is_some() || self.open_runs().get(id).is_some_and(|run| run.balance.is_some())
     }
 
     /// Writes the intent. From here on only [`Payments::conclude`] ends the payment.
@@ -223,7 +225,14 @@ impl Payments {
         }
         let transaction = match facilitator.prepare(&payment).await {
             Ok(transaction) => transaction,
-            Err(reason) => return Err(self.prepare_failed(admission, draft, reason).await),
+            Err(reason) => {
+                // The payer may have got code since its payment was verified, which can make the preparation fail.
+                if let Some(held) = &mut admission.held {
+                    held.by_contract |= payment.tried_gas().is_some_and(|tried| tried.by_contract);
+                    held.is_excusable = matches!(reason, PrepareError::Away(_)) && facilitator.is_down(&payment).await;
+                }
+                return Err(self.prepare_failed(admission, draft, reason).await);
+            }
         };
         if let Err(reason) = self.hold_as_contract(admission, &payment) {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
@@ -242,7 +251,6 @@ impl Payments {
             payload: payment.payload.to_string(),
             requirements: payment.requirements.to_string(),
             draft: draft.to_vec(),
-            answer: None,
         });
         record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
         record.owed = answer.is_none().then(Owed::default);
@@ -263,10 +271,14 @@ impl Payments {
                 return Err(error.into());
             }
             // The intent may be stored, and will then be handled as such.
-            self.ask_later(&id);
+            self.schedule_retry(&id);
             return Err(SettleError::Unknown { payment: id });
         }
         admission.reserved = false;
+        // From here on the payer cannot prevent the settlement from being sent.
+        if let Some(held) = &mut admission.held {
+            held.is_excusable = true;
+        }
         Ok((payment, id, started))
     }
 
@@ -278,7 +290,7 @@ impl Payments {
         let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
         // It replaces the reservation of a payer with a key.
         (held.gas, held.by_contract) = (None, true);
-        let caller = GasCaller::new(&held.position.running, self.gas_cover(payment));
+        let caller = GasCaller::new(&held.permit.running, self.gas_cover(payment));
         match self.gas.hold(caller, tried) {
             Ok(mut gas) => {
                 gas.settle_now();
@@ -298,8 +310,10 @@ impl Payments {
         let (reason, message) = match cause {
             PrepareError::Refused { reason, message } => (reason, message),
             PrepareError::Away(cause) => {
-                tracing::warn!(payment.id = %admission.id, cause, "a payment is released: its settlement could not be prepared");
-                (NOT_SERVED.to_owned(), "the facilitator is away".to_owned())
+                if let Some(skipped) = self.unprepared.pass() {
+                    tracing::warn!(payment.id = %admission.id, cause, skipped, "a payment is released: its settlement could not be prepared");
+                }
+                (NOT_SERVED.to_owned(), "the facilitator is unavailable".to_owned())
             }
         };
         let outcome = SettleOutcome::Refused { reason: reason.clone(), message: message.clone() };
@@ -308,11 +322,7 @@ impl Payments {
         }
         admission.reserved = false;
         self.release_reservation(&admission.id, &admission.record).await;
-        let (rows, news) = self.finisher.refuse(draft, &reason);
-        match rows.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => self.finisher.announce(news),
-            Err(error) => tracing::warn!(payment.id = %admission.id, %error, "a settlement that could not be prepared was not recorded"),
-        }
+        self.record_refusal(&admission.id, draft, &reason).await;
         let notice = match &admission.means {
             PaymentMeans::X402(payment) => {
                 let network = payment.requirements["network"].as_str().unwrap_or_default();
@@ -322,6 +332,15 @@ impl Payments {
             PaymentMeans::Credit(_) => None,
         };
         SettleError::Refused { reason, message, notice }
+    }
+
+    /// Records that a payment was refused before its settlement began.
+    pub(super) async fn record_refusal(&self, id: &PaymentId, draft: &[u8], reason: &str) {
+        let (rows, news) = self.finisher.refuse(draft, reason);
+        match rows.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => self.finisher.announce(news),
+            Err(error) => tracing::warn!(payment.id = %id, %error, "a refused payment was not recorded"),
+        }
     }
 
     /// Records the outcome of a settlement. `answer` is the answer that it pays for, if available.
@@ -352,7 +371,7 @@ impl Payments {
                 if answered {
                     PAYMENTS_ENDED.count(["unknown"]);
                 }
-                self.ask_later(id);
+                self.schedule_retry(id);
             }
         }
         // The intent is stored. If the store fails now, the outcome is looked up again.
@@ -370,15 +389,12 @@ impl Payments {
         let unknown = || SettleError::Unknown { payment: id.clone() };
         let Some(row) = tx.row(&PAYMENTS, id).await? else { return Err(unknown()) };
         let mut record = row.value.clone();
-        let Some(mut intent) = record.intent.take() else {
+        let Some(intent) = record.intent.take() else {
             let ended = match (record.state, &record.reason) {
                 (PaymentPhase::Refused, Some(reason)) => {
                     Err(SettleError::Refused { message: reason.clone(), reason: reason.clone(), notice: None })
                 }
-                _ => match self.answer_of(id, record).await? {
-                    PaidAnswer::Answer(answer) => Ok(answer),
-                    PaidAnswer::Lost | PaidAnswer::NotKept => Err(unknown()),
-                },
+                _ => self.kept_answer(id, record).await?.ok_or_else(unknown),
             };
             return tx.answer(PaymentConclusion { outcome: ended, news: None });
         };
@@ -396,11 +412,11 @@ impl Payments {
         let network = text(&intent.requirements, "/network");
         let (outcome, news) = match outcome {
             SettleOutcome::Settled(settlement) => {
-                let (here, is_awaited) = (intent.answer.is_some(), answer.is_some());
+                let is_awaited = answer.is_some();
                 let answer = match answer {
                     Some(answer) => answer,
-                    None if record.owed.is_some() => none_yet(),
-                    None => answer::of_intent(tx.store(), id, &mut intent).await?,
+                    None if record.owed.is_some() => placeholder_answer(),
+                    None => answer::of_intent(tx.store(), id).await?,
                 };
                 let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
                 let receipt_id = &finished.answer.receipt_id;
@@ -419,7 +435,6 @@ impl Payments {
                 let mut record = self.settled(record, settlement, &finished.answer.receipt_id);
                 match record.owed.is_some() {
                     true => self.owe(&mut record, finished.answer.settlement.clone(), is_awaited),
-                    false if here => record.answer = Some(AnswerLocation::Here(finished.answer.clone())),
                     false => record.answer = Some(AnswerLocation::Apart(finished.answer.settlement.clone())),
                 }
                 self.end(&mut tx, &row, &record);
@@ -427,13 +442,13 @@ impl Payments {
                 (Ok(finished.answer), finished.news)
             }
             SettleOutcome::Unsent(cause) => {
-                tracing::warn!(payment.id = %id, cause, "a payment is released: nobody could be asked to settle it");
+                tracing::warn!(payment.id = %id, cause, "a payment is released: its facilitator could not be reached");
                 (record.state, record.owed) = (PaymentPhase::Released, None);
                 let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
                 self.end(&mut tx, &row, &record);
                 self.forget_answer(&mut tx, id).await?;
                 tx.append(rows);
-                let message = "the facilitator is away".to_owned();
+                let message = "the facilitator is unavailable".to_owned();
                 (Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None }), news)
             }
             SettleOutcome::Refused { reason, message } => {
@@ -449,14 +464,13 @@ impl Payments {
                 (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
             }
             SettleOutcome::Unknown(cause) | SettleOutcome::Lost(cause) => {
-                tracing::warn!(payment.id = %id, cause, "the facilitator did not say how a settlement ended");
+                tracing::warn!(payment.id = %id, cause, "the facilitator did not report the outcome of a settlement");
                 return Err(unknown());
             }
         };
         tx.answer(PaymentConclusion { outcome, news: Some(news) })
     }
 
-    /// Returns the record of a settled payment, without its answer.
     pub(super) fn settled(&self, mut record: PaymentRecord, settlement: &Settlement, receipt_id: &str) -> PaymentRecord {
         (record.state, record.replica) = (PaymentPhase::Settled, None);
         record.updated_ms = self.clock.now().0;
@@ -475,7 +489,7 @@ impl Payments {
 }
 
 /// Returns the placeholder for the answer of a payment that is settled before the run.
-pub(super) fn none_yet() -> StoredAnswer {
+pub(super) fn placeholder_answer() -> StoredAnswer {
     StoredAnswer { status: 0, headers: Vec::new(), body: Default::default(), receipt_id: String::new(), settlement: None }
 }
 

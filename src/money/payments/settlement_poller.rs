@@ -4,7 +4,6 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use serde_json::Value;
 use tokio::{
     sync::OwnedSemaphorePermit,
     task::JoinSet,
@@ -14,9 +13,10 @@ use tollhouse_store::{Batch, Durability, StoreError};
 
 use super::{
     PAYMENTS, Payments,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     record::{PaymentRecord, Settler},
     retry::PollBackoff,
+    unresolved::payment_of,
 };
 use crate::{OfferedX402, PaymentId, PaymentPhase, SettleError, SettleOutcome};
 
@@ -54,7 +54,7 @@ impl Payments {
                 {
                     self.retries().entry(id.clone()).or_default().asking = true;
                     let asking = PollGuard { payments: Arc::clone(self), id, _place: position };
-                    running.spawn(async move { asking.payments.find_out(&asking.id).await });
+                    running.spawn(async move { asking.payments.query_settlement(&asking.id).await });
                 }
             }
             match timeout_at(until, running.join_next()).await {
@@ -102,20 +102,18 @@ impl Payments {
         Ok(due)
     }
 
-    async fn find_out(&self, id: &PaymentId) {
+    async fn query_settlement(&self, id: &PaymentId) {
         match PAYMENTS.get(&*self.store, id).await {
             Ok(Some(record)) if self.is_ours(&record) => self.resolve(id, &record).await,
             Ok(_) => {}
-            Err(error) => tracing::error!(payment.id = %id, %error, "an open settlement could not be looked at"),
+            Err(error) => tracing::error!(payment.id = %id, %error, "an open settlement could not be read"),
         }
     }
 
     async fn resolve(&self, id: &PaymentId, record: &PaymentRecord) {
-        let Some(intent) = &record.intent else { return };
-        let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let Ok(payment) = OfferedX402::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)) else {
-            tracing::error!(payment.id = %id, "an intent does not read");
-            self.ask_later(id);
+        let Some(payment) = payment_of(record) else {
+            tracing::error!(payment.id = %id, "the intent of an open settlement is malformed");
+            self.schedule_retry(id);
             if self.is_overdue(record) {
                 self.give_up(id).await;
             }
@@ -125,8 +123,8 @@ impl Payments {
         let facilitator = self.facilitators.of(payment.asset.network);
         let own = started.facilitator.as_ref().is_none_or(|named| *named == facilitator.identity());
         let outcome = match own {
-            true => asked("resolve", facilitator.resolve(&payment, &started), SettleOutcome::name).await,
-            false => asked("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name).await,
+            true => measured("resolve", facilitator.resolve(&payment, &started), SettleOutcome::name).await,
+            false => measured("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name).await,
         };
         let outcome = match outcome {
             // An overdue settlement, on which an admin decides next, is not sent again.
@@ -142,13 +140,13 @@ impl Payments {
         let often = self.retries().get(id).is_some_and(PollBackoff::is_old);
         let concluded = self.conclude(id, outcome, None).await;
         if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {
-            self.ask_soon();
+            self.retry_now();
         }
         match concluded {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
             Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
             Err(_) if self.is_overdue(record) => self.give_up(id).await,
-            Err(_) if self.holds_purse(id, record) && facilitator.is_spent(&payment).await => self.free_purse(id).await,
+            Err(_) if self.holds_balance(id, record) && facilitator.is_spent(&payment).await => self.free_balance(id).await,
             Err(_) => {}
         }
     }
@@ -172,7 +170,7 @@ impl Payments {
             return SettleOutcome::Unknown(format!("{cause}; it was not sent again: {error}"));
         }
         tracing::info!(payment.id = %id, transaction, cause, "an open settlement is sent again by another transaction");
-        match asked("settle", facilitator.settle(payment, &renewed.started()), SettleOutcome::name).await {
+        match measured("settle", facilitator.settle(payment, &renewed.started()), SettleOutcome::name).await {
             // The previous transaction may still be in a pool.
             SettleOutcome::Unsent(cause) | SettleOutcome::Lost(cause) => SettleOutcome::Unknown(cause),
             SettleOutcome::Refused { reason, .. } => SettleOutcome::Unknown(format!("the second transaction was refused: {reason}")),
@@ -181,12 +179,12 @@ impl Payments {
     }
 
     /// Makes all open settlements due now, because a facilitator that was silent for long has answered.
-    fn ask_soon(&self) {
+    fn retry_now(&self) {
         let now = Instant::now();
         self.retries().values_mut().filter_map(|retry| retry.at.as_mut()).for_each(|at| *at = now.min(*at));
     }
 
-    pub(super) fn ask_later(&self, id: &PaymentId) {
+    pub(super) fn schedule_retry(&self, id: &PaymentId) {
         let mut open = self.retries();
         let retry = open.entry(id.clone()).or_default();
         *retry = retry.next(Instant::now());

@@ -34,7 +34,6 @@ impl WindowMoment {
 }
 
 impl SlidingWindow {
-    /// Adds `more` to the count.
     pub(super) fn add(&mut self, more: u64, now: WindowMoment) {
         self.prune(now);
         self.newest = now.slot;
@@ -42,7 +41,6 @@ impl SlidingWindow {
         *slot = slot.saturating_add(more);
     }
 
-    /// Returns the current count.
     pub(super) fn total(&self, now: WindowMoment) -> u64 {
         self.slots_in_force(now).map(|slot| self.slots[Self::place(slot)]).fold(0, u64::saturating_add)
     }
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_the_newest_and_never_more_than_there_is() {
+    fn take_back_removes_the_newest_events_and_no_more_than_there_are() {
         let mut recent = SlidingWindow::default();
         recent.add(5, at(0));
         recent.add(3, at(30));

@@ -2,43 +2,54 @@
 //!
 //! A run takes a [`RunPermit`] before its handler starts, so that runs in flight count like failed ones. A place ends in
 //! one of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not
-//! paid for, which counts for a minute; or there was no run, which counts nothing.
+//! paid for, which counts for a minute; or there was no run, which counts nothing. A failure counts whoever is to blame,
+//! the tool too, because the host cannot tell whether a caller made the tool fail. However many runs are forgiven, there
+//! are at most twice as many unpaid runs in a minute as the limit. If a facilitator that fails for everybody did not serve
+//! the settlement, the run is excused, but only so often an hour.
 //!
-//! A payer who pays can have more runs in flight: ten paid runs allow one more. Each unpaid run removes one of these.
+//! A payer who pays can have more runs in flight, and more of them unpaid: ten paid runs allow one more. Each unpaid run
+//! removes one of these.
 //!
-//! A tool's limit applies to x402 payers who have not paid for that tool recently. So payers with fresh addresses
-//! cannot run a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for
-//! addresses without unpaid runs.
+//! A tool's limit applies to payers who have not paid for that tool recently. So payers with fresh addresses cannot run
+//! a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for addresses without
+//! unpaid runs. Runs on credit have a limit of their own, of the same size, because anyone can make fresh addresses.
+//! More of them can be in flight, because their price is held.
+//!
+//! Hosts of one store tell each other of failures a moment later, and of runs in flight never. So a host counts what it
+//! has begun recently once for each host, unless the payer has paid here often enough to cover it.
 
 mod account;
 mod customers;
 mod shared;
 #[cfg(test)]
 mod tests;
-mod unreported;
 
 use std::{
     collections::{HashMap, HashSet},
     hash::Hash,
     net::IpAddr,
     num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use tokio::time::Instant;
 use tollhouse_telemetry::counters::UNPAID_RUNS;
 use tollhouse_tool::{MicroUsd, Slug};
 
+use self::account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW};
 pub(super) use self::account::{KnownFunds, Standing};
-use self::{
-    account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW},
-    unreported::UnreportedRuns,
+use super::{
+    run_limits::{RunLimit, RunLimitReached},
+    sliding_window::SlidingWindow,
+    unsent::UnsentCounts,
 };
-use super::run_limits::{RunLimit, RunLimitReached};
 use crate::FailedRuns;
 
 /// Maximum number of concurrent runs of a payer whose balance is unknown, before its first paid run.
-const UNREPORTED_AT_ONCE: u32 = 8;
+const MAX_UNPROVEN_AT_ONCE: u32 = 8;
 
 /// Maximum number of payers, of addresses and of tools that are remembered. Beyond it, those that failed least are
 /// forgotten.
@@ -57,7 +68,6 @@ pub(super) struct RunParties {
     /// An address of a network, or the id of a credit.
     pub(super) payer: String,
     pub(super) tool: Slug,
-    /// The price of the run.
     pub(super) price: MicroUsd,
     /// The tool's owner, by its share name.
     pub(super) builder: String,
@@ -67,20 +77,31 @@ pub(super) struct RunParties {
     pub(super) standing: Standing,
 }
 
+/// Runs of a tool that share a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ToolKey {
+    tool: Slug,
+    on_credit: bool,
+}
+
 #[derive(Debug, Default)]
 struct Accounts {
     payers: HashMap<String, RunAccount>,
     addresses: HashMap<IpAddr, RunAccount>,
-    tools: HashMap<Slug, ToolAccount>,
+    tools: HashMap<ToolKey, ToolAccount>,
     customers: HashMap<(String, Slug), Customer>,
-    unreported: UnreportedRuns,
+    /// Failures to send to other hosts, of payers, of addresses and of tools.
+    unsent_payers: UnsentCounts,
+    unsent_addresses: UnsentCounts,
+    unsent_tools: UnsentCounts,
     unwritten: Unwritten,
 }
 
-/// The limits on unpaid runs.
 #[derive(Debug)]
 pub(super) struct UnpaidRunLimiter {
     limits: FailedRuns,
+    /// Number of hosts that serve the store, including this one.
+    hosts: AtomicU32,
     started: Instant,
     accounts: Mutex<Accounts>,
 }
@@ -98,19 +119,28 @@ pub(super) struct RunPermit {
 
 impl UnpaidRunLimiter {
     pub(super) fn new(limits: FailedRuns) -> Arc<Self> {
-        Arc::new(Self { limits, started: Instant::now(), accounts: Mutex::default() })
+        Arc::new(Self { limits, hosts: AtomicU32::new(1), started: Instant::now(), accounts: Mutex::default() })
+    }
+
+    /// Sets the number of hosts that serve the store, including this one.
+    pub(super) fn set_hosts(&self, hosts: NonZeroU32) {
+        self.hosts.store(hosts.get(), Ordering::Relaxed);
+    }
+
+    fn hosts(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.hosts.load(Ordering::Relaxed)).unwrap_or(NonZeroU32::MIN)
     }
 
     /// Returns whether a run may begin now. Takes no slot, because the payer is not verified yet.
     pub(super) fn check(&self, running: &RunParties) -> Result<(), RunLimitReached> {
-        self.accounts().admit(&self.limits, running, self.now()).map(drop)
+        self.accounts().admit(&self.limits, running, self.hosts(), self.now()).map(drop)
     }
 
     /// Takes a slot for a run whose payer is verified. The run's standing becomes [`Standing::New`] if the payer's paid runs
     /// cover no more runs in flight than there are by now.
     pub(super) fn begin(self: &Arc<Self>, mut running: RunParties) -> Result<RunPermit, RunLimitReached> {
         let (mut accounts, now) = (self.accounts(), self.now());
-        let is_customer = accounts.admit(&self.limits, &running, now)?;
+        let is_customer = accounts.admit(&self.limits, &running, self.hosts(), now)?;
         if !is_customer {
             running.standing = Standing::New;
         }
@@ -122,21 +152,20 @@ impl UnpaidRunLimiter {
     /// Corrects the count of a run that was found to be paid after it ended.
     pub(super) fn settled_afterwards(&self, running: &RunParties) {
         let (mut accounts, now) = (self.accounts(), self.now());
-        if let Some(account) = accounts.payers.get_mut(&running.payer) {
-            account.paid_late(now);
-        }
+        accounts.of(running).for_each(|account| account.paid_late(now));
         accounts.paid(running, now);
     }
 
-    /// Removes one failure of a run that was not its payer's fault.
-    pub(super) fn forgive(&self, running: &RunParties) {
+    /// Removes one failure of a run that was not its payer's fault, if its payer, its address and its tool have an excuse
+    /// left.
+    pub(super) fn excuse(&self, running: &RunParties) {
         let (mut accounts, now) = (self.accounts(), self.now());
-        let RunParties { payer, tool, from, .. } = running;
-        let Accounts { payers, addresses, tools, .. } = &mut *accounts;
-        let accounts = [payers.get_mut(payer), from.and_then(|from| addresses.get_mut(&from))];
-        accounts.into_iter().flatten().for_each(|account| account.excuse(now));
-        if let Some(tool) = tools.get_mut(tool) {
-            tool.failed.forgive(now.at);
+        if !accounts.take_excuse(&self.limits, running, now) {
+            return;
+        }
+        accounts.of(running).for_each(|account| account.excuse(now));
+        if let Some(tool) = accounts.tools.get_mut(&running.tool_key()) {
+            tool.excuse(now);
         }
     }
 
@@ -153,7 +182,7 @@ impl UnpaidRunLimiter {
         let Accounts { payers, addresses, tools, customers, .. } = &mut *self.accounts();
         payers.retain(|_, account| !account.is_quiet(now));
         addresses.retain(|_, account| !account.is_quiet(now));
-        tools.retain(|_, tool| tool.in_flight > 0 || tool.failed.total(now.at) > 0);
+        tools.retain(|_, tool| !tool.is_quiet(now));
         customers.retain(|_, customer| !customer.is_quiet(now));
     }
 
@@ -167,31 +196,38 @@ impl UnpaidRunLimiter {
 }
 
 impl Accounts {
+    /// Returns the accounts of a run's payer and address.
+    fn of(&mut self, running: &RunParties) -> impl Iterator<Item = &mut RunAccount> {
+        let address = running.from.and_then(|from| self.addresses.get_mut(&from));
+        [self.payers.get_mut(&running.payer), address].into_iter().flatten()
+    }
+
     /// Returns whether a run may begin. The result is true if its payer has paid for the tool.
-    fn admit(&self, limits: &FailedRuns, running: &RunParties, now: ThrottleTime) -> Result<bool, RunLimitReached> {
+    fn admit(&self, limits: &FailedRuns, running: &RunParties, hosts: NonZeroU32, now: ThrottleTime) -> Result<bool, RunLimitReached> {
         let RunParties { payer, tool, from, funds, .. } = running;
         let slowed = |bound, max, wait| RunLimitReached { bound, max, window: WINDOW, wait };
         let account = self.payers.get(payer).copied().unwrap_or_else(|| RunAccount::new(limits.of_payer, *funds, now));
         if let Some(max) = limits.of_payer {
-            account.admit(max, now).map_err(|wait| slowed(RunLimit::Payer, max, wait))?;
-            if *funds == KnownFunds::Untold && !account.has_paid && account.in_flight >= UNREPORTED_AT_ONCE {
-                let max = NonZeroU32::new(UNREPORTED_AT_ONCE).unwrap_or(max);
+            account.admit(max, hosts, now).map_err(|wait| slowed(RunLimit::Payer, max, wait))?;
+            if *funds == KnownFunds::Unknown && !account.has_paid && account.in_flight >= MAX_UNPROVEN_AT_ONCE {
+                let max = NonZeroU32::new(MAX_UNPROVEN_AT_ONCE).unwrap_or(max);
                 return Err(slowed(RunLimit::Unproven, max, SOON));
             }
         }
         let address = from.and_then(|from| self.addresses.get(&from));
         if let (Some(max), Some(address)) = (limits.of_address, address) {
-            address.admit(max, now).map_err(|wait| slowed(RunLimit::Address, max, wait))?;
+            address.admit(max, hosts, now).map_err(|wait| slowed(RunLimit::Address, max, wait))?;
         }
-        let customer = self.customers.get(&(payer.clone(), tool.clone())).is_some_and(Customer::is_trusted);
-        if customer || *funds == KnownFunds::Credit {
-            return Ok(customer);
+        if self.customers.get(&(payer.clone(), tool.clone())).is_some_and(Customer::is_trusted) {
+            return Ok(true);
         }
-        if let (Some(max), Some(of_tool)) = (limits.of_tool, self.tools.get(tool)) {
+        if let (Some(max), Some(of_tool)) = (limits.of_tool, self.tools.get(&running.tool_key())) {
             // An address that has failed or may be about to leaves half of the slots to others.
             let is_clean = limits.of_address.is_none() || address.is_none_or(|address| address.is_clean(now));
             let positions = if is_clean { max.get() } else { max.get().div_ceil(2) };
-            of_tool.admit(positions, now).map_err(|wait| slowed(RunLimit::Tool(tool.clone()), max, wait))?;
+            of_tool
+                .admit(positions, *funds == KnownFunds::Credit, hosts, now)
+                .map_err(|wait| slowed(RunLimit::Tool(tool.clone()), max, wait))?;
         }
         Ok(false)
     }
@@ -210,65 +246,79 @@ impl Accounts {
             if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
                 customer.in_flight += 1;
             }
-        } else if running.counts_for_tool() {
-            evict(&mut self.tools, tool, MAX_KEYS, |tool| (tool.in_flight, tool.failed.total(now.at)));
-            self.tools.entry(tool.clone()).or_default().in_flight += 1;
+        } else {
+            let key = running.tool_key();
+            evict(&mut self.tools, &key, MAX_KEYS, |tool| tool.weight(now));
+            self.tools.entry(key).or_default().in_flight += 1;
         }
     }
 
-    /// Ends a run in flight.
     fn end(&mut self, running: &RunParties, is_customer: bool) {
-        let RunParties { payer, tool, from, .. } = running;
-        let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
-        accounts.into_iter().flatten().for_each(|account| account.in_flight = account.in_flight.saturating_sub(1));
+        self.of(running).for_each(|account| account.in_flight = account.in_flight.saturating_sub(1));
         if is_customer {
-            if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
+            if let Some(customer) = self.customers.get_mut(&(running.payer.clone(), running.tool.clone())) {
                 customer.in_flight = customer.in_flight.saturating_sub(1);
             }
-        } else if let Some(tool) = self.tools.get_mut(tool).filter(|_| running.counts_for_tool()) {
+        } else if let Some(tool) = self.tools.get_mut(&running.tool_key()) {
             tool.in_flight = tool.in_flight.saturating_sub(1);
         }
     }
 
+    /// Takes an excuse of the payer, the address and the tool of a run. Each has as many in an hour as it may have unpaid
+    /// runs in a minute. Returns false if one of them has none left.
+    fn take_excuse(&mut self, limits: &FailedRuns, running: &RunParties, now: ThrottleTime) -> bool {
+        let RunParties { payer, from, .. } = running;
+        let mut excuses = [
+            self.payers.get_mut(payer).map(|account| (&mut account.excused, limits.of_payer)),
+            from.and_then(|from| self.addresses.get_mut(&from)).map(|account| (&mut account.excused, limits.of_address)),
+            self.tools.get_mut(&running.tool_key()).map(|tool| (&mut tool.excused, limits.of_tool)),
+        ];
+        let has_left = |(excused, max): &(&mut SlidingWindow, Option<NonZeroU32>)| {
+            max.is_none_or(|max| excused.total(now.hour()) < u64::from(max.get()))
+        };
+        let may = excuses.iter().flatten().all(has_left);
+        if may {
+            excuses.iter_mut().flatten().for_each(|(excused, _)| excused.add(1, now.hour()));
+        }
+        may
+    }
+
     fn failed(&mut self, running: &RunParties, is_customer: bool, now: ThrottleTime) {
         let RunParties { payer, tool, from, .. } = running;
-        let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
-        accounts.into_iter().flatten().for_each(|account| account.fail(running.price.0, now));
-        self.unreported.payer_failed(payer);
+        self.of(running).for_each(|account| account.fail(running.price.0, now));
+        self.unsent_payers.add(payer, 1, false);
+        if let Some(from) = from {
+            self.unsent_addresses.add(&from.to_string(), 1, false);
+        }
         if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
             customer.paid = customer.paid.saturating_sub(1);
         }
-        if !is_customer && running.counts_for_tool() {
-            self.tools.entry(tool.clone()).or_default().failed.add(1, now.at);
-            self.unreported.tool_failed(tool);
+        if !is_customer {
+            let key = running.tool_key();
+            self.unsent_tools.add(&key.shared_name(), 1, false);
+            self.tools.entry(key).or_default().fail(now);
         }
     }
 
     fn paid(&mut self, running: &RunParties, now: ThrottleTime) {
-        let RunParties { payer, tool, from, .. } = running;
-        let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
-        accounts.into_iter().flatten().for_each(|account| account.pay(running.price.0, now));
-        if running.counts_for_tool() {
-            let key = (payer.clone(), tool.clone());
-            evict(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.in_flight, customer.last));
-            let customer = self.customers.entry(key).or_insert_with(|| Customer::new(now));
-            if customer.pay(now) {
-                self.unwritten.add(payer, tool);
-            }
+        let RunParties { payer, tool, funds, .. } = running;
+        self.of(running).for_each(|account| account.pay(running.price.0, now));
+        let key = (payer.clone(), tool.clone());
+        evict(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.in_flight, customer.last));
+        // The store records customers for the limits on gas, which credit does not use.
+        if self.customers.entry(key).or_insert_with(|| Customer::new(now)).pay(now) && *funds != KnownFunds::Credit {
+            self.unwritten.add(payer, tool);
         }
     }
 }
 
 impl RunParties {
-    /// Returns whether it counts for the tool. Credit is bounded by its minted amount, so it counts neither for nor
-    /// against other payers of a tool.
-    fn counts_for_tool(&self) -> bool {
-        self.funds != KnownFunds::Credit
+    fn tool_key(&self) -> ToolKey {
+        ToolKey { tool: self.tool.clone(), on_credit: self.funds == KnownFunds::Credit }
     }
 }
 
 impl RunPermit {
-    /// Records that the run was paid for.
     pub(super) fn paid(mut self) {
         self.finish();
         self.throttle.accounts().paid(&self.running, self.throttle.now());
@@ -279,6 +329,16 @@ impl RunPermit {
         UNPAID_RUNS.count([reason]);
         self.finish();
         self.throttle.accounts().failed(&self.running, self.is_customer, self.throttle.now());
+    }
+
+    /// Records that the facilitator did not serve the run's settlement. That counts as unpaid unless it `is_excusable`
+    /// and its payer, its address and its tool have an excuse left.
+    pub(super) fn unserved(mut self, is_excusable: bool) {
+        let throttle = Arc::clone(&self.throttle);
+        match is_excusable && throttle.accounts().take_excuse(&throttle.limits, &self.running, throttle.now()) {
+            true => self.finish(),
+            false => self.failed("refused"),
+        }
     }
 
     fn finish(&mut self) {

@@ -9,14 +9,13 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_replica::PAYMENTS_UNRESOLVED;
 use tollhouse_store::{Direction, Durability, StoreError, update};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     PAYMENTS, Payments,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     record::{PaymentRecord, PaymentState, Settler},
     settle::{PaymentConclusion, outcome_of},
 };
@@ -74,7 +73,7 @@ pub enum Resolution {
 
 /// Why an unresolved settlement cannot be resolved.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum ResolutionError {
     #[error("no payment has this id")]
     Unknown,
@@ -89,7 +88,7 @@ pub enum ResolutionError {
     #[error("the transaction did not make this payment, or it already pays for another receipt")]
     NotPaid,
     /// The outcome is still unknown.
-    #[error("nobody can say how the settlement ended: {0}")]
+    #[error("the outcome of the settlement is unknown: {0}")]
     Undecided(String),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -98,7 +97,6 @@ pub enum ResolutionError {
 /// Number of settlements that are looked up on the chain at once.
 const AT_ONCE: usize = 16;
 
-/// Maximum time of a lookup.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Minimum time for which a host looks up a settlement, however long it was down before, in milliseconds.
@@ -126,14 +124,13 @@ impl Payments {
                 self.open_runs().remove(id);
             }
             Ok(false) => {}
-            Err(error) => tracing::warn!(payment.id = %id, %error, "a settlement could not be marked as unresolved; it is tried again"),
+            Err(error) => {
+                tracing::warn!(payment.id = %id, %error, "a settlement could not be marked as unresolved; the host will try again")
+            }
         }
     }
 
     async fn write_unresolved(&self, id: &PaymentId) -> Result<bool, StoreError> {
-        if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
-            return Ok(false);
-        }
         let marking = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, id).await?.filter(|row| self.is_overdue(&row.value) && self.is_ours(&row.value));
             let Some(row) = row else { return tx.answer::<_, StoreError>(None) };
@@ -150,7 +147,7 @@ impl Payments {
         tracing::error!(
             payment.id = %id,
             %started,
-            "nobody says how a settlement ended, and nobody is asked any more: resolve it with `tollhouse settlements`"
+            "the outcome of a settlement is unknown, and the host stops looking it up: resolve it with `tollhouse settlements`"
         );
         PAYMENTS_ENDED.count(["unresolved"]);
         news.into_iter().for_each(|news| self.finisher.announce(news));
@@ -158,10 +155,6 @@ impl Payments {
     }
 
     /// Returns unresolved settlements, sorted by id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn unresolved(&self, after: Option<&PaymentId>, limit: usize) -> Result<Vec<UnresolvedSettlement>, StoreError> {
         let range = match after {
             Some(after) => UNRESOLVED.all().after(after),
@@ -176,10 +169,6 @@ impl Payments {
     }
 
     /// Returns the number of unresolved settlements and when the oldest began. Reads at most `most` of them.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn summarize_unresolved(&self, max: usize) -> Result<(usize, Option<Timestamp>), StoreError> {
         let count = count_unresolved(&*self.store, max).await?;
         let oldest = self.unresolved(None, max).await?.iter().map(|settlement| settlement.since).min();
@@ -187,10 +176,6 @@ impl Payments {
     }
 
     /// Resolves a settlement as an admin decides.
-    ///
-    /// # Errors
-    ///
-    /// Why it stays unresolved.
     pub async fn resolve_unresolved(&self, id: &PaymentId, resolution: &Resolution) -> Result<PaymentState, ResolutionError> {
         let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
         if record.state != PaymentPhase::Unresolved {
@@ -200,7 +185,7 @@ impl Payments {
         let outcome = match resolution {
             Resolution::LookUp => {
                 let facilitator = self.facilitators.of(payment.asset.network);
-                asked("look_up", facilitator.look_up(&payment, &record.started()), SettleOutcome::name).await
+                measured("look_up", facilitator.look_up(&payment, &record.started()), SettleOutcome::name).await
             }
             Resolution::Paid { transaction } => self.paid_by(&payment, transaction).await?,
             Resolution::Unpaid => {
@@ -235,11 +220,7 @@ impl Payments {
     }
 
     /// Looks up some unresolved settlements on the chain, if a pass through them is due.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
-    pub(super) async fn look_at_unresolved(&self) -> Result<(), StoreError> {
+    pub(super) async fn look_up_some_unresolved(&self) -> Result<(), StoreError> {
         let after = {
             let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
             if !pass.has_begun(Instant::now()) {
@@ -248,7 +229,7 @@ impl Payments {
             pass.after.clone()
         };
         let last = self.look_up_unresolved(after.as_ref()).await?;
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner).came_to(last, Instant::now());
+        self.pass.lock().unwrap_or_else(PoisonError::into_inner).record_progress(last, Instant::now());
         Ok(())
     }
 
@@ -271,12 +252,14 @@ impl Payments {
             return;
         }
         let started = record.started();
-        let looking = asked("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name);
+        let looking = measured("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name);
         let Ok(outcome @ (SettleOutcome::Settled(_) | SettleOutcome::Refused { .. })) = timeout(TIMEOUT, looking).await else { return };
         match self.end_unresolved(id, &outcome).await {
             Ok(true) => tracing::info!(payment.id = %id, outcome = outcome.name(), "the chain resolved a settlement"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(payment.id = %id, %error, "a settlement stays unresolved, though the chain knows how it ended"),
+            Err(error) => {
+                tracing::warn!(payment.id = %id, %error, "the outcome of an unresolved settlement was found on the chain, but could not be recorded")
+            }
         }
     }
 
@@ -326,8 +309,8 @@ fn has_ended_with(record: &PaymentRecord, outcome: &SettleOutcome) -> bool {
     }
 }
 
-/// Parses the payment of an intent.
-fn payment_of(record: &PaymentRecord) -> Option<OfferedX402> {
+/// Returns the payment of a settlement, or `None` if its intent is malformed.
+pub(super) fn payment_of(record: &PaymentRecord) -> Option<OfferedX402> {
     let intent = record.intent.as_ref()?;
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     OfferedX402::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)).ok()

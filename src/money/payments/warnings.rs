@@ -12,7 +12,6 @@ const MANY_OPEN: usize = 100;
 
 impl Payments {
     /// Returns unpaid runs, burned gas and warnings, for operators.
-    #[must_use]
     pub fn unpaid(&self) -> Value {
         let warnings: Vec<_> = self.warnings().into_iter().flatten().collect();
         json!({ "runsLastMinute": self.throttle.unpaid(), "gas": self.gas.status(), "warnings": warnings })
@@ -21,14 +20,21 @@ impl Payments {
     fn warnings(&self) -> [Option<String>; KINDS] {
         let (runs, open) = (self.throttle.unpaid(), self.open_intents());
         let elsewhere = self.alarms.elsewhere();
+        let refusals = self.facilitators.chains().map(|(network, node)| (network.caip2, node.rate_refusals()));
+        let refused = refusals.max_by_key(|(_, refused)| *refused).filter(|(_, refused)| *refused > 0);
         [
             (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
-            (open >= MANY_OPEN).then(|| format!("{open} settlements are open: nobody has said yet how they ended")),
+            (open >= MANY_OPEN).then(|| format!("{open} settlements are open: their outcome is unknown")),
             self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
             self.gas.is_underpaid_high().then(|| {
                 "settlements below `--least-settlement-usd` have used more than half of the gas that they may use in an hour, \
                  and bring less than it costs"
                     .to_owned()
+            }),
+            refused.map(|(network, refused)| {
+                format!(
+                    "the node of {network} refuses requests because too many were sent, {refused} in the last minute: raise its quota, or set another node"
+                )
             }),
             (elsewhere > 0).then(|| {
                 format!(
@@ -52,12 +58,10 @@ impl Payments {
         self.gas.settled(&super::gas::Burner::of_payer("somebody".to_owned()), SettlementGas { ordinary, excess }, true);
     }
 
-    /// Logs each alarm once when it begins.
     pub(super) fn log_alarms(&self) {
         self.alarms.log(self.warnings());
     }
 
-    /// Counts gas as burned by an unspecified payer.
     #[cfg(test)]
     pub(crate) fn burn_gas(&self, gas: u64) {
         _ = self.gas.burned(&super::gas::Burner::of_payer("somebody".to_owned()), BurnedGas { gas, wei: 0 });

@@ -7,11 +7,10 @@ use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
     Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutStatus, Payouts,
-    Period, StoreError, Table, TerminatedText, Timestamp, comes_to, damaged, key, schema, update,
+    Period, StoreError, Table, TerminatedText, Timestamp, damaged, key, move_to, schema, update,
 };
 use crate::{
     ledger::{Cause, Dollars, Posting},
-    payout::packet::PacketDraft,
     refund::REFUNDS_OWED,
     sale::UNPAID,
 };
@@ -29,14 +28,6 @@ struct NewestPacket {
     collecting: bool,
 }
 
-/// Unpaid earnings.
-#[derive(Debug, Default)]
-struct PendingReceipts {
-    net: u64,
-    last: Option<(TerminatedText<BuilderId>, ReceiptId)>,
-}
-
-/// The progress of a payout.
 enum CollectStep {
     /// Unknown: look again.
     Again,
@@ -46,7 +37,7 @@ enum CollectStep {
 
 impl Packet {
     /// Returns the rows that subtract the refunds withheld from it from those that are owed.
-    fn is_withheld(&self, at: Timestamp) -> Batch {
+    fn withhold(&self, at: Timestamp) -> Batch {
         let (builder, withheld) = (&self.builder_id, MicroUsd(self.withheld));
         let posting = Posting::new(Cause::Withheld(self.id.clone()), at);
         let mut batch = posting.dollars(Dollars::Packet(self.id.clone()), Dollars::Builder(builder.clone()), withheld).stored();
@@ -72,7 +63,6 @@ impl Payouts {
         }
     }
 
-    /// Returns the payout that is being collected, or begins one.
     async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Result<UpdatePlan<'a, Option<PayoutId>>, PayoutError> {
         // The earnings counted below stay unpaid as long as no other payout begins.
         let head = tx.get(&PAYOUT_HEADS, builder).await?;
@@ -80,30 +70,26 @@ impl Payouts {
             return tx.answer(Some(head.id));
         }
         let settings = self.settings(builder).await?.ok_or(PayoutError::NoSettings)?;
-        let waiting = self.waiting(builder).await?;
-        let Some(until) = waiting.last else { return tx.answer(None) };
+        let (net, last) = self.waiting(builder).await?;
+        let Some(until) = last else { return tx.answer(None) };
         // Refunds from now on belong to the next payout, so that this one's amount does not shrink.
         let withheld = u64::try_from(REFUNDS_OWED.get(&*self.store, builder).await?).map_err(|_| damaged())?;
-        let amount = waiting.net.saturating_sub(withheld);
+        let amount = net.saturating_sub(withheld);
         if amount < settings.minimum_usd.0 {
             return Err(PayoutError::BelowMinimum { amount: MicroUsd(amount), minimum: settings.minimum_usd });
         }
         if amount == 0 {
             return tx.answer(None);
         }
-        let packet = Packet::collecting(builder, settings, PacketDraft { until: KeyPosition::of(&until), withheld }, self.clock.now());
+        let packet = Packet::collecting(builder, settings, KeyPosition::of(&until), withheld, self.clock.now());
         let id = packet.id.clone();
-        comes_to(&mut tx, None, &packet).await?;
+        move_to(&mut tx, None, packet.status);
         tx.put(&PAYOUT_HEADS, builder, &NewestPacket { id: id.clone(), collecting: true });
         tx.put_new(&PAYOUTS, &key(builder, &id), &packet);
         tx.answer(Some(id))
     }
 
     /// Continues every interrupted payout, newest first. Reads no others.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn resume(&self) -> Result<(), PayoutError> {
         let mut last = None;
         loop {
@@ -112,20 +98,20 @@ impl Payouts {
             last = Some(id.clone());
             for (id, builder) in some {
                 let packet = self.complete(&builder, &id).await?;
-                tracing::info!(payout.id = %packet.id, "a payout that was cut off is complete");
+                tracing::info!(payout.id = %packet.id, "an interrupted payout is complete");
             }
         }
     }
 
-    /// Sums all unpaid earnings.
-    async fn waiting(&self, builder: &BuilderId) -> Result<PendingReceipts, StoreError> {
-        let (mut waiting, mut range) = (PendingReceipts::default(), UNPAID.under(&TerminatedText(builder.clone())));
+    /// Returns the sum of all unpaid earnings, and the key of the last.
+    async fn waiting(&self, builder: &BuilderId) -> Result<(u64, Option<(TerminatedText<BuilderId>, ReceiptId)>), StoreError> {
+        let (mut net, mut last, mut range) = (0_u64, None, UNPAID.under(&TerminatedText(builder.clone())));
         loop {
             let page = UNPAID.page(&*self.store, &range, CHUNK, Direction::Forward).await?;
-            waiting.net = page.iter().fold(waiting.net, |net, row| net.saturating_add(row.value.net));
-            let Some(last) = page.into_iter().next_back() else { return Ok(waiting) };
-            range = range.after(&last.key);
-            waiting.last = Some(last.key);
+            net = page.iter().fold(net, |net, row| net.saturating_add(row.value.net));
+            let Some(row) = page.into_iter().next_back() else { return Ok((net, last)) };
+            range = range.after(&row.key);
+            last = Some(row.key);
         }
     }
 
@@ -173,13 +159,13 @@ impl Payouts {
             return Err(damaged().into());
         }
         packet.amount = amount.checked_sub(packet.withheld).ok_or_else(damaged)?;
-        tx.append(packet.is_withheld(self.clock.now()));
+        tx.append(packet.withhold(self.clock.now()));
         packet.digest = Some(format!("sha256:{}", hex::encode(hasher.finalize())));
         packet.signature = Some(self.signer.sign_payout(&packet.canonical()));
         packet.status = PayoutStatus::Created;
         packet.updated_at = self.clock.now();
         let event = self.event(Kind::PayoutCreated, &packet);
-        comes_to(&mut tx, Some(row.value.status), &packet).await?;
+        move_to(&mut tx, Some(row.value.status), packet.status);
         tx.replace(&PAYOUTS, &row, &packet).put(&PAYOUT_HEADS, builder, &NewestPacket { id: id.clone(), collecting: false });
         tx.append(Events::stored(&Owner::Builder(builder.clone()), &event));
         tx.answer(CollectStep::Done(Box::new(packet), Some(event)))

@@ -5,7 +5,7 @@ use tollhouse_base::id::BuilderId;
 use tollhouse_store::{Durability, StoreError, Table, schema, update};
 use tollhouse_tool::MicroUsd;
 
-use super::{Payouts, error::PayoutError, settings::PayoutSettings};
+use super::{Payouts, error::PayoutError, packet::PayoutSettings};
 use crate::{Asset, Network};
 
 const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
@@ -30,20 +30,12 @@ pub struct SettingsDraft {
 
 impl Payouts {
     /// Returns the payout settings of `builder`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn settings(&self, builder: &BuilderId) -> Result<Option<PayoutSettings>, StoreError> {
         PAYOUT_SETTINGS.get(&*self.store, builder).await
     }
 
     /// Changes the settings. With `onto`, fails unless they are at that revision, where 0 means that none are set.
     /// Existing payouts keep their address.
-    ///
-    /// # Errors
-    ///
-    /// [`PayoutError::Field`], [`PayoutError::Changed`], or errors of the store.
     pub async fn set(&self, builder: &BuilderId, draft: &SettingsDraft, onto: Option<u64>) -> Result<PayoutSettings, PayoutError> {
         let checked = &self.checked(draft)?;
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {

@@ -4,23 +4,15 @@ use tollhouse_base::check_report::CheckReport;
 use tollhouse_store::{Store, StoreError};
 
 use super::{
-    PAYOUT_BUILDERS, PAYOUTS,
-    by_state::BY_STATE,
-    key,
+    PAYOUT_BUILDERS, PAYOUTS, key,
     states::{PAYOUT_STATES, PacketCounts},
 };
 
-/// Number of rows read at once.
 const PAGE: usize = 500;
 
 /// Compares payouts with their indexes and counts, in both directions.
-///
-/// # Errors
-///
-/// Errors of the store. An unreadable row is reported as a flaw.
+/// An unreadable row is reported as a flaw.
 pub async fn check_packets(store: &dyn Store, flaws: &mut CheckReport) -> Result<(), StoreError> {
-    // The index does not exist yet if no host has opened the store since the index was introduced.
-    let by_state = BY_STATE.get(store, &()).await?.is_some();
     let mut counts = PacketCounts::default();
     let mut rows = PAYOUTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
@@ -30,12 +22,10 @@ pub async fn check_packets(store: &dyn Store, flaws: &mut CheckReport) -> Result
             format!("payout packet {id} is of {}, and is found as {owner:?}'s", packet.builder_id)
         });
         counts.add(packet.status);
-        if by_state {
-            let stands = PAYOUT_STATES.get(store, &(packet.status.number(), id.clone())).await?;
-            flaws.unless(stands.as_ref() == Some(&packet.builder_id), || {
-                format!("payout packet {id} is `{}`, and is not found among those", packet.status.as_str())
-            });
-        }
+        let stands = PAYOUT_STATES.get(store, &(packet.status.number(), id.clone())).await?;
+        flaws.unless(stands.as_ref() == Some(&packet.builder_id), || {
+            format!("payout packet {id} is `{}`, and is not found among those", packet.status.as_str())
+        });
     }
     let mut rows = PAYOUT_BUILDERS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
@@ -49,9 +39,7 @@ pub async fn check_packets(store: &dyn Store, flaws: &mut CheckReport) -> Result
         let stands = packet.is_some_and(|packet| packet.status.number() == *number);
         flaws.unless(stands, || format!("payout packet {id} is found in a state, number {number}, that it is not in"));
     }
-    if by_state {
-        let stored = PacketCounts::stored(store).await?;
-        flaws.unless(stored == counts, || format!("payout packets are counted as {stored:?}, and are {counts:?}"));
-    }
+    let stored = PacketCounts::stored(store).await?;
+    flaws.unless(stored == counts, || format!("payout packets are counted as {stored:?}, and are {counts:?}"));
     Ok(())
 }

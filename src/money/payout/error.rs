@@ -3,11 +3,11 @@
 use tollhouse_store::StoreError;
 use tollhouse_tool::MicroUsd;
 
-use super::status::PayoutStatus;
+use super::states::PayoutStatus;
 
 /// Why a payout failed, or its settings were rejected.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum PayoutError {
     /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]

@@ -10,11 +10,28 @@ use tollhouse_event::Kind;
 use tollhouse_store::KeyPosition;
 use tollhouse_tool::{MicroUsd, public_texts};
 
-use super::{PayoutError, PayoutSettings, status::PayoutStatus};
+use super::{error::PayoutError, states::PayoutStatus};
 use crate::Network;
 
-/// Maximum length of a reason, in characters.
 const MAX_REASON: usize = public_texts::MAX_MONEY_REASON;
+
+/// The recipient, token and minimum of payouts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PayoutSettings {
+    /// The recipient's address in canonical form.
+    pub address: String,
+    /// The network's CAIP-2 id.
+    pub network: String,
+    /// Address of the token.
+    pub asset: String,
+    /// Minimum amount of a payout.
+    pub minimum_usd: MicroUsd,
+    /// When they were last changed.
+    pub updated_at: Timestamp,
+    /// Number of changes.
+    pub revision: u64,
+}
 
 /// The time span in which the receipts of a payout were issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +55,6 @@ pub struct Packet {
     /// The amount in micro-USD: the net amounts of its receipts, minus `withheld` once it is complete.
     pub amount: u64,
     /// Refunds of earlier sales that are withheld, in micro-USD.
-    #[serde(default)]
     pub withheld: u64,
     /// Number of receipts.
     pub receipt_count: u64,
@@ -67,15 +83,7 @@ pub struct Packet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
-tollhouse_store::json_values!(Packet);
-
-/// The data for a new payout.
-pub(super) struct PacketDraft {
-    /// The last row of `Unpaid` that belongs to it.
-    pub(super) until: KeyPosition,
-    /// Refunds to withhold, in micro-USD. Less than the unpaid earnings.
-    pub(super) withheld: u64,
-}
+tollhouse_store::json_values!(Packet, PayoutSettings);
 
 /// An admin's decision on a payout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -101,17 +109,7 @@ pub struct PayoutDecision {
     pub reason: Option<String>,
 }
 
-/// A validated verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CheckedDecision {
-    /// The payout is not paid.
-    Not,
-    /// It was paid by this transaction.
-    By(String),
-}
-
 impl PayoutDecision {
-    /// Returns the kind of the event.
     pub(super) fn kind(&self) -> Kind {
         match self.decision {
             PayoutAction::Approve => Kind::PayoutApproved,
@@ -120,8 +118,8 @@ impl PayoutDecision {
         }
     }
 
-    /// Validates the verdict. `network` is the CAIP-2 id of the payout's network.
-    fn checked(&self, network: &str) -> Result<CheckedDecision, PayoutError> {
+    /// Validates the verdict, and returns the transaction in canonical form. `network` is the CAIP-2 id of the payout's.
+    fn checked(&self, network: &str) -> Result<Option<String>, PayoutError> {
         let field = |pointer, message: String| PayoutError::Field { pointer, message };
         if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
             return Err(field("/reason", format!("a reason has at most {MAX_REASON} characters, none of them a control character")));
@@ -130,24 +128,20 @@ impl PayoutDecision {
             (PayoutAction::Paid, Some(transaction)) => {
                 let named = Network::named(network).and_then(|network| network.checked_transaction(transaction));
                 let form = "a transaction is `0x` and 64 hex digits; on Solana 64 bytes in base58";
-                named.map(CheckedDecision::By).ok_or_else(|| field("/transaction", form.to_owned()))
+                named.map(Some).ok_or_else(|| field("/transaction", form.to_owned()))
             }
             (PayoutAction::Paid, None) => Err(field("/transaction", "say by which transaction it was paid".to_owned())),
             (PayoutAction::Approve | PayoutAction::Failed, Some(_)) => {
                 Err(field("/transaction", "only what is paid has a transaction".to_owned()))
             }
-            (PayoutAction::Approve | PayoutAction::Failed, None) => Ok(CheckedDecision::Not),
+            (PayoutAction::Approve | PayoutAction::Failed, None) => Ok(None),
         }
     }
 }
 
 impl Packet {
-    pub(super) fn collecting(
-        builder: &BuilderId,
-        settings: PayoutSettings,
-        PacketDraft { until, withheld }: PacketDraft,
-        now: Timestamp,
-    ) -> Self {
+    /// Constructs a payout of the unpaid earnings up to `until`, minus refunds to withhold, in micro-USD.
+    pub(super) fn collecting(builder: &BuilderId, settings: PayoutSettings, until: KeyPosition, withheld: u64, now: Timestamp) -> Self {
         Self {
             id: PayoutId::of_time(now),
             builder_id: builder.clone(),
@@ -196,7 +190,6 @@ impl Packet {
     }
 
     /// Encodes it as JSON for its builder and admins.
-    #[must_use]
     pub fn public(&self) -> Value {
         let mut packet = self.canonical();
         packet["status"] = json!(self.status);
@@ -225,8 +218,8 @@ impl Packet {
         }
         self.status = to;
         self.reason.clone_from(&verdict.reason);
-        if let CheckedDecision::By(transaction) = paid {
-            self.transaction = Some(transaction);
+        if paid.is_some() {
+            self.transaction = paid;
         }
         self.updated_at = now;
         Ok(())

@@ -1,14 +1,48 @@
-//! Index and counts of payouts by state, updated in the commit that changes a state.
+//! The state of a payout, with an index and counts that the commit of a change updates.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tollhouse_base::id::{BuilderId, PayoutId};
-use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, Sum, SumLimit, Table, Tx, schema};
-
-use super::{Packet, status::PayoutStatus};
+use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, SumLimit, Table, schema};
 
 pub(super) const PAYOUT_STATES: Table<(u8, PayoutId), BuilderId> = schema::PAYOUT_STATES.holding();
 const PAYOUT_COUNTS: Counter<u8> = schema::PAYOUT_COUNTS.counting();
-const COUNTS: Table<u8, Sum> = PAYOUT_COUNTS.rows();
+
+/// The state of a payout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PayoutStatus {
+    /// Receipts are being moved into it.
+    Collecting,
+    /// It is complete and signed.
+    Created,
+    /// An admin will send the money.
+    Approved,
+    /// The money was sent by the recorded transaction.
+    Paid,
+    /// The money could not be sent. It can be approved again.
+    Failed,
+}
+
+impl PayoutStatus {
+    const ALL: [Self; 5] = [Self::Collecting, Self::Created, Self::Approved, Self::Paid, Self::Failed];
+
+    /// Returns its number in keys, which never changes.
+    pub(super) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns its name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Collecting => "collecting",
+            Self::Created => "created",
+            Self::Approved => "approved",
+            Self::Paid => "paid",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Number of payouts per state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "each is named as its state")]
@@ -37,8 +71,8 @@ impl PacketCounts {
 
     /// Reads the stored counts from one snapshot.
     pub(super) async fn stored(store: &(impl Store + ?Sized)) -> Result<Self, StoreError> {
-        let mut counts = Self::default();
-        for row in COUNTS.page(store, &COUNTS.all(), PayoutStatus::ALL.len(), Direction::Forward).await? {
+        let (mut counts, rows) = (Self::default(), PAYOUT_COUNTS.rows());
+        for row in rows.page(store, &rows.all(), PayoutStatus::ALL.len(), Direction::Forward).await? {
             let status = PayoutStatus::ALL.into_iter().find(|status| status.number() == row.key);
             status.into_iter().for_each(|status| *counts.of(status) = u64::try_from(row.value.0).unwrap_or(0));
         }
@@ -46,21 +80,12 @@ impl PacketCounts {
     }
 }
 
-/// Updates index and counts if a payout's state changes. `before` is `None` for a new payout. A payout that was not
-/// counted before is not subtracted.
-pub(super) async fn comes_to(tx: &mut Tx<'_>, before: Option<PayoutStatus>, packet: &Packet) -> Result<(), StoreError> {
-    if before == Some(packet.status) {
-        return Ok(());
+/// Updates the counts if a payout's state changes. `before` is `None` for a new payout.
+pub(super) fn move_to(batch: &mut Batch, before: Option<PayoutStatus>, status: PayoutStatus) {
+    if before == Some(status) {
+        return;
     }
-    if let Some(before) = before
-        && tx.get(&PAYOUT_STATES, &(before.number(), packet.id.clone())).await?.is_some()
-    {
-        count(tx, before, -1);
+    for (status, by) in before.map(|before| (before, -1)).into_iter().chain([(status, 1)]) {
+        batch.add(&PAYOUT_COUNTS, &status.number(), by, SumLimit::Floor(i128::MIN));
     }
-    count(tx, packet.status, 1);
-    Ok(())
-}
-
-pub(super) fn count(batch: &mut Batch, status: PayoutStatus, by: i128) {
-    batch.add(&PAYOUT_COUNTS, &status.number(), by, SumLimit::Floor(i128::MIN));
 }

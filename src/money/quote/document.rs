@@ -20,7 +20,6 @@ pub struct QuoteDocument {
     slug: String,
     endpoint_id: String,
     price_usd: MicroUsd,
-    /// The items of the total.
     lines: Vec<CostLine>,
     total_usd: MicroUsd,
     currency: &'static str,
@@ -28,7 +27,6 @@ pub struct QuoteDocument {
     expires_at: Timestamp,
     /// The exact requirements that a payment of a v2 client must accept. Empty if the call is free.
     accepts: Value,
-    /// The requirements for v1 clients.
     accepts_v1: Value,
     payment_route: Value,
     /// The amounts to arrive, in known tokens.
@@ -63,7 +61,7 @@ impl QuoteDocument {
             lines: vec![
                 line("price", quote.price, if terms.metered { AT_MOST } else { "the tool's price, for one successful call" }),
                 line("platformFee", MicroUsd::ZERO, "the host's share is taken out of the price"),
-                line("networkFee", MicroUsd::ZERO, "the payer signs, and whoever settles pays the network"),
+                line("networkFee", MicroUsd::ZERO, "the payer signs, and the facilitator pays the network"),
                 line(CONVERSION, MicroUsd::ZERO, "none was asked for: name `startNetwork` and `startAsset`"),
             ],
             total_usd: quote.price,
@@ -86,7 +84,6 @@ impl QuoteDocument {
     }
 
     /// Returns the amount to arrive for each way to pay.
-    #[must_use]
     pub fn dues(&self) -> &[AmountDue] {
         &self.dues
     }
@@ -105,7 +102,6 @@ impl QuoteDocument {
     }
 
     /// Encodes it as JSON.
-    #[must_use]
     pub fn json(&self) -> Value {
         serde_json::to_value(self).expect("a quote has text keys")
     }

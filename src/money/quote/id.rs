@@ -16,20 +16,16 @@ use super::keys::{MAC_BYTES, QuoteKey};
 /// Prefix of quote ids.
 const PREFIX: &str = "quo_";
 
-/// The kind for a fixed price.
 const FIXED: u8 = 1;
-/// The kind for a maximum price.
 const AT_MOST: u8 = 2;
 
 /// Number of bytes that the MAC covers.
 const CLAIMS_BYTES: usize = 28;
 
-/// The data of a quote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QuoteClaims {
     pub(super) endpoint: EndpointId,
     pub(super) price: MicroUsd,
-    /// Whether the price is a maximum, for a metered tool.
     pub(super) metered: bool,
     pub(super) expires_at: Timestamp,
 }
@@ -68,7 +64,6 @@ impl QuoteClaims {
     }
 }
 
-/// Verifies and parses a quote id.
 pub(super) fn read(text: &str, keys: &[QuoteKey]) -> Option<QuoteClaims> {
     let encoded = text.strip_prefix(PREFIX)?;
     let mut bytes = [0; CLAIMS_BYTES + MAC_BYTES];

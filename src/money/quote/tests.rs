@@ -48,7 +48,7 @@ fn a_quote_holds_whatever_the_price_becomes_until_it_expires() {
     for request in [terms(2_000), terms(9_000), terms(1), Arc::new(later)] {
         let QuotedTerms { terms, id } = quotes.under(&request, Some(&quote.id)).unwrap();
         assert_eq!((terms.price, id.as_deref()), (MicroUsd(2_000), Some(&*quote.id)));
-        assert_eq!(terms.version, request.version, "what runs is what there is");
+        assert_eq!(terms.version, request.version, "the running version is the current one");
     }
     clock.set(NOW.plus_millis(59_999));
     assert!(quotes.under(&terms(9_000), Some(&quote.id)).is_ok());
@@ -71,7 +71,7 @@ fn a_call_that_names_no_quote_or_costs_nothing_is_priced_as_it_is() {
 }
 
 #[test]
-fn the_most_that_was_quoted_is_no_price_where_nobody_says_that_a_call_costs_less() {
+fn quoted_maximum_does_not_raise_a_lower_fixed_price() {
     let quotes = quotes(&Clock::fixed(NOW));
     let metered = |price| Arc::new(CallTerms { metered: true, ..CallTerms::clone(&terms(price)) });
     let (max, fixed) = (quotes.make(&metered(5_000)), quotes.make(&terms(5_000)));
@@ -118,7 +118,7 @@ fn an_id_fits_a_header_and_none_that_was_altered_in_any_place_holds() {
 }
 
 #[test]
-fn a_rotation_breaks_no_quote_and_what_the_old_key_made_later_is_none() {
+fn quotes_survive_a_key_rotation_unless_the_old_key_signed_them_later() {
     static KEYS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
     let set = |keys: &[u8]| keys.clone_into(&mut KEYS.lock().unwrap_or_else(PoisonError::into_inner));
     let in_force = || KEYS.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().map(key).collect();
@@ -145,7 +145,7 @@ fn a_rotation_breaks_no_quote_and_what_the_old_key_made_later_is_none() {
 }
 
 #[test]
-fn the_largest_price_is_what_it_was() {
+fn largest_price_survives_the_quote_id() {
     let quotes = quotes(&Clock::fixed(NOW));
     let quote = quotes.make(&terms(MicroUsd::MAX.0));
     assert_eq!(quotes.under(&terms(1), Some(&quote.id)).unwrap().terms.price, MicroUsd::MAX);

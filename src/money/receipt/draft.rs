@@ -47,41 +47,6 @@ pub struct ReceiptDraft {
     pub issued_at: Timestamp,
 }
 
-/// How a call was paid.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReceiptPayment {
-    /// Not paid.
-    Free,
-    /// By developer credit.
-    Credit {
-        /// Id of the credit.
-        credit: String,
-    },
-    /// Tokens, on a network.
-    X402(SettledTransfer),
-}
-
-/// A settled x402 payment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettledTransfer {
-    /// The network's CAIP-2 id, also for v1 payments.
-    pub network: String,
-    /// Address of the token.
-    pub asset: String,
-    /// In the token's smallest units.
-    pub amount: String,
-    /// Hash of the transaction.
-    pub transaction: String,
-    /// Full address of the payer.
-    pub payer: String,
-    /// The x402 scheme.
-    pub scheme: String,
-    /// The x402 version of the payment.
-    pub x402_version: u8,
-    /// Whether the simulated ledger moved the balance, and not a chain.
-    pub simulated: bool,
-}
-
 /// The means of payment as in the receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

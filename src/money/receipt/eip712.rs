@@ -14,7 +14,6 @@ use zeroize::Zeroizing;
 use super::offer;
 
 sol! {
-    /// An offer.
     struct Offer {
         uint256 version;
         string resourceUrl;
@@ -26,7 +25,6 @@ sol! {
         uint256 validUntil;
     }
 
-    /// A receipt.
     struct Receipt {
         uint256 version;
         string network;
@@ -40,7 +38,6 @@ sol! {
 /// Context string of the key derivation.
 const INFO: &[u8] = b"tollhouse x402 offer-receipt eip712";
 
-/// The derived signing key.
 pub(super) struct TypedSigner(SigningKey);
 
 impl TypedSigner {

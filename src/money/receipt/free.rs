@@ -6,25 +6,20 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     clock::Clock,
     id::{ReceiptId, RequestId},
 };
 use tollhouse_store::{
-    Batch, Counter, Direction, Durability, Formatted, SpaceSize, Store, StoreError, SumLimit, Table,
+    Batch, Counter, Direction, Durability, SpaceSize, Store, StoreError, SumLimit, Table,
     pack::{Item, Pack, packs},
     schema,
 };
 
-use super::{RECEIPTS, is_free};
+use crate::commit::commit_if_unchanged;
 
 /// Receipts of a period of this length, in milliseconds, may share a pack. A reader unpacks one period.
 const WINDOW_MS: u64 = 10;
@@ -32,22 +27,10 @@ const WINDOW_MS: u64 = 10;
 const AHEAD_MS: u64 = 1_000;
 /// Number of packs read or deleted at once.
 const SOME: usize = 256;
-/// Number of receipts of an older version handled at once.
-const SORT: usize = 250;
-/// Pause between two such steps, so that calls can use the store most of the time.
-const SORT_PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) const FREE_RECEIPTS: Table<(u64, RequestId, u32), Pack> = schema::FREE_RECEIPTS.holding();
 const COUNT: Counter<()> = schema::FREE_COUNT.counting();
 const BYTES: Counter<()> = schema::FREE_BYTES.counting();
-/// Counts of an older version: receipts added by calls, added by sorting, and deleted.
-const ADDED: Table<(), ReceiptTally> = schema::FREE_ADDED.holding();
-const SORTED: Table<(), ReceiptTally> = schema::FREE_SORTED.holding();
-const REMOVED: Table<(), ReceiptTally> = schema::FREE_REMOVED.holding();
-const PLACE: Table<(), SortProgress> = schema::FREE_PLACE.holding();
-
-/// Marks in the table that all receipts are sorted. No receipt's id begins with it.
-const EVERYWHERE: u8 = u8::MAX;
 
 /// Limits on stored receipts of free calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,28 +52,16 @@ pub struct FreeReceipts {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: FreeReceiptSettings,
-    /// The last known count.
     known: Mutex<SpaceSize>,
-    /// Whether an older version may have left some among the receipts of paid calls.
-    unsorted: AtomicBool,
 }
 
 /// A number of receipts, and their size in bytes.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default)]
 struct ReceiptTally {
     receipts: u64,
     bytes: u64,
 }
-tollhouse_store::postcard_values!(ReceiptTally);
 
-/// Progress of sorting the receipts of an older version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum SortProgress {
-    Receipt(ReceiptId),
-    Everywhere,
-}
-
-/// A pack of receipts and its key.
 struct PackedReceipts {
     key: (u64, RequestId, u32),
     value: Pack,
@@ -104,15 +75,10 @@ impl fmt::Debug for FreeReceipts {
 }
 
 impl FreeReceipts {
-    /// Opens the receipts in `store`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
-    pub async fn open(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Result<Arc<Self>, StoreError> {
-        take_over_tallies(&*store).await?;
-        let unsorted = AtomicBool::new(PLACE.get(&*store, &()).await? != Some(SortProgress::Everywhere));
-        Ok(Arc::new(Self { store, clock, settings, known: Mutex::default(), unsorted }))
+    /// Constructs it over the receipts in `store`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Arc<Self> {
+        Arc::new(Self { store, clock, settings, known: Mutex::default() })
     }
 
     /// Returns the rows that store `receipts`, given as ids and records.
@@ -131,10 +97,6 @@ impl FreeReceipts {
     }
 
     /// Returns a stored receipt.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn get(&self, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
         let mut range = FREE_RECEIPTS.under(&window(id));
         loop {
@@ -149,7 +111,6 @@ impl FreeReceipts {
     }
 
     /// Returns whether another host of the store may have made the receipt within the last `millis` milliseconds.
-    #[must_use]
     pub fn is_recent(&self, id: &ReceiptId, millis: u64) -> bool {
         let (made_at, now) = (id.made_at(), self.clock.now());
         self.store.is_shared() && made_at <= now.plus_millis(AHEAD_MS) && now <= made_at.plus_millis(millis)
@@ -170,15 +131,8 @@ impl FreeReceipts {
         Ok(SpaceSize { entries: sum(&COUNT).await?, bytes: sum(&BYTES).await? })
     }
 
-    /// Deletes old and excess receipts, after sorting those of an older version.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. The next run deletes the rest.
+    /// Deletes old and excess receipts.
     pub async fn turn(&self) -> Result<(), StoreError> {
-        if self.unsorted.load(Ordering::Relaxed) {
-            self.sort().await?;
-        }
         while self.remove_some().await? {}
         Ok(())
     }
@@ -210,68 +164,15 @@ impl FreeReceipts {
             return Ok(false);
         }
         count(&mut batch, -i128::from(sum.receipts), -i128::from(sum.bytes));
-        match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => {
-                FREE_RECEIPTS.expired(removed);
-                Ok(true)
-            }
-            // Another host of the store is deleting them.
-            Err(StoreError::Conflict) => Ok(false),
-            Err(error) => Err(error),
+        // After a conflict, another host of the store is deleting them.
+        let is_removed = commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+        if is_removed {
+            FREE_RECEIPTS.expired(removed);
         }
-    }
-
-    /// Moves receipts of free calls out of the table of paid ones, where older versions stored them. Continues where it
-    /// was interrupted.
-    async fn sort(&self) -> Result<(), StoreError> {
-        let mut row = PLACE.row(&*self.store, &()).await?;
-        while row.as_ref().is_none_or(|row| row.value != SortProgress::Everywhere) {
-            let range = match row.as_ref().map(|row| &row.value) {
-                Some(SortProgress::Receipt(last)) => RECEIPTS.all().after(last),
-                Some(SortProgress::Everywhere) | None => RECEIPTS.all(),
-            };
-            let some = RECEIPTS.page(&*self.store, &range, SORT, Direction::Forward).await?;
-            let next = some.last().map_or(SortProgress::Everywhere, |last| SortProgress::Receipt(last.key.clone()));
-            let free: Vec<_> = some.into_iter().filter(|row| is_free(&row.value.json)).collect();
-            let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms);
-            let stored = free.iter().filter(|row| row.key.made_at().0 >= oldest);
-            let mut batch = Self::stored(stored.map(|row| (&row.key, &row.value.json[..])));
-            free.iter().for_each(|row| _ = batch.sweep(&RECEIPTS, row));
-            match &row {
-                Some(row) => batch.replace(&PLACE, row, &next),
-                None => batch.insert(&PLACE, &(), &next),
-            };
-            row = match batch.commit(&*self.store, Durability::Buffered).await {
-                Ok(_) => Some(PLACE.own((), next)),
-                // Another host of the store sorts too, and is ahead.
-                Err(StoreError::Conflict) => PLACE.row(&*self.store, &()).await?,
-                Err(error) => return Err(error),
-            };
-            tokio::time::sleep(SORT_PAUSE).await;
-        }
-        self.unsorted.store(false, Ordering::Relaxed);
-        Ok(())
+        Ok(is_removed)
     }
 }
 
-impl Formatted for SortProgress {
-    fn write(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Receipt(id) => out.extend_from_slice(id.as_str().as_bytes()),
-            Self::Everywhere => out.push(EVERYWHERE),
-        }
-    }
-
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        match bytes {
-            _ if format > Self::FORMAT => None,
-            [EVERYWHERE] => Some(Self::Everywhere),
-            id => Some(Self::Receipt(std::str::from_utf8(id).ok()?.parse().ok()?)),
-        }
-    }
-}
-
-/// Groups `receipts` into packs by the periods of their ids.
 fn group_by_pack<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Vec<PackedReceipts> {
     let mut receipts: Vec<_> = receipts.collect();
     receipts.sort_unstable_by_key(|(id, _)| *id);
@@ -293,31 +194,9 @@ fn window(id: &ReceiptId) -> u64 {
     id.made_at().0 / WINDOW_MS
 }
 
-/// Adds changes of the counts to a commit.
 fn count(batch: &mut Batch, receipts: i128, bytes: i128) {
     const ANY: SumLimit = SumLimit::Floor(i128::MIN);
     batch.add(&COUNT, &(), receipts, ANY).add(&BYTES, &(), bytes, ANY);
-}
-
-/// Takes over the counts of an older version.
-async fn take_over_tallies(store: &dyn Store) -> Result<(), StoreError> {
-    let (mut batch, mut sums) = (Batch::new(), [0; 2]);
-    for (table, sign) in [(&ADDED, 1), (&SORTED, 1), (&REMOVED, -1)] {
-        if let Some(row) = table.row(store, &()).await? {
-            sums[0] += sign * i128::from(row.value.receipts);
-            sums[1] += sign * i128::from(row.value.bytes);
-            batch.remove(table, &row);
-        }
-    }
-    if batch.changes_nothing() {
-        return Ok(());
-    }
-    count(&mut batch, sums[0], sums[1]);
-    match batch.commit(store, Durability::Durable).await {
-        // Another host of the store was faster.
-        Ok(_) | Err(StoreError::Conflict) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]

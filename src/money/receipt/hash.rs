@@ -11,7 +11,6 @@ use sha2::{Digest as _, Sha256};
 const TEXT_BYTES: usize = 512;
 
 /// Returns the RFC 8785 canonical JSON of a value.
-#[must_use]
 pub fn canonical(value: &Value) -> Vec<u8> {
     let mut text = Vec::with_capacity(TEXT_BYTES);
     put_canonical(&mut text, value);
@@ -19,18 +18,15 @@ pub fn canonical(value: &Value) -> Vec<u8> {
 }
 
 /// Returns the hash of a JSON value.
-#[must_use]
 pub fn json_hash(value: &Value) -> String {
     bytes_hash(&canonical(value))
 }
 
 /// Returns the hash of raw bytes.
-#[must_use]
 pub fn bytes_hash(bytes: &[u8]) -> String {
     written(Sha256::new_with_prefix(bytes))
 }
 
-/// Formats a hash.
 pub(crate) fn written(hash: Sha256) -> String {
     let mut digits = [0; 64];
     hex::encode_to_slice(hash.finalize(), &mut digits).expect("32 bytes have 64 digits");
@@ -39,7 +35,6 @@ pub(crate) fn written(hash: Sha256) -> String {
 
 /// Returns the hash of a request, which is the same over every entry point: that of `{"endpointId": …, "input": …}`
 /// with the input in canonical form.
-#[must_use]
 pub fn request_hash(endpoint_id: &str, input: &[u8]) -> String {
     let mut head = Vec::with_capacity(TEXT_BYTES);
     head.extend_from_slice(br#"{"endpointId":"#);
@@ -48,7 +43,6 @@ pub fn request_hash(endpoint_id: &str, input: &[u8]) -> String {
     written(Sha256::new().chain_update(head).chain_update(input).chain_update(b"}"))
 }
 
-/// Appends canonical JSON.
 fn put_canonical(text: &mut Vec<u8>, value: &Value) {
     if is_canonical(value) {
         put(text, value);

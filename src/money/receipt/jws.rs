@@ -31,7 +31,7 @@ pub(super) struct Parts<'a> {
 
 /// Why a text is not a JWS that can be verified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum JwsError {
     #[error("it is not three base64url parts with a JSON header")]
     Form,
@@ -70,7 +70,6 @@ impl<'a> Parts<'a> {
         Ok(Self { header, payload: decode(payload)?, signed: signed.as_bytes(), signature })
     }
 
-    /// Returns whether `key` signed it.
     pub(super) fn is_by(&self, key: &VerifyingKey) -> bool {
         key.verify_strict(self.signed, &Signature::from_bytes(&self.signature)).is_ok()
     }
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_jws_is_refused() {
+    fn malformed_jws_is_refused() {
         let good = sign(&rfc_key(), &header(), b"{}");
         for bad in
             ["", ".", "..", "a.b.c", "e30.e30", &good[..good.len() - 4], &format!("{good}="), &format!("{good}.e30"), &format!(" {good}")]

@@ -18,13 +18,14 @@ use tollhouse_store::{Store, StoreError};
 use zeroize::Zeroizing;
 
 use super::{
-    OfferFormat, OfferReceipt, Receipt, ReceiptDraft, ReceiptPayment, SettledTransfer, UnsignedReceipt, canonical,
+    OfferFormat, OfferReceipt, Receipt, ReceiptDraft, UnsignedReceipt, canonical,
     eip712::TypedSigner,
     free::FREE_RECEIPTS,
     jws,
     offer::{self, Offer, Payload},
     record::RECEIPTS,
 };
+use crate::{Settlement, SettlementKind};
 
 /// The key file: PKCS#8 in PEM, readable only by its owner.
 const KEY_FILE: &str = "receipt-key.pem";
@@ -47,14 +48,14 @@ pub struct ReceiptSigner {
 
 /// Why there is no key to sign with.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum KeyError {
     #[error("the key file `{}` can be read by others (mode {mode:o}); set it to 600, or remove it to get a new key", path.display())]
     Exposed { path: PathBuf, mode: u32 },
-    #[error("the file `{}` does not hold what it should; restore it from a backup", .0.display())]
+    #[error("the file `{}` is malformed; restore it from a backup", .0.display())]
     Malformed(PathBuf),
-    #[error("the receipt key that is given is none: it is an Ed25519 key as PKCS#8 in PEM")]
-    Given,
+    #[error("the given receipt key is invalid: it must be an Ed25519 key as PKCS#8 in PEM")]
+    Invalid,
     #[error("no random bytes for a new key: {0}")]
     Random(getrandom::Error),
     #[error("cannot read or write `{}`", path.display())]
@@ -84,28 +85,19 @@ impl ReceiptSigner {
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
-    /// Uses the given key, with the former public keys in the data folder.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError::Given`], and errors of the file.
-    pub fn given(given: &str, folder: &Path) -> Result<Self, KeyError> {
-        let key = SigningKey::from_pkcs8_pem(given.trim()).map_err(|_| KeyError::Given)?;
+    /// Uses a key in PEM, with the former public keys in the data folder.
+    pub fn from_pem(pem: &str, folder: &Path) -> Result<Self, KeyError> {
+        let key = SigningKey::from_pkcs8_pem(pem.trim()).map_err(|_| KeyError::Invalid)?;
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
     /// Returns whether the key with this id is a former key.
-    #[must_use]
-    pub fn had(&self, kid: &str) -> bool {
+    pub fn is_retired(&self, kid: &str) -> bool {
         self.retired.iter().any(|key| jws::thumbprint(key) == kid)
     }
 
     /// Returns whether the key is missing although the store has receipts, which a new key could not verify.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
-    pub async fn is_truncated(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
+    pub async fn is_missing(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
         if folder.join(KEY_FILE).exists() {
             return Ok(false);
         }
@@ -114,10 +106,6 @@ impl ReceiptSigner {
     }
 
     /// Retires the key in the data folder and creates a new one. Receipts signed by the old one can still be verified.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReceiptSigner::open`].
     pub fn rotate(folder: &Path) -> Result<Self, KeyError> {
         let before = Self::open(folder)?;
         // First add the old key to the former ones, then replace it: a crash in between loses neither.
@@ -140,7 +128,6 @@ impl ReceiptSigner {
     }
 
     /// Describes the key and format of offers and receipts in challenges and settlements.
-    #[must_use]
     pub fn offers_by(&self) -> Value {
         match &self.typed {
             Some(typed) => json!({ "format": "eip712", "address": typed.address().to_checksum(None) }),
@@ -149,7 +136,6 @@ impl ReceiptSigner {
     }
 
     /// Signs offers for `resource`, one per entry of `accepts`.
-    #[must_use]
     pub fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value> {
         let signed = accepts.iter().enumerate().map(|(index, accepted)| {
             let offer = Offer::new(resource, accepted, valid_until.as_secs());
@@ -164,20 +150,17 @@ impl ReceiptSigner {
     }
 
     /// Returns the `extensions` of a payment's settle response, if they differ from those in its record.
-    #[must_use]
-    pub fn settle_extensions(&self, draft: &ReceiptDraft, payment: &ReceiptPayment) -> Option<Value> {
-        let (Some(typed), ReceiptPayment::X402(transfer)) = (&self.typed, payment) else { return None };
-        Some(offer::extensions(&typed.receipt(&Payload::new(draft, transfer))))
+    pub fn settle_extensions(&self, draft: &ReceiptDraft, settlement: &Settlement) -> Option<Value> {
+        let typed = self.typed.as_ref().filter(|_| settlement.kind == SettlementKind::X402)?;
+        Some(offer::extensions(&typed.receipt(&Payload::new(draft, settlement))))
     }
 
     /// Returns the key id: the RFC 7638 thumbprint.
-    #[must_use]
     pub fn kid(&self) -> &str {
         &self.kid
     }
 
     /// Returns the JWK set for `/.well-known/jwks.json`: the current and former keys.
-    #[must_use]
     pub fn jwks(&self) -> Value {
         let public = self.key.verifying_key();
         let keys = [&public].into_iter().chain(&self.retired).map(|key| {
@@ -190,15 +173,16 @@ impl ReceiptSigner {
         json!({ "keys": keys.collect::<Vec<_>>() })
     }
 
-    /// Makes the signed receipt of a call.
+    /// Makes the signed receipt of a paid call. `simulated` marks play money.
     #[must_use]
-    pub fn receipt(&self, draft: ReceiptDraft, payment: ReceiptPayment) -> Receipt {
-        self.sign(match payment {
-            ReceiptPayment::Free => UnsignedReceipt::free(draft),
-            ReceiptPayment::Credit { credit } => UnsignedReceipt::credit(draft, &credit),
-            ReceiptPayment::X402(transfer) => {
-                let offer_receipt = self.offer_receipt(&draft, &transfer);
-                UnsignedReceipt::x402(draft, transfer, offer_receipt)
+    pub fn receipt(&self, draft: ReceiptDraft, settlement: &Settlement, simulated: bool) -> Receipt {
+        self.sign(match settlement.kind {
+            SettlementKind::Credit => UnsignedReceipt::credit(draft, &settlement.payer),
+            SettlementKind::X402 => {
+                let payload = json_of(&Payload::new(&draft, settlement));
+                let signature = self.jws(self.did_url(), None, &payload);
+                let offer_receipt = OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature };
+                UnsignedReceipt::x402(draft, settlement, simulated, offer_receipt)
             }
         })
     }
@@ -225,18 +209,12 @@ impl ReceiptSigner {
     }
 
     /// Signs a payout: a compact JWS (EdDSA) over its canonical JSON.
-    #[must_use]
     pub fn sign_payout(&self, packet: &Value) -> String {
         self.jws(self.kid.clone(), Some(PAYOUT_TYPE), packet)
     }
 
     fn sign_json(&self, record: &Value) -> String {
         self.jws(self.kid.clone(), Some(RECEIPT_TYPE), record)
-    }
-
-    fn offer_receipt(&self, draft: &ReceiptDraft, transfer: &SettledTransfer) -> OfferReceipt {
-        let payload = json_of(&Payload::new(draft, transfer));
-        OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature: self.jws(self.did_url(), None, &payload) }
     }
 
     fn did_url(&self) -> String {
@@ -301,7 +279,6 @@ fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
     })
 }
 
-/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
     write_temp(path, bytes, |draft| fs::rename(draft, path))
 }
@@ -335,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn key_is_made_once_and_kept() {
+    fn key_is_created_once_and_then_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let first = ReceiptSigner::open(folder.path()).unwrap();
         let again = ReceiptSigner::open(folder.path()).unwrap();
@@ -348,12 +325,12 @@ mod tests {
     async fn a_missing_key_is_lost_where_the_store_holds_receipts() {
         let folder = tempfile::tempdir().unwrap();
         let store = MemoryStore::default();
-        assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap(), "the first start makes one");
+        assert!(!ReceiptSigner::is_missing(folder.path(), &store).await.unwrap(), "the first start makes one");
         let id = "rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
-        store.apply(RECEIPTS.put(&id, &StoredReceipt { json: b"{}".to_vec(), short: false }), Durability::Durable).await.unwrap();
-        assert!(ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());
+        store.apply(RECEIPTS.put(&id, &StoredReceipt { json: b"{}".to_vec() }), Durability::Durable).await.unwrap();
+        assert!(ReceiptSigner::is_missing(folder.path(), &store).await.unwrap());
         ReceiptSigner::open(folder.path()).unwrap();
-        assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());
+        assert!(!ReceiptSigner::is_missing(folder.path(), &store).await.unwrap());
     }
 
     #[test]
@@ -436,14 +413,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let before = ReceiptSigner::open(folder.path()).unwrap();
         ReceiptSigner::rotate(folder.path()).unwrap();
-        let given = ReceiptSigner::given(&pem(&SigningKey::from_bytes(&[7; 32])), folder.path()).unwrap();
+        let given = ReceiptSigner::from_pem(&pem(&SigningKey::from_bytes(&[7; 32])), folder.path()).unwrap();
         assert_eq!(given.kid(), jws::thumbprint(&SigningKey::from_bytes(&[7; 32]).verifying_key()));
-        assert!(given.had(before.kid()) && !given.had(given.kid()));
-        assert!(matches!(ReceiptSigner::given("no key", folder.path()), Err(KeyError::Given)));
+        assert!(given.is_retired(before.kid()) && !given.is_retired(given.kid()));
+        assert!(matches!(ReceiptSigner::from_pem("no key", folder.path()), Err(KeyError::Invalid)));
     }
 
     #[test]
-    fn offers_are_signed_in_the_format_that_was_asked_for() {
+    fn offers_are_signed_in_the_requested_format() {
         let accepts = [json!({ "scheme": "exact", "network": "eip155:84532", "asset": "0x1", "payTo": "0x2", "amount": "7" })];
         for (format, name, by) in [(OfferFormat::Jws, "jws", "kid"), (OfferFormat::Eip712, "eip712", "address")] {
             let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::draft::{ReceiptDraft, SettledTransfer};
+use super::draft::ReceiptDraft;
+use crate::Settlement;
 
 /// The format of signed offers and receipts in challenges and settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
@@ -57,32 +58,29 @@ impl OfferReceipt {
     pub(super) const FORMAT: &'static str = "jws";
 
     /// Returns the `extensions` of a settle response with this receipt.
-    #[must_use]
     pub fn extensions(&self) -> Value {
         extensions(&json!(self))
     }
 }
 
-/// Returns the `extensions` of a settle response with a receipt.
 pub(super) fn extensions(receipt: &Value) -> Value {
     json!({ "offer-receipt": { "info": { "receipt": receipt } } })
 }
 
 impl Payload {
-    pub(super) fn new(draft: &ReceiptDraft, transfer: &SettledTransfer) -> Self {
+    pub(super) fn new(draft: &ReceiptDraft, settlement: &Settlement) -> Self {
         Self {
             version: 1,
-            network: transfer.network.clone(),
+            network: settlement.network.clone(),
             resource_url: draft.resource_url.clone(),
-            payer: transfer.payer.clone(),
+            payer: settlement.payer.clone(),
             issued_at: draft.issued_at.as_secs(),
-            transaction: transfer.transaction.clone(),
+            transaction: settlement.transaction.clone(),
         }
     }
 }
 
 impl<'a> Offer<'a> {
-    /// Constructs the offer for an entry of `accepts`.
     pub(super) fn new(resource_url: &'a str, accepted: &'a Value, valid_until: u64) -> Self {
         let text = |name: &str| accepted[name].as_str().unwrap_or_default();
         Self {

@@ -10,7 +10,6 @@ use super::ReceiptSigner;
 
 const KEYS: Table<String, PublicKey> = schema::RECEIPT_KEYS.holding();
 
-/// Maximum number of keys listed.
 const MAX: usize = 1_000;
 
 /// A public key, as a JWK.
@@ -32,10 +31,6 @@ impl std::fmt::Debug for PublishedKeys {
 
 impl PublishedKeys {
     /// Publishes the keys of this host to all hosts of the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn open(store: Arc<dyn Store>, signer: Arc<ReceiptSigner>) -> Result<Self, StoreError> {
         if store.is_shared() {
             let mut batch = Batch::new();
@@ -61,7 +56,7 @@ impl PublishedKeys {
                 let others: Vec<_> = others.filter_map(|(_, key)| Some(key?.0)).collect();
                 jwks["keys"] = json!([listed(&jwks), &others].concat());
             }
-            Err(error) => tracing::warn!(%error, "the keys of other hosts could not be read, and are not told"),
+            Err(error) => tracing::warn!(%error, "the receipt keys of other hosts could not be read and are not listed"),
         }
         jwks
     }

@@ -5,10 +5,11 @@ use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Direction, Store, StoreError, Table, schema};
 
 use super::{
-    draft::{PaymentKind, ReceiptDraft, SettledTransfer},
+    draft::{PaymentKind, ReceiptDraft},
     offer::OfferReceipt,
     stored::StoredReceipt,
 };
+use crate::{Settlement, WireVersion};
 
 pub(crate) const RECEIPTS: Table<ReceiptId, StoredReceipt> = schema::RECEIPTS.holding();
 
@@ -85,60 +86,46 @@ impl UnsignedReceipt {
         Self { kind: PaymentKind::Credit, payer: Some(shortened(credit)), ..Self::free(draft) }
     }
 
-    pub(super) fn x402(draft: ReceiptDraft, transfer: SettledTransfer, offer_receipt: OfferReceipt) -> Self {
+    /// Constructs the record of an x402 payment. `simulated` marks play money.
+    pub(super) fn x402(draft: ReceiptDraft, settlement: &Settlement, simulated: bool, offer_receipt: OfferReceipt) -> Self {
         Self {
             kind: PaymentKind::X402,
-            simulated: transfer.simulated,
-            payer: Some(shortened(&transfer.payer)),
-            amount: Some(transfer.amount),
-            asset: Some(transfer.asset),
-            network: Some(transfer.network),
-            transaction: Some(transfer.transaction),
-            scheme: Some(transfer.scheme),
-            x402_version: Some(transfer.x402_version),
+            simulated,
+            payer: Some(shortened(&settlement.payer)),
+            amount: Some(settlement.amount.clone()),
+            asset: Some(settlement.asset.clone()),
+            network: Some(settlement.network.clone()),
+            transaction: Some(settlement.transaction.clone()),
+            scheme: Some(settlement.scheme.clone()),
+            x402_version: Some(if settlement.version == Some(WireVersion::V1) { 1 } else { 2 }),
             offer_receipt: Some(offer_receipt),
             ..Self::free(draft)
         }
     }
 
     /// Encodes the record for the store. It is signed when fetched.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         to_bytes(self)
     }
 }
 
 impl Receipt {
-    /// Returns the row that stores it. Set `short` if all hosts of the store read [that
-    /// format](tollhouse_replica::RECEIPTS_SHORT).
+    /// Returns the row that stores it.
     #[must_use]
-    pub fn stored(&self, short: bool) -> Batch {
-        RECEIPTS.put(&self.record.draft.receipt_id, &StoredReceipt { json: to_bytes(self), short })
+    pub fn stored(&self) -> Batch {
+        RECEIPTS.put(&self.record.draft.receipt_id, &StoredReceipt { json: to_bytes(self) })
     }
 }
 
 /// Returns the JSON of a paid call's receipt.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn paid(store: &dyn Store, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.json))
 }
 
 /// Returns when the newest receipt of a paid call was made.
-///
-/// # Errors
-///
-/// Errors of the store.
 pub async fn newest_at(store: &(impl Store + ?Sized)) -> Result<Option<Timestamp>, StoreError> {
     let newest = RECEIPTS.readable(store, &RECEIPTS.all(), 1, Direction::Backward).await?;
     Ok(newest.first().map(|(id, _)| id.made_at()))
-}
-
-/// Returns whether it is the JSON of a free call's receipt.
-pub(crate) fn is_free(receipt: &[u8]) -> bool {
-    serde_json::from_slice::<UnsignedReceipt>(receipt).is_ok_and(|record| record.kind == PaymentKind::Free)
 }
 
 fn to_bytes(receipt: &impl Serialize) -> Vec<u8> {

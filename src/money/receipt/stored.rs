@@ -13,14 +13,12 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_store as store;
-use tollhouse_store::{Formatted, read_postcard, write_postcard};
+use tollhouse_store::{self as store, postcard_values};
 
 use super::canonical;
 
 /// The text before a record's signature, which is its last field.
 const SIGNATURE: &str = r#","signature":""#;
-/// The text before the signature of an x402 receipt.
 const X402: &str = r#","offerReceipt":{"format":"jws","signature":""#;
 
 /// A stored receipt of a paid call.
@@ -28,12 +26,15 @@ const X402: &str = r#","offerReceipt":{"format":"jws","signature":""#;
 pub struct StoredReceipt {
     /// Its complete JSON.
     pub json: Vec<u8>,
-    /// Whether it is stored in the [short format](tollhouse_replica::RECEIPTS_SHORT).
-    pub short: bool,
 }
 
-/// A row with the whole text: receipts that cannot be short, and those of earlier versions.
-struct WholeRow(Vec<u8>);
+#[derive(Debug, Serialize, Deserialize)]
+enum ReceiptRow {
+    /// The text of a receipt that a short row would not restore exactly.
+    Whole(Vec<u8>),
+    Short(ShortRow),
+}
+postcard_values!(ReceiptRow);
 
 /// A row without redundant parts.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,7 +49,6 @@ struct ShortRow {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct X402Receipt {
-    /// The full address.
     payer: String,
     /// The text between the payload and the signature.
     text: String,
@@ -64,7 +64,6 @@ struct Payment {
     transaction: String,
 }
 
-/// The payer of an x402 receipt.
 #[derive(Deserialize)]
 struct Payer {
     payer: String,
@@ -129,36 +128,17 @@ fn parts(jws: &str) -> Option<(&str, &str, &str)> {
 
 impl store::Value for StoredReceipt {
     fn to_bytes(&self) -> Vec<u8> {
-        let short = if self.short { ShortRow::of(&self.json) } else { None };
-        short.map_or_else(|| WholeRow(self.json.clone()).to_bytes(), |short| short.to_bytes())
+        ShortRow::of(&self.json).map_or_else(|| ReceiptRow::Whole(self.json.clone()), ReceiptRow::Short).to_bytes()
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        // An unreadable text is still a row. Whoever parses the text reports it.
-        let short = ShortRow::of_bytes(bytes).and_then(|short| short.whole()).map(|json| Self { json, short: true });
-        short.or_else(|| WholeRow::of_bytes(bytes).map(|WholeRow(json)| Self { json, short: false }))
-    }
-}
-
-impl Formatted for WholeRow {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
-    }
-
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        (format <= Self::FORMAT).then(|| Self(bytes.to_vec()))
-    }
-}
-
-impl Formatted for ShortRow {
-    const FORMAT: u8 = 2;
-
-    fn write(&self, out: &mut Vec<u8>) {
-        write_postcard(self, out);
-    }
-
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        (format == Self::FORMAT).then(|| read_postcard(bytes)).flatten()
+        let json = match ReceiptRow::of_bytes(bytes) {
+            Some(ReceiptRow::Whole(json)) => Some(json),
+            Some(ReceiptRow::Short(short)) => short.whole(),
+            None => None,
+        };
+        // A damaged row is still a row. Whoever parses its text reports it.
+        Some(Self { json: json.unwrap_or_else(|| bytes.to_vec()) })
     }
 }
 

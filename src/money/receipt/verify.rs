@@ -24,7 +24,7 @@ pub struct VerifiedReceipt {
 
 /// Why a receipt is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum VerifyError {
     #[error("this is no receipt: {0}")]
     NotAReceipt(String),
@@ -60,10 +60,6 @@ pub enum SignaturePart {
 }
 
 /// Verifies that a key of `jwks` signed all of `record`, and that its x402 receipt is for the same payment.
-///
-/// # Errors
-///
-/// Each [`VerifyError`] is a separate reason not to trust the receipt.
 pub fn verify(record: &Value, jwks: &Value) -> Result<VerifiedReceipt, VerifyError> {
     let keys = jwks["keys"].as_array().ok_or(VerifyError::NotAKeySet)?;
     let keys: Vec<VerifyingKey> = keys.iter().filter_map(jws::from_jwk).collect();

@@ -5,7 +5,6 @@ use tollhouse_tool::{MicroUsd, public_texts};
 
 use crate::CreditError;
 
-/// Maximum length of a reason, in characters.
 pub(super) const MAX_REASON: usize = public_texts::MAX_MONEY_REASON;
 
 /// Maximum number of refunds per receipt, so that its record stays small.
@@ -13,7 +12,7 @@ pub(super) const MAX_REFUNDS: usize = 50;
 
 /// Why a refund was not made.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum RefundError {
     /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]
@@ -24,8 +23,6 @@ pub enum RefundError {
     Unknown,
     #[error("nothing was paid by this receipt")]
     NothingPaid,
-    #[error("the receipt is older than the host's ledger, which does not say who earned by it")]
-    BeforeTheLedger,
     #[error("the receipt paid {paid} USD, of which {refunded} were given back")]
     TooMuch { paid: MicroUsd, refunded: MicroUsd },
     #[error("a receipt has at most {MAX_REFUNDS} refunds")]

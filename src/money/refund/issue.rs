@@ -12,8 +12,8 @@ use super::{
     error::{MAX_REASON, MAX_REFUNDS},
 };
 use crate::{
-    CreditError, IdempotencyKey, Network, Reorganization,
-    credit::{CreditRefund, Credits, number},
+    CreditError, IdempotencyKey, Movement, MovementKind, Network, Reorganization,
+    credit::{Credits, number},
     ledger::{Cause, POSTINGS, RefundAmounts, SaleAmounts},
     receipt::{self, UnsignedReceipt},
     sale::{Sale, SaleTotals},
@@ -59,18 +59,10 @@ pub struct IssuedRefund {
     pub settlement: Option<Reorganization>,
 }
 
-/// The content of a receipt and the amounts of its sale.
-struct PaidTotals {
-    record: UnsignedReceipt,
-    paid: SaleAmounts,
-}
-
-/// The event of a commit, with its owner.
 type RefundEffects = Option<(Owner, Event)>;
 
 impl IssuedRefund {
     /// Encodes it as JSON for admins.
-    #[must_use]
     pub fn public(&self) -> Value {
         let mut refund = self.refund.public();
         refund["receiptId"] = json!(self.receipt);
@@ -113,22 +105,22 @@ impl Refunds {
     pub async fn issue(&self, request: &RefundRequest, once: Option<&IdempotencyKey>) -> Result<IssuedRefund, RefundError> {
         // Read first, so that an error of the store never hides a refund that was made.
         let settlement = Reorganization::of(&*self.store, &request.receipt).await?;
-        let (given, news) =
+        let (issued, news) =
             update(&*self.store, Durability::Durable, |tx| self.decide(tx, request, once)).await.map_err(|error| match error {
                 // The credit's balance would exceed the maximum.
                 RefundError::Store(StoreError::Beyond { .. }) => RefundError::Credit(CreditError::TooMuch),
                 error => error,
             })?;
         if let Some((owner, event)) = news {
-            tracing::info!(receipt.id = %given.receipt, amount = %given.refund.amount, "a payment was refunded");
+            tracing::info!(receipt.id = %issued.receipt, amount = %issued.refund.amount, "a payment was refunded");
             self.sales.sold(&owner);
             self.events.announce(&owner, event);
         }
-        let given = IssuedRefund { settlement, ..given };
-        if let Some(warning) = given.undone() {
-            tracing::warn!(receipt.id = %given.receipt, warning, "a refund was recorded for a payment that the chain does not have");
+        let issued = IssuedRefund { settlement, ..issued };
+        if let Some(warning) = issued.undone() {
+            tracing::warn!(receipt.id = %issued.receipt, warning, "a refund was recorded for a payment that the chain does not have");
         }
-        Ok(given)
+        Ok(issued)
     }
 
     /// Returns the row of a refund among the sales, on the day of the call.
@@ -146,10 +138,10 @@ impl Refunds {
         once: Option<&IdempotencyKey>,
     ) -> Result<UpdatePlan<'a, (IssuedRefund, RefundEffects)>, RefundError> {
         let receipt = &query.receipt;
-        if let Some(given) = self.done(&mut tx, once).await? {
-            return tx.answer((given, None));
+        if let Some(issued) = self.done(&mut tx, once).await? {
+            return tx.answer((issued, None));
         }
-        let PaidTotals { record, paid } = bought(tx.store(), receipt).await?;
+        let (record, paid) = read_sale(tx.store(), receipt).await?;
         let transaction = query.transaction_of(&record, &paid)?;
         let before = tx.get(&REFUNDS, receipt).await?.unwrap_or_default();
         if let Some(entered) = before.refunds.iter().find(|refund| transaction.is_some() && refund.transaction == transaction) {
@@ -157,8 +149,8 @@ impl Refunds {
                 return Err(RefundError::OtherAmount(entered.amount));
             }
             let (receipt, refund) = (receipt.clone(), entered.clone());
-            let given = IssuedRefund { receipt, refund, refunded: before.sum(), with_transaction: None, settlement: None };
-            return tx.answer((given, None));
+            let issued = IssuedRefund { receipt, refund, refunded: before.sum(), with_transaction: None, settlement: None };
+            return tx.answer((issued, None));
         }
         let amount = query.amount_of(&paid, &before)?;
         let also_for = match &transaction {
@@ -169,8 +161,9 @@ impl Refunds {
         let refund = Refund { number: number::next(at), amount, at, transaction, reason: query.reason.clone() };
         let returned = paid.returned(receipt, refund.number, at, before.sum(), amount);
         if let Some(credit) = paid.credit() {
-            let slug = &record.draft.slug;
-            Credits::refund(&mut tx, CreditRefund { credit, number: refund.number, at, amount, receipt, slug }).await?;
+            let (receipt_id, slug) = (Some(receipt.to_string()), Some(record.draft.slug.clone()));
+            let movement = Movement { receipt_id, slug, ..Movement::plain(at, MovementKind::Refund, amount) };
+            Credits::refund(&mut tx, credit, refund.number, movement).await?;
         }
         if let Some(builder) = paid.builder().filter(|_| !returned.net.is_zero()) {
             tx.add(&REFUNDS_OWED, builder, returned.net.0.into(), SumLimit::Floor(0));
@@ -180,12 +173,12 @@ impl Refunds {
         tx.append(returned.posting.stored()).append(self.sale(&record, &refund, &returned, &owner)).append(Events::stored(&owner, &event));
         let mut after = before;
         after.refunds.push(refund.clone());
-        let given = IssuedRefund { receipt: receipt.clone(), refunded: after.sum(), refund, with_transaction: also_for, settlement: None };
+        let issued = IssuedRefund { receipt: receipt.clone(), refunded: after.sum(), refund, with_transaction: also_for, settlement: None };
         tx.put(&REFUNDS, receipt, &after);
         if let Some(IdempotencyKey { key, request }) = once {
-            tx.put(&REFUND_KEYS, key, &RefundRow { request: request.clone(), receipt: receipt.clone(), number: given.refund.number });
+            tx.put(&REFUND_KEYS, key, &RefundRow { request: request.clone(), receipt: receipt.clone(), number: issued.refund.number });
         }
-        tx.answer((given, Some((owner, event))))
+        tx.answer((issued, Some((owner, event))))
     }
 
     /// Returns the refund that was already made with the idempotency key.
@@ -252,15 +245,15 @@ impl RefundRequest {
 }
 
 /// Reads a receipt and its posting, which are both immutable.
-async fn bought(store: &dyn Store, id: &ReceiptId) -> Result<PaidTotals, RefundError> {
+async fn read_sale(store: &dyn Store, id: &ReceiptId) -> Result<(UnsignedReceipt, SaleAmounts), RefundError> {
     let stored = receipt::paid(store, id).await?.ok_or(RefundError::Unknown)?;
     let record: UnsignedReceipt = serde_json::from_slice(&stored).map_err(|_| damaged(id))?;
     if record.draft.price_usd.is_zero() {
         return Err(RefundError::NothingPaid);
     }
     let posting = POSTINGS.get(store, &Cause::Sold(id.clone()).key()).await?;
-    let paid = posting.as_ref().and_then(SaleAmounts::of).ok_or(RefundError::BeforeTheLedger)?;
-    Ok(PaidTotals { record, paid })
+    let paid = posting.as_ref().and_then(SaleAmounts::of).ok_or_else(|| damaged(id))?;
+    Ok((record, paid))
 }
 
 fn damaged(receipt: &ReceiptId) -> StoreError {

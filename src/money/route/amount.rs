@@ -13,7 +13,6 @@ pub(super) fn rescaled(units: u128, from: u32, to: u32) -> u128 {
     }
 }
 
-/// Formats units as a decimal number.
 pub(super) fn decimal(units: u128, decimals: u32) -> String {
     let one = 10_u128.saturating_pow(decimals);
     let part = format!("{:0width$}", units % one, width = decimals as usize);
@@ -49,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn dollars_of_others_are_rounded_up_and_what_is_no_number_is_none() {
+    fn foreign_dollar_amounts_are_rounded_up_and_invalid_numbers_are_none() {
         for (text, micros) in
             [("0", 0), ("1", 1_000_000), ("0.5", 500_000), ("0.0000001", 1), ("12.345678", 12_345_678), ("1.0000000", 1_000_000)]
         {

@@ -1,4 +1,5 @@
 //! Routes from a quote API like LI.FI's: `GET {url}/quote/toAmount`, which returns its best route.
+//!
 //! Answers are read within limits, and texts are our own. There is no fallback: estimates must not look like an offer.
 
 use std::time::Duration;
@@ -154,7 +155,7 @@ struct QuoteQuery<'a> {
 #[async_trait]
 impl RouteProvider for RemoteRoutes {
     async fn route(&self, start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError> {
-        let request = asked(start, due)?;
+        let request = quote_query(start, due)?;
         let direct =
             request.from_chain == request.to_chain && [due.symbol, &due.asset].iter().any(|name| name.eq_ignore_ascii_case(&request.asset));
         if direct || due.value.is_zero() {
@@ -164,7 +165,7 @@ impl RouteProvider for RemoteRoutes {
         read(offer, &request, due).ok_or_else(|| RouteError::Unavailable("its answer does not read, or delivers too little".to_owned()))
     }
 
-    fn asks(&self) -> bool {
+    fn is_remote(&self) -> bool {
         true
     }
 }
@@ -175,7 +176,7 @@ fn chain(called: &str) -> Option<u64> {
     number(&called.trim().to_lowercase()).or_else(|| table::place(called)?.ids.iter().find_map(|id| number(id)))
 }
 
-fn asked<'a>(start: &'a RouteStart, due: &'a AmountDue) -> Result<QuoteQuery<'a>, RouteError> {
+fn quote_query<'a>(start: &'a RouteStart, due: &'a AmountDue) -> Result<QuoteQuery<'a>, RouteError> {
     let wrong = |pointer, message: String, known| RouteError::Start { pointer, message, known };
     let to_chain = chain(&due.network).ok_or_else(|| RouteError::NoRoute(format!("no way to {} is known", due.network)))?;
     let network = start.network.as_deref().unwrap_or(&due.network);

@@ -25,12 +25,11 @@ impl RouteProvider for TableRoutes {
         found(start, due)
     }
 
-    fn asks(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 }
 
-/// A conversion of the table, with its cost.
 struct Hop {
     kind: &'static str,
     from: (&'static Venue, &'static str),

@@ -34,18 +34,18 @@ async fn amounts_are_computed_backwards_and_rounded_up() {
 }
 
 #[tokio::test]
-async fn what_is_what_payments_are_made_in_is_not_swapped() {
+async fn asset_that_payments_use_is_not_swapped() {
     let route = found("ethereum", "USDC", &due(BASE, 2_000)).await.unwrap();
     let kinds: Vec<_> = route.route.steps.iter().map(|step| step.kind).collect();
     assert_eq!(kinds, ["bridge"]);
-    assert_eq!(route.estimated_cost.cost_usd, MicroUsd(1_100_552), "its fee, and its share of what goes over");
+    assert_eq!(route.estimated_cost.cost_usd, MicroUsd(1_100_552), "its fee, and its share of the amount");
     let euros = found("exchange", "EUR", &due(BASE, 2_000)).await.unwrap();
-    assert_eq!(euros.estimated_cost.cost_usd, MicroUsd(100_616), "what is sold there costs its share too");
+    assert_eq!(euros.estimated_cost.cost_usd, MicroUsd(100_616), "a sale there costs its share too");
 }
 
 /// From an exchange it costs 100,000 micro-dollars, whatever the amount.
 #[tokio::test]
-async fn who_pays_more_for_the_way_than_for_the_call_is_reported_for_how_many_it_is_worth_it() {
+async fn route_that_costs_more_than_the_call_states_for_how_many_calls_it_pays_off() {
     for (micros, calls) in [(2_000, Some("1000 calls")), (99_999, Some("21 calls")), (100_000, None), (100_001, None)] {
         let notes = found("exchange", "USDC", &due(BASE, micros)).await.unwrap().notes;
         let reported = notes.iter().find(|note| note.contains("enough for many calls"));
@@ -77,7 +77,7 @@ async fn every_way_of_the_table_adds_up() {
 }
 
 #[tokio::test]
-async fn what_is_not_in_the_table_is_refused_with_what_is() {
+async fn unknown_asset_is_refused_with_the_list_of_known_ones() {
     let refused = async |network: &str, asset: &str| found(network, asset, &due(BASE, 1)).await.unwrap_err();
     let RouteError::Start { pointer, known, message } = refused("moon", "USDC").await else { panic!("refused") };
     assert!(pointer == "/startNetwork" && known.contains(&"solana".to_owned()) && message.contains("base, base-sepolia"), "{message}");

@@ -9,12 +9,8 @@ use std::{
 use tollhouse_base::clock::Timestamp;
 use tollhouse_store::{Direction, Durability, SaleKey, StoreError, Tx, UpdatePlan, update};
 
-use super::{
-    Key, SALES, Sale, Sales, day_of, of,
-    sellers::{list, stretch},
-};
+use super::{Key, SALES, Sale, Sales, day_of, of, sellers::interval};
 
-/// Number of rows folded per commit.
 const FOLD: usize = 1_000;
 /// How long an owner's first row waits for others, so that a busy owner's roll-ups are written rarely.
 const GATHER: Duration = Duration::from_millis(500);
@@ -37,7 +33,7 @@ impl Sales {
                 tokio::time::sleep(GATHER).await;
                 let Some(sales) = Weak::upgrade(&sales) else { return };
                 if let Err(error) = sales.fold_sold().await {
-                    tracing::warn!(%error, "sales could not be folded; they are counted all the same");
+                    tracing::warn!(%error, "sales could not be folded; reports still count them");
                 }
             }
         });
@@ -57,21 +53,13 @@ impl Sales {
 
     /// Folds rows left by a crash, which nobody announced, for [some owners](tollhouse_store::sweep_cursor). Each call
     /// continues before the last owner of the previous one. An owner's last row shows whether there are any.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn fold_left(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut round = SALES.round(&*self.store, Self::ROUND, Direction::Backward, now).await?;
         while let Some((owner, last)) = round.next().await? {
             round.past(&owner);
-            let done = match last {
-                SaleKey::Row(..) => self.fold(&owner.0).await,
-                // An earlier version wrote this after it had stalled and others had taken it for gone, so no fold has
-                // listed it.
-                SaleKey::RollUp(day, _) => self.list_seller(&owner.0, stretch(day)).await,
-            };
-            if let Err(error) = done {
+            if matches!(last, SaleKey::Row(..))
+                && let Err(error) = self.fold(&owner.0).await
+            {
                 // An unreadable row must not block other owners.
                 round.end().await?;
                 return Err(error);
@@ -80,14 +68,13 @@ impl Sales {
         round.end().await
     }
 
-    /// Folds the rows of one owner.
     pub(super) async fn fold(&self, share: &str) -> Result<(), StoreError> {
         loop {
-            let stretches = update(&*self.store, Durability::Buffered, |tx| fold_some(tx, share)).await?;
-            if stretches.is_empty() {
+            let intervals = update(&*self.store, Durability::Buffered, |tx| fold_some(tx, share)).await?;
+            if intervals.is_empty() {
                 return Ok(());
             }
-            self.remember_seller(share, &stretches);
+            self.cache_seller(share, &intervals);
         }
     }
 }
@@ -96,7 +83,7 @@ impl Sales {
 pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<UpdatePlan<'a, BTreeSet<u32>>, StoreError> {
     // All rows must still exist, since another replica may fold some of them, and a late row may precede them.
     let rows = tx.page(&SALES, &SALES.under(&(of(share), SaleKey::ROW)), FOLD, Direction::Forward).await?;
-    let stretches: BTreeSet<_> = rows.iter().map(|row| stretch(day_of(&row.key.1))).collect();
+    let intervals: BTreeSet<_> = rows.iter().map(|row| interval(day_of(&row.key.1))).collect();
     let mut sums = HashMap::<Key, Sale>::new();
     for row in rows {
         tx.sweep(&SALES, &row);
@@ -112,8 +99,5 @@ pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<UpdateP
         }
         tx.put(&SALES, &key, &sum);
     }
-    for stretch in &stretches {
-        list(&mut tx, share, *stretch).await?;
-    }
-    tx.answer(stretches)
+    tx.answer(intervals)
 }

@@ -12,6 +12,7 @@ use super::{SALES, SaleTotals, Sales, begin, day, day_of, of};
 
 /// Number of owners read concurrently for the host's report. It is low so that calls can read meanwhile.
 const AT_ONCE: usize = 2;
+
 pub(super) const PAGE: usize = 1_000;
 
 /// Rows read at once from days that have rows, doubled until it suffices. A host usually leaves fewer unfolded.
@@ -188,10 +189,6 @@ impl From<SaleTotals> for RevenueLine {
 
 impl Sales {
     /// Returns the sales of `owner` from the UTC day of `since` on.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn report(&self, owner: &Owner, since: Timestamp, detail: ReportDetail) -> Result<RevenueReport, StoreError> {
         let first = day(since);
         let sums = self.sums(owner.share(), first, detail).await?;
@@ -200,10 +197,6 @@ impl Sales {
     }
 
     /// Returns the host's revenue from the UTC day of `since` on.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn host_report(&self, since: Timestamp) -> Result<HostReport, StoreError> {
         let first = day(since);
         let (mut builders, mut own, mut days) = (SaleTotals::default(), OwnerSums::default(), BTreeMap::<u32, (SaleTotals, u64)>::new());

@@ -8,14 +8,12 @@ use tollhouse_base::{
     check_report::CheckReport,
     id::{BuilderId, ReceiptId},
 };
-use tollhouse_replica::{Replica, SELLERS_STORED};
 use tollhouse_store::{
-    Direction, Durability, Formatted, KeyRange, KeyValues, Space, StoreError,
+    Direction, Durability, KeyRange, KeyValues, Space, StoreError,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
-    sweep_cursor::TURN,
     test_wrappers::StoreWrapper,
-    update, write_postcard,
+    update,
 };
 
 use super::{fold::fold_some, *};
@@ -41,18 +39,6 @@ fn the_fee_is_rounded_down_and_taken_from_builders_only() {
     }
     assert_eq!(FeeBps(10_000).of(MicroUsd::MAX, &owner), MicroUsd::MAX);
     assert_eq!(FeeBps(500).of(MicroUsd(10_000), &Owner::Platform), MicroUsd::ZERO);
-}
-
-#[test]
-fn a_sale_of_a_version_without_refunds_reports_none() {
-    let (endpoint, mut bytes) = (EndpointId::generate(), vec![]);
-    write_postcard(&(&endpoint, slug(1), [7_u64, 5, 2, 900, 45, 855]), &mut bytes);
-    let totals = SaleTotals { calls: 7, paid_calls: 5, failed_calls: 2, gross: 900, fees: 45, net: 855, refunded: 0, refunded_fees: 0 };
-    for format in [0, 1] {
-        let read = <Sale as Formatted>::read(format, &bytes).unwrap();
-        assert_eq!((read.endpoint, read.slug, read.totals), (endpoint.clone(), slug(1), totals));
-    }
-    assert!(<Sale as Formatted>::read(3, &bytes).is_none());
 }
 
 #[tokio::test]
@@ -100,7 +86,7 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
 }
 
 #[tokio::test]
-async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
+async fn sales_are_folded_automatically_once_started() {
     let sales = Sales::new(Arc::new(MemoryStore::new()));
     sales.start();
     let owner = builder();
@@ -175,7 +161,7 @@ async fn two_replicas_fold_each_row_once_whatever_comes_before_the_rows_meanwhil
 }
 
 #[test]
-fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
+fn sale_that_earns_the_builder_nothing_does_not_wait_for_a_payout() {
     let (id, waits) = (ReceiptId::generate(), |net| UnpaidSale { net, at_ms: NOW.0 });
     assert!(waits(0).stored(&builder(), &id).changes_nothing());
     assert!(waits(1).stored(&Owner::Platform, &id).changes_nothing());
@@ -185,7 +171,7 @@ fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
 /// Makes random calls of three owners, folds that fail before, after and during their commits, and reports in between.
 /// Each report must equal the sales so far.
 #[tokio::test]
-async fn every_report_equals_what_was_sold() {
+async fn every_report_equals_the_sales() {
     for seed in 1..=40_u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
@@ -247,15 +233,13 @@ async fn every_report_equals_what_was_sold() {
     }
 }
 
-/// Two hosts and three owners: roll-ups of a version that lists no sellers, sales, failing folds, and listing, in any
-/// order. The host's report must equal all sales.
+/// Two hosts and three owners: sales and failing folds in any order. The host's report must equal all sales.
 #[tokio::test]
-async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
+async fn host_report_equals_all_sales() {
     for seed in 1..=60_u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
         let hosts = [Sales::new(Arc::clone(&store) as _), Sales::new(Arc::clone(&store) as _)];
-        let replica = Replica::new(Arc::new(MemoryStore::new()));
         let owners = [builder(), builder(), Owner::Platform];
         let endpoint = EndpointId::generate();
         let mut sold: Vec<(u64, SaleTotals)> = vec![];
@@ -265,23 +249,14 @@ async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
             let (at, price) = (Timestamp(NOW.0 - ago * DAY), MicroUsd(random.u64(..100_000)));
             let sale = Sale { endpoint: endpoint.clone(), slug: slug(1), totals: SaleTotals::paid(price, FeeBps(500).of(price, owner)) };
             match random.u64(..10) {
-                // Once all hosts list sellers, no host that lists none can join.
-                0..3 if !replica.writes(SELLERS_STORED) => {
-                    let key = (of(owner.share()), SaleKey::RollUp(day(at), EndpointId::generate()));
-                    let rows = if random.bool() { SALES.put(&key, &sale) } else { sale.row(owner, at, &step.to_string()) };
-                    rows.commit(store.inner(), Durability::Buffered).await.unwrap();
-                    sold.push((ago, sale.totals));
-                }
                 3 => {
                     let fault = *random.choice(&[None, Some(Fault::Before), Some(Fault::After), Some(Fault::Lost)]).unwrap();
                     if let Some(fault) = fault {
                         store.fail_nth(1 + random.u64(..2), fault);
                     }
                     _ = sales.fold(owner.share()).await;
-                    _ = sales.list_sellers(&replica, NOW).await;
                     store.heal();
                 }
-                4 if step > 60 => assert!(replica.may_write(SELLERS_STORED).await.unwrap()),
                 _ => {
                     let row = sales.row(&sale, owner, at, &step.to_string());
                     store.inner().apply(row, Durability::Buffered).await.unwrap();
@@ -298,31 +273,14 @@ async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
 }
 
 #[tokio::test]
-async fn all_sellers_are_listed_once_a_round_has_come_by_all() {
+async fn unlisted_seller_is_reported() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let (sales, replica) = (Sales::new(Arc::clone(&store)), Replica::new(Arc::new(MemoryStore::new())));
-    assert!(replica.may_write(SELLERS_STORED).await.unwrap());
-    let sale = Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: SaleTotals::FREE };
-    let mut rows = Batch::new();
-    for _ in 0..TURN + 20 {
-        rows.put(&SALES, &(of(builder().share()), SaleKey::RollUp(day(NOW), sale.endpoint.clone())), &sale);
-    }
-    rows.commit(&*store, Durability::Buffered).await.unwrap();
-    for _ in 0..3 {
-        // Exact before, during and after.
-        assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 20);
-        sales.list_sellers(&replica, NOW).await.unwrap();
-    }
-    // From a version that can no longer serve the store.
-    let late = SALES.put(&(of(builder().share()), SaleKey::RollUp(day(NOW), sale.endpoint.clone())), &sale);
-    late.commit(&*store, Durability::Buffered).await.unwrap();
-    assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 20, "nobody is asked who is not listed");
+    let sales = Sales::new(Arc::clone(&store));
+    let (sale, owner) = (Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: SaleTotals::FREE }, builder());
+    sales.row(&sale, &owner, NOW, "a").commit(&*store, Durability::Buffered).await.unwrap();
+    sale.row(&builder(), NOW, "b").commit(&*store, Durability::Buffered).await.unwrap();
     let mut flaws = CheckReport::default();
     check_sellers(&*store, &mut flaws).await.unwrap();
-    assert_eq!((flaws.count, flaws.checked_count), (1, TURN as u64 + 21), "{:?}", flaws.listed);
-    // Such a host did write, after it had stalled and was taken for gone. A sweep lists its sales.
-    for _ in 0..2 {
-        sales.fold_left(NOW).await.unwrap();
-    }
-    assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 21);
+    assert_eq!((flaws.count, flaws.checked_count), (1, 2), "{:?}", flaws.listed);
+    assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, 1);
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn what_is_asked_for_in_one_way_is_signed_once_a_minute() {
+fn identical_terms_are_signed_once_a_minute() {
     let (offers, mut signed) = (SignedOffers::default(), 0);
     for (at, amount, times) in [
         ((1, EntryMethod::Post), "1", 1),

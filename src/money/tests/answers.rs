@@ -3,7 +3,6 @@
 use tollhouse_store::sled::{SledConfig, SledStore};
 
 use super::*;
-use crate::payments::record::{AnswerLocation, PaymentRecord};
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
@@ -66,7 +65,7 @@ async fn an_answer_goes_when_nobody_can_ask_for_it() {
 }
 
 #[tokio::test]
-async fn what_a_payment_did_not_buy_is_not_kept() {
+async fn answer_that_was_not_paid_for_is_not_stored() {
     let fixture = Fixture::new().await;
     for (nonce, mood) in [(1, FacilitatorMood::Refuses), (2, FacilitatorMood::Away)] {
         fixture.facilitator.feel(mood);
@@ -76,26 +75,6 @@ async fn what_a_payment_did_not_buy_is_not_kept() {
     }
     fixture.facilitator.feel(FacilitatorMood::Honest);
     assert_eq!(fixture.buy(Payer::new(1).pays(1)).await.body, ANSWER, "it is unspent, and buys after all");
-}
-
-/// Earlier versions stored the answer in the intent.
-#[tokio::test]
-async fn an_intent_of_an_older_version_settles_for_the_answer_that_it_holds() {
-    let fixture = Fixture::new().await;
-    fixture.facilitator.feel(FacilitatorMood::Unsure);
-    let admission = fixture.run(Payer::new(1).pays(1)).await;
-    fixture.settle(admission).await.unwrap_err();
-    let (key, bytes) = fixture.all(Space::Payments).await.remove(0);
-    let mut older = PaymentRecord::of_bytes(&bytes).unwrap();
-    older.intent.as_mut().unwrap().answer = Some(answer(ANSWER));
-    let writes = vec![Write::put(Space::Payments, key.clone(), older.to_bytes()), Write::delete(Space::PaymentAnswers, key)];
-    fixture.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
-    let fixture = fixture.restarted();
-    fixture.payments.recover().await.unwrap();
-    fixture.payments.tick().await.unwrap();
-    assert_eq!(stored(fixture.admit(Payer::new(1).pays(1)).await).body, ANSWER);
-    let record = PaymentRecord::of_bytes(&fixture.all(Space::Payments).await[0].1).unwrap();
-    assert!(matches!(record.answer, Some(AnswerLocation::Here(_))), "{record:?}");
 }
 
 /// Regression test: a concurrent request got an answer that a power cut could have lost.
@@ -129,7 +108,7 @@ async fn a_twin_learns_of_no_settlement_that_is_not_on_disk() {
                 let id = payer.payment(1).id();
                 assert!(fixture.receipts().await.is_empty(), "a receipt that is not on disk");
                 let state = fixture.state(&id).await;
-                assert_ne!(state, Some(PaymentPhase::Settled), "the state of what is not on disk");
+                assert_ne!(state, Some(PaymentPhase::Settled), "the state before the disk has it");
                 if state.is_some() {
                     assert!(matches!(fixture.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "a twin was answered");
                 }

@@ -166,7 +166,7 @@ async fn a_node_is_asked_for_its_chain_again_when_it_was_away() {
     }
     assert_eq!(node.times("eth_chainId"), 1, "once while it is there");
     node.chain.lock().unwrap().id = 1;
-    assert!(open(&client.nonce_state(&Payer::new(1).payment(1), NOW).await), "what is final rests on no memory");
+    assert!(open(&client.nonce_state(&Payer::new(1).payment(1), NOW).await), "a final settlement needs no memory");
 }
 
 #[tokio::test]

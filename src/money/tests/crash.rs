@@ -72,7 +72,7 @@ async fn a_settlement_without_an_answer_is_found() {
 }
 
 #[tokio::test]
-async fn a_settlement_that_had_not_begun_is_made() {
+async fn settlement_that_had_not_started_is_sent() {
     let (fixture, id) = killed(FacilitatorMood::Unsure).await;
     assert_eq!(fixture.earned().await, 0);
     fixture.payments.recover().await.unwrap();
@@ -152,7 +152,7 @@ async fn a_settlement_whose_task_died_is_resolved_without_a_restart() {
 
 /// Regression test: a facilitator that hung delayed a start for minutes.
 #[tokio::test]
-async fn a_start_waits_for_no_facilitator_and_open_settlements_are_asked_about_at_once() {
+async fn start_does_not_wait_for_facilitators_and_queries_open_settlements_at_once() {
     let fixture = Fixture::new().await;
     fixture.facilitator.feel(FacilitatorMood::Unsure);
     for nonce in 0..8 {
@@ -162,7 +162,7 @@ async fn a_start_waits_for_no_facilitator_and_open_settlements_are_asked_about_a
     let fixture = fixture.restarted();
     fixture.facilitator.feel(FacilitatorMood::SettlesInSilence);
     fixture.payments.recover().await.unwrap();
-    assert_eq!((fixture.earned().await, fixture.payments.open_intents()), (0, 8), "nobody was asked");
+    assert_eq!((fixture.earned().await, fixture.payments.open_intents()), (0, 8), "no facilitator was queried");
     assert!(tokio::time::timeout(Duration::from_secs(1), fixture.payments.tick()).await.is_err());
     assert_eq!(fixture.earned().await, 8 * PRICE.0);
     // An interrupted lookup is found again.

@@ -43,7 +43,7 @@ async fn remaining(fixture: &Fixture, token: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
+async fn token_is_not_stored_and_a_wrong_secret_is_refused() {
     let fixture = Fixture::new().await;
     let credit = minted(&fixture, 1).await;
     // `dc_`, the id, `_` and the secret, which may contain `_` too.
@@ -190,7 +190,7 @@ async fn two_replicas_debit_one_credit_without_losing_a_call() {
 }
 
 #[tokio::test]
-async fn every_movement_is_kept_and_read_in_pages() {
+async fn every_movement_is_stored_and_read_in_pages() {
     let fixture = Fixture::new().await;
     let (credit, other) = (minted(&fixture, 2).await, minted(&fixture, 1).await);
     fixture.buy(by_credit(&other.token, None)).await;
@@ -241,7 +241,7 @@ async fn a_minting_with_a_name_happens_once_and_shows_its_token_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_added_to_a_credit_is_refused() {
+async fn invalid_top_ups_are_refused() {
     let fixture = Fixture::new().await;
     let (credit, credits) = (minted(&fixture, 1).await, fixture.payments.credits());
     assert!(matches!(credits.top_up(&credit.id, MicroUsd::ZERO, None).await, Err(CreditError::Nothing)));
@@ -251,7 +251,7 @@ async fn what_cannot_be_added_to_a_credit_is_refused() {
 }
 
 #[tokio::test]
-async fn calls_in_flight_hold_what_they_may_cost() {
+async fn calls_in_flight_hold_their_maximum_price() {
     let fixture = Fixture::new().await;
     let token = minted(&fixture, 2).await.token;
     let (first, second) = (fixture.run(by_credit(&token, None)).await, fixture.run(by_credit(&token, None)).await);
@@ -317,19 +317,19 @@ async fn a_call_that_was_admitted_by_a_credit_since_revoked_is_refused() {
     assert!(matches!(fixture.settle(admission).await, Err(SettleError::Refused { .. })));
     assert!(matches!(fixture.admit(by_credit(&credit.token, None)).await, Err(Refusal::CreditRevoked)));
     let paid = fixture.admit(by_credit(&credit.token, Some("paid"))).await;
-    assert!(matches!(paid, Ok(Admit::Stored(..))), "what was paid before stays bought");
+    assert!(matches!(paid, Ok(Admit::Stored(..))), "earlier purchases stay");
     assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Revoke)).await, Err(CreditError::Revoked)));
     assert!(matches!(credits.top_up(&credit.id, PRICE, None).await, Err(CreditError::Revoked)));
     credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await.unwrap();
     assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await, Err(CreditError::NotRevoked)));
-    assert_eq!(remaining(&fixture, &credit.token).await, PRICE.0, "what was left comes back");
+    assert_eq!(remaining(&fixture, &credit.token).await, PRICE.0, "the rest returns");
     let Ok(Admit::Run(admission)) = fixture.admit(by_credit(&credit.token, None)).await else { panic!("it admits again") };
     fixture.settle(admission).await.unwrap();
     assert_eq!(remaining(&fixture, &credit.token).await, 0);
 }
 
 #[tokio::test]
-async fn why_a_credit_is_revoked_is_said_in_1000_characters() {
+async fn reason_of_a_revocation_has_at_most_1000_characters() {
     let fixture = Fixture::new().await;
     let credit = minted(&fixture, 1).await;
     let revoke = async |length| {
@@ -341,7 +341,7 @@ async fn why_a_credit_is_revoked_is_said_in_1000_characters() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_credit_revoked_among_calls_loses_what_is_left_and_no_more() {
+async fn credit_revoked_during_calls_loses_only_its_remaining_balance() {
     let fixture = Arc::new(Fixture::new().await);
     let Fresh { token, id } = minted(&fixture, 1_000).await;
     let calls: Vec<_> = (0..40)
@@ -451,7 +451,7 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         let answer = fixture.settle(admission).await.unwrap();
         assert_eq!(store.commits() - before, commits, "{key:?}");
         let state = fixture.payments.state(&id).await.unwrap().unwrap();
-        assert_eq!((state.state, state.receipt_id), (PaymentPhase::Settled, Some(answer.receipt_id)), "it is told what it came to");
+        assert_eq!((state.state, state.receipt_id), (PaymentPhase::Settled, Some(answer.receipt_id)), "it learns the outcome");
         assert_eq!(records().await.len(), known + 1);
         assert_eq!(records().await.iter().filter(|record| record.answer.is_some()).count(), usize::from(key.is_some()));
     }

@@ -7,6 +7,7 @@ mod recovery;
 mod reorganized;
 mod sending;
 mod signer;
+mod unprepared;
 mod wallet;
 
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -83,7 +84,8 @@ async fn settle(facilitator: &EvmFacilitator, nonce: u64) -> SettleOutcome {
     facilitator.settle(&payment, &StartedSettlement { transaction, ..started_settlement() }).await
 }
 
-async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
+/// Polls `found` until it returns something, for half a minute at most.
+pub(super) async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let found = async {
         loop {
             if let Some(found) = found() {

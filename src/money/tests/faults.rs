@@ -109,7 +109,7 @@ async fn whichever_write_fails_a_payment_settles_once() {
 }
 
 #[tokio::test]
-async fn a_reservation_that_the_store_did_not_confirm_is_no_dead_end() {
+async fn unconfirmed_reservation_does_not_block_the_payment() {
     for fault in MODES {
         for nth in 1..=2 {
             let story = format!("{fault:?} at {nth}");
@@ -284,7 +284,7 @@ async fn history(seed: u64) {
                 let named = dice.u64(..3) == 0;
                 let payer = Payer::new(1);
                 let offered = if named { payer.pays_as(nonce, &format!("{NAME}-{}", nonce / 2)) } else { payer.pays(nonce) };
-                match fixture.payments.admit(&terms(), offered, &request).await {
+                match fixture.payments.admit(&terms(), offered, &*request).await {
                     Ok(Admit::Run(admission)) => {
                         assert!(!bought.contains_key(&nonce), "{story}: nonce {nonce} runs again");
                         assert!(running.iter().all(|other| other.nonce != nonce), "{story}: nonce {nonce} runs twice at once");
@@ -348,7 +348,7 @@ async fn history(seed: u64) {
         // As it was sent when it was bought: with or without a name.
         let (named, nameless) = (Payer::new(1).pays_as(nonce, &format!("{NAME}-{}", nonce / 2)), Payer::new(1).pays(nonce));
         let (named, nameless) =
-            (fixture.payments.admit(&terms(), named, &request).await, fixture.payments.admit(&terms(), nameless, &request).await);
+            (fixture.payments.admit(&terms(), named, &*request).await, fixture.payments.admit(&terms(), nameless, &*request).await);
         let again = stored(if nameless.is_ok() { nameless } else { named });
         assert_eq!(again, first, "{story}: nonce {nonce} lost its answer");
     }

@@ -78,7 +78,7 @@ async fn another_request_under_the_same_payment_is_refused() {
 }
 
 #[tokio::test]
-async fn the_answer_is_for_who_holds_the_signature() {
+async fn answer_is_only_for_the_holder_of_the_signature() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     fixture.buy(payer.pays(1)).await;
@@ -142,7 +142,7 @@ async fn a_refused_settlement_takes_nothing_and_gives_nothing() {
 }
 
 #[tokio::test]
-async fn who_spends_the_money_elsewhere_before_the_end_pays_nothing_and_gets_nothing() {
+async fn payer_that_spends_the_money_elsewhere_pays_nothing_and_gets_nothing() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(4);
     fixture.ledger.faucet(&payer.address(), PRICE).await.unwrap();
@@ -155,7 +155,7 @@ async fn who_spends_the_money_elsewhere_before_the_end_pays_nothing_and_gets_not
 }
 
 #[tokio::test]
-async fn what_is_not_settled_yet_is_in_flight() {
+async fn unsettled_payment_is_in_flight() {
     let fixture = Fixture::new().await;
     let admission = fixture.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
@@ -167,7 +167,7 @@ async fn what_is_not_settled_yet_is_in_flight() {
 }
 
 #[tokio::test]
-async fn what_may_be_settled_is_in_flight_until_that_is_known() {
+async fn payment_that_may_be_settled_is_in_flight_until_its_outcome_is_known() {
     let fixture = Fixture::new().await;
     let admission = fixture.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
@@ -186,7 +186,7 @@ async fn what_may_be_settled_is_in_flight_until_that_is_known() {
 }
 
 #[tokio::test]
-async fn what_another_replica_has_resolved_is_open_no_more() {
+async fn settlement_resolved_by_another_replica_is_closed() {
     let fixture = Fixture::new().await;
     fixture.facilitator.feel(FacilitatorMood::Unsure);
     let first = fixture.run(Payer::new(1).pays(1)).await;
@@ -225,7 +225,7 @@ async fn a_settlement_that_another_replica_saw_refused_is_refused() {
 }
 
 #[tokio::test]
-async fn what_payments_are_taken_is_described() {
+async fn accepted_payments_are_described() {
     let fixture = Fixture::new().await;
     let described = fixture.payments.describe();
     let message = ["payTo", "network", "networkV1", "facilitator"].map(|name| described[name].as_str().unwrap());
@@ -248,7 +248,7 @@ async fn payers_are_shown_by_the_ends_of_their_addresses() {
 const NAME: &str = "order-0001-of-today";
 
 #[tokio::test]
-async fn a_named_payment_made_again_with_another_authorization_settles_once() {
+async fn named_payment_repeated_with_another_authorization_settles_once() {
     let fixture = Fixture::new().await;
     let first = fixture.buy(Payer::new(1).pays_as(1, NAME)).await;
     assert_eq!(stored(fixture.admit(Payer::new(1).pays_as(2, NAME)).await), first);
@@ -380,7 +380,7 @@ async fn a_settlement_that_another_replica_ended_is_not_open() {
 }
 
 #[tokio::test]
-async fn a_payment_that_nobody_was_asked_to_settle_is_released_and_may_be_shown_again() {
+async fn payment_that_was_never_sent_is_released_and_can_be_used_again() {
     let fixture = Fixture::new().await;
     fixture.facilitator.feel(FacilitatorMood::Away);
     // None of these runs counts against the payer.
@@ -397,7 +397,7 @@ async fn a_payment_that_nobody_was_asked_to_settle_is_released_and_may_be_shown_
 
 /// Regression test: a host whose settings had changed would have let play money pay, or the other way round.
 #[tokio::test]
-async fn what_one_facilitator_was_asked_another_one_never_judges() {
+async fn other_facilitator_never_decides_a_settlement_that_was_sent_elsewhere() {
     let fixture = Fixture::new().await;
     fixture.facilitator.feel(FacilitatorMood::Unsure);
     let admission = fixture.run(Payer::new(1).pays(1)).await;
@@ -407,7 +407,7 @@ async fn what_one_facilitator_was_asked_another_one_never_judges() {
     other.facilitator.call_yourself("another");
     other.payments.recover().await.unwrap();
     other.payments.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.earned().await), (Some(PaymentPhase::Settling), 0), "it was asked of somebody else");
+    assert_eq!((other.state(&id).await, other.earned().await), (Some(PaymentPhase::Settling), 0), "it was sent to another facilitator");
     let again = fixture.restarted();
     again.payments.recover().await.unwrap();
     again.payments.tick().await.unwrap();

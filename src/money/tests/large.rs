@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use tollhouse_replica::ANSWERS_APART;
 use tollhouse_store::{
     WrittenRow,
     faulty::{Fault, FaultyStore},
@@ -69,7 +68,7 @@ async fn the_body_of_a_large_answer_is_an_object_and_no_row_has_it() {
         assert_eq!(stored(fixture.admit(offered()).await), first, "given again as it was given first");
     }
     fixture.sell_of(Payer::new(2).pays(2), IN_ROW).await.unwrap();
-    assert_eq!(fixture.objects().len(), 2, "what is no larger than that is in its row");
+    assert_eq!(fixture.objects().len(), 2, "a smaller answer is in its row");
 }
 
 #[tokio::test]
@@ -115,7 +114,7 @@ async fn a_bucket_that_cannot_be_read_is_away_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn what_no_bucket_takes_is_stored_as_small_answers_are() {
+async fn answer_that_the_bucket_refuses_is_stored_like_a_small_one() {
     let fixture = Fixture::new().await;
     let folder = fixture._folder.path().join("objects");
     std::fs::remove_dir_all(&folder).unwrap();
@@ -125,7 +124,7 @@ async fn what_no_bucket_takes_is_stored_as_small_answers_are() {
 }
 
 #[tokio::test]
-async fn a_large_answer_is_found_by_who_finds_out_that_its_payment_settled() {
+async fn large_answer_is_found_by_the_task_that_learns_of_the_settlement() {
     let fixture = Fixture::new().await;
     fixture.facilitator.feel(FacilitatorMood::Unsure);
     fixture.sell_of(Payer::new(1).pays(1), IN_ROW + 1).await.unwrap_err();
@@ -138,7 +137,7 @@ async fn a_large_answer_is_found_by_who_finds_out_that_its_payment_settled() {
     assert_eq!(
         fixture.state(&Payer::new(1).payment(1).id()).await,
         Some(PaymentPhase::Settled),
-        "money that moved is told, whatever became of the answer"
+        "money that moved is reported even without the answer"
     );
     assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Err(Refusal::AnswerLost(_))));
     std::fs::rename(&alongside, &object).unwrap();
@@ -171,7 +170,7 @@ async fn a_large_answer_goes_with_its_row() {
     }
     fixture.clock.set(NOW.plus_millis(DAY));
     fixture.objects.collect().await.unwrap();
-    assert_eq!(fixture.objects().len(), 1, "what was not bought is not kept");
+    assert_eq!(fixture.objects().len(), 1, "an answer without a payment is not stored");
     fixture.clock.set(NOW.plus_millis(DAY + 1));
     fixture.payments.tick().await.unwrap();
     fixture.clock.set(NOW.plus_millis(DAY + 2));
@@ -192,8 +191,6 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
                 fixture.fund().await;
                 let of_credit = credit(&fixture).await;
                 let offered = || if by_credit { of_credit() } else { Payer::new(1).pays(1) };
-                // The first use of a format is recorded in the store.
-                assert!(fixture.replica.may_write(ANSWERS_APART).await.unwrap());
                 let admission = fixture.run(offered()).await;
                 store.fail_nth(nth, fault);
                 let answer = fixture.payments.settle(admission, of_size(IN_ROW + 1), &draft()).await;
@@ -203,13 +200,13 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
                 fixture.payments.tick().await.unwrap();
                 match (answer, fixture.admit(offered()).await) {
                     (Ok(first), Ok(Admit::Stored(_, again))) => assert_eq!(again, first, "{story}"),
-                    (Ok(_), other) => panic!("{story}: it was told of an answer, and {}", what(&other)),
+                    (Ok(_), other) => panic!("{story}: an answer was announced, but {}", what(&other)),
                     (Err(_), Ok(Admit::Stored(_, again))) => assert_eq!(again.body.len(), IN_ROW + 1, "{story}"),
                     (Err(_), Ok(Admit::Run(admission))) => admission.release().await,
                     (Err(_), other) => panic!("{story}: {}", what(&other)),
                 }
                 let stored = fixture.named().await;
-                assert!(fixture.objects().len() >= stored, "{story}: a row names what is not there");
+                assert!(fixture.objects().len() >= stored, "{story}: a row names a missing object");
                 fixture.in_two_days().await;
                 fixture.payments.tick().await.unwrap();
                 fixture.clock.set(fixture.clock.now().plus_millis(1));
@@ -237,7 +234,6 @@ async fn a_large_answer_is_on_disk_before_its_intent_is() {
     let store = SledStore::open(folder.path().join("store"), SledConfig { before_sync, ..SledConfig::default() }).unwrap();
     let fixture = Fixture::over(Arc::new(store));
     fixture.fund().await;
-    assert!(fixture.replica.may_write(ANSWERS_APART).await.unwrap());
     let admission = fixture.run(Payer::new(1).pays(1)).await;
     *objects.lock().unwrap() = Some(fixture._folder.path().join("objects"));
     fixture.payments.settle(admission, of_size(IN_ROW + 1), &draft()).await.unwrap();

@@ -22,8 +22,7 @@ impl Fixture {
         let store = || Arc::clone(&self.store);
         let replica = Replica::with_clock(store(), self.clock.clone());
         let events = Arc::new(Events::new(store(), self.clock.clone(), EventSettings::default()));
-        let finisher = ReceiptFinisher::new(Arc::clone(&self.signer), true, events, Sales::new(store()));
-        let finisher = Arc::new(finisher.among(&replica));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&self.signer), true, events, Sales::new(store())));
         let (facilitator, others, apart) = (Arc::clone(&self.facilitator), Arc::clone(&replica), Arc::clone(&self.objects));
         let payments = Payments::new(store(), facilitator, self.clock.clone(), config(), finisher, others, apart);
         Self { replica, payments, ..self }
@@ -81,7 +80,7 @@ async fn clock_that_is_days_ahead_for_a_moment_forgets_no_payment() {
 }
 
 #[tokio::test]
-async fn call_on_credit_whose_answer_is_no_longer_kept_reports_it() {
+async fn repeated_credit_call_is_told_that_its_answer_expired() {
     let fixture = Fixture::new().await;
     let minted = fixture.payments.credits().mint(MicroUsd(1_000_000), "test", None).await.unwrap();
     let token = minted.token.unwrap();

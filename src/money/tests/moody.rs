@@ -1,4 +1,4 @@
-//! A facilitator that answers as a test wants it to.
+//! A simulated facilitator with moods.
 
 use super::*;
 
@@ -45,7 +45,7 @@ impl MoodyFacilitator {
         *self.mood.lock().unwrap() = mood;
     }
 
-    pub(super) async fn moodily(&self, request: impl Future<Output = SettleOutcome> + Send) -> SettleOutcome {
+    async fn moodily(&self, request: impl Future<Output = SettleOutcome> + Send) -> SettleOutcome {
         let mood = *self.mood.lock().unwrap();
         match mood {
             FacilitatorMood::Honest => request.await,

@@ -19,7 +19,7 @@ impl Willing {
         Arc::new(Self { fee_payer, verified: AtomicUsize::new(0), settled: AtomicUsize::new(0), unsure: false })
     }
 
-    fn asked(&self) -> (usize, usize) {
+    fn request_counts(&self) -> (usize, usize) {
         (self.verified.load(Ordering::SeqCst), self.settled.load(Ordering::SeqCst))
     }
 }
@@ -134,7 +134,7 @@ fn networks(entries: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn a_challenge_lists_what_is_taken_in_the_order_of_the_settings() {
+fn challenge_lists_accepted_payments_in_the_order_of_the_settings() {
     let host = Several::new();
     let (v1, v2) = (host.payments.accepts(&terms(), WireVersion::V1), host.payments.accepts(&terms(), WireVersion::V2));
     assert_eq!(networks(&v2), [BASE.caip2, CELO.caip2, CELO.caip2, ARBITRUM.caip2, SOLANA.caip2]);
@@ -160,14 +160,14 @@ fn solana_is_not_offered_without_a_fee_payer_or_for_slow_tools() {
 }
 
 #[test]
-fn each_way_to_pay_is_described_with_who_settles_it() {
+fn each_payment_method_is_described_with_its_facilitator() {
     let described = Several::new().payments.describe();
     let listed: Vec<_> =
         described["accepts"].as_array().unwrap().iter().map(|method| [&method["network"], &method["facilitator"]]).collect();
     let settle = |network: &Network, name: &str| [json!(network.caip2), json!(name)];
     let willing = [&BASE, &CELO, &CELO].map(|network| settle(network, "willing"));
     assert_eq!(json!(listed), json!([&willing[..], &[settle(&ARBITRUM, "none"), settle(&SOLANA, "willing")]].concat()));
-    assert_eq!(described["schemes"], json!(["exact"]), "nobody takes what was charged");
+    assert_eq!(described["schemes"], json!(["exact"]), "no facilitator settles a charge");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn operators_see_how_each_facilitator_fares() {
 }
 
 #[test]
-fn a_builder_takes_a_part_of_what_the_host_does() {
+fn builder_can_accept_a_subset_of_the_hosts_assets() {
     let host = Several::new();
     let describe = |accepts: &[&str]| {
         let terms = CallTerms { accepts: accepts.iter().map(ToString::to_string).collect(), ..terms() };
@@ -205,7 +205,7 @@ async fn a_payment_settles_with_the_facilitator_of_its_network() {
     let celo = host.entry(&terms(), WireVersion::V2, &CELO, "USDT");
     let usdt = Asset::named(&CELO, "USDT").unwrap();
     let bought = host.buy(WireVersion::V2, &v2(&celo, signed(&payer, usdt, &payer.authorization(1)))).await.unwrap();
-    assert_eq!((host.base.asked(), host.celo.asked()), ((0, 0), (1, 1)));
+    assert_eq!((host.base.request_counts(), host.celo.request_counts()), ((0, 0), (1, 1)));
     let reported: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
     assert_eq!(reported["network"], CELO.caip2);
     // There is no facilitator for it.
@@ -264,11 +264,11 @@ async fn a_transaction_of_solana_buys_one_run() {
     }
     let v1 = json!({ "x402Version": 1, "scheme": "exact", "network": "solana", "payload": { "transaction": VERSION_0 } });
     assert!(matches!(host.admit(WireVersion::V1, &v1).await, Ok(Admit::Stored(..))));
-    assert_eq!(host.solana.asked(), (1, 1));
+    assert_eq!(host.solana.request_counts(), (1, 1));
 }
 
 #[tokio::test]
-async fn a_transaction_of_solana_is_held_against_price_and_token() {
+async fn solana_transaction_is_checked_against_price_and_token() {
     let host = Several::new();
     let terms = CallTerms { price: MicroUsd(PRICE.0 + 1), ..terms() };
     let dearer = v2(&host.entry(&terms, WireVersion::V2, &SOLANA, "USDC"), json!({ "transaction": VERSION_0 }));
@@ -282,12 +282,12 @@ async fn a_transaction_of_solana_is_held_against_price_and_token() {
     bytes[65..129].fill(0);
     unsigned["payload"]["transaction"] = json!(STANDARD.encode(bytes));
     assert_eq!(code(host.admit(WireVersion::V2, &unsigned).await), "invalid_payload");
-    assert_eq!(host.solana.asked(), (0, 0));
+    assert_eq!(host.solana.request_counts(), (0, 0));
 }
 
 /// Only its facilitator knows how it ended. It is asked again with the same transaction, even after a restart.
 #[tokio::test]
-async fn an_open_settlement_of_solana_is_asked_of_its_facilitator_again() {
+async fn open_solana_settlement_is_queried_at_its_facilitator() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let unsure =
         Arc::new(Willing { unsure: true, fee_payer: Some(FEE_PAYER), verified: AtomicUsize::new(0), settled: AtomicUsize::new(0) });
@@ -298,7 +298,7 @@ async fn an_open_settlement_of_solana_is_asked_of_its_facilitator_again() {
     restarted.payments.recover().await.unwrap();
     restarted.payments.tick().await.unwrap();
     assert_eq!(restarted.payments.state(&payment).await.unwrap().unwrap().state, PaymentPhase::Settled);
-    assert_eq!(restarted.solana.asked(), (0, 1));
+    assert_eq!(restarted.solana.request_counts(), (0, 1));
     assert!(matches!(restarted.admit(WireVersion::V2, &payload).await, Ok(Admit::Stored(..))));
 }
 

@@ -16,6 +16,8 @@ pub(super) const TRANSFER: &str = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c
 const BALANCE_OF: &str = "0x70a08231";
 const ALLOWANCE: &str = "0xdd62ed3e";
 const PERMIT2: &str = "0x6afdd850";
+/// Selector of `isValidSignature(bytes32,bytes)`.
+pub(super) const IS_VALID_SIGNATURE: &str = "0x1626ba7e";
 
 const BLOCK_SECS: u64 = 2;
 
@@ -40,6 +42,10 @@ pub(super) struct Chain {
     pub(super) heavy_span: u64,
     /// A fixed answer to a method, whatever the state of the chain.
     pub(super) instead: Option<(&'static str, Value)>,
+    /// The error of every simulation of a payer's settlement or contract. Other calls succeed.
+    pub(super) provoked: Option<Value>,
+    /// The code of payers.
+    pub(super) code: &'static str,
     /// The payer's balance of the token.
     pub(super) balance: u64,
     /// The part of it that Permit2 may move.
@@ -88,6 +94,8 @@ impl Chain {
             max_span: 100_000,
             heavy_span: u64::MAX,
             instead: None,
+            provoked: None,
+            code: "0x",
             balance: PRICE.0,
             allowance: 0,
             proxy: false,
@@ -127,6 +135,11 @@ impl Chain {
         {
             return if answer["message"].is_string() { Err(answer.clone()) } else { Ok(answer.clone()) };
         }
+        let data = params[0]["data"].as_str().unwrap_or_default();
+        let runs_code = (method == "eth_estimateGas" && !data.starts_with(BALANCE_OF)) || data.starts_with(IS_VALID_SIGNATURE);
+        if let Some(error) = self.provoked.as_ref().filter(|_| runs_code) {
+            return Err(error.clone());
+        }
         Ok(match method {
             "eth_chainId" => json!(format!("{:#x}", self.id)),
             "eth_getBlockByNumber" => self.block(number(&params[0])),
@@ -164,7 +177,7 @@ impl Chain {
             "eth_maxPriorityFeePerGas" | "eth_gasPrice" => json!("0x64"),
             "eth_getBalance" => json!(format!("{:#x}", self.wei)),
             "eth_estimateGas" => json!("0xea60"),
-            "eth_getCode" => json!("0x"),
+            "eth_getCode" => json!(self.code),
             "eth_getTransactionByHash" if self.pool.iter().any(|raw| params[0] == json!(alloy_primitives::keccak256(raw))) => {
                 json!({ "hash": params[0], "nonce": format!("{:#x}", self.used) })
             }

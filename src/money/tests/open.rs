@@ -11,12 +11,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 impl Fixture {
     /// Returns a gate over an empty store without limits on runs, and payers 1 to 3 with money.
     pub(super) async fn unlimited() -> Self {
-        let none = FailedRuns { of_payer: None, of_address: None, of_tool: None };
+        let none = FailedRuns { of_payer: None, of_address: None, of_tool: None, refused_of_address: None };
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
         let config = PaymentConfig { failed_runs: none, ..config() };
         let fixture = Self::assemble(config, Arc::new(MemoryStore::new()), Clock::fixed(NOW), signer, folder);
-        assert!(fixture.replica.may_write(RECEIPTS_SHORT).await.unwrap());
         fixture.fund().await;
         fixture
     }
@@ -57,7 +56,7 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_answers_for_holds_up_no_other_settlement() {
+async fn settlement_without_an_answer_delays_no_other_settlement() {
     let fixture = Fixture::unlimited().await;
     let deaf = fixture.leave_open(0..70).await;
     *fixture.facilitator.deaf.lock().unwrap() = deaf.clone();
@@ -92,7 +91,7 @@ async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_asked_about_often_is_asked_about_rarely() {
+async fn settlement_is_queried_less_often_over_time() {
     let fixture = Fixture::unlimited().await;
     let open = fixture.leave_open(0..1).await;
     assert_eq!(fixture.ask_for(10 * MINUTE, async || false).await, None);
@@ -102,7 +101,7 @@ async fn what_was_asked_about_often_is_asked_about_rarely() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_was_dropped_is_asked_again() {
+async fn cancelled_query_is_repeated() {
     let fixture = Fixture::unlimited().await;
     let open = fixture.leave_open(0..1).await;
     fixture.facilitator.feel(FacilitatorMood::Honest);

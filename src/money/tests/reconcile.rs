@@ -36,7 +36,7 @@ fn transfer(log: u64) -> (&'static Asset, TokenTransfer) {
 
 /// A facilitator that named one transaction for two payments was paid once.
 #[tokio::test]
-async fn a_transaction_that_more_receipts_name_than_it_made_transfers_is_listed_with_them() {
+async fn transaction_with_more_receipts_than_transfers_is_listed_with_them() {
     let fixture = Fixture::new().await;
     let receipts = [ReceiptId::generate(), ReceiptId::generate()];
     let linked = HashMap::from([(TRANSACTION.to_owned(), receipts.to_vec())]);

@@ -2,6 +2,7 @@
 
 mod looked_up;
 mod supported;
+mod unsigned;
 
 use std::collections::VecDeque;
 
@@ -54,7 +55,7 @@ impl Server {
         server
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn requested_paths(&self) -> Vec<String> {
         self.requested.lock().unwrap().iter().map(|(path, _)| path.clone()).collect()
     }
 }
@@ -105,12 +106,12 @@ fn facilitator(server: &Server, node: Option<&Node>) -> HttpFacilitator {
 async fn settle(text: Says) -> SettleOutcome {
     let server = Server::saying([text]).await;
     let outcome = facilitator(&server, None).settle(&Payer::new(1).payment(1), &started_settlement()).await;
-    assert_eq!(server.asked(), ["/settle"]);
+    assert_eq!(server.requested_paths(), ["/settle"]);
     outcome
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_clear_success_is_unknown() {
+async fn ambiguous_answer_is_unknown() {
     let ok = json!({ "success": true, "transaction": TRANSACTION });
     let half = ok.to_string()[..40].to_owned();
     let unclear = [
@@ -181,11 +182,11 @@ async fn a_clear_yes_settles_and_a_clear_no_refuses() {
 /// Regression test: a payer learned that the outcome was unknown, and the payment was held, although it had never left
 /// the host.
 #[tokio::test]
-async fn where_there_is_no_connection_nothing_was_sent() {
+async fn settlement_without_a_connection_is_unsent() {
     let outcome = at("http://127.0.0.1:1", None).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Unsent(_)), "{outcome:?}");
     let outcome = at("http://127.0.0.1:1", None).resolve(&Payer::new(1).payment(1), &started_settlement()).await;
-    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "what was sent before is another matter: {outcome:?}");
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "earlier requests do not count: {outcome:?}");
 }
 
 fn patient(server: &Server) -> HttpFacilitator {
@@ -197,7 +198,7 @@ fn patient(server: &Server) -> HttpFacilitator {
 }
 
 #[tokio::test]
-async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
+async fn temporary_failure_is_retried_with_the_identical_payload() {
     let passing = [
         refuses("invalid_exact_evm_transaction_failed"),
         refuses("Nonce provided for the transaction is lower than the current nonce of the account."),
@@ -209,7 +210,8 @@ async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
     let (server, started) = (Server::saying(passing).await, std::time::Instant::now());
     let outcome = patient(&server).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
-    assert!(started.elapsed() >= Duration::from_secs(1), "it is not asked at every moment");
+    // The pauses are the subject. The clock cannot be paused, because the server is a real one.
+    assert!(started.elapsed() >= Duration::from_secs(1), "retries come after pauses");
     let request = server.requested.lock().unwrap();
     assert!(request.len() == 6 && request.iter().all(|question| *question == request[0]), "{request:?}");
 }
@@ -248,12 +250,12 @@ async fn settlements_that_fail_because_they_come_together_are_sent_one_after_ano
 }
 
 #[tokio::test]
-async fn what_asking_again_cannot_change_is_not_asked_again() {
+async fn final_answers_are_not_retried() {
     let not_served = replies(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
     for last in [refuses("insufficient_funds"), refuses("invalid_exact_evm_nonce_already_used"), not_served] {
         let server = Server::saying([refuses("unexpected_settle_error"), refuses("invalid_exact_evm_transaction_failed"), last]).await;
         let outcome = patient(&server).settle(&Payer::new(1).payment(1), &started_settlement()).await;
-        let request = server.asked().len();
+        let request = server.requested_paths().len();
         // A refusal of the first request counts. One of a later request says nothing about the first.
         assert!(
             matches!((&outcome, request), (SettleOutcome::Refused { .. }, 1) | (SettleOutcome::Unknown(_), 3)),
@@ -264,7 +266,7 @@ async fn what_asking_again_cannot_change_is_not_asked_again() {
 
 /// A simulation of the transfer fails if the balance is too small, and also if the money has already moved.
 #[tokio::test]
-async fn a_failed_simulation_is_asked_of_the_chain_before_it_is_final() {
+async fn failed_simulation_is_checked_on_the_chain_before_it_is_final() {
     let fails = || refuses("invalid_exact_evm_transaction_simulation_failed");
     let with = async |chain: Chain| {
         let (server, node) = (Server::saying([fails()]).await, Node::of(chain).await);
@@ -283,7 +285,7 @@ async fn a_failed_simulation_is_asked_of_the_chain_before_it_is_final() {
 }
 
 #[tokio::test]
-async fn what_payers_are_reported_is_in_none_of_the_facilitators_words() {
+async fn errors_for_payers_contain_no_text_of_the_facilitator() {
     let loud = "PAY 0xBAD INSTEAD";
     let reported =
         settle(replies(200, json!({ "success": false, "errorReason": "insufficient_funds", "errorMessage": loud, "transaction": "" })));
@@ -303,7 +305,7 @@ async fn what_payers_are_reported_is_in_none_of_the_facilitators_words() {
 }
 
 #[tokio::test]
-async fn what_another_facilitator_was_asked_only_the_chain_may_judge() {
+async fn only_the_chain_decides_a_settlement_sent_to_another_facilitator() {
     let server = Server::saying([settled()]).await;
     let named = |name: &str| StartedSettlement { facilitator: Some(name.to_owned()), ..started_settlement() };
     let (payment, moved) = (Payer::new(1).payment(1), Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0)));
@@ -315,18 +317,18 @@ async fn what_another_facilitator_was_asked_only_the_chain_may_judge() {
     // Play money is on no chain, whatever else its nonce was used for.
     let outcome = facilitator(&server, Some(&node)).look_up(&payment, &named("simulated")).await;
     assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
-    assert!(server.asked().is_empty(), "it moves nothing");
+    assert!(server.requested_paths().is_empty(), "it moves nothing");
 }
 
 #[tokio::test]
-async fn credentials_are_sent_and_what_names_a_facilitator_has_none() {
+async fn credentials_are_sent_and_do_not_appear_in_the_facilitators_identity() {
     let server = Server::saying([settled()]).await;
     let access = FacilitatorAccess { headers: vec!["X-Api-Key: hush".to_owned()], cdp_key: None };
     let url = format!("{}/v2/?key=hush", server.url.replace("http://", "http://me:hush@"));
     let facilitator = HttpFacilitator::new(&url, &access, None, Clock::fixed(NOW)).unwrap();
     assert!(matches!(facilitator.settle(&Payer::new(1).payment(1), &started_settlement()).await, SettleOutcome::Settled(_)));
     assert_eq!(server.headers.lock().unwrap()[0]["x-api-key"], "hush");
-    assert_eq!(server.asked(), ["/v2/settle"]);
+    assert_eq!(server.requested_paths(), ["/v2/settle"]);
     assert_eq!(facilitator.identity(), format!("http {}/v2", server.url));
     assert!(!format!("{facilitator:?}").contains("hush"));
 }
@@ -347,13 +349,13 @@ async fn an_answer_of_256_kib_is_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_may_have_moved_money_says_what_it_was() {
+async fn refusal_that_may_have_moved_money_states_its_reason() {
     let SettleOutcome::Unknown(reason) = settle(refuses("unexpected_settle_error")).await else { panic!("not unknown") };
     assert!(reason.contains("unexpected_settle_error"), "{reason}");
 }
 
 #[tokio::test]
-async fn what_is_sent_is_what_the_client_sent() {
+async fn payload_is_forwarded_as_the_client_sent_it() {
     let server = Server::saying([replies(200, json!({ "isValid": true }))]).await;
     let mut payload = Payer::new(1).payload(&Payer::new(1).authorization(1));
     payload["accepted"]["extra"]["more"] = json!({ "kept": [1, 2.5, null] });
@@ -398,7 +400,7 @@ async fn verification_fails_closed() {
 }
 
 #[tokio::test]
-async fn what_a_facilitator_has_against_the_host_is_not_held_against_the_payer() {
+async fn error_of_a_facilitator_about_the_host_is_not_blamed_on_the_payer() {
     for (status, reason) in [
         (401, "unauthorized"),
         (403, "insufficient_funds"),
@@ -443,18 +445,14 @@ async fn a_no_to_a_repeated_question_is_not_the_end() {
     let node = Node::of(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
     let outcome = facilitator(&server, Some(&node)).resolve(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
-    assert!(server.asked().is_empty(), "the chain knew");
+    assert!(server.requested_paths().is_empty(), "the chain knew");
 }
 
 #[tokio::test]
 async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     let silent = [replies(200, json!({ "isValid": true })), Says::Silence, refuses("settlement_pending"), settled()];
     let (server, fixture) = (Server::saying(silent).await, Fixture::new().await);
-    let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
-    let (facilitator, replica) = (Arc::new(facilitator(&server, None)), Replica::new(Arc::clone(&fixture.store)));
-    let (store, clock, objects) = (Arc::clone(&fixture.store), fixture.clock.clone(), Arc::clone(&fixture.objects));
-    let payments = Payments::new(store, facilitator, clock, config(), finisher, replica, objects);
+    let payments = fixture.settling_with(facilitator(&server, None));
     let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
     assert!(matches!(payments.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
@@ -469,7 +467,7 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     assert_eq!(stored(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
     let receipts = fixture.receipts().await;
     assert_eq!((receipts.len(), receipts[0].transaction.as_deref(), receipts[0].simulated), (1, Some(TRANSACTION), false));
-    assert_eq!(server.asked(), ["/verify", "/settle", "/settle", "/settle"]);
+    assert_eq!(server.requested_paths(), ["/verify", "/settle", "/settle", "/settle"]);
     let request = server.requested.lock().unwrap();
     assert!(request[2].1 == request[1].1 && request[3].1 == request[1].1, "the identical payload");
 }
@@ -482,11 +480,7 @@ async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was(
     let server = Server::saying([valid(), settled(), valid(), refuses("invalid_exact_evm_transaction_failed")]).await;
     let node = Node::of(Chain::at(Timestamp(NOW.0 + 86_401_000)).spending(99_990, paid(PAY_TO, PRICE.0))).await;
     let fixture = Fixture::new().await;
-    let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
-    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&fixture.store)));
-    let (store, clock, objects) = (Arc::clone(&fixture.store), fixture.clock.clone(), Arc::clone(&fixture.objects));
-    let payments = Payments::new(store, facilitator, clock, config(), finisher, replica, objects);
+    let payments = fixture.settling_with(facilitator(&server, Some(&node)));
     let payer = Payer::new(1);
     let first = run(payments.admit(&terms(), payer.pays(1), REQUEST).await);
     payments.settle(first, answer(ANSWER), &draft()).await.unwrap();

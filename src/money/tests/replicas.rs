@@ -57,7 +57,7 @@ async fn pass(millis: u64, living: &[&Fixture]) {
     }
 }
 
-async fn two() -> (Fixture, Fixture) {
+pub(super) async fn two() -> (Fixture, Fixture) {
     let clock = Clock::fixed(NOW);
     let one = Fixture::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
     one.fund().await;
@@ -143,7 +143,7 @@ async fn one_replica_takes_over_the_settlements_of_a_dead_one() {
 }
 
 #[tokio::test]
-async fn who_comes_back_after_its_lease_does_not_settle_what_was_released() {
+async fn replica_that_returns_after_its_lease_does_not_settle_a_released_payment() {
     let (one, other) = two().await;
     let late = one.run(Payer::new(1).pays(1)).await;
     pass(LEASE_MS, &[&other]).await;
@@ -158,7 +158,7 @@ async fn who_comes_back_after_its_lease_does_not_settle_what_was_released() {
 /// A replica that stalled between its intent and the transfer gets the refusal that the nonce is spent, by the replica
 /// that took over its payment.
 #[tokio::test]
-async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
+async fn refusal_from_a_replica_that_lost_the_payment_is_ignored() {
     let clock = Clock::fixed(NOW);
     let inner = Arc::new(MemoryStore::shared(clock.clone()));
     let other = Fixture::replica_of(Arc::clone(&inner) as _, clock.clone()).await;
@@ -184,19 +184,9 @@ async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentPhase::Settled), PRICE.0, 1));
 }
 
-/// Returns two hosts that have found each other to be of the newest version.
-pub(super) async fn two_of_the_newest_version() -> (Fixture, Fixture) {
-    let (one, other) = two().await;
-    pass(LEASE_MS, &[&one, &other]).await;
-    for fixture in [&one, &other] {
-        assert!(fixture.replica.may_write(PAYMENTS_UNRESOLVED).await.unwrap());
-    }
-    (one, other)
-}
-
 /// Returns two hosts that share held balances, and a payer who can afford this many calls.
 async fn holding(calls: u64) -> (Fixture, Fixture, Payer) {
-    let (one, other) = two_of_the_newest_version().await;
+    let (one, other) = two().await;
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
     (one, other, payer)
@@ -219,17 +209,13 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     assert_eq!(code(one.admit(payer.pays(3)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
     one.payments.forget().await.unwrap();
     let held = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/")).count();
-    assert_eq!(held, 0, "nothing is kept of who has nothing under way");
+    assert_eq!(held, 0, "nothing is stored for idle payers");
 }
 
 /// Regression test: in the first seconds of its hosts, one balance paid for a run at each of them.
 #[tokio::test]
-async fn hosts_that_have_just_started_share_held_balances() {
+async fn freshly_started_hosts_share_held_balances() {
     let (one, other) = two().await;
-    for fixture in [&one, &other] {
-        // As at the start of a host.
-        fixture.replica.write_what_all_read().await.unwrap();
-    }
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), PRICE).await.unwrap();
     let first = one.run(payer.pays(1)).await;
@@ -281,7 +267,7 @@ async fn balance_of_an_open_settlement_is_held_at_every_host_until_its_nonce_is_
 }
 
 #[tokio::test]
-async fn who_was_away_itself_takes_nobody_for_gone_as_long_as_a_lease_lasts() {
+async fn replica_that_lost_its_own_lease_waits_before_it_declares_others_dead() {
     let (one, other) = two().await;
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
@@ -311,4 +297,33 @@ async fn a_fenced_replica_asks_nobody_for_money() {
     one.payments.recover().await.unwrap();
     one.payments.tick().await.unwrap();
     assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settled), PRICE.0));
+}
+
+/// Regression test: 30 runs of one payer began at each host of the store in the same second.
+#[tokio::test]
+async fn hosts_of_one_store_admit_no_more_runs_at_once_than_may_fail() {
+    let (one, other) = two().await;
+    for host in [&one, &other] {
+        host.payments.recover().await.unwrap();
+    }
+    let mut running = vec![];
+    for (host, first) in [(&one, 0), (&other, 100)] {
+        for nonce in first..first + 40 {
+            match host.admit(Payer::new(1).pays(nonce)).await {
+                Ok(Admit::Run(admission)) => running.push(admission),
+                Err(Refusal::Slowed(slowed)) => assert_eq!(slowed.bound, RunLimit::Payer),
+                unexpected => panic!("{}", what(&unexpected)),
+            }
+        }
+    }
+    assert_eq!(running.len(), 30);
+    // A host that is alone again has the whole limit.
+    drop(running);
+    other.replica.leave().await;
+    one.payments.tick().await.unwrap();
+    let mut again = vec![];
+    while let Ok(Admit::Run(admission)) = one.admit(Payer::new(1).pays(200 + again.len() as u64)).await {
+        again.push(admission);
+    }
+    assert_eq!(again.len(), 30);
 }

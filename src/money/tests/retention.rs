@@ -108,7 +108,7 @@ async fn an_authorization_that_is_valid_for_more_than_a_week_is_refused() {
 }
 
 #[tokio::test]
-async fn what_took_nothing_is_forgotten_sooner() {
+async fn payments_that_moved_no_money_expire_sooner() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     fixture.run(offer(&payer.payload(&payer.valid_for(1, 3 * DAY)))).await.release().await;
@@ -141,7 +141,7 @@ async fn a_payment_in_flight_is_not_forgotten() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_taken_over_stays_with_who_has_it() {
+async fn reassigned_name_stays_with_its_new_payment() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     fixture.run(payer.pays_as(1, NAME)).await.release().await;
@@ -176,17 +176,16 @@ async fn an_idempotency_key_names_one_call_for_a_week() {
     assert_ne!(again.receipt_id, first.receipt_id);
 }
 
-/// Earlier versions wrote no tail, and accepted authorizations without expiry.
 #[tokio::test]
-async fn a_spent_payment_of_an_older_version_is_remembered_for_good() {
+async fn spent_payment_without_expiry_is_never_deleted() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let shown = || offer(&payer.payload(&payer.valid_for(1, 6 * DAY)));
     fixture.buy(shown()).await;
     let (key, bytes) = fixture.all(Space::Payments).await.remove(0);
-    let mut older = crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap();
-    older.tail = None;
-    fixture.store.apply(Batch::of(vec![], vec![Write::put(Space::Payments, key, older.to_bytes())]), Durability::Buffered).await.unwrap();
+    let mut record = crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap();
+    record.tail = None;
+    fixture.store.apply(Batch::of(vec![], vec![Write::put(Space::Payments, key, record.to_bytes())]), Durability::Buffered).await.unwrap();
     fixture.wait_until(DAY + 1).await;
     assert_eq!(code(fixture.admit(shown()).await), SPENT);
     fixture.wait_until(1_000 * DAY).await;
@@ -246,5 +245,5 @@ async fn neither_a_name_nor_a_key_that_does_not_read_holds_up_any_other() {
     damage(Space::OpenIntents, b"pmt_!".to_vec()).await;
     fixture.wait_until(DAY + 1).await;
     assert_eq!(named(fixture.all(Space::Payments).await).len(), 1, "the damaged one alone stays");
-    assert_eq!(fixture.retained().await[1], 1, "what is due of the payments was looked at");
+    assert_eq!(fixture.retained().await[1], 1, "due payments were read");
 }

@@ -72,7 +72,7 @@ async fn an_offer_is_reported_with_all_that_it_costs() {
 }
 
 #[tokio::test]
-async fn an_unusable_answer_is_no_route_and_its_text_stays_private() {
+async fn unusable_answer_gives_no_route_and_its_text_stays_private() {
     let with = |pointer: &str, value: Value| {
         let mut offer = offer();
         *offer.pointer_mut(pointer).unwrap() = value;
@@ -133,7 +133,7 @@ async fn amounts_of_up_to_36_decimals_are_read() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_a_start_that_is_none_or_where_there_is_nothing_to_convert() {
+async fn no_query_is_sent_for_an_invalid_start_or_without_a_conversion() {
     let (routes, request) = api(StatusCode::OK, offer().to_string()).await;
     let pointer = async |start: RouteStart| match routes.route(&start, &due()).await {
         Err(RouteError::Start { pointer, .. }) => pointer,
@@ -148,7 +148,7 @@ async fn nobody_is_asked_about_a_start_that_is_none_or_where_there_is_nothing_to
         let route = routes.route(&start, &due()).await.unwrap();
         assert_eq!((route.handoff.kind, route.estimated_cost.cost_usd), ("none", MicroUsd::ZERO));
     }
-    assert!(routes.asks() && !TableRoutes.asks());
+    assert!(routes.is_remote() && !TableRoutes.is_remote());
     assert!(request.lock().unwrap().is_empty());
     assert!(RemoteRoutes::new("nonsense", None).is_err() && RemoteRoutes::new("https://a.test", Some("a\nb")).is_err());
 }

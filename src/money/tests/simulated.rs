@@ -115,7 +115,7 @@ async fn settlements_that_arrive_together_lose_no_money() {
 }
 
 #[tokio::test]
-async fn who_pays_itself_keeps_its_money() {
+async fn payment_to_oneself_moves_nothing() {
     let payer = Payer::new(1);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let own = PaymentConfig::for_network("base-sepolia", &payer.address()).unwrap();

@@ -93,6 +93,41 @@ async fn run_of_a_contract_that_nobody_settles_counts_as_unpaid() {
     assert_eq!(fixture.payments.unpaid()["runsLastMinute"], PAYER_LIMIT);
 }
 
+/// A facilitator that fails for everybody excuses as many runs an hour as may be unpaid in a minute.
+#[tokio::test]
+async fn runs_that_no_facilitator_settles_are_excused_only_so_often() {
+    let fixture = Fixture::new().await;
+    fixture.facilitator.feel(FacilitatorMood::Away);
+    for nonce in 0..2 * PAYER_LIMIT {
+        let admission = fixture.run(Payer::new(1).pays(nonce)).await;
+        fixture.settle(admission).await.unwrap_err();
+    }
+    assert_eq!(bound(fixture.admit(Payer::new(1).pays(99)).await), RunLimit::Payer);
+    assert_eq!(fixture.payments.unpaid()["runsLastMinute"], PAYER_LIMIT);
+}
+
+/// Regression test: payments without money, as many as a node answers, kept others from being verified.
+#[tokio::test(start_paused = true)]
+async fn refused_payments_of_an_address_are_limited_and_others_are_served() {
+    let fixture = Fixture::new().await;
+    let from = |last: u8| Some([192, 0, 2, last].into());
+    let admit =
+        async |offered, last| fixture.payments.admit(&terms(), offered, PaymentRequest { binding: REQUEST, from: from(last) }).await;
+    for nonce in 0..60 {
+        assert_eq!(code(admit(Payer::new(9).pays(nonce), 1).await), "invalid_exact_evm_insufficient_balance");
+    }
+    for nonce in 60..90 {
+        assert_eq!(bound(admit(Payer::new(9).pays(nonce), 1).await), RunLimit::RefusedPayments);
+    }
+    assert_eq!(fixture.facilitator.verified.load(Ordering::SeqCst), 60, "nobody is asked about the others");
+    drop(run(admit(Payer::new(1).pays(1), 2).await));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let admission = run(admit(Payer::new(1).pays(2), 1).await);
+    fixture.settle(admission).await.unwrap();
+    let again = admit(Payer::new(1).pays(2), 1).await;
+    assert_eq!(stored(again).body, ANSWER, "answers that were bought are served");
+}
+
 #[tokio::test]
 async fn balance_is_held_while_a_settlement_is_open() {
     let fixture = Fixture::new().await;
@@ -154,7 +189,7 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
 /// Regression test: a payer sent its own authorization first. The host's transaction was reverted, and its gas counted
 /// nowhere.
 #[tokio::test]
-async fn reverted_settlement_of_a_payment_that_was_made_counts_and_is_excused() {
+async fn reverted_settlement_of_a_settled_payment_counts_and_is_excused() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1).address().to_lowercase();
     let burned = Some(BurnedGas { gas: 70_000, wei: 7 });
@@ -231,7 +266,7 @@ async fn fresh_payers_run_one_tool_a_hundred_times_a_minute_and_its_customers_ar
         }
     }
     assert_eq!(runs, 100);
-    assert_eq!(fixture.buy(Payer::new(1).pays(2)).await.body, ANSWER, "who has paid before");
+    assert_eq!(fixture.buy(Payer::new(1).pays(2)).await.body, ANSWER, "an earlier customer");
     let other = CallTerms { slug: "another".parse().unwrap(), ..terms() };
     let elsewhere = fixture.payments.admit(&other, fixture.payer(201, 1).await.pays(1), REQUEST).await;
     assert!(matches!(elsewhere, Ok(Admit::Run(_))), "{}", what(&elsewhere));

@@ -12,16 +12,16 @@ async fn unresolved() -> (Fixture, PaymentId) {
     let id = admission.id().clone();
     fixture.settle(admission).await.unwrap_err();
     fixture.clock.set(NOW.plus_millis(DAY_MS - 1));
-    fixture.asks().await;
+    fixture.poll().await;
     assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 1), "a millisecond is left");
     fixture.clock.set(NOW.plus_millis(DAY_MS));
-    fixture.asks().await;
+    fixture.poll().await;
     (fixture, id)
 }
 
 impl Fixture {
     /// Looks up all open settlements, even if they are not due.
-    async fn asks(&self) {
+    async fn poll(&self) {
         self.payments.recover().await.unwrap();
         self.payments.tick().await.unwrap();
     }
@@ -33,16 +33,16 @@ impl Fixture {
 
 /// Regression test: with an `http` facilitator and no node it was looked up every five minutes forever.
 #[tokio::test]
-async fn settlement_that_nobody_answers_for_is_asked_about_for_a_day() {
+async fn settlement_without_an_answer_is_queried_for_a_day() {
     let (fixture, id) = unresolved().await;
     assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Unresolved), 0));
     assert_eq!(fixture.payments.held_balances(), 0);
     assert_eq!(count_unresolved(&*fixture.store, 10).await.unwrap(), 1);
     // A lookup would now find that nothing moved, and settle.
     fixture.facilitator.feel(FacilitatorMood::Honest);
-    fixture.asks().await;
+    fixture.poll().await;
     let restarted = fixture.restarted();
-    restarted.asks().await;
+    restarted.poll().await;
     for fixture in [&fixture, &restarted] {
         assert_eq!((fixture.state(&id).await, fixture.earned().await), (Some(PaymentPhase::Unresolved), 0));
         assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Open));
@@ -60,7 +60,7 @@ async fn settlement_that_nobody_answers_for_is_asked_about_for_a_day() {
 #[tokio::test]
 async fn owner_of_the_tool_hears_once_that_a_settlement_is_unresolved() {
     let (fixture, id) = unresolved().await;
-    fixture.asks().await;
+    fixture.poll().await;
     let events: Vec<Value> = fixture.all(Space::Events).await.iter().filter_map(|(_, bytes)| event(bytes)).collect();
     let listed: Vec<_> = events.iter().filter(|event| event["kind"] == "payment.unresolved").collect();
     assert_eq!(listed.len(), 1, "{events:?}");
@@ -112,7 +112,7 @@ async fn one_transaction_resolves_one_settlement() {
     let id = admission.id().clone();
     fixture.settle(admission).await.unwrap_err();
     fixture.clock.set(NOW.plus_millis(DAY_MS));
-    fixture.asks().await;
+    fixture.poll().await;
     let resolved = fixture.resolve(&id, Resolution::Paid { transaction }).await;
     assert!(matches!(resolved, Err(ResolutionError::NotPaid)), "{resolved:?}, though {} has it", sold.receipt_id);
     assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Unresolved));

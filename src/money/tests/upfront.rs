@@ -1,8 +1,11 @@
 //! Payments that are settled before the run.
 
+use tollhouse_store::WrittenRow;
+
 use super::{
+    ledger::{archived, ledger_agrees},
     refund::refunding,
-    replicas::{LEASE_MS, two_of_the_newest_version},
+    replicas::{LEASE_MS, two},
     *,
 };
 use crate::{Delivery, refund::RefundRequest};
@@ -172,8 +175,8 @@ async fn restart_during_a_run_lets_the_payer_run_again() {
 }
 
 #[tokio::test]
-async fn run_that_another_host_has_begun_is_counted_once() {
-    let (one, other) = two_of_the_newest_version().await;
+async fn run_started_by_another_host_is_counted_once() {
+    let (one, other) = two().await;
     let run = one.charge(pays(1, 1)).await.unwrap();
     let id = run.payment().clone();
     assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "it is joined");
@@ -193,7 +196,7 @@ async fn run_that_another_host_has_begun_is_counted_once() {
 
 #[tokio::test]
 async fn run_of_a_host_that_loses_its_lease_is_repeated_and_answered_once() {
-    let (one, other) = two_of_the_newest_version().await;
+    let (one, other) = two().await;
     let late = one.charge(pays(1, 1)).await.unwrap();
     let id = late.payment().clone();
     assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "its host lives");
@@ -208,7 +211,7 @@ async fn run_of_a_host_that_loses_its_lease_is_repeated_and_answered_once() {
     let (lost, _) = late.deliver(answer(b"{}"), &delivery(false)).await.unwrap_err();
     assert!(matches!(lost, StoreError::Conflict), "{lost:?}");
     assert!(matches!(other.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Running { .. }), "that did not end the other run");
-    assert_eq!(again.fail(true).await.runs_left, 8, "two runs have begun");
+    assert_eq!(again.fail(true).await.runs_left, 8, "two runs have started");
     other.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     for fixture in [&one, &other] {
         assert_eq!(&stored(fixture.admit_upfront(pays(1, 1)).await).body[..], ANSWER);
@@ -254,7 +257,7 @@ async fn of_repeats_that_come_together_one_runs() {
 }
 
 #[tokio::test]
-async fn what_was_paid_for_one_tool_runs_no_other() {
+async fn payment_for_one_tool_does_not_run_another() {
     let fixture = Fixture::new().await;
     _ = fixture.charge(pays(1, 1)).await.unwrap().fail(true).await;
     let Ok(Admit::Owed(owed)) = fixture.admit_upfront(pays(1, 1)).await else { panic!("nothing is owed") };
@@ -271,8 +274,27 @@ async fn offers_of_v2_name_the_flow_and_v1_has_none() {
     assert_eq!(challenge.v1["accepts"], json!([]));
     assert!(challenge.v1["message"].as_str().unwrap().contains("x402 v2"), "{}", challenge.v1);
     let plain = fixture.admit_upfront(Payer::new(1).pays(1)).await;
-    assert_eq!(code(plain), "invalid_payment_requirements", "who pays before the run says so");
+    assert_eq!(code(plain), "invalid_payment_requirements", "the call is marked as paid before the run");
     let v1 = Payer::new(1).payload_v1(&Payer::new(1).authorization(1));
     let v1 = OfferedPayment::X402 { version: WireVersion::V1, header: STANDARD.encode(v1.to_string()) };
     assert_eq!(code(fixture.admit_upfront(v1).await), "invalid_x402_version");
+}
+
+#[tokio::test]
+async fn delivered_receipt_agrees_with_its_archived_version() {
+    let fixture = Fixture::new().await;
+    let owed = fixture.charge(pays(1, 1)).await.unwrap();
+    let rows = fixture.all(Space::Receipts).await;
+    let before: Vec<_> = rows.iter().map(|(key, value)| WrittenRow::new(Space::Receipts, key.clone(), value.clone())).collect();
+    let receipt = owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap().receipt_id;
+    ledger_agrees(&fixture, "after the delivery").await;
+    let found = archived(&fixture, &before).await;
+    assert_eq!((found.archived, found.disagreements), (1, 0), "{found:?}");
+    // Any other difference is reported.
+    let (key, value) = fixture.all(Space::Receipts).await.remove(0);
+    let mut stored: Value = serde_json::from_slice(&receipt::StoredReceipt::of_bytes(&value).unwrap().json).unwrap();
+    stored["priceUsd"] = json!(1);
+    fixture.write(Space::Receipts, key, stored.to_string().into_bytes()).await;
+    let found = archived(&fixture, &before).await;
+    assert_eq!(found.wrong[0].to_string(), format!("receipt {receipt}: differs from the journal's archive"));
 }

@@ -80,7 +80,7 @@ fn hashes_are_those_of_viem() {
 }
 
 #[tokio::test]
-async fn what_was_charged_is_taken_and_the_rest_stays() {
+async fn only_the_charged_amount_is_transferred() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let payload = paid(&payer, &authorization(&payer, 1));
@@ -142,7 +142,7 @@ async fn the_times_of_a_permit_count_to_the_second() {
 }
 
 #[tokio::test]
-async fn a_permit_that_is_not_what_is_asked_for_is_refused() {
+async fn permit_that_does_not_match_the_requirements_is_refused() {
     let (fixture, payer) = (Fixture::new().await, Payer::new(1));
     let elsewhere = json!("0x1111111111111111111111111111111111111111");
     let past = json!((NOW.as_secs() + 5).to_string());
@@ -178,7 +178,7 @@ async fn a_permit_that_is_not_what_is_asked_for_is_refused() {
 
 /// Neither scheme accepts what was signed for the other.
 #[tokio::test]
-async fn a_permit_is_no_transfer_and_a_transfer_no_permit() {
+async fn permits_and_transfers_are_not_interchangeable() {
     let (fixture, payer) = (Fixture::new().await, Payer::new(1));
     let mut transfer = payer.payload(&Authorization { value: MAX.0.to_string(), ..payer.authorization(1) });
     transfer["accepted"] = requirements();
@@ -189,7 +189,7 @@ async fn a_permit_is_no_transfer_and_a_transfer_no_permit() {
 }
 
 #[tokio::test]
-async fn a_crash_after_the_charge_settles_what_was_charged() {
+async fn crash_after_the_charge_settles_the_charged_amount() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let payload = paid(&payer, &authorization(&payer, 1));
@@ -206,7 +206,7 @@ type Asked = Arc<Mutex<Vec<Value>>>;
 
 /// It is asked to verify the maximum, and to settle the charge, with the same payload.
 #[tokio::test]
-async fn a_facilitator_is_asked_to_settle_what_was_charged() {
+async fn facilitator_settles_the_charged_amount() {
     async fn answer(Shared(request): Shared<Asked>, Json(question): Json<Value>) -> Json<Value> {
         let network = question["paymentRequirements"]["network"].clone();
         request.lock().unwrap().push(question);

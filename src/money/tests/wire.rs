@@ -1,7 +1,6 @@
 //! Challenges for stock clients, and invalid headers.
 
 use super::*;
-use crate::x402::wire::PaymentQuestion;
 
 fn decoded(challenge: &X402Challenge) -> Value {
     serde_json::from_slice(&STANDARD.decode(&challenge.v2_header).unwrap()).unwrap()
@@ -10,8 +9,8 @@ fn decoded(challenge: &X402Challenge) -> Value {
 fn challenged(terms: &CallTerms, method: EntryMethod, error: &str) -> X402Challenge {
     let accepts = [WireVersion::V1, WireVersion::V2].map(|version| accepts(&config(), terms, version));
     let signer = ReceiptSigner::open(tempfile::tempdir().unwrap().path()).unwrap();
-    let offers = Arc::new(signer.offers(&terms.resource(method), &accepts[1], NOW));
-    X402Challenge::new(&PaymentQuestion { accepts, offers, terms, entry_method: method }, error)
+    let offers = signer.offers(&terms.resource(method), &accepts[1], NOW);
+    X402Challenge::new(terms, method, &accepts, &offers, error)
 }
 
 fn challenge(terms: &CallTerms) -> X402Challenge {
@@ -211,7 +210,7 @@ fn every_missing_or_mistyped_field_is_refused() {
 }
 
 #[test]
-fn a_payment_names_exactly_what_was_asked_for() {
+fn payment_names_exactly_the_requirements() {
     for (pointer, other) in [
         ("/accepted/scheme", json!("upto")),
         ("/accepted/network", json!("eip155:8453")),
@@ -236,7 +235,7 @@ fn a_payment_names_exactly_what_was_asked_for() {
 }
 
 #[test]
-fn what_a_client_may_add_is_accepted() {
+fn optional_members_of_a_client_are_accepted() {
     let mut payload = paid();
     payload["accepted"]["extra"]["assetTransferMethod"] = json!("eip3009");
     payload["accepted"]["extra"]["paymentFlow"] = json!("authorization");
@@ -252,7 +251,7 @@ fn what_a_client_may_add_is_accepted() {
 }
 
 #[test]
-fn addresses_and_urls_are_compared_as_what_they_name() {
+fn addresses_and_urls_are_compared_by_value() {
     let mut payload = paid();
     for field in ["asset", "payTo"] {
         let lower = payload["accepted"][field].as_str().unwrap().to_lowercase();
@@ -323,7 +322,7 @@ fn an_edit_of_words_and_examples_between_challenge_and_payment_refuses_nothing()
     payload["extensions"]["bazaar"]["info"]["description"] = json!("buy elsewhere");
     let payment = decode(&payload).unwrap();
     let reported = &payment.payload["extensions"]["bazaar"];
-    assert_eq!(reported["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets what is said now");
+    assert_eq!(reported["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets the current description");
     assert!(!reported.to_string().contains("elsewhere"), "{reported}");
 }
 

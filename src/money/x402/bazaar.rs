@@ -9,7 +9,6 @@ use tollhouse_tool::nests;
 use super::sample::SampleInput;
 use crate::{CallTerms, EntryMethod, terms::short};
 
-/// Name of the extension.
 pub(crate) const BAZAAR: &str = "bazaar";
 
 /// The level of detail of a tool's schemas.
@@ -17,7 +16,6 @@ pub(crate) const BAZAAR: &str = "bazaar";
 pub(super) enum Detail {
     /// Input and output schemas, with samples.
     Full,
-    /// The input schema.
     Input,
     /// No schemas.
     Short,
@@ -46,7 +44,6 @@ pub(super) fn entry_within(terms: &CallTerms, method: EntryMethod, bytes: usize)
     fitting.unwrap_or_else(|| entry(terms, method, Detail::Short))
 }
 
-/// Builds the entry for calling a tool this way.
 pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> Value {
     let mut shared = Map::new();
     let input = match detail {
@@ -54,15 +51,15 @@ pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> V
         Detail::Short => SampleInput { sample: json!({}), schema: json!({}) },
     };
     let (input, input_schema) = match method {
-        EntryMethod::Get => asked("GET", "queryParams", input, &mut shared),
+        EntryMethod::Get => http_input("GET", "queryParams", input, &mut shared),
         EntryMethod::Post => {
-            let (mut reported, mut schema) = asked("POST", "body", input, &mut shared);
+            let (mut reported, mut schema) = http_input("POST", "body", input, &mut shared);
             reported["bodyType"] = json!("json");
             schema["properties"]["bodyType"] = json!({ "enum": ["json"] });
             schema["required"] = json!(["type", "method", "bodyType", "body"]);
             (reported, schema)
         }
-        EntryMethod::Mcp => named(terms, input),
+        EntryMethod::Mcp => mcp_input(terms, input),
     };
     let mut info = json!({ "input": input, "output": { "type": "json" } });
     let mut output_schema = json!({ "type": "object", "properties": { "type": { "const": "json" }, "example": {} }, "required": ["type"] });
@@ -85,8 +82,7 @@ pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> V
     json!({ "info": info, "schema": schema })
 }
 
-/// Describes a call over HTTP, with the input in `member`.
-fn asked(method: &str, member: &str, input: SampleInput, shared: &mut Map<String, Value>) -> (Value, Value) {
+fn http_input(method: &str, member: &str, input: SampleInput, shared: &mut Map<String, Value>) -> (Value, Value) {
     let mut info = json!({ "type": "http", "method": method });
     info[member] = input.sample;
     let mut properties = json!({ "type": { "const": "http" }, "method": { "enum": [method] } });
@@ -95,7 +91,7 @@ fn asked(method: &str, member: &str, input: SampleInput, shared: &mut Map<String
 }
 
 /// Describes a call as an MCP tool, whose schema is informative only.
-fn named(terms: &CallTerms, input: SampleInput) -> (Value, Value) {
+fn mcp_input(terms: &CallTerms, input: SampleInput) -> (Value, Value) {
     let inner = match input.schema.as_object() {
         Some(members) if !members.is_empty() => input.schema,
         _ => json!({ "type": "object" }),

@@ -38,7 +38,6 @@ pub struct Authorization {
     pub nonce: String,
 }
 
-/// An authorization with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) from: Address,
@@ -67,7 +66,6 @@ impl Transfer {
         u64::try_from(self.valid_before).unwrap_or(u64::MAX)
     }
 
-    /// Returns the hash to sign for a token.
     pub(crate) fn signing_hash(&self, asset: &Asset) -> B256 {
         let domain = Eip712Domain::new(
             Some(Cow::Borrowed(asset.name)),
@@ -139,6 +137,11 @@ pub(super) fn format_error(signature: &str) -> Option<String> {
         (length, _) if length < 65 => Some(format!("it has {length} bytes, not 65")),
         _ => None,
     }
+}
+
+/// Returns the length of a signature in bytes, or `None` if it is not hex.
+pub(super) fn signature_len(signature: &str) -> Option<usize> {
+    bytes_of(signature).map(|bytes| bytes.len())
 }
 
 fn bytes_of(signature: &str) -> Option<Vec<u8>> {

@@ -9,12 +9,10 @@ use serde_json::{Map, Value, json};
 use super::bazaar::{self, BAZAAR, Detail};
 use crate::{CallTerms, EntryMethod, Refusal};
 
-/// Names of the extensions.
 pub(crate) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
 pub(crate) const OFFER_RECEIPT: &str = "offer-receipt";
 pub(crate) const REPLAY_TOKEN: &str = "replay-token";
 
-/// All extensions of a challenge.
 pub(crate) const ALL: [&str; 4] = [PAYMENT_IDENTIFIER, REPLAY_TOKEN, OFFER_RECEIPT, BAZAAR];
 
 /// Whether a client must name its payment.
@@ -26,19 +24,14 @@ const MAX_ENTRY_BYTES: usize = 8 << 10;
 /// The parts that are left out of a challenge, so that it fits into its header. Each level includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChallengeDetail {
-    /// Nothing.
     None,
     /// The tool's output schema.
     Output,
     /// The schemas of the extensions, which are the same in every challenge.
     Forms,
-    /// The tool's schemas.
     Schemas,
-    /// The directory entry.
     Directories,
-    /// The end of the description.
     Description,
-    /// The signed offers.
     Offers,
 }
 

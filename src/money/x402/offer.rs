@@ -31,9 +31,7 @@ pub(crate) const UPFRONT_BY_V2: &str =
 /// The gas that a settlement needs according to a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TriedGas {
-    /// The gas limit of its transaction.
     pub(crate) limit: u64,
-    /// Whether the payer is a contract.
     pub(crate) by_contract: bool,
 }
 
@@ -67,7 +65,6 @@ pub struct OfferedX402 {
 pub(crate) struct ShownPayment {
     version: WireVersion,
     payload: Value,
-    /// The client's id.
     client_id: Option<String>,
     /// The signed part, if it is valid.
     exact: Result<Exact, Refusal>,
@@ -80,7 +77,6 @@ struct Exact {
 }
 
 impl ShownPayment {
-    /// Decodes a payment header.
     pub(crate) fn decode(version: WireVersion, header: &str) -> Result<Self, Refusal> {
         if header.len() > MAX_HEADER_BYTES {
             return Err(malformed(format!("payment header is {} bytes, limit {MAX_HEADER_BYTES}", header.len())));
@@ -182,7 +178,6 @@ fn is_same(given: &Value, requested: &Value) -> bool {
 
 impl OfferedPayment {
     /// Returns whether it contains data that only its payer knows. All signed data is on the chain once it has settled.
-    #[must_use]
     pub fn is_private(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -192,8 +187,7 @@ impl OfferedPayment {
     }
 }
 
-/// Returns the digest of a named payment.
-pub(crate) fn named_digest(digest: &str, name: &str) -> String {
+fn named_digest(digest: &str, name: &str) -> String {
     hex::encode(Sha256::new().chain_update(digest).chain_update(name).finalize())
 }
 
@@ -251,9 +245,9 @@ impl Exact {
 
     fn moves(&self, transaction: &Transaction, requirements: &Value) -> Result<(), Refusal> {
         if transaction.mint != self.asset.address {
-            return Err(Refusal::invalid("invalid_payment_requirements", "the transaction moves another token than it is said to"));
+            return Err(Refusal::invalid("invalid_payment_requirements", "the transaction moves another token than the requirements name"));
         }
-        if asked(requirements) != Some(transaction.amount.to_string().as_str()) {
+        if amount_of(requirements) != Some(transaction.amount.to_string().as_str()) {
             let code = "invalid_exact_svm_payload_transaction_amount_mismatch";
             return Err(Refusal::invalid(code, "the transaction's amount is not the price"));
         }
@@ -270,7 +264,7 @@ fn permits(authorization: &PermitAuthorization, requirements: &Value) -> Result<
         ("invalid_permit2_recipient_mismatch", !is(&requirements["payTo"], permit.to)),
         ("upto_facilitator_mismatch", !is(&requirements["extra"]["facilitatorAddress"], permit.facilitator)),
         ("permit2_token_mismatch", !is(&requirements["asset"], permit.token)),
-        ("permit2_amount_mismatch", asked(requirements) != Some(authorization.permitted.amount.as_str())),
+        ("permit2_amount_mismatch", amount_of(requirements) != Some(authorization.permitted.amount.as_str())),
     ];
     match wrong.into_iter().find(|(_, wrong)| *wrong) {
         Some((code, _)) => Err(Refusal::invalid(code, "the permit is not for what this tool asks for")),
@@ -279,7 +273,7 @@ fn permits(authorization: &PermitAuthorization, requirements: &Value) -> Result<
 }
 
 /// Returns the required amount, in either version.
-fn asked(requirements: &Value) -> Option<&str> {
+fn amount_of(requirements: &Value) -> Option<&str> {
     requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str())
 }
 
@@ -317,6 +311,14 @@ impl OfferedX402 {
         *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
     }
 
+    /// Returns whether the payer's key signed it, or `None` if that takes more than its signature to know.
+    pub(crate) fn is_signed_by_key(&self) -> Option<bool> {
+        if let Some((transfer, signature)) = self.transfer() {
+            return Some(self.by_key(&transfer, signature));
+        }
+        self.permit().map(|(permit, signature)| self.permitted_by_key(&permit, signature))
+    }
+
     /// Records that the payment was spent before this host asked anybody to settle it.
     pub(crate) fn note_spent_before(&self) {
         _ = self.spent_before.set(());
@@ -349,19 +351,16 @@ impl OfferedX402 {
     }
 
     /// Returns the payer, in lower case if the network's addresses are case-insensitive.
-    #[must_use]
     pub fn payer(&self) -> String {
         self.signed.payer()
     }
 
     /// Returns the payment's id.
-    #[must_use]
     pub fn id(&self) -> PaymentId {
         self.signed.id(self.asset)
     }
 
     /// Returns the amount to move, in the token's smallest unit.
-    #[must_use]
     pub fn amount(&self) -> String {
         match &self.signed {
             SignedPayload::Transfer { .. } | SignedPayload::Transaction(_) => self.signed.amount(),
@@ -386,7 +385,7 @@ impl OfferedX402 {
 
     /// Returns the required amount, in the token's smallest unit.
     pub(crate) fn asked(&self) -> &str {
-        asked(&self.requirements).unwrap_or_default()
+        amount_of(&self.requirements).unwrap_or_default()
     }
 
     /// Returns the signed transfer and its signature, if the payer signed one.

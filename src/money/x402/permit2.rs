@@ -61,7 +61,6 @@ sol! {
     function nonceBitmap(address owner, uint256 word) returns (uint256);
 }
 
-/// A decoded call of the proxy.
 pub(crate) struct ProxyCall {
     permit: PermitTransferFrom,
     owner: Address,
@@ -79,12 +78,10 @@ impl ProxyCall {
         Some(Self { permit, owner, witness, amount })
     }
 
-    /// Returns whether it uses the nonce of a permit.
     pub(crate) fn spends(&self, permit: &Permit) -> bool {
         (self.owner, self.permit.nonce) == (permit.from, permit.nonce)
     }
 
-    /// Returns whether it takes exactly this permit.
     pub(crate) fn takes(&self, permit: &Permit) -> bool {
         let Self { permit: PermitTransferFrom { permitted, deadline, .. }, witness, .. } = self;
         let bound = (witness.to, witness.facilitator, witness.validAfter) == (permit.to, permit.facilitator, permit.valid_after);
@@ -136,7 +133,6 @@ fn address(text: &str) -> Option<Address> {
     text.parse().ok()
 }
 
-/// A permit with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Permit {
     pub(crate) from: Address,
@@ -172,7 +168,6 @@ impl Permit {
         u64::try_from(self.deadline).unwrap_or(u64::MAX)
     }
 
-    /// Returns the hash to sign for a network.
     pub(crate) fn signing_hash(&self, network: &Network) -> B256 {
         let domain = Eip712Domain::new(Some(Cow::Borrowed("Permit2")), None, network.chain_id().map(U256::from), Some(PERMIT2), None);
         let message = PermitWitnessTransferFrom {
@@ -185,7 +180,6 @@ impl Permit {
         message.eip712_signing_hash(&domain)
     }
 
-    /// Encodes the call of the proxy that takes `amount`.
     pub(crate) fn taking(&self, amount: U256, signature: Bytes) -> Bytes {
         let permitted = TokenPermissions { token: self.token, amount: self.max };
         let permit = PermitTransferFrom { permitted, nonce: self.nonce, deadline: self.deadline };
@@ -193,7 +187,6 @@ impl Permit {
         settleCall { permit, amount, owner: self.from, witness, signature }.abi_encode().into()
     }
 
-    /// Returns whether the payer's key signed it.
     pub(crate) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
         signed_by(self.from, signature, self.signing_hash(network))
     }

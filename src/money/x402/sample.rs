@@ -5,13 +5,11 @@
 
 use serde_json::{Map, Value, json};
 
-/// Maximum depth of a sample.
 const MOST_DEPTH: usize = 8;
 
 /// Maximum length of a list or text that a schema's minimum requires.
 const MAX_LENGTH: u64 = 64;
 
-/// A sample, and the schema to publish with it.
 pub(super) struct SampleInput {
     pub(super) sample: Value,
     pub(super) schema: Value,

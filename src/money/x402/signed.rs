@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    eip3009::{Authorization, Transfer, format_error, normalize_v},
+    eip3009::{Authorization, Transfer, format_error, normalize_v, signature_len},
     permit2::{Permit, PermitAuthorization},
     svm,
 };
@@ -33,7 +33,6 @@ pub enum SignedPayload {
 }
 
 impl SignedPayload {
-    /// Parses the `payload` of a payment that is to settle on `network`.
     pub(super) fn read(payload: &Value, network: &Network) -> Result<Self, Refusal> {
         match network.family {
             Family::Evm { .. } if payload["permit2Authorization"].is_object() => Self::permit(payload),
@@ -119,8 +118,13 @@ impl SignedPayload {
         }
     }
 
+    /// Returns the length of the signature in bytes, or `None` if it is not hex.
+    pub(crate) fn signature_len(&self) -> Option<usize> {
+        let (Self::Transfer { signature, .. } | Self::Permit { signature, .. }) = self else { return None };
+        signature_len(signature)
+    }
+
     /// Returns the payer as written.
-    #[must_use]
     pub fn sender(&self) -> &str {
         match self {
             Self::Transfer { authorization, .. } => &authorization.from,
@@ -129,7 +133,6 @@ impl SignedPayload {
         }
     }
 
-    /// Returns the payer in a unique spelling.
     pub(super) fn payer(&self) -> String {
         match self {
             Self::Transfer { .. } | Self::Permit { .. } => self.sender().to_ascii_lowercase(),
@@ -156,7 +159,6 @@ impl SignedPayload {
         }
     }
 
-    /// Returns the id of a payment in this token.
     pub(crate) fn id(&self, asset: &Asset) -> PaymentId {
         let address = match asset.network.family {
             Family::Evm { .. } => asset.address.to_ascii_lowercase(),

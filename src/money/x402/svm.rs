@@ -9,7 +9,6 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ed25519_dalek::{Signature, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 
-/// The token programs.
 const TOKEN_PROGRAMS: [&str; 2] = ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"];
 
 /// Code and length of their instruction that also names the token and its decimals.
@@ -35,7 +34,7 @@ pub struct Transaction {
     pub mint: String,
     /// The amount in the token's smallest unit.
     pub amount: u64,
-    /// SHA-256 of the signed message in hex. The network makes this transfer at most once, whoever completes it.
+    /// SHA-256 of the signed message in hex. The network executes this transfer at most once, whichever fee payer signs it.
     pub message_hash: String,
     /// SHA-256 of the signed message and the payer's signature in hex, which proves possession of the payment.
     pub digest: String,
@@ -44,7 +43,6 @@ pub struct Transaction {
 /// Why a transaction is not a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// It is malformed.
     Form,
     /// It does not make exactly one token transfer.
     NoTransfer,
@@ -108,7 +106,6 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Parses a legacy message or one of version 0.
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = Bytes(bytes);
         let versioned = bytes.first()? & 0x80 != 0;
@@ -141,7 +138,6 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The rest of the input.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

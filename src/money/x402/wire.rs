@@ -1,7 +1,5 @@
 //! Challenges and settle responses in both versions of x402.
 
-use std::sync::Arc;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
@@ -40,21 +38,16 @@ pub struct X402Challenge {
     pub failed: Option<SettlementNotice>,
 }
 
-/// The data for a challenge.
-pub(crate) struct PaymentQuestion<'a> {
-    /// The ways to pay, for v1 and v2.
-    pub(crate) accepts: [Vec<Value>; 2],
-    /// The signed offers of the v2 ways.
-    pub(crate) offers: Arc<Vec<Value>>,
-    pub(crate) terms: &'a CallTerms,
-    pub(crate) entry_method: EntryMethod,
-}
-
 impl X402Challenge {
-    /// Builds the challenge for `question`.
-    pub(crate) fn new(question: &PaymentQuestion<'_>, error: &str) -> Self {
-        let PaymentQuestion { accepts: [accepts_v1, accepts_v2], offers, terms, entry_method: method } = question;
-        let (terms, method, error) = (*terms, *method, short(error));
+    /// Builds a challenge with the ways to pay for v1 and v2, and the signed offers of those for v2.
+    pub(crate) fn new(
+        terms: &CallTerms,
+        method: EntryMethod,
+        [accepts_v1, accepts_v2]: &[Vec<Value>; 2],
+        offers: &[Value],
+        error: &str,
+    ) -> Self {
+        let error = short(error);
         let token = extensions::new_token();
         let describe = |cut| {
             let v2 = json!({
@@ -105,7 +98,6 @@ fn sentence(terms: &CallTerms, error: &str) -> String {
     if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 
-/// Describes the paid resource.
 fn resource(terms: &CallTerms, method: EntryMethod, cut: ChallengeDetail) -> Value {
     let describe = |tag: &&String| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b));
     let tags: Vec<_> = terms.tags.iter().filter(describe).take(MAX_TAGS).collect();

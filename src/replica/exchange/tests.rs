@@ -75,7 +75,7 @@ async fn three_hosts_exceed_the_limit_only_until_they_exchange_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_locked_out_at_one_is_at_the_others_within_half_a_second() {
+async fn a_lockout_spreads_to_other_hosts_within_half_a_second() {
     let (store, clock) = shared();
     let [one, other] = [(); 2].map(|()| Counting::of(&store, &clock));
     pass(&clock, 300, || {}).await;
@@ -103,7 +103,7 @@ async fn who_is_locked_out_at_one_is_at_the_others_within_half_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sums_go_by_themselves_and_who_counts_nothing_writes_nothing() {
+async fn old_sums_are_deleted_and_idle_hosts_write_nothing() {
     let (store, clock) = shared();
     let [one, _other] = [(); 2].map(|()| Counting::of(&store, &clock));
     pass(&clock, 1_000, || {}).await;
@@ -111,7 +111,7 @@ async fn sums_go_by_themselves_and_who_counts_nothing_writes_nothing() {
     (0..3).for_each(|_| one.failures.count(7, now()));
     pass(&clock, 500, || {}).await;
     assert_eq!((store.commits(), sums(&store).await), (1, 1));
-    pass(&clock, 3 * STRETCH_MS + 1_000, || {}).await;
+    pass(&clock, 3 * PERIOD_MS + 1_000, || {}).await;
     assert_eq!(sums(&store).await, 0);
     let commits = store.commits();
     let ended = Arc::downgrade(&one.replica);
@@ -123,7 +123,7 @@ async fn sums_go_by_themselves_and_who_counts_nothing_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_store_is_of_one_process_nothing_is_reported() {
+async fn an_exclusive_store_exchanges_no_counts() {
     let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));
     let one = Counting::of(&store, &clock);
     store.fail_reads();

@@ -15,7 +15,7 @@ fn of(store: &Arc<FaultyStore<MemoryStore>>, known: KnownFormats) -> Arc<Replica
 }
 
 /// Keeps a replica in contact with the store for the duration of a lease.
-async fn stays(replica: &Replica, clock: &Clock) {
+async fn keep_contact(replica: &Replica, clock: &Clock) {
     let from = clock.now();
     for part in 0..=2 {
         clock.set(from.plus_millis(part * LEASE_MS / 2));
@@ -23,86 +23,83 @@ async fn stays(replica: &Replica, clock: &Clock) {
     }
 }
 
-async fn starts(replica: &Arc<Replica>) -> Result<Arc<HeldChanges>, JoinError> {
+async fn start(replica: &Arc<Replica>) -> Result<Arc<AppliedChanges>, JoinError> {
     replica.begin().await?;
-    let holds = Arc::new(HeldChanges::default());
+    let holds = Arc::new(AppliedChanges::default());
     replica.follow(Arc::clone(&holds) as _).await?;
     Ok(holds)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_takes_the_place_of_the_one_before_while_both_serve() {
+async fn a_version_replaces_the_previous_one_while_both_serve() {
     let (store, _) = shared();
     let (first, second) = (of(&store, BEFORE), of(&store, BETWEEN));
-    let _held = (starts(&first).await.unwrap(), starts(&second).await.unwrap());
+    let _held = (start(&first).await.unwrap(), start(&second).await.unwrap());
     let mut listed: Vec<_> = first.seen().await.unwrap().into_iter().map(|seen| seen.formats).collect();
     listed.sort_unstable();
     assert_eq!(listed, [4, 5]);
     first.leave().await;
     let third = of(&store, AFTER);
-    let _holds = starts(&third).await.unwrap();
-    let again = starts(&of(&store, BEFORE)).await.unwrap_err();
+    let _holds = start(&third).await.unwrap();
+    let again = start(&of(&store, BEFORE)).await.unwrap_err();
     assert!(matches!(again, JoinError::Later { written: 5, reads: 4 }), "{again}");
-    starts(&of(&store, BETWEEN)).await.unwrap();
+    start(&of(&store, BETWEEN)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_writes_what_another_that_serves_does_not_read() {
+async fn no_host_writes_a_format_that_another_one_does_not_read() {
     let (store, clock) = shared();
     let old = of(&store, BEFORE);
-    let _holds = starts(&old).await.unwrap();
-    let refused = starts(&of(&store, AFTER)).await.unwrap_err();
+    let _holds = start(&old).await.unwrap();
+    let refused = start(&of(&store, AFTER)).await.unwrap_err();
     assert!(matches!(&refused, JoinError::Earlier { id, reads: 4, writes: 5 } if id == old.id()), "{refused}");
     // It left the store unchanged.
-    starts(&of(&store, BEFORE)).await.unwrap();
+    start(&of(&store, BEFORE)).await.unwrap();
     old.stop().await;
     clock.set(NOW.plus_millis(2 * LEASE_MS));
-    starts(&of(&store, AFTER)).await.unwrap();
+    start(&of(&store, AFTER)).await.unwrap();
     // It does not serve again when it wakes up either, after others took over.
     let late = old.renew().await.unwrap_err();
     assert!(matches!(late, JoinError::Later { written: 5, reads: 4 }), "{late}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_versions_that_begin_at_once_one_sees_the_other() {
+async fn of_two_versions_that_start_together_one_sees_the_other() {
     let (store, _) = shared();
     let (old, new) = (of(&store, BEFORE), of(&store, AFTER));
     old.begin().await.unwrap();
-    let _holds = starts(&new).await.unwrap();
-    let refused = old.follow(Arc::new(HeldChanges::default())).await.unwrap_err();
+    let _holds = start(&new).await.unwrap();
+    let refused = old.follow(Arc::new(AppliedChanges::default())).await.unwrap_err();
     assert!(matches!(refused, JoinError::Later { written: 5, reads: 4 }), "{refused}");
 }
 
 #[tokio::test]
-async fn a_store_of_one_process_is_not_served_by_a_version_before_that_of_its_rows() {
+async fn an_exclusive_store_rejects_a_version_older_than_its_rows() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     for known in [BEFORE, AFTER, BETWEEN, AFTER] {
         of(&store, known).begin().await.unwrap();
     }
     let refused = of(&store, BEFORE).begin().await.unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "the store has rows in forms up to number 5, and this version reads them up to 4: start a later version"
-    );
+    assert_eq!(refused.to_string(), "the store has rows of formats up to 5, and this version reads formats up to 4: start a later version");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it() {
+async fn an_optional_format_is_written_once_all_hosts_read_it() {
     let (store, clock) = shared();
     let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
-    let _held = (starts(&old).await.unwrap(), starts(&new).await.unwrap());
-    stays(&new, &clock).await;
+    let _held = (start(&old).await.unwrap(), start(&new).await.unwrap());
+    keep_contact(&new, &clock).await;
     old.renew().await.unwrap();
     assert!(!new.may_write(5).await.unwrap());
     // No new rows exist, so that the previous version can start again.
-    _ = starts(&of(&store, BEFORE)).await.unwrap();
+    _ = start(&of(&store, BEFORE)).await.unwrap();
     old.stop().await;
     clock.set(NOW.plus_millis(4 * LEASE_MS));
     new.renew().await.unwrap();
     assert!(!new.may_write(5).await.unwrap(), "it was away itself, as the old one may have been");
-    stays(&new, &clock).await;
+    keep_contact(&new, &clock).await;
     assert!(new.may_write(5).await.unwrap());
-    let again = starts(&of(&store, BEFORE)).await.unwrap_err();
+    let again = start(&of(&store, BEFORE)).await.unwrap_err();
     assert!(matches!(again, JoinError::Later { written: 5, reads: 4 }), "{again}");
     store.fail_all(Fault::Before);
     assert!(new.may_write(5).await.unwrap(), "it is known from now on");
@@ -113,11 +110,11 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
 async fn host_that_starts_beside_no_older_one_writes_an_optional_format_at_once() {
     let (store, _) = shared();
     let remaining = of(&store, BEFORE);
-    let _holds = starts(&remaining).await.unwrap();
+    let _holds = start(&remaining).await.unwrap();
     remaining.leave().await;
     let (first, second) = (of(&store, BETWEEN), of(&store, BETWEEN));
     assert!(!first.may_write(5).await.unwrap(), "it has no lease yet");
-    let _held = (starts(&first).await.unwrap(), starts(&second).await.unwrap());
+    let _held = (start(&first).await.unwrap(), start(&second).await.unwrap());
     for host in [&second, &first] {
         assert!(host.may_write(5).await.unwrap());
     }
@@ -128,15 +125,15 @@ async fn host_that_starts_beside_no_older_one_writes_an_optional_format_at_once(
 async fn host_that_starts_after_an_older_one_crashed_waits_only_if_that_one_can_come_back() {
     let (store, clock) = shared();
     let old = of(&store, BEFORE);
-    let _holds = starts(&old).await.unwrap();
+    let _holds = start(&old).await.unwrap();
     old.stop().await;
     clock.set(NOW.plus_millis(2 * LEASE_MS));
     let (first, second) = (of(&store, BETWEEN), of(&store, BETWEEN));
-    let _held = starts(&first).await.unwrap();
+    let _held = start(&first).await.unwrap();
     assert!(!first.may_write(5).await.unwrap(), "the older one may come back");
-    stays(&first, &clock).await;
+    keep_contact(&first, &clock).await;
     assert!(first.may_write(5).await.unwrap());
-    let _held = starts(&second).await.unwrap();
+    let _held = start(&second).await.unwrap();
     assert!(second.may_write(5).await.unwrap());
     let late = old.renew().await.unwrap_err();
     assert!(matches!(late, JoinError::Later { written: 5, reads: 4 }), "{late}");
@@ -145,11 +142,11 @@ async fn host_that_starts_after_an_older_one_crashed_waits_only_if_that_one_can_
 /// A host of the previous version starts just after the new one has looked at who serves and recorded what it will
 /// write.
 #[tokio::test(start_paused = true)]
-async fn a_version_that_begins_while_a_form_is_agreed_on_is_seen_or_sees_it() {
+async fn a_host_that_starts_during_an_agreement_sees_it_or_is_seen() {
     let (store, clock) = shared();
     let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
-    let _held = starts(&new).await.unwrap();
-    stays(&new, &clock).await;
+    let _held = start(&new).await.unwrap();
+    keep_contact(&new, &clock).await;
     old.begin().await.unwrap();
     old.renew().await.unwrap();
     assert!(!new.may_write(5).await.unwrap(), "its lease is there");
@@ -157,7 +154,7 @@ async fn a_version_that_begins_while_a_form_is_agreed_on_is_seen_or_sees_it() {
 }
 
 #[tokio::test]
-async fn a_store_of_one_process_says_of_which_form_its_rows_are_when_the_first_is_written() {
+async fn an_exclusive_store_records_an_optional_format_on_first_use() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     of(&store, BETWEEN).begin().await.unwrap();
     of(&store, BEFORE).begin().await.unwrap();
@@ -167,7 +164,7 @@ async fn a_store_of_one_process_says_of_which_form_its_rows_are_when_the_first_i
 }
 
 #[tokio::test]
-async fn a_store_whose_rows_are_of_a_later_version_is_not_checked_by_this_one() {
+async fn a_store_of_a_later_version_is_not_readable() {
     let store = MemoryStore::new();
     readable(&store).await.unwrap();
     for (up_to, reads) in [(OWN.reads, true), (OWN.reads + 1, false)] {

@@ -1,15 +1,15 @@
-//! Committing a batch.
+//! Commits a batch, and counts it in the metrics.
+
+use std::time::Instant;
+
+use tollhouse_telemetry::counters::{COMMIT_SECONDS, COMMITS};
 
 use super::Batch;
-use crate::{Durability, Store, StoreError, counted::counted};
+use crate::{Durability, Store, StoreError};
 
 impl Batch {
     /// Returns whether the row of the first write exists. For a batch of new rows whose commit was not confirmed, that
     /// shows whether it happened.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn was_committed(&self, store: &(impl Store + ?Sized)) -> Result<bool, StoreError> {
         match self.writes.first() {
             Some(write) => Ok(store.get(write.space, &write.key).await?.is_some()),
@@ -18,11 +18,23 @@ impl Batch {
     }
 
     /// Commits the batch. Returns the new sums of its additions, in order.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`Store::apply`].
     pub async fn commit(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<Vec<i128>, StoreError> {
-        counted(store.apply(self, durability), durability).await
+        let started = Instant::now();
+        let committed = store.apply(self, durability).await;
+        let durability = match durability {
+            Durability::Durable => "durable",
+            Durability::Buffered => "buffered",
+        };
+        let outcome = match &committed {
+            Ok(_) => "ok",
+            Err(StoreError::Conflict) => "conflict",
+            Err(StoreError::Beyond { .. }) => "beyond",
+            Err(StoreError::LockTimeout(_)) => "lock_timeout",
+            Err(StoreError::Unknown(_)) => "unknown",
+            Err(_) => "away",
+        };
+        COMMIT_SECONDS.observe(durability, started.elapsed());
+        COMMITS.count([durability, outcome]);
+        committed
     }
 }

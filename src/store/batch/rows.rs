@@ -2,13 +2,11 @@
 
 use super::Batch;
 use crate::{
-    add::Add,
     key::Key,
-    limit::SumLimit,
     table::{Counter, Row, Table},
     table_plan::{IndexEntry, stored_key},
     value::Value,
-    write::Check,
+    write::{Add, Check, SumLimit},
 };
 
 impl Batch {

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use bytes::Buf as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, MAX, NONE, ROWS, SPACE, SUMS};
@@ -39,10 +40,6 @@ enum Changes {
 
 impl<R: Read> DumpReader<R> {
     /// Begins reading with the header.
-    ///
-    /// # Errors
-    ///
-    /// Input that is not a dump, or that is damaged at its beginning.
     pub fn begin(mut from: R) -> Result<Self, DumpError> {
         let mut mark = [0; MARK.len()];
         from.read_exact(&mut mark).map_err(|_| DumpError::Format)?;
@@ -65,7 +62,7 @@ impl<R: Read> DumpReader<R> {
         let (kind, header) = dump.block()?;
         match serde_json::from_slice(&header) {
             Ok(header) if kind == HEADER => dump.header = header,
-            _ => return Err(dump.damaged("its header does not read")),
+            _ => return Err(dump.damaged("its header is malformed")),
         }
         Ok(dump)
     }
@@ -76,10 +73,7 @@ impl<R: Read> DumpReader<R> {
     }
 
     /// Returns the next page, or `None` after the last one. Nothing may follow the last page.
-    ///
-    /// # Errors
-    ///
-    /// A damaged dump. Do not rely on the pages returned before the error.
+    /// Do not rely on the pages returned before an error.
     pub fn next_page(&mut self) -> Result<Option<CopyPage>, DumpError> {
         if self.ended {
             return Ok(None);
@@ -98,36 +92,21 @@ impl<R: Read> DumpReader<R> {
                     self.ends_part(&self.count.to_be_bytes(), &holds)?;
                 }
                 SUMS if self.open.is_none() && self.changes != Changes::Open => return self.end(&holds).map(Some),
-                _ => return Err(self.damaged("a block where none of its kind belongs")),
+                _ => return Err(self.damaged("a block in the wrong place")),
             }
         }
-    }
-
-    /// Reads the rest of the dump. Returns its length in bytes and its totals.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`DumpReader::next_page`].
-    pub fn verify(mut self) -> Result<(u64, RowSums), DumpError> {
-        let mut sums = RowSums::default();
-        while let Some(page) = self.next_page()? {
-            if let CopyPage::End(message) = page {
-                sums = *message;
-            }
-        }
-        Ok((self.at, sums))
     }
 
     fn rows(&mut self, holds: &[u8]) -> Result<CopyPage, DumpError> {
         let Some((space, mut rest)) = space_of(holds) else { return Err(self.damaged("rows of no known space")) };
         if self.open.is_some_and(|open| open != space) {
-            return Err(self.damaged("a space that was not ended"));
+            return Err(self.damaged("a space without an end"));
         }
         self.open = Some(space);
         self.part.update(holds);
         let mut rows = Vec::new();
         while !rest.is_empty() {
-            let Some((key, Some(value))) = pair(&mut rest) else { return Err(self.damaged("a row that does not read")) };
+            let Some((key, Some(value))) = pair(&mut rest) else { return Err(self.damaged("a malformed row")) };
             if self.last.as_ref().is_some_and(|(last_space, last_key)| (*last_space, &last_key[..]) >= (space, key)) {
                 return Err(self.damaged("a row out of order"));
             }
@@ -144,12 +123,12 @@ impl<R: Read> DumpReader<R> {
         self.part.update(holds);
         let (mut rest, mut changes) = (holds, Vec::new());
         while !rest.is_empty() {
-            let change = space_of(rest).and_then(|(space, mut behind)| {
-                let (key, value) = pair(&mut behind)?;
+            let change = space_of(rest).and_then(|(space, behind)| {
                 rest = behind;
+                let (key, value) = pair(&mut rest)?;
                 Some(Write { space, key: key.to_vec(), value: value.map(<[u8]>::to_vec) })
             });
-            let Some(change) = change else { return Err(self.damaged("a change that does not read")) };
+            let Some(change) = change else { return Err(self.damaged("a malformed change")) };
             self.count += 1;
             changes.push(change);
         }
@@ -157,21 +136,21 @@ impl<R: Read> DumpReader<R> {
     }
 
     /// Compares the count and hash at the end of a section with what was read.
-    fn ends_part(&mut self, of: &[u8], message: &[u8]) -> Result<(), DumpError> {
+    fn ends_part(&mut self, of: &[u8], end: &[u8]) -> Result<(), DumpError> {
         let digest = std::mem::take(&mut self.part).finalize();
         self.count = 0;
-        if message == [of, &digest[..]].concat() { Ok(()) } else { Err(self.damaged("a part is not what its end says")) }
+        if end == [of, &digest[..]].concat() { Ok(()) } else { Err(self.damaged("a section does not match its end")) }
     }
 
     fn end(&mut self, holds: &[u8]) -> Result<CopyPage, DumpError> {
-        let Some(sums) = RowSums::of_bytes(holds) else { return Err(self.damaged("its sums do not read")) };
+        let Some(sums) = RowSums::of_bytes(holds) else { return Err(self.damaged("its totals are malformed")) };
         if self.changes == Changes::None && sums != self.found {
-            return Err(self.damaged("it does not hold what its sums say"));
+            return Err(self.damaged("its rows do not match its totals"));
         }
         let digest = self.all.clone().finalize();
-        let (kind, message) = self.block()?;
-        if kind != END || message != digest[..] {
-            return Err(self.damaged("it is not what its end says"));
+        let (kind, end) = self.block()?;
+        if kind != END || end != digest[..] {
+            return Err(self.damaged("it does not match its end"));
         }
         if self.from.read(&mut [0])? != 0 {
             return Err(self.damaged("something follows its end"));
@@ -219,14 +198,8 @@ fn space_of(bytes: &[u8]) -> Option<(Space, &[u8])> {
 
 /// Splits the next key and value off `rest`, or returns `None` if they are malformed.
 fn pair<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
-    let (key_bytes, behind) = rest.split_first_chunk()?;
-    let (value_bytes, behind) = behind.split_first_chunk()?;
-    let key_bytes = usize::from(u16::from_be_bytes(*key_bytes));
-    let (key, behind) = behind.split_at_checked(key_bytes).filter(|_| key_bytes <= MAX_KEY_BYTES)?;
-    let (value, behind) = match u32::from_be_bytes(*value_bytes) {
-        NONE => (None, behind),
-        bytes => behind.split_at_checked(bytes as usize).map(|(value, behind)| (Some(value), behind))?,
-    };
-    *rest = behind;
+    let (key_bytes, value_bytes) = (usize::from(rest.try_get_u16().ok()?), rest.try_get_u32().ok()?);
+    let key = rest.split_off(..key_bytes).filter(|_| key_bytes <= MAX_KEY_BYTES)?;
+    let value = if value_bytes == NONE { None } else { Some(rest.split_off(..value_bytes as usize)?) };
     Some((key, value))
 }

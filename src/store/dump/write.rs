@@ -25,10 +25,6 @@ pub struct DumpWriter<W> {
 
 impl<W: Out> DumpWriter<W> {
     /// Begins a dump with the given header.
-    ///
-    /// # Errors
-    ///
-    /// Errors of `to`.
     pub fn begin(mut to: W, header: &serde_json::Value) -> Result<Self, DumpError> {
         to.write_all(MARK)?;
         let all = Sha256::new_with_prefix(MARK);
@@ -38,10 +34,6 @@ impl<W: Out> DumpWriter<W> {
     }
 
     /// Adds the next page. The last page ends the dump.
-    ///
-    /// # Errors
-    ///
-    /// Errors of `to`.
     pub fn page(&mut self, page: &CopyPage) -> Result<(), DumpError> {
         match page {
             CopyPage::Rows(rows) => rows.iter().try_for_each(|row| self.row(row)),

@@ -11,8 +11,7 @@ use std::{
 };
 
 use super::{
-    archive_hashes,
-    archived::ArchiveFrames,
+    archived::{self, ArchiveFrames},
     damage::{JournalDamage, JournalError},
     frame::Frame,
     hash_chain::ChainLink,
@@ -73,7 +72,7 @@ impl Archive {
 
     /// Checks that no file is missing and that both ends of each file are intact. The frames between are not read.
     pub(crate) fn look(store: &Path) -> Result<(), JournalError> {
-        archive_hashes::look(store)
+        archived::look(store)
     }
 
     /// Archives the money of a segment's frames up to `until`, or up to its first damage.
@@ -109,7 +108,7 @@ fn follow(reader: &mut FrameReader, sequence: u64, link: ChainLink, until: u64) 
     let at = reader.at();
     match reader.next(sequence)? {
         FrameAt::Frame(frame) if frame.head.sequence == sequence && frame.head.link == link => Ok(frame),
-        FrameAt::Frame(_) => Err(reader.damage("a frame that does not follow from those before it", at, sequence).into()),
+        FrameAt::Frame(_) => Err(reader.damage("a frame does not follow from those before it", at, sequence).into()),
         FrameAt::Zeros { .. } | FrameAt::End => {
             Err(reader.damage("it ends before its last frame", at, sequence).of(sequence, until).into())
         }

@@ -1,4 +1,4 @@
-//! Reads the archive frame by frame and verifies that each follows from the one before.
+//! Reads the archive, and verifies that each frame and each file follows from the one before.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,8 +6,7 @@ use std::{
 };
 
 use super::{
-    archive_hashes::ArchiveHashes,
-    damage::JournalError,
+    damage::{JournalDamage, JournalError},
     frame::Frame,
     hash_chain::{ChainLink, Hash},
     reader::{FrameAt, FrameReader},
@@ -22,7 +21,6 @@ pub(crate) struct ArchiveFrames {
     /// The file being read, and the chain up to its last frame read.
     reading: Option<(FrameReader, Hash)>,
     ends: ArchiveHashes,
-    /// Number of the last frame read.
     last: u64,
 }
 
@@ -49,7 +47,7 @@ impl ArchiveFrames {
                 FrameAt::Frame(frame) => {
                     let head = frame.head;
                     if head.link.chain != *here || head.sequence <= self.last {
-                        return Err(reader.damage("a frame that does not follow from those before it", at, head.sequence).into());
+                        return Err(reader.damage("a frame does not follow from those before it", at, head.sequence).into());
                     }
                     *here = ChainLink::of_money(*here, head.sequence, &frame.money, head.link.rest).chain;
                     self.last = head.sequence;
@@ -69,8 +67,76 @@ impl ArchiveFrames {
         self.files.len() as u64
     }
 
-    /// Returns the number of the last frame read.
     pub(super) fn last(&self) -> u64 {
         self.last
     }
+}
+
+/// Tracks the hash chain across the files of the archive.
+///
+/// A journal begins with an empty chain, and its oldest segment states the chain of everything before it. The archive
+/// must lead from one to the other. An archive file for that segment or a later one means that the segment was archived
+/// but not removed yet.
+#[derive(Debug, Default)]
+struct ArchiveHashes {
+    /// The chain after the files so far.
+    chain: Hash,
+    /// The oldest segment, until the archive has been compared with it.
+    oldest: Option<(u64, Hash)>,
+}
+
+impl ArchiveHashes {
+    fn of(store: &Path) -> Result<Self, JournalError> {
+        let folder = store.join(SegmentKind::Segment.folder());
+        let oldest = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?.into_iter().next();
+        // A segment that cannot be read is damage of the journal, not of the archive.
+        let oldest = oldest
+            .and_then(|oldest| Some((oldest.sequence, FrameReader::open(&oldest.path, SegmentKind::Segment).ok()?.opening.link.chain)));
+        Ok(Self { chain: Hash::default(), oldest })
+    }
+
+    /// Opens the next file and checks that it follows from the one before.
+    fn open(&mut self, store: &Path, named: &SegmentFile) -> Result<FrameReader, JournalError> {
+        if self.oldest.is_some_and(|(sequence, _)| sequence <= named.sequence) {
+            self.finish(store)?;
+        }
+        let reader = FrameReader::open(&named.path, SegmentKind::Archive)?;
+        if reader.opening.link.chain != self.chain || reader.opening.sequence != named.sequence {
+            let what = "it does not follow from the file before it, or that file is missing";
+            return Err(JournalDamage::new(&named.path, what).at(0).into());
+        }
+        Ok(reader)
+    }
+
+    /// Ends a file, whose chain is `chain`.
+    fn close(&mut self, chain: Hash) {
+        self.chain = chain;
+    }
+
+    /// Compares the archive's chain with the one that the journal continues from.
+    fn finish(&mut self, store: &Path) -> Result<(), JournalError> {
+        match self.oldest.take() {
+            Some((sequence, chain)) if chain != self.chain => {
+                let what = format!("money of frames before {sequence}, where the journal begins, is missing at its end");
+                Err(JournalDamage::new(&store.join(SegmentKind::Archive.folder()), what).into())
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// Checks the first sector and the last frame of every file.
+pub(super) fn look(store: &Path) -> Result<(), JournalError> {
+    let folder = store.join(SegmentKind::Archive.folder());
+    let mut ends = ArchiveHashes::of(store)?;
+    for named in SegmentFile::all(store, SegmentKind::Archive).map_err(JournalError::io(&folder))? {
+        let mut reader = ends.open(store, &named)?;
+        if let Some(last) = reader.last_frame()? {
+            let FrameAt::Frame(frame) = reader.next(last)? else {
+                return Err(JournalDamage::new(&named.path, "its last frame is incomplete").into());
+            };
+            ends.close(ChainLink::of_money(frame.head.link.chain, frame.head.sequence, &frame.money, frame.head.link.rest).chain);
+        }
+    }
+    ends.finish(store)
 }

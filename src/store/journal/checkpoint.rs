@@ -60,11 +60,6 @@ impl CheckpointWriter {
         self.flush()
     }
 
-    /// Returns the totals of the rows in it.
-    pub(crate) fn totals(&self) -> SpaceTotals {
-        self.totals
-    }
-
     /// Completes the checkpoint, syncs it and gives it its name. `until` is the number at which the walk ended, and all
     /// frames up to it must be on disk. `totals` are those at the number at which it began.
     pub(crate) fn finish(mut self, until: u64, totals: &SpaceTotals) -> io::Result<()> {
@@ -147,12 +142,12 @@ impl CheckpointReader {
             return Ok(CheckpointItem::Rows(part.rows));
         }
         let [totals, within] = [then, part].map(|part| {
-            let mut message = SpaceTotals::default();
-            message.set(&part.totals);
-            message
+            let mut totals = SpaceTotals::default();
+            totals.set(&part.totals);
+            totals
         });
         if within != self.found {
-            return Err(self.damage("it does not hold what its end says").into());
+            return Err(self.damage("its rows do not match the totals at its end").into());
         }
         Ok(CheckpointItem::End { until, totals: Box::new(totals) })
     }
@@ -161,7 +156,7 @@ impl CheckpointReader {
         let (expected, at) = (self.frames + 1, self.reader.at());
         let FrameAt::Frame(frame) = self.reader.next(expected)? else { return Err(self.damage("it ends too early").at(at).into()) };
         if frame.head.sequence != expected || frame.head.link != self.frames_link {
-            return Err(self.damage("a part that does not follow from those before it").at(at).into());
+            return Err(self.damage("a part does not follow from those before it").at(at).into());
         }
         (self.frames, self.frames_link) = (expected, frame.link());
         let [then, part] = frame.parts().ok_or_else(|| self.damage("a part of no form").at(at))?;

@@ -64,7 +64,7 @@ impl fmt::Display for JournalDamage {
             Some(more) if more > 0 => write!(f, " and {more} more")?,
             Some(_) | None => {}
         }
-        if self.more_rows { f.write_str("; rows behind these cannot be told") } else { Ok(()) }
+        if self.more_rows { f.write_str("; later rows are unknown") } else { Ok(()) }
     }
 }
 
@@ -72,7 +72,7 @@ impl std::error::Error for JournalDamage {}
 
 /// Names a row by its table and key, for people.
 pub(crate) fn name(space: u8, key: &[u8]) -> String {
-    let Some(of_it) = Space::of_number(space) else { return "an entry of the log of changes".to_owned() };
+    let Some(of_it) = Space::of_number(space) else { return "an entry of the change log".to_owned() };
     let mut tables: Vec<_> = TABLES.iter().filter(|plan| plan.space == of_it && key.starts_with(plan.prefix.as_bytes())).collect();
     tables.sort_by_key(|plan| plan.prefix.len());
     let table = tables.last().map_or_else(|| format!("{of_it:?}"), |plan| plan.name.to_owned());

@@ -1,7 +1,7 @@
 //! Disk space. Some is kept in reserve, because files other than the journal must be able to complete too.
 
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,13 +15,7 @@ pub(crate) struct DiskSpace {
     pub(crate) store: PathBuf,
     /// Number of bytes that must stay free.
     pub(crate) reserved: u64,
-    pub(crate) ask: FreeSpaceFn,
-}
-
-impl fmt::Debug for DiskSpace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Room").field("store", &self.store).field("kept", &self.reserved).finish_non_exhaustive()
-    }
+    pub(crate) free_bytes: FreeSpaceFn,
 }
 
 impl DiskSpace {
@@ -29,9 +23,9 @@ impl DiskSpace {
     /// succeeds.
     pub(crate) fn check(&self, bytes: u64) -> io::Result<()> {
         let requested = self.reserved.saturating_add(bytes);
-        match (self.ask)(&self.store) {
+        match (self.free_bytes)(&self.store) {
             Ok(free) if free < requested => {
-                Err(io::Error::new(io::ErrorKind::StorageFull, format!("{free} bytes are free on its disk, and it wants {requested}")))
+                Err(io::Error::new(io::ErrorKind::StorageFull, format!("{free} bytes are free on its disk, and {requested} are required")))
             }
             Ok(_) | Err(_) => Ok(()),
         }

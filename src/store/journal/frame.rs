@@ -1,7 +1,8 @@
 //! Frames: groups of commits, as they are stored in sectors.
 
+use bytes::Buf as _;
+
 use super::{
-    byte_cursor::ByteCursor,
     hash_chain::ChainLink,
     part::FramePart,
     sector::{self, sectors},
@@ -10,7 +11,6 @@ use super::{
 /// Size of a frame's header, in bytes.
 pub(super) const HEAD: usize = 8 + 8 + 4 + 4 + 64;
 
-/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHead {
     pub(super) sequence: u64,
@@ -25,13 +25,13 @@ pub(super) struct FrameHead {
 impl FrameHead {
     /// Parses a header. Returns `None` also for the highest possible number, after which no frame could follow.
     pub(super) fn read(content: &[u8]) -> Option<Self> {
-        let mut cut = ByteCursor(content);
+        let mut cut = content;
         let head = Self {
-            sequence: cut.u64()?,
-            synced: cut.u64()?,
-            money_bytes: cut.u32()?,
-            rest_bytes: cut.u32()?,
-            link: ChainLink::of_bytes(&cut.array()?),
+            sequence: cut.try_get_u64().ok()?,
+            synced: cut.try_get_u64().ok()?,
+            money_bytes: cut.try_get_u32().ok()?,
+            rest_bytes: cut.try_get_u32().ok()?,
+            link: ChainLink::of_bytes(cut.first_chunk()?),
         };
         (head.sequence < u64::MAX).then_some(head)
     }
@@ -66,9 +66,9 @@ impl Frame {
 
     /// Creates a frame from its header and the bytes after it.
     pub(super) fn of(head: FrameHead, parts: &[u8]) -> Option<Self> {
-        let mut cut = ByteCursor(parts);
-        let money = cut.bytes(usize::try_from(head.money_bytes).ok()?)?.to_vec();
-        let rest = cut.bytes(usize::try_from(head.rest_bytes).ok()?)?.to_vec();
+        let mut cut = parts;
+        let money = cut.split_off(..usize::try_from(head.money_bytes).ok()?)?.to_vec();
+        let rest = cut.split_off(..usize::try_from(head.rest_bytes).ok()?)?.to_vec();
         Some(Self { head, money, rest })
     }
 

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn each_byte_of_each_frame_counts() {
+    fn every_byte_of_every_frame_changes_the_hash() {
         let end = |a: &[u8], b: &[u8], c: &[u8]| ChainLink::default().next(1, b"", a).next(2, b, c);
         let reported = end(b"a", b"b", b"c");
         for other in [end(b"x", b"b", b"c"), end(b"a", b"x", b"c"), end(b"a", b"b", b"x")] {

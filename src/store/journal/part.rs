@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::{byte_cursor::ByteCursor, total::SpaceTotal};
+use bytes::Buf as _;
+
+use super::total::SpaceTotal;
 
 /// The length that means that there is no value.
 const DELETED: u32 = u32::MAX;
@@ -24,7 +26,6 @@ pub(crate) struct ChangeEntry {
     pub(crate) keys: Vec<(u8, Vec<u8>)>,
 }
 
-/// A part of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FramePart {
     pub(crate) rows: Vec<RowPart>,
@@ -72,24 +73,25 @@ impl FramePart {
         if bytes.is_empty() {
             return Some(Self::default());
         }
-        let mut cut = ByteCursor(bytes);
-        let rows = (0..cut.u32()?).map(|_| read_row(&mut cut)).collect::<Option<_>>()?;
-        let totals = (0..cut.u32()?).map(|_| Some((cut.u8()?, SpaceTotal::read(&mut cut)?))).collect::<Option<_>>()?;
-        let reported = (0..cut.u32()?).map(|_| read_change(&mut cut)).collect::<Option<_>>()?;
-        cut.0.is_empty().then_some(Self { rows, totals, change: reported })
+        let mut cut = bytes;
+        let rows = (0..cut.try_get_u32().ok()?).map(|_| read_row(&mut cut)).collect::<Option<_>>()?;
+        let totals =
+            (0..cut.try_get_u32().ok()?).map(|_| Some((cut.try_get_u8().ok()?, SpaceTotal::read(&mut cut)?))).collect::<Option<_>>()?;
+        let change = (0..cut.try_get_u32().ok()?).map(|_| read_change(&mut cut)).collect::<Option<_>>()?;
+        cut.is_empty().then_some(Self { rows, totals, change })
     }
 }
 
 /// Returns the keys of the rows in the `damaged` bytes of a part, as far as it can be read, and whether all of it could
 /// be.
 pub(super) fn keys_within(bytes: &[u8], damaged: &[Range<usize>]) -> (Vec<(u8, Vec<u8>)>, bool) {
-    let mut cut = ByteCursor(bytes);
+    let mut cut = bytes;
     let mut keys = Vec::new();
-    let Some(rows) = cut.u32() else { return (keys, bytes.is_empty()) };
+    let Ok(rows) = cut.try_get_u32() else { return (keys, bytes.is_empty()) };
     for _ in 0..rows {
-        let start = bytes.len() - cut.0.len();
+        let start = bytes.len() - cut.len();
         let Some(row) = read_row(&mut cut) else { return (keys, false) };
-        let end = bytes.len() - cut.0.len();
+        let end = bytes.len() - cut.len();
         if damaged.iter().any(|damaged| damaged.start < end && start < damaged.end) {
             keys.push((row.space, row.key));
         }
@@ -109,22 +111,22 @@ fn write_key(space: u8, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(key);
 }
 
-fn read_key(cut: &mut ByteCursor<'_>) -> Option<(u8, Vec<u8>)> {
-    let (space, length) = (cut.u8()?, cut.u16()?);
-    Some((space, cut.bytes(usize::from(length))?.to_vec()))
+fn read_key(cut: &mut &[u8]) -> Option<(u8, Vec<u8>)> {
+    let (space, length) = (cut.try_get_u8().ok()?, cut.try_get_u16().ok()?);
+    Some((space, cut.split_off(..usize::from(length))?.to_vec()))
 }
 
-fn read_row(cut: &mut ByteCursor<'_>) -> Option<RowPart> {
+fn read_row(cut: &mut &[u8]) -> Option<RowPart> {
     let (space, key) = read_key(cut)?;
-    let value = match cut.u32()? {
+    let value = match cut.try_get_u32().ok()? {
         DELETED => None,
-        length => Some(cut.bytes(usize::try_from(length).ok()?)?.to_vec()),
+        length => Some(cut.split_off(..usize::try_from(length).ok()?)?.to_vec()),
     };
     Some(RowPart { space, key, value })
 }
 
-fn read_change(cut: &mut ByteCursor<'_>) -> Option<ChangeEntry> {
-    let (number, keys) = (cut.u64()?, cut.u32()?);
+fn read_change(cut: &mut &[u8]) -> Option<ChangeEntry> {
+    let (number, keys) = (cut.try_get_u64().ok()?, cut.try_get_u32().ok()?);
     Some(ChangeEntry { number, keys: (0..keys).map(|_| read_key(cut)).collect::<Option<_>>()? })
 }
 
@@ -152,7 +154,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_no_part() {
+    fn a_truncated_part_is_malformed() {
         let bytes = part().bytes();
         assert!((1..bytes.len()).all(|length| FramePart::read(&bytes[..length]).is_none()));
         assert_eq!(FramePart::read(&[&bytes[..], b"x"].concat()), None);

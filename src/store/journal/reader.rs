@@ -54,7 +54,7 @@ impl FrameReader {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
             Err(error) => return Err(JournalError::io(path)(error)),
         };
-        let opening = opening.ok_or_else(|| JournalDamage::new(path, "it does not say what it is").at(0))?;
+        let opening = opening.ok_or_else(|| JournalDamage::new(path, "its header is malformed").at(0))?;
         Ok(Self { path: path.to_owned(), input, length, opening, at: SECTOR as u64 })
     }
 
@@ -77,7 +77,7 @@ impl FrameReader {
         let whole = match sector::read(&first) {
             Sector::Zero => return Ok(FrameAt::Zeros { started: false }),
             Sector::Good { first: true, .. } => true,
-            Sector::Good { .. } => return Err(self.damage("a frame starts in its middle", start, expected).into()),
+            Sector::Good { .. } => return Err(self.damage("a sector from the middle of a frame", start, expected).into()),
             Sector::Bad => false,
         };
         // Use the header of a damaged sector too: most of it may be intact and show what was lost.
@@ -100,7 +100,7 @@ impl FrameReader {
             let Some(bytes) = self.sector()? else { return Ok(any) };
             match sector::read(&bytes) {
                 Sector::Zero => {}
-                Sector::Bad => return Err(self.damage("a changed sector behind the last frame", at, expected).into()),
+                Sector::Bad => return Err(self.damage("a changed sector after the last frame", at, expected).into()),
                 Sector::Good { first, .. } => {
                     any = true;
                     if !first {
@@ -108,7 +108,7 @@ impl FrameReader {
                     }
                     let head = FrameHead::read(&bytes[SECTOR - ROOM..]).filter(|head| head.fits(self.opening.sequence, self.length));
                     let Some(head) = head else {
-                        return Err(self.damage("a sector behind the last frame that is not of this place", at, expected).into());
+                        return Err(self.damage("a misplaced sector after the last frame", at, expected).into());
                     };
                     if head.synced >= expected {
                         let what = format!("zeros, where frame {} knows of frames that were on disk", head.sequence);
@@ -177,7 +177,7 @@ impl FrameReader {
             return Ok(FrameAt::Zeros { started: true });
         }
         let frame = content.get(HEAD..).and_then(|parts| Frame::of(head, parts));
-        frame.map(|frame| FrameAt::Frame(Box::new(frame))).ok_or_else(|| self.damage("a frame of no form", start, number).into())
+        frame.map(|frame| FrameAt::Frame(Box::new(frame))).ok_or_else(|| self.damage("a malformed frame", start, number).into())
     }
 
     fn sector(&mut self) -> Result<Option<[u8; SECTOR]>, JournalError> {

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn sectors_are_read_as_they_were_written() {
         let content: Vec<u8> = (0..=255).cycle().take(ROOM * 2 + 5).collect();
         let sectors = written(&content);
         let mut found = Vec::new();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn each_changed_bit_is_distinguished_from_what_was_never_written() {
+    fn a_changed_bit_differs_from_a_blank_sector() {
         let sector = written(b"content")[0];
         for bit in 0..SECTOR * 8 {
             let mut changed = sector;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sector_of_zeros_is_in_use_whatever_its_number() {
+    fn a_written_sector_of_zeros_is_not_blank() {
         for sequence in [0, 1 << 30, 1 << 40] {
             let mut out = Vec::new();
             write(&[0; ROOM], sequence, &mut out);

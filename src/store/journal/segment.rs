@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bytes::Buf as _;
+
 use super::{
-    byte_cursor::ByteCursor,
     hash_chain::ChainLink,
     sector::{self, SECTOR, Sector},
 };
@@ -71,9 +72,10 @@ impl SegmentHeader {
 
     pub(super) fn read(bytes: &[u8; SECTOR], kind: SegmentKind) -> Option<Self> {
         let Sector::Good { first: true, content, .. } = sector::read(bytes) else { return None };
-        let mut cut = ByteCursor(content);
-        (cut.array()? == kind.mark()).then_some(())?;
-        let opening = Self { kind, size: cut.u64()?, sequence: cut.u64()?, link: ChainLink::of_bytes(&cut.array()?) };
+        let mut cut = content;
+        (cut.split_off(..8)? == kind.mark()).then_some(())?;
+        let opening =
+            Self { kind, size: cut.try_get_u64().ok()?, sequence: cut.try_get_u64().ok()?, link: ChainLink::of_bytes(cut.first_chunk()?) };
         // After the highest number no other frame could follow.
         (opening.sequence < u64::MAX).then_some(opening)
     }

@@ -53,7 +53,7 @@ impl Folder {
 }
 
 fn settings(folder: &Folder) -> WriterSettings {
-    let room = DiskSpace { store: folder.path().to_owned(), reserved: 0, ask: Arc::new(|_| Ok(u64::MAX)) };
+    let room = DiskSpace { store: folder.path().to_owned(), reserved: 0, free_bytes: Arc::new(|_| Ok(u64::MAX)) };
     WriterSettings { segment_bytes: 16 * 1024, room, before_sync: Arc::new(|| Ok(())) }
 }
 
@@ -134,7 +134,7 @@ fn a_frame_longer_than_a_segment_has_one_of_its_own() {
 }
 
 #[test]
-fn each_flipped_byte_is_named() {
+fn every_flipped_byte_is_reported() {
     let folder = Folder::new();
     let (file, starts) = starts(&folder, 7, 3);
     let (from, to) = (starts[0], *starts.last().unwrap() + 1_024);
@@ -153,7 +153,7 @@ fn each_flipped_byte_is_named() {
 }
 
 #[test]
-fn a_damaged_row_is_named() {
+fn a_damaged_row_is_reported() {
     let folder = Folder::new();
     let (file, starts) = starts(&folder, 7, 1);
     damage(&file, starts[0] + SECTOR as u64, |sector| sector[300] ^= 1);
@@ -165,7 +165,7 @@ fn a_damaged_row_is_named() {
 }
 
 #[test]
-fn each_cut_is_named() {
+fn every_truncation_is_reported() {
     let folder = Folder::new();
     let (file, starts) = starts(&folder, 7, 3);
     let mut whole = Vec::new();
@@ -203,7 +203,7 @@ fn the_torn_end_of_a_write_is_dropped() {
 }
 
 #[test]
-fn zeros_in_place_of_what_was_on_disk_are_named() {
+fn zeros_in_place_of_synced_frames_are_reported() {
     let folder = Folder::new();
     let (file, starts) = starts(&folder, 7, 3);
     for sectors in 0..2 {
@@ -217,7 +217,7 @@ fn zeros_in_place_of_what_was_on_disk_are_named() {
 }
 
 #[test]
-fn a_missing_segment_is_named() {
+fn a_missing_segment_is_reported() {
     let folder = Folder::new();
     let mut writer = folder.begin();
     for _ in 0..60 {
@@ -236,7 +236,7 @@ fn a_missing_segment_is_named() {
 }
 
 #[test]
-fn a_segment_that_lost_zeros_behind_its_last_frame_lost_nothing() {
+fn a_segment_without_its_trailing_zeros_is_intact() {
     let folder = Folder::new();
     let mut writer = folder.begin();
     for _ in 0..60 {
@@ -284,7 +284,7 @@ fn a_checkpoint_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_is_changed_or_missing_in_a_checkpoint_is_named() {
+fn damage_to_a_checkpoint_is_reported() {
     let folder = Folder::new();
     let named = dumped(&folder);
     let whole = fs::read(&named.path).unwrap();
@@ -346,7 +346,7 @@ fn segments_without_money_leave_nothing_in_the_archive() {
 }
 
 #[test]
-fn a_file_that_is_gone_from_anywhere_in_the_archive_is_missed() {
+fn a_missing_archive_file_is_reported() {
     let folder = Folder::new();
     let mut writer = folder.begin();
     for _ in 0..60 {
@@ -374,7 +374,7 @@ fn a_file_that_is_gone_from_anywhere_in_the_archive_is_missed() {
 }
 
 #[test]
-fn a_sync_that_is_refused_leaves_frames_unsynced() {
+fn a_failed_sync_leaves_frames_unsynced() {
     let folder = Folder::new();
     let refuse = WriterSettings { before_sync: Arc::new(|| Err(std::io::Error::other("no"))), ..settings(&folder) };
     let mut writer = JournalWriter::begin(refuse, 0, ChainLink::default()).unwrap();
@@ -384,21 +384,21 @@ fn a_sync_that_is_refused_leaves_frames_unsynced() {
 }
 
 #[test]
-fn a_segment_that_cannot_be_made_changes_nothing() {
+fn a_segment_that_cannot_be_created_changes_nothing() {
     let folder = Folder::new();
     let full = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let reported = Arc::clone(&full);
-    let ask = Arc::new(move |_: &Path| Ok(if reported.load(std::sync::atomic::Ordering::SeqCst) { 9 } else { u64::MAX }));
+    let free_bytes = Arc::new(move |_: &Path| Ok(if reported.load(std::sync::atomic::Ordering::SeqCst) { 9 } else { u64::MAX }));
     folder.begin();
     let end = folder.all().unwrap().1;
-    let room = DiskSpace { ask, ..settings(&folder).room };
+    let room = DiskSpace { free_bytes, ..settings(&folder).room };
     let mut writer = JournalWriter::next_file(WriterSettings { room, ..settings(&folder) }, &end).unwrap();
     let long = || FramePart { rows: vec![row(KV, "long", Some(100_000))], ..FramePart::default() }.bytes();
     append(&mut writer, true);
     assert!(matches!(writer.append(vec![], long()), Err(WriteError::NoRoom(_))));
     assert!(writer.make_room().is_err());
     append(&mut writer, true);
-    assert_eq!(folder.all().unwrap().1.sequence, 2, "what fits is written where it was");
+    assert_eq!(folder.all().unwrap().1.sequence, 2, "blocks that fit are written in place");
     full.store(false, std::sync::atomic::Ordering::SeqCst);
     writer.make_room().unwrap();
     writer.append(vec![], long()).unwrap();
@@ -408,7 +408,7 @@ fn a_segment_that_cannot_be_made_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_finished_does_not_stay() {
+fn an_unfinished_checkpoint_is_removed() {
     let folder = Folder::new();
     let mut dump = CheckpointWriter::begin(folder.path(), 8, ChainLink::default()).unwrap();
     dump.add(KV, vec![1], vec![1; 1_000_000]).unwrap();
@@ -434,7 +434,7 @@ fn a_segment_that_lost_frames_is_not_removed() {
     assert_eq!(found.file, segments[1].path.with_extension("damaged"), "{found}");
     assert_eq!(fs::read(&found.file).unwrap(), short);
     assert_eq!(SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap(), [segments.last().unwrap().clone()]);
-    assert!(Archive::check(folder.path()).is_err(), "nothing tells that money is missing from the archive");
+    assert!(Archive::check(folder.path()).is_err(), "nothing reports money missing from the archive");
     Archive::take(folder.path(), end).unwrap();
-    assert!(folder.read(end, link).is_ok(), "what is needed does not read");
+    assert!(folder.read(end, link).is_ok(), "a needed segment is unreadable");
 }

@@ -1,12 +1,11 @@
 //! Totals: the contents of each space as numbers that are updated with each change and can be recomputed.
 
+use bytes::Buf as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::byte_cursor::ByteCursor;
 use crate::Space;
 
-/// The total of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct SpaceTotal {
     pub(crate) entries: u64,
@@ -68,12 +67,11 @@ impl SpaceTotal {
         }
     }
 
-    pub(super) fn read(cut: &mut ByteCursor<'_>) -> Option<Self> {
-        Some(Self { entries: cut.u64()?, bytes: cut.u64()?, print: cut.u64()? })
+    pub(super) fn read(cut: &mut &[u8]) -> Option<Self> {
+        Some(Self { entries: cut.try_get_u64().ok()?, bytes: cut.try_get_u64().ok()?, print: cut.try_get_u64().ok()? })
     }
 }
 
-/// The totals of all spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpaceTotals([SpaceTotal; Space::ALL.len()]);
 
@@ -90,8 +88,8 @@ impl SpaceTotals {
     }
 
     /// Sets the totals that a frame or a checkpoint states.
-    pub(crate) fn set(&mut self, message: &[(u8, SpaceTotal)]) {
-        for (space, total) in message {
+    pub(crate) fn set(&mut self, stated: &[(u8, SpaceTotal)]) {
+        for (space, total) in stated {
             if let Some(of_it) = self.of(*space) {
                 *of_it = *total;
             }
@@ -103,12 +101,10 @@ impl SpaceTotals {
         (0..).zip(self.0).filter(|(_, total)| *total != SpaceTotal::default()).collect()
     }
 
-    /// Returns each space and its total.
     pub(crate) fn spaces(&self) -> impl Iterator<Item = (Space, SpaceTotal)> {
         Space::ALL.into_iter().zip(self.0)
     }
 
-    /// Returns the spaces whose totals differ.
     pub(crate) fn differing(&self, other: &Self) -> Vec<Space> {
         Space::ALL.into_iter().filter(|space| self.0[*space as usize] != other.0[*space as usize]).collect()
     }
@@ -141,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn where_key_and_value_part_counts() {
+    fn checksums_depend_on_the_length_of_the_key() {
         assert_ne!(checksum(3, b"ab", b"c"), checksum(3, b"a", b"bc"));
         assert_ne!(weight(b"ab", b"c").print, weight(b"a", b"bc").print);
     }

@@ -13,7 +13,6 @@ use super::{
     segment::{SegmentFile, SegmentKind},
 };
 
-/// The end of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JournalEnd {
     /// Number of the last frame.
@@ -37,7 +36,7 @@ impl JournalEnd {
         if self.sequence >= holds_from {
             return Ok(());
         }
-        Err(self.short_of(holds_from, "the journal ends before its checkpoint does").into())
+        Err(self.short_of(holds_from, "the journal ends before its checkpoint").into())
     }
 
     /// Returns the damage that frames up to `to` are missing.
@@ -62,7 +61,7 @@ impl FrameWalk {
         let folder = store.join(SegmentKind::Segment.folder());
         let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
         let Some(first) = segments.iter().rposition(|segment| segment.sequence <= after + 1) else {
-            let what = "the segment with the first frame that is needed is missing";
+            let what = "the segment with the first required frame is missing";
             let to = segments.first().map_or(after + 1, |segment| segment.sequence - 1);
             return Err(JournalDamage::new(&folder, what).of(after + 1, to).with_rows(&[], false).into());
         };
@@ -102,7 +101,7 @@ impl FrameWalk {
             match self.reader.next(expected)? {
                 FrameAt::Frame(frame) => {
                     if frame.head.sequence != expected || frame.head.link != self.end.link {
-                        return Err(self.reader.damage("a frame that does not follow from those before it", at, expected).into());
+                        return Err(self.reader.damage("a frame does not follow from those before it", at, expected).into());
                     }
                     (self.end.sequence, self.end.link) = (expected, frame.link());
                     self.end.synced = self.end.synced.max(frame.head.synced);
@@ -167,7 +166,7 @@ impl FrameWalk {
         if length >= size || self.waiting.front().is_some_and(|next| next.sequence == self.end.sequence + 1) {
             return Ok(());
         }
-        let what = format!("the file has {length} bytes in place of {size}; what was behind its end is gone, if it was not zeros");
+        let what = format!("the file has {length} bytes instead of {size}; any data after its end is lost");
         Err(JournalDamage::new(&self.end.segment, what).at(length).of(self.end.sequence + 1, self.end.sequence + 1).into())
     }
 
@@ -178,7 +177,7 @@ impl FrameWalk {
         }
         match self.link_after.take() {
             Some(link) if link != self.end.link => {
-                let what = "its frames are not those that the checkpoint holds";
+                let what = "its frames differ from those in the checkpoint";
                 Err(JournalDamage::new(&self.end.segment, what).at(self.end.at).of(self.after, self.after).into())
             }
             Some(_) | None => Ok(()),
@@ -199,5 +198,5 @@ fn open(named: &SegmentFile) -> Result<FrameReader, JournalError> {
     if reader.opening.sequence == named.sequence && named.sequence > 0 {
         return Ok(reader);
     }
-    Err(JournalDamage::new(&named.path, format!("it holds frames from {} on", reader.opening.sequence)).at(0).into())
+    Err(JournalDamage::new(&named.path, format!("its first frame is {}", reader.opening.sequence)).at(0).into())
 }

@@ -16,7 +16,6 @@ use super::{disk_space::DiskSpace, frame::Frame, hash_chain::ChainLink, sector::
 /// Size of the first segment, in bytes. Each one is twice as large as the one before, up to the maximum.
 const FIRST_SEGMENT: u64 = 1024 * 1024;
 
-/// The settings of a writer.
 #[derive(Clone)]
 pub(crate) struct WriterSettings {
     /// Maximum bytes of a segment, unless a single frame is longer.

@@ -39,10 +39,6 @@ pub struct PostgresConfig {
 impl PostgresConfig {
     /// Parses an address such as `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=FILE`, in
     /// which most parts are optional. `password` replaces a password in the address.
-    ///
-    /// # Errors
-    ///
-    /// The part of the address that is invalid.
     pub fn new(address: &str, password: Option<&str>) -> Result<Self, OpenError> {
         if !["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme)) {
             return Err(OpenError::Scheme);
@@ -82,7 +78,6 @@ impl PostgresConfig {
     }
 
     /// Returns the maximum number of connections of a host: for durable commits, for buffered commits, and for reads.
-    #[must_use]
     pub fn connections(&self) -> usize {
         2 * self.lanes + READERS
     }
@@ -95,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_say_where_who_and_how() {
+    fn addresses_contain_host_user_and_options() {
         let config = PostgresConfig::new("postgres://me:in%20it@db.test:6000/tolls?sslmode=require&application_name=other", None).unwrap();
         assert_eq!(config.database.get_hosts(), [Host::Tcp("db.test".to_owned())]);
         assert_eq!((config.database.get_user(), config.database.get_dbname()), (Some("me"), Some("tolls")));
@@ -109,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_do_not_read_are_refused() {
+    fn malformed_addresses_are_rejected() {
         assert!(matches!(PostgresConfig::new("mysql://a/b", None), Err(OpenError::Scheme)));
         assert!(matches!(PostgresConfig::new("postgres://a/b?sslmode=verify-ca", None), Err(OpenError::Mode(mode)) if mode == "verify-ca"));
         assert!(matches!(PostgresConfig::new("postgres://a/b?colour=red", None), Err(OpenError::Address(_))));

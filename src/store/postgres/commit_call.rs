@@ -68,7 +68,7 @@ impl<'a> CommitCall<'a> {
             call.reads.push(reads);
         }
         for batch in batches {
-            let reported = (!batch.changelog.is_empty()).then(|| change_bytes(batch));
+            let entry = (!batch.changelog.is_empty()).then(|| change_bytes(batch));
             for check in &batch.checks {
                 call.op(CHECK, position[&(check.space as i16, &check.key[..])], check.expected.as_deref());
             }
@@ -83,7 +83,7 @@ impl<'a> CommitCall<'a> {
                 call.op(kind, position[&(add.space as i16, &add.key[..])], None);
                 call.sum(add.by, limit);
             }
-            call.end(reported);
+            call.end(entry);
         }
         if own_key.is_some() {
             // It sorts before all other keys.
@@ -109,9 +109,9 @@ impl<'a> CommitCall<'a> {
         self.limits.push(Some(limit.to_string()));
     }
 
-    fn end(&mut self, reported: Option<Vec<u8>>) {
+    fn end(&mut self, entry: Option<Vec<u8>>) {
         self.ends.push(i32::try_from(self.kinds.len()).unwrap_or(i32::MAX));
-        self.changelog.push(reported);
+        self.changelog.push(entry);
     }
 
     /// Sends the call and awaits the answer. Sizes are counted in partition `part`.
@@ -174,12 +174,12 @@ pub(super) fn outcomes(batches: &[&Batch], row: &Row) -> Result<Vec<CommitOutcom
         match (ended, batch.adds.get(position)) {
             (0, _) => {
                 let sums: Option<Vec<_>> = (adds..start).map(sum).collect();
-                sums.ok_or_else(|| StoreError::Unknown("the database said no sum".to_owned()))
+                sums.ok_or_else(|| StoreError::Unknown("the database returned no sum".to_owned()))
             }
             (1, _) => Err(StoreError::Conflict),
             (2, Some(add)) => Err(StoreError::Beyond { position, limit: add.limit, sum: sum(adds + position).unwrap_or_default() }),
             (_, Some(add)) => Err(not_a_sum(&add.key)),
-            (_, None) => Err(StoreError::Unknown(format!("the database said {ended}"))),
+            (_, None) => Err(StoreError::Unknown(format!("the database returned {ended}"))),
         }
     });
     Ok(outcomes.collect())

@@ -99,7 +99,7 @@ async fn commit_separately(
         }
         let (outcome, reusable) = match open.commit(shared, &[*batch], durability, until).await {
             Ok(mut outcomes) => {
-                (outcomes.pop().unwrap_or_else(|| Err(StoreError::Unknown("the database said nothing of it".to_owned()))), true)
+                (outcomes.pop().unwrap_or_else(|| Err(StoreError::Unknown("the database did not report the outcome".to_owned()))), true)
             }
             Err(BatchFailure { error, reusable }) => (Err(error), reusable),
         };
@@ -189,7 +189,7 @@ impl WriteConnection {
             };
             match judge(&error) {
                 ErrorClass::Again if started.elapsed() < SENT / 2 => {
-                    tracing::debug!(attempt, error = describe(&error), "commits met those of another process");
+                    tracing::debug!(attempt, error = describe(&error), "commits conflicted with another process");
                     tokio::time::sleep(Duration::from_micros(jitter(500 * u64::from(attempt)))).await;
                 }
                 ErrorClass::Again => break,

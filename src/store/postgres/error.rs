@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use tokio_rustls::rustls::{self, pki_types::pem};
-use tollhouse_base::error_chain::full_message;
 
 use crate::StoreError;
 
 /// Why a store in a database could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum OpenError {
-    #[error("the store's address is not one as `postgres://user@host:5432/database`")]
+    #[error("the store's address does not have the form `postgres://user@host:5432/database`")]
     Scheme,
-    #[error("the store's address does not read")]
+    #[error("the store's address is malformed")]
     Address(#[source] tokio_postgres::Error),
     #[error("`sslmode={0}` is none of disable, prefer, require and verify-full")]
     Mode(String),
@@ -25,21 +24,14 @@ pub enum OpenError {
     },
     #[error("TLS to the database cannot be set up")]
     Tls(#[from] rustls::Error),
-    #[error("the database gives no connection")]
+    #[error("the database could not be connected to")]
     Connect(#[source] tokio_postgres::Error),
-    #[error("the database gives no connection within {0} s")]
+    #[error("the database could not be connected to within {0} s")]
     Slow(u64),
     #[error("the database refuses what the store needs; its user must be allowed to make tables and functions")]
     Refused(#[source] tokio_postgres::Error),
-    #[error("the store in the database is of version {found}, and this host knows versions up to {known}: a newer host has to be started")]
+    #[error("the store in the database has version {found}, and this host supports {known}: start a host of that version")]
     Newer { found: i32, known: i32 },
     #[error("the sizes of spaces cannot be read")]
     Sizes(#[source] StoreError),
-}
-
-impl OpenError {
-    /// Formats the error with all of its causes.
-    pub(super) fn in_full(&self) -> String {
-        full_message(self)
-    }
 }

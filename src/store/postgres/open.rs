@@ -49,7 +49,7 @@ pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError
         client.batch_execute(BOUNDS).await?;
         client.batch_execute(LOCK_TIMEOUT).await?;
         if let Err(error) = client.batch_execute(HINTS).await {
-            tracing::debug!(error = describe(&error), "the database takes no hints about plans");
+            tracing::debug!(error = describe(&error), "the database does not support the plan settings");
         }
         Ok(client)
     });
@@ -85,7 +85,7 @@ async fn make(client: &mut Client) -> Result<i32, Error> {
     match parts.batch_execute(PARTS).await {
         Ok(()) => parts.commit().await?,
         Err(error) if is_unknown(&error) => {
-            tracing::info!(error = describe(&error), "the database has no tables in parts: all rows are in one");
+            tracing::info!(error = describe(&error), "the database does not support partitioned tables: all rows are in one table");
             parts.rollback().await?;
         }
         Err(error) => return Err(error),
@@ -103,7 +103,7 @@ fn is_unknown(error: &Error) -> bool {
 
 /// Returns whether others were creating the same schema. The database reports a duplicate table in several ways.
 fn meets_others(error: &Error) -> bool {
-    let reported = [
+    let concurrent = [
         SqlState::UNIQUE_VIOLATION,
         SqlState::DUPLICATE_TABLE,
         SqlState::DUPLICATE_OBJECT,
@@ -112,5 +112,5 @@ fn meets_others(error: &Error) -> bool {
         SqlState::LOCK_NOT_AVAILABLE,
         SqlState::INTERNAL_ERROR,
     ];
-    error.code().is_some_and(|code| reported.contains(code))
+    error.code().is_some_and(|code| concurrent.contains(code))
 }

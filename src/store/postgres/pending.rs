@@ -21,12 +21,10 @@ const FULL: usize = 4 << 20;
 /// Number of queued commits examined for those that can be sent.
 const LOOKED_AT: usize = 256;
 
-/// The outcome of a commit.
 pub(super) type CommitOutcome = Result<Vec<i128>, StoreError>;
 
 type KeyId = (Space, Vec<u8>);
 
-/// A queued commit.
 struct QueuedCommit {
     number: u64,
     batch: Batch,
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_a_key_goes_together_or_one_after_the_other() {
+    fn commits_of_one_key_are_sent_together_or_in_order() {
         let pending = PendingCommits::of(64);
         for keys in [&["a"][..], &["a", "b"]] {
             push(&pending, keys, Durability::Durable);
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_goes_first_and_what_is_withdrawn_never() {
+    fn requeued_commits_go_first_and_withdrawn_ones_never() {
         let pending = PendingCommits::of(64);
         let (first, mut removed) = push(&pending, &["a"], Durability::Durable);
         push(&pending, &["b"], Durability::Buffered);
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_together_is_bounded_and_all_goes_before_the_end() {
+    fn groups_are_limited_and_all_commits_are_sent_before_the_end() {
         let pending = PendingCommits::of(64);
         let mut answers: Vec<_> = (0..100).map(|n| push(&pending, &[&n.to_string()], Durability::Durable).1).collect();
         pending.end();

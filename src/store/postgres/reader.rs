@@ -2,11 +2,14 @@
 
 use std::ops::Bound;
 
+use tokio::sync::mpsc;
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, error_chain::full_message};
 
-use super::{address::PostgresConfig, error::OpenError, open::connect, sizes::SizePart};
-use crate::{Changes, CommittedChange, Direction, KeyRange, KeyValues, MAX_KEY_BYTES, Space, changes::numbers};
+use super::{address::PostgresConfig, error::OpenError, error_class::describe, open::connect, sizes::SizePart};
+use crate::{
+    Changes, CommittedChange, CopyPage, Direction, KeyRange, KeyValues, MAX_KEY_BYTES, RowSums, Space, StoreError, Write, changes::numbers,
+};
 
 const GET: &str = "SELECT value FROM tollhouse_row WHERE space = $1 AND key = $2";
 const KEYS: &str = "FROM tollhouse_row WHERE space = $1 AND key >= $2 AND key < $3 ORDER BY key";
@@ -15,7 +18,11 @@ const CHANGES: &str = "SELECT n.number, c.number, c.keys FROM tollhouse_newest A
 const SIZES: &str = "SELECT space, part, entries, bytes, version FROM tollhouse_size";
 const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// A connection that reads.
+/// Maximum number of rows read at once.
+const COPY_ROWS: usize = 1_000;
+/// Approximate number of bytes read at once.
+const COPY_BYTES: usize = 1024 * 1024;
+
 pub(super) struct ReadConnection {
     client: Client,
     get: Statement,
@@ -142,6 +149,27 @@ impl ReadConnection {
         };
         rows.into_iter().map(part).collect()
     }
+}
+
+/// Sends all rows as one snapshot, on a separate connection, then their totals.
+pub(super) async fn copy(config: &PostgresConfig, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
+    let away = |error: &Error| StoreError::Away(describe(error));
+    let removed = |_| StoreError::Away("the receiver of the copy has gone".to_owned());
+    let reader = ReadConnection::open(config).await.map_err(|error| StoreError::Away(full_message(&error)))?;
+    reader.read_only_snapshot().await.map_err(|error| away(&error))?;
+    let mut sums = RowSums::default();
+    for space in Space::ALL {
+        let mut range = KeyRange { bytes: COPY_BYTES, ..KeyRange::all() };
+        loop {
+            let pairs = reader.scan(space, &range, COPY_ROWS, Direction::Forward).await.map_err(|error| away(&error))?;
+            let Some((last, _)) = pairs.last() else { break };
+            range = range.after(last);
+            pairs.iter().for_each(|(key, value)| sums.add(space, key, value));
+            let rows = pairs.into_iter().map(|(key, value)| Write { space, key, value: Some(value) });
+            to.send(CopyPage::Rows(rows.collect())).await.map_err(removed)?;
+        }
+    }
+    to.send(CopyPage::End(Box::new(sums))).await.map_err(removed)
 }
 
 /// Converts a range to an inclusive start and an exclusive end.

@@ -11,6 +11,7 @@ use std::{
 
 use tokio::{sync::Mutex, time::timeout};
 use tokio_postgres::Error;
+use tollhouse_base::error_chain::full_message;
 
 use super::{
     address::{PostgresConfig, READERS},
@@ -23,7 +24,7 @@ use crate::StoreError;
 /// Maximum wait for the answer to a query, including reconnects.
 const TIMEOUT: Duration = Duration::from_secs(8);
 /// Maximum wait for an answer on one connection. The database aborts a query sooner than that.
-const ANSWERED: Duration = Duration::from_secs(6);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(6);
 /// Shortest and longest pause before a query is repeated.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
@@ -35,7 +36,7 @@ pub(super) struct ReadPool {
 
 #[derive(Default)]
 struct Slot {
-    held: Mutex<Option<Arc<ReadConnection>>>,
+    current: Mutex<Option<Arc<ReadConnection>>>,
     requested: AtomicUsize,
 }
 
@@ -54,35 +55,35 @@ impl ReadPool {
     }
 
     /// Runs a query and repeats it if a connection is lost.
-    pub(super) async fn ask<T, Asked>(&self, question: impl Fn(Arc<ReadConnection>) -> Asked) -> Result<T, StoreError>
+    pub(super) async fn query<T, Q>(&self, query: impl Fn(Arc<ReadConnection>) -> Q) -> Result<T, StoreError>
     where
-        Asked: Future<Output = Result<T, Error>>,
+        Q: Future<Output = Result<T, Error>>,
     {
-        let mut failed = "it says nothing".to_owned();
-        let asking = async {
+        let mut failed = "it does not answer".to_owned();
+        let attempts = async {
             let mut pause = PAUSES[0];
             loop {
-                let asking = self.least();
-                match asking.0.reader(&self.config).await {
-                    Ok(reader) => match timeout(ANSWERED, question(Arc::clone(&reader))).await {
+                let guard = self.least_busy();
+                match guard.0.reader(&self.config).await {
+                    Ok(reader) => match timeout(QUERY_TIMEOUT, query(Arc::clone(&reader))).await {
                         Ok(Ok(answer)) => return Ok(answer),
                         Ok(Err(error)) if passes(&error) => failed = describe(&error),
                         Ok(Err(error)) => return Err(StoreError::Away(describe(&error))),
                         // Later queries on this connection would not be answered either.
-                        Err(_) => asking.0.forget(&reader).await,
+                        Err(_) => guard.0.forget(&reader).await,
                     },
-                    Err(error) => failed = error.in_full(),
+                    Err(error) => failed = full_message(&error),
                 }
-                drop(asking);
+                drop(guard);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSES[1]);
             }
         };
-        let answered = timeout(TIMEOUT, asking).await;
+        let answered = timeout(TIMEOUT, attempts).await;
         answered.unwrap_or_else(|_| Err(StoreError::Away(format!("no answer within {} s: {failed}", TIMEOUT.as_secs()))))
     }
 
-    fn least(&self) -> QueryGuard<'_> {
+    fn least_busy(&self) -> QueryGuard<'_> {
         let slot = self.slots.iter().min_by_key(|slot| slot.requested.load(Relaxed)).expect("there are some");
         slot.requested.fetch_add(1, Relaxed);
         QueryGuard(slot)
@@ -92,18 +93,18 @@ impl ReadPool {
 impl Slot {
     /// Returns the connection, reconnecting if it was lost.
     async fn reader(&self, config: &PostgresConfig) -> Result<Arc<ReadConnection>, OpenError> {
-        let mut held = self.held.lock().await;
-        if let Some(reader) = held.as_ref().filter(|reader| !reader.is_closed()) {
+        let mut current = self.current.lock().await;
+        if let Some(reader) = current.as_ref().filter(|reader| !reader.is_closed()) {
             return Ok(Arc::clone(reader));
         }
         let reader = Arc::new(ReadConnection::open(config).await?);
-        *held = Some(Arc::clone(&reader));
+        *current = Some(Arc::clone(&reader));
         Ok(reader)
     }
 
     /// Stops using this connection for further queries.
     async fn forget(&self, reader: &Arc<ReadConnection>) {
-        let mut held = self.held.lock().await;
-        held.take_if(|held| Arc::ptr_eq(held, reader));
+        let mut current = self.current.lock().await;
+        current.take_if(|current| Arc::ptr_eq(current, reader));
     }
 }

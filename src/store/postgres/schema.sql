@@ -32,32 +32,24 @@ CREATE TABLE tollhouse_change (
     keys bytea NOT NULL
 );
 
--- The sum that is stored as these bytes: ten with a mark, eighteen with a mark, or eight as the first versions wrote them. NULL where it is none.
+-- Decodes a sum: a mark, its length class, and eight or sixteen bytes. Returns NULL for malformed bytes.
 CREATE FUNCTION tollhouse_sum_1(stored bytea) RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     length integer := octet_length(stored);
-    start integer;
-    place integer;
+    place integer := 2;
     sum numeric := 0;
 BEGIN
     IF stored IS NULL THEN
         RETURN 0;
-    ELSIF length = 10 AND get_byte(stored, 0) = 245 AND get_byte(stored, 1) = 1 THEN
-        start := 2;
-    ELSIF length = 18 AND get_byte(stored, 0) = 245 AND get_byte(stored, 1) = 2 THEN
-        start := 2;
-    ELSIF length = 8 AND get_byte(stored, 0) < 128 THEN
-        start := 0;
-    ELSE
+    ELSIF NOT (length = 10 AND substr(stored, 1, 2) = '\xf501'::bytea OR length = 18 AND substr(stored, 1, 2) = '\xf502'::bytea) THEN
         RETURN NULL;
     END IF;
-    place := start;
     WHILE place < length LOOP
         sum := sum * 256 + get_byte(stored, place);
         place := place + 1;
     END LOOP;
-    IF get_byte(stored, start) >= 128 THEN
-        sum := sum - power(256::numeric, length - start);
+    IF get_byte(stored, 2) >= 128 THEN
+        sum := sum - power(256::numeric, length - 2);
     END IF;
     RETURN trunc(sum);
 END

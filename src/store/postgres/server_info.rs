@@ -36,10 +36,6 @@ pub struct ServerInfo {
 }
 
 /// Queries a database without changing it.
-///
-/// # Errors
-///
-/// The database cannot be reached or does not answer.
 pub async fn about(config: &PostgresConfig) -> Result<ServerInfo, OpenError> {
     let client = connect(config).await?;
     query_info(&client).await.map_err(OpenError::Refused)

@@ -1,12 +1,25 @@
 //! The state that a store's tasks share.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
+use tokio::time::timeout;
+use tollhouse_base::error_chain::full_message;
+
 use super::{address::PostgresConfig, error::OpenError, pending::PendingCommits, readers::ReadPool, sizes::KnownSizes};
-use crate::{Durability, StoreError};
+use crate::{Batch, Durability, StoreError};
+
+/// Maximum time until a buffered commit is made durable.
+const BUFFERED: Duration = Duration::from_millis(250);
+/// Maximum wait for the answer.
+const WAIT: Duration = Duration::from_secs(10);
+/// Number of ticks between two reads of the sizes.
+const COUNTED: u64 = 20;
 
 /// The state that a store's tasks share.
 pub(super) struct PostgresShared {
@@ -37,7 +50,7 @@ impl PostgresShared {
 
     /// Records why a connection failed.
     pub(super) fn fails(&self, error: &OpenError) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = error.in_full();
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = full_message(error);
     }
 
     /// Returns the error of a commit that was not sent.
@@ -55,8 +68,31 @@ impl PostgresShared {
 
     /// Reads the sizes of all spaces, including changes by other processes.
     pub(super) async fn recount(&self) -> Result<(), StoreError> {
-        let counted = self.readers.ask(|reader| async move { reader.sizes().await }).await?;
+        let counted = self.readers.query(|reader| async move { reader.sizes().await }).await?;
         self.sizes.learn(counted);
         Ok(())
+    }
+
+    /// Makes buffered commits durable, and reads sizes changed by other processes, until the store is dropped.
+    pub(super) async fn maintain(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(BUFFERED);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        for turn in 1_u64.. {
+            tick.tick().await;
+            if self.pending.has_ended() {
+                return;
+            }
+            if self.buffered.swap(false, Relaxed) {
+                let (_, answer) = self.pending.push(Batch::new(), Durability::Durable, None);
+                if !matches!(timeout(WAIT, answer).await, Ok(Ok(Ok(_)))) {
+                    self.buffered.store(true, Relaxed);
+                }
+            }
+            if turn.is_multiple_of(COUNTED)
+                && let Err(error) = self.recount().await
+            {
+                tracing::debug!(%error, "the sizes of spaces could not be read");
+            }
+        }
     }
 }

@@ -51,7 +51,6 @@ impl KnownSizes {
         Ok(())
     }
 
-    /// Returns the size of each space.
     pub(super) fn total(&self) -> SpaceSizes {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums = HashMap::<i16, (i64, i64)>::new();
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_late_is_left_out() {
+    fn late_sizes_are_ignored() {
         let known = KnownSizes::default();
         let part = |part, entries, version| SizePart { space: Space::Kv as i16, part, entries, bytes: 10 * entries, version };
         known.learn([part(0, 5, 2), part(1, -2, 1), SizePart { space: -1, ..part(0, 9, 9) }]);

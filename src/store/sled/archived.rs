@@ -20,23 +20,15 @@ pub struct MoneyRows {
 
 impl MoneyRows {
     /// Starts at the first row. The store must not be open, or must keep all frames meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// The folder cannot be read.
     pub fn of(store: &Path) -> Result<Self, OpenError> {
         let archived = ArchiveFrames::start(store).map_err(|error| refused(store, error))?;
         Ok(Self { store: store.to_owned(), archived })
     }
 
     /// Returns the rows that the next frame wrote, or `None` after the last.
-    ///
-    /// # Errors
-    ///
-    /// The archive is damaged.
     pub fn next_frame(&mut self) -> Result<Option<Vec<WrittenRow>>, OpenError> {
         let Some(frame) = self.archived.next().map_err(|error| refused(&self.store, error))? else { return Ok(None) };
-        let unreadable = || corrupt(&self.store, format!("frame {} of the archive does not read", frame.sequence()));
+        let unreadable = || corrupt(&self.store, format!("frame {} of the archive is malformed", frame.sequence()));
         let [money, _] = frame.parts().ok_or_else(unreadable)?;
         let written = money.rows.into_iter().filter_map(|row| Some(WrittenRow::new(Space::of_number(row.space)?, row.key, row.value?)));
         Ok(Some(written.collect()))

@@ -3,7 +3,7 @@
 
 use sled::Tree;
 
-use super::{sink::Sink, sled_error::sled_error};
+use super::sink::{Sink, sled_error};
 use crate::{
     Changes, CommittedChange, Space, StoreError,
     changes::{RETAINED, numbers},

@@ -4,10 +4,13 @@ use std::{path::Path, sync::Arc};
 
 use sled::Db;
 
-use super::{OpenError, SledConfig, sled_error::sled_error, values};
+use super::{OpenError, SledConfig, sink::sled_error, values};
 use crate::{
     Space, StoreError,
-    journal::{ChainLink, CheckpointReader, DiskSpace, Frame, FramePart, JournalDamage, JournalError, SegmentKind, WriterSettings},
+    journal::{
+        ChainLink, CheckpointItem, CheckpointReader, DiskSpace, Frame, FramePart, FrameWalk, JournalDamage, JournalEnd, JournalError,
+        SegmentKind, WriterSettings,
+    },
 };
 
 /// Segment lengths are a multiple of this, in bytes.
@@ -85,7 +88,7 @@ pub(super) fn writer_settings(store: &Path, config: &SledConfig) -> WriterSettin
 }
 
 pub(super) fn room(store: &Path, config: &SledConfig) -> DiskSpace {
-    DiskSpace { store: store.to_owned(), reserved: config.reserved_bytes, ask: Arc::clone(&config.free_bytes) }
+    DiskSpace { store: store.to_owned(), reserved: config.reserved_bytes, free_bytes: Arc::clone(&config.free_bytes) }
 }
 
 pub(super) fn damaged(store: &Path, error: JournalError) -> OpenError {
@@ -95,6 +98,56 @@ pub(super) fn damaged(store: &Path, error: JournalError) -> OpenError {
     }
 }
 
+pub(super) fn refusal(store: &Path, stopped: ReplayError) -> OpenError {
+    match stopped {
+        ReplayError::Journal(error) => damaged(store, error),
+        ReplayError::Tree(TreeUnusable(reason)) => corrupt(store, reason),
+    }
+}
+
 pub(super) fn corrupt(store: &Path, detail: String) -> OpenError {
     OpenError::Corrupt { path: store.to_owned(), detail }
+}
+
+/// The result of reading a whole checkpoint. Without a checkpoint it is empty.
+pub(super) struct CheckpointContents {
+    pub(super) base: JournalBase,
+    pub(super) rows: usize,
+    /// The frame from which the checkpoint is consistent.
+    pub(super) holds_from: u64,
+}
+
+/// Reads the whole checkpoint.
+pub(super) fn check_checkpoint(store: &Path) -> Result<CheckpointContents, JournalError> {
+    let mut checkpoint = CheckpointReader::newest(store)?;
+    let (base, mut rows) = (base_of(checkpoint.as_ref()), 0);
+    while let Some(reading) = &mut checkpoint {
+        match reading.next()? {
+            CheckpointItem::Rows(some) => rows += some.len(),
+            CheckpointItem::End { until, .. } => return Ok(CheckpointContents { base, rows, holds_from: until }),
+        }
+    }
+    Ok(CheckpointContents { base, rows, holds_from: 0 })
+}
+
+/// Reads the frames after a checkpoint while `goes_on` returns true. Sets `last` to the number of the last frame read.
+pub(super) fn check_frames(
+    store: &Path,
+    base: JournalBase,
+    last: &mut u64,
+    goes_on: impl Fn(u64) -> bool,
+) -> Result<JournalEnd, JournalError> {
+    let mut walk = FrameWalk::start(store, base.sequence, base.link)?;
+    while goes_on(*last)
+        && let Some(frame) = walk.next()?
+    {
+        *last = frame.sequence();
+    }
+    Ok(walk.end())
+}
+
+/// Verifies that checkpoint and journal are intact, so that a tree can be built from them.
+pub(super) fn check_all(store: &Path) -> Result<(), JournalError> {
+    let CheckpointContents { base, holds_from, .. } = check_checkpoint(store)?;
+    check_frames(store, base, &mut 0, |_| true)?.reaches(holds_from)
 }

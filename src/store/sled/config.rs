@@ -51,26 +51,13 @@ impl Default for SledConfig {
 
 impl fmt::Debug for SledConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cache_bytes,
-            lock_timeout: lock_patience,
-            segment_bytes,
-            checkpoint_bytes,
-            start_bytes,
-            tree_bytes,
-            reserved_bytes: kept_free_bytes,
-            ..
-        } = self;
-        let mut debug = f.debug_struct("SledConfig");
-        debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience).field("segment_bytes", segment_bytes);
-        debug.field("checkpoint_bytes", checkpoint_bytes).field("start_bytes", start_bytes).field("tree_bytes", tree_bytes);
-        debug.field("kept_free_bytes", kept_free_bytes).finish_non_exhaustive()
+        f.debug_struct("SledConfig").finish_non_exhaustive()
     }
 }
 
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum OpenError {
     #[error("the store at `{}` is in use by another process; stop that one first, or name another data folder", .0.display())]
     Locked(PathBuf),
@@ -83,7 +70,7 @@ pub enum OpenError {
     )]
     Damaged { path: PathBuf, damage: Box<JournalDamage> },
     #[error(
-        "the store at `{}` cannot be repaired: {damage}; the tree is missing or not right, and checkpoint and journal do not make another \
+        "the store at `{}` cannot be repaired: {damage}; the tree is missing or damaged, and checkpoint and journal do not yield another \
          (the archive has rows of money alone); nothing was changed; restore the newest backup",
         path.display()
     )]

@@ -9,7 +9,12 @@ use std::{
 use sled::{Batch, Tree};
 
 use super::{
-    changelog, group::CommitGroup, health::StoreHealth, position::TreePosition, read_guard::TreeHandle, sink::Sink, sled_error::sled_error,
+    changelog,
+    group::CommitGroup,
+    health::StoreHealth,
+    position::TreePosition,
+    read_guard::TreeHandle,
+    sink::{Sink, sled_error},
     values,
 };
 use crate::{
@@ -18,7 +23,7 @@ use crate::{
 };
 
 /// Minimum time between two checks for free space.
-const LOOK: Duration = Duration::from_millis(250);
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// Maximum bytes of frames that the tree has taken and may not have written out. sled writes up to five times what it
 /// is given, in tasks of 512 KiB for seven threads. If all of these threads wait to write while another part of sled
 /// waits for its file to be truncated, which is queued behind them, sled deadlocks.
@@ -26,9 +31,9 @@ pub(super) const BEHIND: u64 = 512 * 1024;
 
 /// The journal, and the tree that follows it.
 pub(super) struct Disk {
-    moment: Arc<TreeHandle>,
+    handle: Arc<TreeHandle>,
     journal: JournalWriter,
-    standing: Arc<StoreHealth>,
+    health: Arc<StoreHealth>,
     /// Number of the newest entry in the change log.
     newest: u64,
     /// When it last checked for free space.
@@ -53,28 +58,28 @@ struct PlannedGroup {
 }
 
 impl Disk {
-    pub(super) fn new(moment: Arc<TreeHandle>, journal: JournalWriter, standing: Arc<StoreHealth>) -> Result<Self, StoreError> {
-        let newest = changelog::newest(&moment.tree())?;
-        Ok(Self { moment, journal, standing, newest, looked: None })
+    pub(super) fn new(handle: Arc<TreeHandle>, journal: JournalWriter, health: Arc<StoreHealth>) -> Result<Self, StoreError> {
+        let newest = changelog::newest(&handle.tree())?;
+        Ok(Self { handle, journal, health, newest, looked: None })
     }
 
     /// Decides a commit and adds it to a group.
     pub(super) fn decide(&mut self, group: &mut CommitGroup, batch: crate::Batch) -> Result<Vec<i128>, StoreError> {
-        self.standing.check()?;
-        if let Some(reason) = self.standing.full() {
+        self.health.check()?;
+        if let Some(reason) = self.health.full() {
             self.check_disk_space(reason)?;
         }
         // A panic can only happen while reading, before the group has changed.
-        catch_unwind(AssertUnwindSafe(|| group.decide(&self.moment.tree(), batch))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| group.decide(&self.handle.tree(), batch))).unwrap_or_else(|_| {
             let cause = "the tree stopped while it was read";
-            self.standing.end(cause);
+            self.health.end(cause);
             Err(StoreError::Away(cause.to_owned()))
         })
     }
 
     /// Writes a group as one frame, syncs it if required, and then makes it visible to readers.
     pub(super) fn commit(&mut self, group: CommitGroup, durability: Durability) -> Result<(), StoreError> {
-        self.standing.check()?;
+        self.health.check()?;
         let cause = match catch_unwind(AssertUnwindSafe(|| self.write(group, durability))) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(CommitFailure::Nothing(error))) => return Err(error),
@@ -82,7 +87,7 @@ impl Disk {
             Err(_) => "the tree stopped in the middle of a commit".to_owned(),
         };
         // From here on, memory and disk may differ.
-        self.standing.end(&format!("a write failed ({cause})"));
+        self.health.end(&format!("a write failed ({cause})"));
         Err(StoreError::Unknown(cause))
     }
 
@@ -91,7 +96,7 @@ impl Disk {
             return if durability == Durability::Durable { self.sync_all() } else { Ok(()) };
         }
         let PlannedGroup { mut batch, changes, mut after, money, rest } = self.plan(group).map_err(CommitFailure::Nothing)?;
-        let newest = rest.change.last().map_or(self.newest, |reported| reported.number);
+        let newest = rest.change.last().map_or(self.newest, |entry| entry.number);
         let (money, rest) = (money.bytes(), rest.bytes());
         let bytes = (money.len() + rest.len()) as u64;
         self.journal.append(money, rest).map_err(|error| self.not_written(error))?;
@@ -100,25 +105,25 @@ impl Disk {
         }
         (after.sequence, after.synced, after.link) = (self.journal.sequence(), self.journal.synced(), self.journal.link());
         after.keep(&mut batch).map_err(unsure)?;
-        let mut position = self.moment.alone();
-        self.moment.tree().apply_batch(batch).map_err(unsure)?;
+        let mut position = self.handle.alone();
+        self.handle.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
-        self.moment.behind.fetch_add(bytes, Relaxed);
-        self.moment.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
+        self.handle.behind.fetch_add(bytes, Relaxed);
+        self.handle.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
         self.newest = newest;
         Ok(())
     }
 
     /// Flushes the tree if it is far behind. Called after commits are answered, because they are safe in the journal.
     pub(super) fn write_out(&mut self) {
-        if self.moment.behind.load(Relaxed) < BEHIND || self.standing.check().is_err() {
+        if self.handle.behind.load(Relaxed) < BEHIND || self.health.check().is_err() {
             return;
         }
-        self.moment.behind.store(0, Relaxed);
-        match catch_unwind(AssertUnwindSafe(|| self.moment.tree().flush())) {
+        self.handle.behind.store(0, Relaxed);
+        match catch_unwind(AssertUnwindSafe(|| self.handle.tree().flush())) {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => self.standing.end(&format!("the tree could not be written out ({error})")),
-            Err(_) => self.standing.end("the tree stopped while it was written out"),
+            Ok(Err(error)) => self.health.end(&format!("the tree could not be written out ({error})")),
+            Err(_) => self.health.end("the tree stopped while it was written out"),
         }
     }
 
@@ -128,21 +133,21 @@ impl Disk {
             return Ok(());
         }
         self.journal.sync().map_err(unsure)?;
-        let mut position = self.moment.alone();
+        let mut position = self.handle.alone();
         let mut batch = Batch::default();
         let after = TreePosition { synced: self.journal.synced(), ..*position };
         after.keep(&mut batch).map_err(unsure)?;
-        self.moment.tree().apply_batch(batch).map_err(unsure)?;
+        self.handle.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
         Ok(())
     }
 
     fn not_written(&self, error: WriteError) -> CommitFailure {
         match error {
-            WriteError::TooLong => CommitFailure::Nothing(StoreError::Away("the commits of a moment are longer than a frame".to_owned())),
+            WriteError::TooLong => CommitFailure::Nothing(StoreError::Away("the combined commits are longer than a frame".to_owned())),
             WriteError::NoRoom(error) => {
-                self.standing.fill(&error.to_string());
-                CommitFailure::Nothing(StoreError::Away(self.standing.full().unwrap_or_default()))
+                self.health.fill(&error.to_string());
+                CommitFailure::Nothing(StoreError::Away(self.health.full().unwrap_or_default()))
             }
             WriteError::Failed(error) => unsure(error),
         }
@@ -150,14 +155,14 @@ impl Disk {
 
     /// Fails with `reason` unless there is free space again.
     fn check_disk_space(&mut self, reason: String) -> Result<(), StoreError> {
-        if self.looked.is_some_and(|checked| checked.elapsed() < LOOK) {
+        if self.looked.is_some_and(|checked| checked.elapsed() < CHECK_EVERY) {
             return Err(StoreError::Away(reason));
         }
         let found = self.journal.make_room();
         self.looked = Some(Instant::now());
         match found {
             Ok(()) => {
-                self.standing.clear();
+                self.health.clear();
                 Ok(())
             }
             Err(_) => Err(StoreError::Away(reason)),
@@ -166,23 +171,23 @@ impl Disk {
 
     /// Plans the changes of a group: to the tree, and for the journal.
     fn plan(&self, group: CommitGroup) -> Result<PlannedGroup, StoreError> {
-        let (rows, reported) = group.into_rows(self.newest);
+        let (rows, entries) = group.into_rows(self.newest);
         let mut batch = Batch::default();
-        let mut after = *self.moment.still();
-        let (mut money, mut rest) = (FramePart::default(), FramePart { change: reported, ..FramePart::default() });
+        let mut after = *self.handle.still();
+        let (mut money, mut rest) = (FramePart::default(), FramePart { change: entries, ..FramePart::default() });
         let mut changes = Vec::with_capacity(rows.len());
-        let tree = self.moment.tree();
+        let tree = self.handle.tree();
         for row in rows {
             let change = values::write(&tree, &row, &mut batch)?;
-            after.count(&change);
+            change.count(&mut after.totals);
             changes.push(change);
             part_of(&mut money, &mut rest, row.space).rows.push(row);
         }
         for part in [&mut money, &mut rest] {
             part.totals = totals_of(&part.rows, &mut after);
         }
-        for reported in &rest.change {
-            changelog::keep(reported, &mut batch)?;
+        for entry in &rest.change {
+            changelog::keep(entry, &mut batch)?;
         }
         Ok(PlannedGroup { batch, changes, after, money, rest })
     }
@@ -221,7 +226,7 @@ pub(super) fn write(
     to: &mut impl Sink,
 ) -> Result<Vec<values::KeyChange>, StoreError> {
     let mut changes = Vec::new();
-    for FramePart { rows, totals, change: reported } in parts {
+    for FramePart { rows, totals, change: entries } in parts {
         for row in &rows {
             match &row.value {
                 // A checkpoint contains these rows in the tree's own format.
@@ -229,7 +234,7 @@ pub(super) fn write(
                 Some(_) | None => changes.push(values::write(tree, row, to)?),
             }
         }
-        reported.iter().try_for_each(|reported: &ChangeEntry| changelog::keep(reported, to))?;
+        entries.iter().try_for_each(|entry: &ChangeEntry| changelog::keep(entry, to))?;
         after.totals.set(&totals);
     }
     Ok(changes)

@@ -4,37 +4,31 @@
 //! Applied to the rows in order, the frames give the tree's contents after the last of them. No checkpoint is made
 //! meanwhile, because it would remove those frames from the journal.
 
-use std::{collections::BTreeMap, ops::Bound, path::PathBuf, sync::Arc};
+use std::{ops::Bound, path::PathBuf, sync::Arc};
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{common::parts_of, position::TreePosition, read_guard::TreeHandle, rows::walk_some};
-use crate::{
-    RowSums, Space, StoreError, Write,
-    journal::{FrameWalk, JournalEnd, JournalError, RowPart},
-};
+use super::{follower::FrameFollower, read_guard::TreeHandle, rows::walk_some};
+use crate::{RowSums, Space, StoreError, Write};
 
 /// Approximate bytes of rows read at once. The next commit waits for them.
-const SOME_BYTES: usize = 256 * 1024;
+const PAGE_BYTES: usize = 256 * 1024;
 /// Bytes of frames that are combined, so that each key appears once.
-const GATHERED: usize = 1024 * 1024;
+const COMBINED_BYTES: usize = 1024 * 1024;
 
 /// A walk through the rows and the frames that follow.
 pub(crate) struct MigrationFeed {
-    store: PathBuf,
-    moment: Arc<TreeHandle>,
+    handle: Arc<TreeHandle>,
     position: Bound<Vec<u8>>,
-    /// Position of the last frame returned, with the totals there.
-    at: TreePosition,
-    end: Option<JournalEnd>,
+    frames: FrameFollower,
     /// While this is held, the journal keeps its frames.
     _kept: OwnedMutexGuard<()>,
 }
 
 impl MigrationFeed {
-    pub(super) fn begin(store: PathBuf, moment: Arc<TreeHandle>, stored: OwnedMutexGuard<()>) -> Self {
-        let at = *moment.still();
-        Self { store, moment, position: Bound::Unbounded, at, end: None, _kept: stored }
+    pub(super) fn begin(store: PathBuf, handle: Arc<TreeHandle>, stored: OwnedMutexGuard<()>) -> Self {
+        let frames = FrameFollower::new(store, *handle.still());
+        Self { handle, position: Bound::Unbounded, frames, _kept: stored }
     }
 
     /// Returns the next rows, or `None` after the last.
@@ -46,8 +40,8 @@ impl MigrationFeed {
             Ok(())
         };
         let last = {
-            let _still = self.moment.still();
-            walk_some(&self.moment.tree(), self.position.clone(), SOME_BYTES, add)?
+            let _still = self.handle.still();
+            walk_some(&self.handle.tree(), self.position.clone(), PAGE_BYTES, add)?
         };
         let Some(last) = last else { return Ok(None) };
         self.position = Bound::Excluded(last);
@@ -56,41 +50,20 @@ impl MigrationFeed {
 
     /// Returns the number of the newest frame.
     pub(crate) fn newest(&self) -> u64 {
-        self.moment.still().sequence
+        self.handle.still().sequence
     }
 
     /// Returns the combined changes of the next frames up to `until`, or of some of them. Returns `None` once all have
     /// been returned.
     pub(crate) fn changes(&mut self, until: u64) -> Result<Option<Vec<Write>>, StoreError> {
-        if self.at.sequence >= until {
-            return Ok(None);
-        }
-        let wrong = |error: JournalError| StoreError::Away(error.to_string());
-        let walk = match self.end.take() {
-            Some(end) => FrameWalk::next_segment(&self.store, end),
-            None => FrameWalk::start(&self.store, self.at.sequence, self.at.link),
-        };
-        let mut walk = walk.map_err(wrong)?;
-        let (mut rows, mut bytes) = (BTreeMap::new(), 0);
-        while self.at.sequence < until && bytes < GATHERED {
-            let ends = || StoreError::Away("the journal ends before a frame that was written".to_owned());
-            let frame = walk.next().map_err(wrong)?.ok_or_else(ends)?;
-            (self.at.sequence, self.at.link) = (frame.sequence(), frame.link());
-            for part in parts_of(&self.store, &frame).map_err(wrong)? {
-                self.at.totals.set(&part.totals);
-                for RowPart { space, key, value } in part.rows {
-                    bytes += key.len() + value.as_ref().map_or(0, Vec::len);
-                    rows.insert((space, key), value);
-                }
-            }
-        }
-        self.end = Some(walk.end());
-        let write = |((space, key), value)| Some(Write { space: Space::of_number(space)?, key, value });
-        Ok(Some(rows.into_iter().filter_map(write).collect()))
+        let Some(part) = self.frames.next(until, COMBINED_BYTES)? else { return Ok(None) };
+        let writes =
+            part.rows.into_iter().filter_map(|row| Some(Write { space: Space::of_number(row.space)?, key: row.key, value: row.value }));
+        Ok(Some(writes.collect()))
     }
 
     /// Returns the totals after the frames returned so far.
     pub(crate) fn sums(&self) -> RowSums {
-        RowSums::of(self.at.totals)
+        RowSums::of(self.frames.at.totals)
     }
 }

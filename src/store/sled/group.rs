@@ -26,7 +26,7 @@ pub(super) struct CommitGroup {
 impl CommitGroup {
     /// Checks a commit, applies its additions, and adds it to the group. A rejected commit changes nothing.
     pub(super) fn decide(&mut self, tree: &Tree, batch: Batch) -> Result<Vec<i128>, StoreError> {
-        let Batch { checks, mut writes, adds, changelog: reported } = batch;
+        let Batch { checks, mut writes, adds, changelog: changed } = batch;
         for check in checks {
             if self.get(tree, check.space, &check.key)?.as_deref() != check.expected.as_deref() {
                 return Err(StoreError::Conflict);
@@ -37,8 +37,8 @@ impl CommitGroup {
             self.bytes += write.key.len() + write.value.as_ref().map_or(0, Vec::len);
             self.writes.entry(write.space).or_default().insert(write.key, write.value);
         }
-        if !reported.is_empty() {
-            self.changelog.push(reported);
+        if !changed.is_empty() {
+            self.changelog.push(changed);
         }
         Ok(sums)
     }
@@ -59,8 +59,8 @@ impl CommitGroup {
             .into_iter()
             .flat_map(|(space, keys)| keys.into_iter().map(move |(key, value)| RowPart { space: space as u8, key, value }));
         let bytes = |keys: Vec<(Space, Vec<u8>)>| keys.into_iter().map(|(space, key)| (space as u8, key)).collect();
-        let reported = (newest + 1..).zip(self.changelog).map(|(number, keys)| ChangeEntry { number, keys: bytes(keys) });
-        (rows.collect(), reported.collect())
+        let entries = (newest + 1..).zip(self.changelog).map(|(number, keys)| ChangeEntry { number, keys: bytes(keys) });
+        (rows.collect(), entries.collect())
     }
 
     fn get(&self, tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {

@@ -25,7 +25,7 @@ impl StoreHealth {
 
     /// Refuses all commits until a restart.
     pub(super) fn end(&self, cause: &str) {
-        tracing::error!(cause, "the store refuses commits until the host is started again");
+        tracing::error!(cause, "the store refuses commits until the host is restarted");
         // The first cause is kept.
         _ = self.ended.set(format!("{cause}; start the host again"));
     }
@@ -37,15 +37,15 @@ impl StoreHealth {
 
     /// Refuses commits until there is free space.
     pub(super) fn fill(&self, cause: &str) {
-        if locked(&self.full).replace(format!("there is no room for it: {cause}; it takes commits again once there is")).is_none() {
-            tracing::error!(cause, "the store has no room and refuses commits until it has");
+        if locked(&self.full).replace(format!("the disk is full: {cause}; the store accepts commits again once there is room")).is_none() {
+            tracing::error!(cause, "the store's disk is full; commits are refused until there is room");
         }
     }
 
     /// Accepts commits again.
     pub(super) fn clear(&self) {
         if locked(&self.full).take().is_some() {
-            tracing::info!("the store has room again and takes commits");
+            tracing::info!("the store has room again and accepts commits");
         }
     }
 

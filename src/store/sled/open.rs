@@ -12,13 +12,13 @@ use sled::Db;
 use tollhouse_base::fsync_dir;
 
 use super::{
-    OpenError, SledConfig, checkpoint_check,
+    OpenError, SledConfig,
     common::{
-        JournalBase, RemainingCheck, ReplayError, TreeUnusable, base_of, corrupt, damaged, format, is_loose, parts_of, writer_settings,
+        JournalBase, RemainingCheck, ReplayError, TreeUnusable, base_of, check_all, check_checkpoint, corrupt, damaged, format, is_loose,
+        parts_of, writer_settings,
     },
     disk::{self, Disk},
     health::StoreHealth,
-    init_journal::begin,
     position::TreePosition,
     read_guard::TreeHandle,
     recount, tree,
@@ -28,19 +28,19 @@ use super::{
 use crate::{
     Space, StoreError,
     journal::{
-        Archive, CheckpointReader, FrameWalk, JournalEnd, JournalError, JournalWriter, SegmentFile, SegmentKind, WriterCounts, ZeroedFile,
+        Archive, ChainLink, CheckpointReader, FrameWalk, JournalDamage, JournalEnd, JournalError, JournalWriter, SegmentFile, SegmentKind,
+        WriterCounts, ZeroedFile,
     },
 };
 
 /// Maximum size of a checkpoint that is verified before the store opens, in bytes.
 const READ_AT_ONCE: u64 = 16 * 1024 * 1024;
 
-/// An open store.
 pub(super) struct OpenStore {
     pub(super) disk: Disk,
-    pub(super) moment: Arc<TreeHandle>,
+    pub(super) handle: Arc<TreeHandle>,
     pub(super) counts: Arc<WriterCounts>,
-    pub(super) standing: Arc<StoreHealth>,
+    pub(super) health: Arc<StoreHealth>,
     pub(super) remaining: RemainingCheck,
     pub(super) lock: File,
 }
@@ -66,23 +66,23 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<OpenStore, OpenE
     if let Err(error) = Archive::look(store) {
         tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
     }
-    let moment = Arc::new(TreeHandle::new(db, position));
+    let handle = Arc::new(TreeHandle::new(db, position));
     let counts = journal.counts();
-    let standing = Arc::<StoreHealth>::default();
-    check_checkpoint(store, &standing);
-    let disk = Disk::new(Arc::clone(&moment), journal, Arc::clone(&standing));
+    let health = Arc::<StoreHealth>::default();
+    report_checkpoint(store, &health);
+    let disk = Disk::new(Arc::clone(&handle), journal, Arc::clone(&health));
     let disk = disk.map_err(|error| corrupt(store, error.to_string()))?;
-    Ok(OpenStore { disk, moment, counts, standing, remaining, lock })
+    Ok(OpenStore { disk, handle, counts, health, remaining, lock })
 }
 
 /// Reads the checkpoint if that is quick, so that the start reports damage. A large one is read while the host serves.
-fn check_checkpoint(store: &Path, standing: &StoreHealth) {
+fn report_checkpoint(store: &Path, health: &StoreHealth) {
     let newest = SegmentFile::all(store, SegmentKind::Checkpoint).ok().and_then(|mut all| all.pop());
     let bytes = newest.and_then(|newest| fs::metadata(newest.path).ok()).map_or(0, |about| about.len());
     if bytes <= READ_AT_ONCE
-        && let Err(error) = checkpoint_check::checkpoint(store)
+        && let Err(error) = check_checkpoint(store)
     {
-        standing.damaged(&error);
+        health.damaged(&error);
     }
 }
 
@@ -102,6 +102,24 @@ fn clear_unfinished(store: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Begins the journal of a new store, and builds its tree. A folder that has a tree or a checkpoint has lost its journal.
+fn begin(store: &Path, config: &SledConfig, has_checkpoint: bool) -> Result<(Db, TreePosition, JournalWriter), OpenError> {
+    let io = |source| OpenError::Io { path: store.to_owned(), source };
+    if tree::is_there(store) {
+        let found = format(&tree::open(store, config)?).map_err(|error| corrupt(store, error.to_string()))?;
+        if found.as_deref() != Some(values::FORMAT) {
+            return Err(OpenError::Format { path: store.to_owned(), found: found.unwrap_or_else(|| "none".to_owned()) });
+        }
+    }
+    if tree::is_there(store) || has_checkpoint {
+        return Err(damaged(store, JournalDamage::new(&store.join(SegmentKind::Segment.folder()), "the journal is missing").into()));
+    }
+    tree_dir::forget(store).map_err(io)?;
+    drop(JournalWriter::begin(writer_settings(store, config), 0, ChainLink::default()).map_err(io)?);
+    let (db, position, end) = make(store, config)?;
+    Ok((db, position, JournalWriter::next_file(writer_settings(store, config), &end).map_err(io)?))
+}
+
 /// Brings the tree up to the end of the journal.
 fn resume(store: &Path, config: &SledConfig) -> Result<(Db, TreePosition, JournalWriter, RemainingCheck), OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
@@ -113,10 +131,10 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, TreePosition, Journa
     let (db, ReplayedTree { position, end, remaining }) = match brought {
         Ok((db, brought))
             if db.size_on_disk().is_ok_and(|bytes| is_loose(bytes, brought.position.totals.bytes(), config))
-                && checkpoint_check::all(store).is_ok() =>
+                && check_all(store).is_ok() =>
         {
             drop(db);
-            tracing::info!("the store's tree is much larger than what it holds, and is made anew from the journal");
+            tracing::info!("the store's tree is much larger than its rows, and is rebuilt from the journal");
             let made = rebuild_tree(store, config)?;
             tree::clear_quarantine(store).map_err(io)?;
             made
@@ -125,14 +143,14 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, TreePosition, Journa
         Err(ReplayError::Journal(error)) => return Err(damaged(store, error)),
         Err(ReplayError::Tree(TreeUnusable(reason))) => {
             // Keep this tree until it is known that it can be rebuilt: it may contain what the journal lost.
-            checkpoint_check::all(store).map_err(|error| damaged(store, error))?;
-            tracing::warn!(reason, "the store's tree is not right, and is made anew from the journal; it is kept in `aside`");
+            check_all(store).map_err(|error| damaged(store, error))?;
+            tracing::warn!(reason, "the store's tree is damaged, and is rebuilt from the journal; the old one is in `aside`");
             rebuild_tree(store, config)?
         }
     };
     let journal = JournalWriter::next_file(writer_settings(store, config), &end).map_err(io)?;
     if end.torn {
-        tracing::warn!(frame = end.sequence + 1, "the torn end of the last write, which nobody was told of, was dropped");
+        tracing::warn!(frame = end.sequence + 1, "the torn end of the last write, which was never confirmed, was dropped");
     }
     Ok((db, position, journal, remaining))
 }
@@ -141,7 +159,7 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, TreePosition, Journa
 fn rebuild_tree(store: &Path, config: &SledConfig) -> Result<(Db, ReplayedTree), OpenError> {
     tree::quarantine(store).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
     let (db, position, end) = make(store, config)?;
-    tracing::info!(frames = end.sequence, "the store's tree is made anew");
+    tracing::info!(frames = end.sequence, "the store's tree is rebuilt");
     Ok((db, ReplayedTree { position, end, remaining: RemainingCheck::default() }))
 }
 
@@ -149,7 +167,7 @@ fn rebuild_tree(store: &Path, config: &SledConfig) -> Result<(Db, ReplayedTree),
 /// wrote it.
 pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, TreePosition), TreeUnusable>, OpenError> {
     if tree::is_distrusted(store) {
-        return Ok(Err(TreeUnusable("it did not hold what its totals say".to_owned())));
+        return Ok(Err(TreeUnusable("its rows did not match its totals".to_owned())));
     }
     if !tree::is_there(store) {
         return Ok(Err(TreeUnusable("it is not there".to_owned())));
@@ -162,10 +180,8 @@ pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, T
     let read = || Ok::<_, StoreError>((format(&db)?, TreePosition::of(&db)?));
     let read = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(StoreError::Away("it stopped".to_owned())));
     Ok(match read {
-        Ok((Some(found), _)) if found.parse().is_ok_and(|found: u32| found > 3) => {
-            return Err(OpenError::Format { path: store.to_owned(), found });
-        }
-        Ok((Some(found), Some(position))) if found == values::FORMAT => Ok((db, position)),
+        Ok((Some(found), _)) if found != values::FORMAT => return Err(OpenError::Format { path: store.to_owned(), found }),
+        Ok((Some(_), Some(position))) => Ok((db, position)),
         Ok(_) => Err(TreeUnusable("it is not of this journal".to_owned())),
         Err(error) => Err(error.into()),
     })
@@ -226,7 +242,7 @@ fn replay_from(
         }
         let end = walk.end();
         if position.synced > end.sequence {
-            let what = "the journal ends before frames that were on disk; the tree still holds what they wrote";
+            let what = "the journal ends before frames that were on disk; the tree still contains their rows";
             return Err(ReplayError::Journal(end.short_of(position.synced, what).into()));
         }
         if position.sequence > end.sequence {
@@ -236,7 +252,7 @@ fn replay_from(
             return Err(unfit("it comes from another journal"));
         }
         let wrong = recount::some(db, &at.totals, counted)?;
-        if wrong.is_empty() { Ok((at, end)) } else { Err(unfit(&format!("it does not hold what its totals say: {wrong:?}"))) }
+        if wrong.is_empty() { Ok((at, end)) } else { Err(unfit(&format!("its rows do not match its totals: {wrong:?}"))) }
     }));
     brought.unwrap_or_else(|_| Err(unfit("it stopped while it was read")))
 }

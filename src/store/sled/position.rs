@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Tree};
 
-use super::{sled_error::sled_error, values::KeyChange};
+use super::sink::sled_error;
 use crate::{
     SpaceSize, SpaceSizes, StoreError,
     journal::{ChainLink, SpaceTotal, SpaceTotals},
@@ -13,7 +13,6 @@ use crate::{
 /// The key of the position in the tree.
 const KEY: &[u8] = b"\xfeposition";
 
-/// The position of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct TreePosition {
     /// The last frame that it includes.
@@ -38,12 +37,12 @@ impl TreePosition {
     /// Reads the position of a tree, or returns `None` if it has none.
     pub(super) fn of(tree: &Tree) -> Result<Option<Self>, StoreError> {
         let stored = tree.get(KEY).map_err(sled_error)?;
-        let Some(StoredPosition { sequence, synced, link, totals: message }) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok())
+        let Some(StoredPosition { sequence, synced, link, totals: listed }) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok())
         else {
             return Ok(None);
         };
         let mut totals = SpaceTotals::default();
-        totals.set(&message);
+        totals.set(&listed);
         Ok(Some(Self { sequence, synced, link, totals }))
     }
 
@@ -53,13 +52,6 @@ impl TreePosition {
         let stored = postcard::to_stdvec(&StoredPosition { sequence, synced, link, totals: totals.listed() });
         batch.insert(KEY, stored.map_err(|error| StoreError::Away(error.to_string()))?);
         Ok(())
-    }
-
-    /// Counts a change in the totals. Returns the number of its space.
-    pub(super) fn count(&mut self, change: &KeyChange) -> Option<u8> {
-        let space = *change.position.first()?;
-        self.totals.of(space)?.change(change.before, change.after);
-        Some(space)
     }
 
     pub(super) fn sizes(&self) -> SpaceSizes {

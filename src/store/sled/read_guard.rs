@@ -63,7 +63,7 @@ impl TreeHandle {
                 Ok(None) => {}
                 Ok(Some(found)) => {
                     let mut totals = position.totals;
-                    return Some(Ok(totals.of(space as u8).is_some_and(|message| *message == found)));
+                    return Some(Ok(totals.of(space as u8).is_some_and(|stated| *stated == found)));
                 }
                 Err(error) => return Some(Err(error)),
             }

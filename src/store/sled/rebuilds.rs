@@ -15,9 +15,9 @@ use super::{background::BackgroundState, common::is_loose, rebuild::rebuild, tre
 use crate::StoreError;
 
 /// Delay after a failed renewal. It doubles with each further failure.
-const AGAIN: Duration = Duration::from_secs(60);
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 /// The longest such delay.
-const MAX_LEN: Duration = Duration::from_secs(3_600);
+const MAX_DELAY: Duration = Duration::from_secs(3_600);
 /// Another renewal is due once the tree has grown to this multiple of the size after the last one, so that space sled
 /// needs for these rows is not renewed again and again.
 const GROWN: u64 = 2;
@@ -43,13 +43,13 @@ pub(super) struct Rebuilds {
 }
 
 impl Rebuilds {
-    pub(super) fn new(stored: Arc<BackgroundState>) -> Self {
-        Self { background: stored, not_before: Instant::now(), pause: AGAIN, remaining: 0 }
+    pub(super) fn new(background: Arc<BackgroundState>) -> Self {
+        Self { background, not_before: Instant::now(), pause: RETRY_AFTER, remaining: 0 }
     }
 
     /// Renews the tree if it is due or requested.
-    pub(super) fn look(&mut self, ended: &AtomicBool, ask: Option<RebuildRequester>) {
-        if ask.is_none() && (Instant::now() < self.not_before || !self.is_due()) {
+    pub(super) fn look(&mut self, ended: &AtomicBool, reply: Option<RebuildRequester>) {
+        if reply.is_none() && (Instant::now() < self.not_before || !self.is_due()) {
             return;
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| rebuild(&self.background, ended)));
@@ -60,35 +60,35 @@ impl Rebuilds {
             Err(error) => self.failed(error),
             Ok(()) => self.done(),
         }
-        if let Some(ask) = ask {
+        if let Some(reply) = reply {
             // The caller may have gone.
-            _ = ask.send(outcome);
+            _ = reply.send(outcome);
         }
     }
 
     fn is_due(&self) -> bool {
         let bytes = self.bytes();
-        let rows = self.background.moment.still().totals.bytes();
+        let rows = self.background.handle.still().totals.bytes();
         let loose = is_loose(bytes, rows, &self.background.config) && bytes > GROWN * self.remaining;
-        loose && self.background.standing.check().is_ok() && !tree::is_distrusted(&self.background.store)
+        loose && self.background.health.check().is_ok() && !tree::is_distrusted(&self.background.store)
     }
 
     fn bytes(&self) -> u64 {
         // If the size is unknown, assume that it has not grown.
-        self.background.moment.tree().size_on_disk().unwrap_or_default()
+        self.background.handle.tree().size_on_disk().unwrap_or_default()
     }
 
     fn done(&mut self) {
-        (self.pause, self.remaining) = (AGAIN, self.bytes());
-        self.background.standing.grows(None);
-        tracing::info!(bytes = self.remaining, "another tree took the place of the store's, which was much larger than what it holds");
+        (self.pause, self.remaining) = (RETRY_AFTER, self.bytes());
+        self.background.health.grows(None);
+        tracing::info!(bytes = self.remaining, "a new tree has replaced the store's, which was much larger than its rows");
     }
 
     fn failed(&mut self, error: &StoreError) {
         self.not_before = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(MAX_LEN);
-        if self.background.standing.grows(Some(error.to_string())).is_none() {
-            tracing::error!(%error, "the store's tree, much larger than what it holds, could not be made anew; it goes on, and that is tried again");
+        self.pause = (self.pause * 2).min(MAX_DELAY);
+        if self.background.health.grows(Some(error.to_string())).is_none() {
+            tracing::error!(%error, "the store's tree is much larger than its rows and could not be rebuilt; it is tried again");
         }
     }
 }

@@ -7,15 +7,15 @@ use std::ops::Bound;
 
 use sled::Tree;
 
-use super::{rows, sled_error::sled_error, values};
+use super::{rows, sink::sled_error, values};
 use crate::{
     LossImpact, Space, StoreError,
     journal::{SpaceTotal, SpaceTotals},
 };
 
 /// Maximum rows, and approximate maximum bytes, that are counted at once. The next commit waits for them.
-const SOME: usize = 200;
-const SOME_BYTES: u64 = 512 * 1024;
+const PAGE_ROWS: usize = 200;
+const PAGE_BYTES: u64 = 512 * 1024;
 
 /// Progress of counting a space.
 #[derive(Debug, Default)]
@@ -50,13 +50,13 @@ impl Recount {
         let start = self.position.clone().map_or_else(|| Bound::Included(vec![space as u8]), Bound::Excluded);
         let end = Bound::Excluded(vec![space as u8 + 1]);
         let (mut last, mut bytes) = (None, 0);
-        for row in rows::range(tree, (start, end)).take(SOME) {
+        for row in rows::range(tree, (start, end)).take(PAGE_ROWS) {
             let (position, head) = row.map_err(sled_error)?;
             let weight = values::size_change(tree, space as u8, &position[1..], &head)?;
             self.found.change(None, Some(weight));
             last = Some(position);
             bytes += weight.bytes;
-            if bytes > SOME_BYTES {
+            if bytes > PAGE_BYTES {
                 break;
             }
         }
@@ -95,7 +95,7 @@ pub(super) fn all(tree: &Tree, totals: &SpaceTotals) -> Result<Vec<Space>, Store
 /// Counts some spaces of a tree that nobody writes to. Returns those that are wrong.
 pub(super) fn some(tree: &Tree, totals: &SpaceTotals, counted: &[Space]) -> Result<Vec<Space>, StoreError> {
     let mut wrong = Vec::new();
-    for (space, message) in totals.spaces().filter(|(space, _)| counted.contains(space)) {
+    for (space, stated) in totals.spaces().filter(|(space, _)| counted.contains(space)) {
         let mut recount = Recount::default();
         recount.start(space);
         let found = loop {
@@ -103,7 +103,7 @@ pub(super) fn some(tree: &Tree, totals: &SpaceTotals, counted: &[Space]) -> Resu
                 break found;
             }
         };
-        if found != message {
+        if found != stated {
             wrong.push(space);
         }
     }

@@ -14,8 +14,7 @@ use sled::Db;
 
 use super::{
     OpenError, SledConfig,
-    checkpoint_check::{self, CheckpointContents},
-    common::{ReplayError, TreeUnusable, corrupt, damaged, writer_settings},
+    common::{CheckpointContents, ReplayError, TreeUnusable, check_checkpoint, check_frames, corrupt, damaged, refusal, writer_settings},
     open,
     position::TreePosition,
     recount,
@@ -50,8 +49,8 @@ pub fn check(store: &Path, config: &SledConfig) -> Result<StoreReport, OpenError
     let _lock = lock(store, config)?;
     let mut checked = look_at(store)?;
     checked.found.push(match fit_tree(store, config)? {
-        Ok((_, position)) => format!("the tree is right, at frame {}", position.sequence),
-        Err(TreeUnusable(reason)) => format!("the tree is not right, and the next start makes it anew from the journal: {reason}"),
+        Ok((_, position)) => format!("the tree is intact, at frame {}", position.sequence),
+        Err(TreeUnusable(reason)) => format!("the tree is damaged, and the next start rebuilds it from the journal: {reason}"),
     });
     Ok(checked)
 }
@@ -95,37 +94,33 @@ pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let StoreReport { damages, archive, usable, .. } = look_at(store)?;
     let tree = fit_tree(store, config)?.ok();
     let in_tree = tree.as_ref().map(|(_, position)| position.sequence);
-    let Some(stored) = in_tree.max(usable) else {
+    let Some(retained) = in_tree.max(usable) else {
         let nothing = || JournalDamage::new(store, "neither the journal nor the tree is left to repair it from");
         return Err(OpenError::Unrepairable {
             path: store.to_owned(),
             damage: Box::new(damages.into_iter().next().unwrap_or_else(nothing)),
         });
     };
-    let survey = Survey::behind(store, stored).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
+    let survey = Survey::behind(store, retained).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
     let last = damages.iter().filter_map(|damage| damage.sequences).map(|(_, to)| to).fold(survey.last, u64::max);
     let mut rows = survey.rows;
-    let dropped = (stored.saturating_add(1)..=last).take(MAX_LISTED).map(|frame| (frame, rows.remove(&frame))).collect();
-    let from = match tree.filter(|(_, position)| position.sequence == stored) {
+    let dropped = (retained.saturating_add(1)..=last).take(MAX_LISTED).map(|frame| (frame, rows.remove(&frame))).collect();
+    let from = match tree.filter(|(_, position)| position.sequence == retained) {
         Some(tree) => RepairSource::Tree(Box::new(tree)),
         None => RepairSource::Journal,
     };
-    Ok(Repair { store: store.to_owned(), config: config.clone(), _lock: lock, damages, archive, retained: stored, last, dropped, from })
+    Ok(Repair { store: store.to_owned(), config: config.clone(), _lock: lock, damages, archive, retained, last, dropped, from })
 }
 
 impl Repair {
     /// Returns the number of dropped frames.
-    #[must_use]
     pub fn dropped_frames(&self) -> u64 {
         self.last.saturating_sub(self.retained)
     }
 
     /// Performs the repair: makes a checkpoint of what is kept, and begins a new journal after it. Returns the folder
     /// with the damaged files.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`super::SledStore::open`]. If the repair was interrupted, repair again.
+    /// If it was interrupted, repair again.
     pub fn perform(self) -> Result<PathBuf, OpenError> {
         let store = &self.store;
         let io = |source| OpenError::Io { path: store.clone(), source };
@@ -154,11 +149,11 @@ impl Repair {
 }
 
 /// Fills a tree up to frame `kept`.
-fn fill(store: &Path, db: &Db, stored: u64) -> Result<TreePosition, ReplayError> {
+fn fill(store: &Path, db: &Db, retained: u64) -> Result<TreePosition, ReplayError> {
     let mut filled = TreeBuilder::with_rows(store, db)?;
     // The segment after the checkpoint may be the damaged one.
-    if stored > filled.position.sequence {
-        filled.add_frames(store, db, stored)?;
+    if retained > filled.position.sequence {
+        filled.add_frames(store, db, retained)?;
     }
     Ok(filled.position)
 }
@@ -166,7 +161,7 @@ fn fill(store: &Path, db: &Db, stored: u64) -> Result<TreePosition, ReplayError>
 /// Checks what the tree is built from.
 fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
     let mut checked = StoreReport::default();
-    let checkpoint = match checkpoint_check::checkpoint(store) {
+    let checkpoint = match check_checkpoint(store) {
         Ok(checkpoint) => checkpoint,
         Err(error) => {
             checked.damages.push(damage_of(error)?);
@@ -175,16 +170,16 @@ fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
     };
     let CheckpointContents { base, rows, holds_from } = checkpoint;
     if rows > 0 {
-        checked.found.push(format!("the checkpoint of frame {} holds {rows} rows", base.sequence));
+        checked.found.push(format!("the checkpoint of frame {} contains {rows} rows", base.sequence));
     }
     let mut last = base.sequence;
-    match checkpoint_check::frames(store, base, &mut last, |_| true) {
-        Ok(_) => checked.found.push(format!("the journal behind it ends with frame {last}")),
+    match check_frames(store, base, &mut last, |_| true) {
+        Ok(_) => checked.found.push(format!("the journal after it ends with frame {last}")),
         Err(error) => checked.damages.push(damage_of(error)?),
     }
     checked.usable = Some(last).filter(|last| *last >= holds_from);
     match Archive::check(store) {
-        Ok(archive) => checked.found.push(format!("the archive holds the money of {} frames", archive.frames)),
+        Ok(archive) => checked.found.push(format!("the archive contains the money of {} frames", archive.frames)),
         Err(error) => checked.archive = Some(damage_of(error)?),
     }
     Ok(checked)
@@ -199,18 +194,18 @@ fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, TreePositio
     let counted = catch_unwind(AssertUnwindSafe(|| recount::all(&db, &position.totals)));
     Ok(match counted.unwrap_or_else(|_| Err(StoreError::Away("it stopped while it was read".to_owned()))) {
         Ok(wrong) if wrong.is_empty() => Ok((db, position)),
-        Ok(wrong) => Err(TreeUnusable(format!("it does not hold what its totals say: {wrong:?}"))),
+        Ok(wrong) => Err(TreeUnusable(format!("its rows do not match its totals: {wrong:?}"))),
         Err(error) => Err(error.into()),
     })
 }
 
 /// Archives the money of the frames that are kept, as far as they can be read.
-fn archive(store: &Path, stored: u64) -> Result<(), JournalError> {
+fn archive(store: &Path, retained: u64) -> Result<(), JournalError> {
     let folder = store.join(SegmentKind::Segment.folder());
     let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
     let ends = segments.iter().skip(1).map(|next| next.sequence - 1).chain([u64::MAX]);
-    for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= stored) {
-        match Archive::keep(store, segment, end.min(stored)) {
+    for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= retained) {
+        match Archive::keep(store, segment, end.min(retained)) {
             // The frames after it are kept with the damaged files.
             Err(JournalError::Damaged(_)) => return Ok(()),
             other => other?,
@@ -266,12 +261,5 @@ fn damage_of(error: JournalError) -> Result<JournalDamage, OpenError> {
     match error {
         JournalError::Damaged(damage) => Ok(*damage),
         JournalError::Io { path, source } => Err(OpenError::Io { path, source }),
-    }
-}
-
-fn refusal(store: &Path, stopped: ReplayError) -> OpenError {
-    match stopped {
-        ReplayError::Journal(error) => damaged(store, error),
-        ReplayError::Tree(TreeUnusable(reason)) => corrupt(store, reason),
     }
 }

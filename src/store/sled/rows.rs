@@ -4,11 +4,11 @@ use std::ops::Bound;
 
 use sled::{IVec, Tree};
 
-use super::{changelog, sled_error::sled_error, values};
+use super::{changelog, sink::sled_error, values};
 use crate::StoreError;
 
 /// Number of rows read at once. The next commit waits for them.
-const SOME: usize = 100;
+const PAGE_ROWS: usize = 100;
 
 /// A walk looks up its current page again after this many rows.
 const AGAIN: usize = 4;
@@ -43,7 +43,7 @@ pub(super) fn walk_some(
     mut add: impl FnMut(u8, Vec<u8>, Vec<u8>) -> Result<(), StoreError>,
 ) -> Result<Option<Vec<u8>>, StoreError> {
     let (mut last, mut bytes) = (None, 0);
-    for row in range(tree, (from, Bound::Excluded(vec![changelog::ENTRIES + 1]))).take(SOME) {
+    for row in range(tree, (from, Bound::Excluded(vec![changelog::ENTRIES + 1]))).take(PAGE_ROWS) {
         let (position, head) = row.map_err(sled_error)?;
         let Some((space, key)) = position.split_first() else { continue };
         let value = if *space == changelog::ENTRIES { head.to_vec() } else { values::resolve(tree, *space, key, &head)? };

@@ -1,10 +1,10 @@
-//! Destinations of tree writes: a batch, which is atomic, or the tree itself.
+//! Writes to sled: their destinations, and the errors.
 
 use sled::{Batch, IVec};
 
 use crate::StoreError;
 
-/// A destination of tree writes.
+/// A destination of tree writes: a batch, which is atomic, or the tree itself.
 pub(super) trait Sink {
     /// Puts a value at a tree key.
     fn put(&mut self, place: IVec, value: IVec) -> Result<(), StoreError>;
@@ -23,4 +23,8 @@ impl Sink for Batch {
         self.remove(position);
         Ok(())
     }
+}
+
+pub(super) fn sled_error(error: sled::Error) -> StoreError {
+    StoreError::Away(error.to_string())
 }

@@ -18,13 +18,11 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    background::BackgroundState,
-    checkpoint_check,
-    common::base_of,
-    job::CommitJob,
-    rebuilds::{RebuildRequest, RebuildRequester, Rebuilds},
+    background::{BackgroundState, CommitJob},
+    common::{base_of, check_frames},
+    rebuilds::{RebuildRequest, Rebuilds},
     rows::walk_some,
-    sled_error::sled_error,
+    sink::sled_error,
     tree,
 };
 use crate::{
@@ -35,9 +33,9 @@ use crate::{
 /// How long a crash can lose a buffered commit.
 const BUFFERED: Duration = Duration::from_millis(500);
 /// Approximate bytes of rows read at once. The next commit waits for them.
-const SOME_BYTES: usize = 512 * 1024;
+const PAGE_BYTES: usize = 512 * 1024;
 /// Delay after a failed checkpoint.
-const AGAIN: Duration = Duration::from_secs(60);
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The background threads. They end when it is dropped.
 #[derive(Debug)]
@@ -49,55 +47,46 @@ pub(super) struct SyncThreads {
 }
 
 impl SyncThreads {
-    pub(super) fn start(stored: BackgroundState) -> std::io::Result<Self> {
-        let mut keeper = Self { ended: Arc::default(), wake: vec![], threads: vec![] };
-        let stored = Arc::new(stored);
-        let clock = Arc::clone(&stored);
-        keeper.every("store-clock", move |_, _| clock.watch_writer())?;
+    pub(super) fn start(background: BackgroundState) -> std::io::Result<Self> {
+        let mut threads = Self { ended: Arc::default(), wake: vec![], threads: vec![] };
+        let background = Arc::new(background);
+        let clock = Arc::clone(&background);
+        threads.every("store-clock", move |_, _| clock.watch_writer())?;
         let (mut counted, mut not_before) = (false, Instant::now());
-        let mut renewals = Rebuilds::new(Arc::clone(&stored));
-        keeper.every("store-keeper", move |ended, request| {
-            let ask = match request {
-                Some(RebuildRequest::Compaction(ask)) => match stored.checkpoint_at_once(ended) {
-                    Ok(()) => Some(ask),
+        let mut renewals = Rebuilds::new(Arc::clone(&background));
+        threads.every("store-keeper", move |ended, request| {
+            let reply = match request {
+                Some(RebuildRequest::Compaction(reply)) => match background.checkpoint_now(ended) {
+                    Ok(()) => Some(reply),
                     // The caller may have gone.
                     Err(error) => {
-                        _ = ask.send(Err(error));
+                        _ = reply.send(Err(error));
                         return;
                     }
                 },
-                Some(RebuildRequest::Renewal(ask)) => Some(ask),
+                Some(RebuildRequest::Renewal(reply)) => Some(reply),
                 None => None,
             };
             if !std::mem::replace(&mut counted, true) {
-                stored.recount(ended, &stored.remaining.spaces);
-                stored.reread(ended);
+                background.recount(ended, &background.remaining.spaces);
+                background.reread(ended);
             }
             if Instant::now() >= not_before {
-                not_before = Instant::now() + AGAIN;
-                if stored.checkpoint_if_due(ended).is_ok() {
+                not_before = Instant::now() + RETRY_AFTER;
+                if background.checkpoint_if_due(ended).is_ok() {
                     not_before = Instant::now();
                 }
             }
-            renewals.look(ended, ask);
+            renewals.look(ended, reply);
         })?;
-        Ok(keeper)
+        Ok(threads)
     }
 
-    /// Renews the tree now. The result is sent to `ask`.
-    pub(super) fn rebuild(&self, ask: RebuildRequester) {
-        self.ask(RebuildRequest::Renewal(ask));
-    }
-
-    /// Makes a checkpoint and then renews the tree now.
-    pub(super) fn compact(&self, ask: RebuildRequester) {
-        self.ask(RebuildRequest::Compaction(ask));
-    }
-
-    fn ask(&self, request: RebuildRequest) {
-        if let Some(keeper) = self.wake.last() {
+    /// Sends a request to the thread that makes checkpoints and trees.
+    pub(super) fn request(&self, request: RebuildRequest) {
+        if let Some(sender) = self.wake.last() {
             // If the thread has ended, the request is dropped, which its caller notices.
-            _ = keeper.send(request);
+            _ = sender.send(request);
         }
     }
 
@@ -106,13 +95,13 @@ impl SyncThreads {
         let ended = Arc::clone(&self.ended);
         let run = move || {
             loop {
-                let ask = match woken.recv_timeout(BUFFERED) {
-                    Ok(ask) => Some(ask),
+                let request = match woken.recv_timeout(BUFFERED) {
+                    Ok(request) => Some(request),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
-                if catch_unwind(AssertUnwindSafe(|| look(&ended, ask))).is_err() {
-                    tracing::error!("what is done beside the store stopped in the middle; it is tried again");
+                if catch_unwind(AssertUnwindSafe(|| look(&ended, request))).is_err() {
+                    tracing::error!("a background thread of the store panicked; it is tried again");
                 }
             }
         };
@@ -137,9 +126,9 @@ impl BackgroundState {
     /// Syncs buffered frames, stops commits while the disk is full, and makes the writer check for free space.
     fn watch_writer(&self) {
         if let Err(error) = self.room().check(0) {
-            self.standing.fill(&error.to_string());
+            self.health.fill(&error.to_string());
         }
-        if self.counts.unsynced.load(Relaxed) > 0 || self.standing.full().is_some() {
+        if self.counts.unsynced.load(Relaxed) > 0 || self.health.full().is_some() {
             // If it failed, the next commit reports why.
             let _ = self.sync();
         }
@@ -160,22 +149,22 @@ impl BackgroundState {
     fn recount(&self, ended: &AtomicBool, spaces: &[Space]) -> bool {
         let mut all = true;
         for space in spaces {
-            let counted = catch_unwind(AssertUnwindSafe(|| self.moment.recount(&self.moment.tree(), *space, || ended.load(Relaxed))));
+            let counted = catch_unwind(AssertUnwindSafe(|| self.handle.recount(&self.handle.tree(), *space, || ended.load(Relaxed))));
             let wrong = match counted {
                 Ok(None) => return false,
                 Ok(Some(Ok(true))) => continue,
-                Ok(Some(Ok(false))) => "rows are missing or are as they were before".to_owned(),
+                Ok(Some(Ok(false))) => "rows are missing or outdated".to_owned(),
                 Ok(Some(Err(error))) => error.to_string(),
                 Err(_) => "it stopped while it was read".to_owned(),
             };
             all = false;
             if space.stake() != LossImpact::Bulk {
                 // Decisions based on wrong rows would put wrong rows into the journal too.
-                self.standing.end(&format!("rows of {space:?} are damaged on disk"));
+                self.health.end(&format!("rows of {space:?} are damaged on disk"));
             }
-            tracing::error!(?space, wrong, "the store's tree is damaged; the next start makes it anew from the journal");
+            tracing::error!(?space, wrong, "the store's tree is damaged; the next start rebuilds it from the journal");
             if let Err(error) = tree::distrust(&self.store) {
-                tracing::error!(%error, "the next start could not be told");
+                tracing::error!(%error, "the tree could not be marked as damaged");
             }
         }
         all
@@ -192,12 +181,12 @@ impl BackgroundState {
                 && matches!(reading.next()?, CheckpointItem::Rows(_))
             {}
             if self.remaining.until > base.sequence {
-                checkpoint_check::frames(&self.store, base, &mut 0, |last| last < self.remaining.until && !ended.load(Relaxed))?;
+                check_frames(&self.store, base, &mut 0, |last| last < self.remaining.until && !ended.load(Relaxed))?;
             }
             Ok(())
         };
         if let Err(error) = read() {
-            self.standing.damaged(&error);
+            self.health.damaged(&error);
             if let Err(error) = self.checkpoint(ended) {
                 tracing::error!(%error, "the store could not make another checkpoint");
             }
@@ -205,7 +194,7 @@ impl BackgroundState {
     }
 
     fn checkpoint_if_due(&self, ended: &AtomicBool) -> Result<(), StoreError> {
-        let held = self.moment.still().totals.bytes();
+        let held = self.handle.still().totals.bytes();
         if self.counts.bytes.load(Relaxed) <= self.config.checkpoint_bytes.max(held) {
             return Ok(());
         }
@@ -221,7 +210,7 @@ impl BackgroundState {
     }
 
     /// Makes a checkpoint now, even if it is not due.
-    fn checkpoint_at_once(&self, ended: &AtomicBool) -> Result<(), StoreError> {
+    fn checkpoint_now(&self, ended: &AtomicBool) -> Result<(), StoreError> {
         let cut_off = || StoreError::Away("the store is closed, or is being copied".to_owned());
         self.checkpoint(ended)?.map(drop).ok_or_else(cut_off)
     }
@@ -237,7 +226,7 @@ impl BackgroundState {
             return if ended.load(Relaxed) { Ok(None) } else { Err(StoreError::Away("the tree is damaged".to_owned())) };
         }
         let (start, bytes) = {
-            let position = self.moment.still();
+            let position = self.handle.still();
             (*position, self.counts.bytes.load(Relaxed))
         };
         // Filling the disk would stop commits.
@@ -250,21 +239,21 @@ impl BackgroundState {
             }
             location = Bound::Excluded(last);
         }
-        let until = self.moment.still().sequence;
+        let until = self.handle.still().sequence;
         self.sync()?;
         dump.finish(until, &start.totals).map_err(io)?;
         self.counts.bytes.fetch_sub(bytes, Relaxed);
         // The tree has data in memory that is no longer in the journal.
-        self.moment.tree().flush().map_err(sled_error)?;
+        self.handle.tree().flush().map_err(sled_error)?;
         self.drop_segments(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
-        self.standing.mark_repaired(start.sequence);
+        self.health.mark_repaired(start.sequence);
         Ok(Some(start.sequence))
     }
 
     fn walk_frozen(&self, from: Bound<Vec<u8>>, dump: &mut CheckpointWriter) -> Result<Option<Vec<u8>>, StoreError> {
-        let _still = self.moment.still();
+        let _still = self.handle.still();
         let add = |space, key, value| dump.add(space, key, value).map_err(|error| StoreError::Away(error.to_string()));
-        walk_some(&self.moment.tree(), from, SOME_BYTES, add)
+        walk_some(&self.handle.tree(), from, PAGE_BYTES, add)
     }
 
     /// Removes older checkpoints, and segments without a frame after this one. Their money goes to the archive first.

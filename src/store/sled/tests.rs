@@ -9,14 +9,14 @@ use crate::{
 };
 
 #[tokio::test]
-async fn money_that_is_found_wrong_stops_commits() {
+async fn damaged_money_stops_commits() {
     let folder = tempfile::tempdir().unwrap();
     let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 64 * 1024, ..SledConfig::default() };
     let store = SledStore::open(folder.path(), config).unwrap();
     let put = |space, key: &[u8]| store.apply(Batch::of(vec![], vec![Write::put(space, key, vec![1; 3_000])]), Durability::Durable);
     put(Space::Receipts, b"one").await.unwrap();
     put(Space::Receipts, b"two").await.unwrap();
-    store.moment.tree().remove(b"\x03one").unwrap().unwrap();
+    store.handle.tree().remove(b"\x03one").unwrap().unwrap();
     let started = Instant::now();
     let refused = loop {
         assert!(started.elapsed() < Duration::from_secs(60), "nothing stops commits");
@@ -37,8 +37,17 @@ async fn tree_is_written_out_before_it_is_far_behind() {
     for n in 0..64_u8 {
         let write = Write::put(Space::Kv, [n], vec![n; 60_000]);
         store.apply(Batch::of(vec![], vec![write]), Durability::Buffered).await.unwrap();
-        let behind = store.moment.behind.load(Relaxed);
+        let behind = store.handle.behind.load(Relaxed);
         assert!(behind < disk::BEHIND + 61_000, "{behind} bytes after {n} commits");
+    }
+}
+
+/// Polls a condition that work in the background fulfills.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -59,11 +68,8 @@ async fn tree_that_is_much_larger_than_its_rows_is_rebuilt_by_a_start() {
         write(Write::put(Space::Kv, [2], vec![2; 60_000])).await.unwrap();
     }
     let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();
-    let started = Instant::now();
-    while SegmentFile::all(folder.path(), SegmentKind::Checkpoint).unwrap().last().is_none_or(|made| made.sequence < deleted) {
-        assert!(started.elapsed() < Duration::from_secs(60), "there is no checkpoint");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let last = || SegmentFile::all(folder.path(), SegmentKind::Checkpoint).unwrap().pop();
+    until("there is a checkpoint", || last().is_some_and(|last| last.sequence >= deleted)).await;
     let store = store.reopen().unwrap();
     let before = store.disk_bytes().unwrap();
     assert!(before > 8 << 20, "{before}");
@@ -89,11 +95,7 @@ async fn tree_that_is_much_larger_than_its_rows_yields_to_another_while_it_runs(
     // In one commit, so that all rows are deleted before the new tree is begun.
     let deletes = (3..200_u8).map(|n| Write::delete(Space::Kv, [n])).collect();
     store.apply(Batch::of(vec![], deletes), Durability::Buffered).await.unwrap();
-    let started = Instant::now();
-    while folder.path().join("db").exists() {
-        assert!(started.elapsed() < Duration::from_secs(60), "it is still there");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("the old tree is deleted", || !folder.path().join("db").exists()).await;
     let after = store.disk_bytes().unwrap();
     assert!(after < before / 4, "{before} -> {after}");
     let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();
@@ -103,16 +105,16 @@ async fn tree_that_is_much_larger_than_its_rows_yields_to_another_while_it_runs(
 
 /// Regression: a report of a long history blocked every task of its thread, and the whole host if others waited for it.
 #[tokio::test]
-async fn anyone_who_reads_many_rows_holds_up_no_task_of_the_runtime() {
+async fn reading_many_rows_does_not_block_the_runtime() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(folder.path(), SledConfig::default()).unwrap();
     let writes = (0..1_000_u32).map(|n| Write::put(Space::Kv, n.to_be_bytes(), vec![1; 10])).collect();
     store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
-    let moment = Arc::clone(&store.moment);
+    let handle = Arc::clone(&store.handle);
     let (held, is_held) = oneshot::channel();
     let (let_go, may_go) = std::sync::mpsc::channel::<()>();
     let holds = std::thread::spawn(move || {
-        let _alone = moment.alone();
+        let _alone = handle.alone();
         held.send(()).unwrap();
         _ = may_go.recv_timeout(Duration::from_secs(60));
     });

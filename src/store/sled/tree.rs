@@ -23,9 +23,9 @@ const QUARANTINE: &str = "aside";
 /// The file that marks the tree as wrong, created while the store is in use.
 const DISTRUSTED: &str = "tree-is-wrong";
 /// How long a closed tree may keep its files locked.
-const DROP_THREAD: Duration = Duration::from_secs(5);
+const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between two attempts to lock.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// Locks a store's folder, waiting for another process to release it.
 pub(super) fn lock(store: &Path, config: &SledConfig) -> Result<File, OpenError> {
@@ -44,7 +44,7 @@ fn lock_within(file: &File, timeout: Duration) -> io::Result<bool> {
         match file.try_lock() {
             Ok(()) => return Ok(true),
             Err(TryLockError::WouldBlock) if Instant::now() >= give_up_at => return Ok(false),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(CHECK_EVERY),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn open_in(store: &Path, home: &Path, config: &SledConfig) -> Result<
         if !matches!(refused, OpenError::Locked(_)) || Instant::now() >= give_up_at {
             return Err(refused);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn quarantine(store: &Path) -> io::Result<PathBuf> {
     fs::create_dir(&aside)?;
     if let Ok(log) = File::open(home.join("db")) {
         // A tree that was dropped releases its files a moment later.
-        if !lock_within(&log, DROP_THREAD)? {
+        if !lock_within(&log, DROP_TIMEOUT)? {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the tree is still in use"));
         }
     }
@@ -133,10 +133,7 @@ pub(super) fn quarantine(store: &Path) -> io::Result<PathBuf> {
 
 /// Removes a tree that was moved aside.
 pub(super) fn clear_quarantine(store: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(store.join(QUARANTINE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    tree_dir::is_gone(fs::remove_dir_all(store.join(QUARANTINE)))
 }
 
 /// Marks the tree as wrong, so that the next start rebuilds it.
@@ -153,8 +150,5 @@ pub(super) fn is_distrusted(store: &Path) -> bool {
 
 /// Removes the mark that the tree is wrong.
 pub(super) fn trust(store: &Path) -> io::Result<()> {
-    match fs::remove_file(store.join(DISTRUSTED)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    tree_dir::is_gone(fs::remove_file(store.join(DISTRUSTED)))
 }

@@ -6,10 +6,10 @@ use sled::Db;
 
 use super::{
     OpenError, SledConfig,
-    common::{JournalBase, ReplayError, TreeUnusable, base_of, corrupt, damaged, parts_of},
+    common::{JournalBase, ReplayError, base_of, corrupt, damaged, parts_of, refusal},
     disk,
     position::TreePosition,
-    sled_error::sled_error,
+    sink::sled_error,
     tree, values,
 };
 use crate::{
@@ -19,16 +19,13 @@ use crate::{
 
 /// Builds a tree and syncs it.
 pub(super) fn make(store: &Path, config: &SledConfig) -> Result<(Db, TreePosition, JournalEnd), OpenError> {
-    let refused = |stopped| match stopped {
-        ReplayError::Journal(error) => damaged(store, error),
-        ReplayError::Tree(TreeUnusable(reason)) => corrupt(store, reason),
-    };
+    let refused = |stopped| refusal(store, stopped);
     let db = tree::open(store, config)?;
     let mut filled = TreeBuilder::with_rows(store, &db).map_err(refused)?;
     let end = filled.add_frames(store, &db, u64::MAX).map_err(refused)?;
     let wrong = filled.position.totals.differing(&filled.found);
     if !wrong.is_empty() {
-        let what = format!("checkpoint and journal do not come to the totals that they say: {wrong:?}");
+        let what = format!("the rows of checkpoint and journal do not match their totals: {wrong:?}");
         return Err(damaged(store, JournalDamage::new(&store.join(SegmentKind::Segment.folder()), what).into()));
     }
     // A host that was killed had no time to sync, and the tree is about to record that all its frames are on disk.
@@ -61,7 +58,7 @@ impl TreeBuilder {
                 CheckpointItem::Rows(rows) => {
                     let mut nowhere = TreePosition::default();
                     let changes = disk::replay(db, [FramePart { rows, ..FramePart::default() }, FramePart::default()], &mut nowhere)?;
-                    count(&mut filled.found, &changes);
+                    changes.iter().for_each(|change| change.count(&mut filled.found));
                 }
                 CheckpointItem::End { until, totals } => {
                     (filled.holds_from, filled.position.totals) = (until, *totals);
@@ -80,20 +77,11 @@ impl TreeBuilder {
         {
             (self.position.sequence, self.position.link) = (frame.sequence(), frame.link());
             let changes = disk::replay(db, parts_of(store, &frame)?, &mut self.position)?;
-            count(&mut self.found, &changes);
+            changes.iter().for_each(|change| change.count(&mut self.found));
         }
         let end = walk.end();
         end.reaches(self.holds_from)?;
         Ok(end)
-    }
-}
-
-/// Counts changes in the totals of a tree that is being built.
-pub(super) fn count(found: &mut SpaceTotals, changes: &[values::KeyChange]) {
-    for change in changes {
-        if let Some(total) = change.position.first().and_then(|space| found.of(*space)) {
-            total.change(change.before, change.after);
-        }
     }
 }
 

@@ -144,7 +144,7 @@ fn unfinished(store: &Path) -> PathBuf {
 }
 
 /// Ignores the error that the file did not exist.
-fn is_gone(removed: io::Result<()>) -> io::Result<()> {
+pub(super) fn is_gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_tree_is_in_force_and_the_others_go() {
+    fn one_tree_is_current_and_the_others_are_removed() {
         let store = tempfile::tempdir().unwrap();
         let store = store.path();
         fs::write(store.join("db"), "first").unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_of_a_folder_of_trees_leads_to_no_tree() {
+    fn an_invalid_folder_name_leads_to_no_tree() {
         let store = tempfile::tempdir().unwrap();
         fs::write(store.path().join("db"), "first").unwrap();
         for name in
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn large_files_go_whole() {
+    fn large_files_are_removed_completely() {
         let store = tempfile::tempdir().unwrap();
         File::create(store.path().join("db")).unwrap().set_len(3 * CUT + 7).unwrap();
         remove(store.path(), store.path()).unwrap();

@@ -7,14 +7,13 @@
 
 use sled::{IVec, Tree};
 
-use super::{sink::Sink, sled_error::sled_error};
+use super::sink::{Sink, sled_error};
 use crate::{
     Space, StoreError,
-    journal::{RowPart, RowWeight, checksum, name},
+    journal::{RowPart, RowWeight, SpaceTotals, checksum, name},
 };
 
-/// Version of the layout described here, stored in the tree itself. A version that knows only lower numbers does not
-/// open it.
+/// Version of the layout described here, stored in the tree itself. A tree of another version is not opened.
 pub(super) const FORMAT: &str = "3";
 /// The tree key of [`FORMAT`].
 pub(super) const FORMAT_KEY: &[u8] = b"\xfeformat";
@@ -30,7 +29,7 @@ const IN_PIECES: u8 = 1;
 #[derive(Debug, Clone, Copy)]
 struct ValueHead<'a> {
     checksum: u32,
-    held: ValueBody<'a>,
+    body: ValueBody<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,23 +43,23 @@ impl<'a> ValueHead<'a> {
     fn read(head: &'a [u8]) -> Option<Self> {
         let (kind, rest) = head.split_first()?;
         let (checksum, rest) = rest.split_first_chunk()?;
-        let held = match *kind {
+        let body = match *kind {
             INLINE => ValueBody::Inline(rest),
             IN_PIECES => ValueBody::InPieces(u32::from_be_bytes(rest.try_into().ok()?) as usize),
             _ => return None,
         };
-        Some(Self { checksum: u32::from_be_bytes(*checksum), held })
+        Some(Self { checksum: u32::from_be_bytes(*checksum), body })
     }
 
     fn bytes(&self) -> usize {
-        match self.held {
+        match self.body {
             ValueBody::Inline(value) => value.len(),
             ValueBody::InPieces(bytes) => bytes,
         }
     }
 
     fn pieces(&self) -> u32 {
-        match self.held {
+        match self.body {
             ValueBody::Inline(_) => 0,
             ValueBody::InPieces(bytes) => pieces(bytes),
         }
@@ -98,19 +97,19 @@ pub(super) fn get(tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8
 
 /// Returns the value of a head. The caller must ensure that no commit is applied meanwhile.
 pub(super) fn resolve(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let head = ValueHead::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
+    let head = ValueHead::read(head).ok_or_else(|| wrong(space, key, "its head is malformed"))?;
     value_of(tree, space, key, &head)
 }
 
 /// Returns a row's contribution to the total of its space, after verifying its value.
 pub(super) fn size_change(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<RowWeight, StoreError> {
-    let head = ValueHead::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
+    let head = ValueHead::read(head).ok_or_else(|| wrong(space, key, "its head is malformed"))?;
     value_of(tree, space, key, &head)?;
     Ok(head.weight(space, key))
 }
 
 fn value_of(tree: &Tree, space: u8, key: &[u8], head: &ValueHead<'_>) -> Result<Vec<u8>, StoreError> {
-    let value = match head.held {
+    let value = match head.body {
         ValueBody::Inline(value) => value.to_vec(),
         ValueBody::InPieces(bytes) => {
             // Read only the pieces that exist, even if a damaged head states another length.
@@ -176,7 +175,7 @@ fn pieces(bytes: usize) -> u32 {
 }
 
 /// Returns the tree key of a piece. The key's length precedes the key, so that pieces of different keys never collide.
-pub(super) fn piece_key(space: u8, key: &[u8], number: u32) -> Vec<u8> {
+fn piece_key(space: u8, key: &[u8], number: u32) -> Vec<u8> {
     let length = u32::try_from(key.len()).unwrap_or(u32::MAX).to_be_bytes();
     [&[PIECES, space][..], &length, key, &number.to_be_bytes()].concat()
 }
@@ -188,4 +187,13 @@ pub(super) struct KeyChange {
     pub(super) position: Vec<u8>,
     pub(super) before: Option<RowWeight>,
     pub(super) after: Option<RowWeight>,
+}
+
+impl KeyChange {
+    /// Counts the change in the total of its space.
+    pub(super) fn count(&self, totals: &mut SpaceTotals) {
+        if let Some(total) = self.position.first().and_then(|space| totals.of(*space)) {
+            total.change(self.before, self.after);
+        }
+    }
 }

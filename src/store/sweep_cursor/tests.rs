@@ -33,7 +33,7 @@ async fn turn(store: &dyn Store, direction: Direction) -> Vec<(String, String)> 
 }
 
 #[tokio::test]
-async fn a_round_comes_by_every_part_once_and_no_turn_reads_more_than_it_may() {
+async fn a_round_visits_every_part_once_and_turns_are_limited() {
     for (direction, met) in [(Direction::Forward, "a"), (Direction::Backward, "b")] {
         let owners = 2 * TURN + 7;
         let store = of_owners(owners).await;
@@ -53,12 +53,12 @@ async fn a_round_comes_by_every_part_once_and_no_turn_reads_more_than_it_may() {
         assert_eq!(all.into_iter().map(|(owner, _)| owner).collect::<Vec<_>>(), (0..owners).map(|n| format!("{n:06}")).collect::<Vec<_>>());
         assert!(!is_due(&*store, "test", HOUR, NOW).await.unwrap(), "it has come by all");
         assert!(is_due(&*store, "test", HOUR, NOW.plus_millis(3_600_000)).await.unwrap());
-        assert_eq!(turn(&*store, direction).await.len(), TURN, "the next one begins anew");
+        assert_eq!(turn(&*store, direction).await.len(), TURN, "the next round starts from the beginning");
     }
 }
 
 #[tokio::test]
-async fn a_table_of_as_many_parts_as_a_turn_and_one_of_none_are_come_by() {
+async fn a_full_turn_and_an_empty_table_end_a_round() {
     for owners in [0, 1, TURN] {
         let store = of_owners(owners).await;
         let met = turn(&*store, Direction::Forward).await.len() + turn(&*store, Direction::Forward).await.len();
@@ -88,7 +88,7 @@ async fn rows_that_are_parts_come_in_pages() {
 }
 
 #[tokio::test]
-async fn a_row_that_does_not_read_is_passed_over_and_a_turn_ends_behind_it() {
+async fn malformed_rows_are_skipped() {
     let store = of_owners(TURN / 2).await;
     // The last part of the first turn.
     let of_last = format!("retired-slugs/{:06}\0", TURN / 2 - 1).into_bytes();
@@ -107,7 +107,7 @@ async fn a_row_that_does_not_read_is_passed_over_and_a_turn_ends_behind_it() {
 }
 
 #[tokio::test]
-async fn of_two_that_are_at_the_same_turn_one_says_how_far_it_is() {
+async fn one_of_two_concurrent_turns_stores_its_position() {
     let store = of_owners(TURN + 5).await;
     let mut slow = ROWS.round(&*store, "test", Direction::Forward, NOW).await.unwrap();
     let (first, _) = slow.next().await.unwrap().unwrap();

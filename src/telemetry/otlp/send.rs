@@ -121,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_collector_refuses_of_a_request_is_read() {
+    fn rejected_spans_are_counted() {
         assert_eq!(refused(&json!({ "partialSuccess": { "rejectedSpans": "3" } })), 3);
         assert_eq!(refused(&json!({ "partialSuccess": { "rejectedDataPoints": 4 } })), 4);
         assert_eq!(refused(&json!({})), 0);
     }
 
     #[test]
-    fn a_header_that_cannot_be_sent_is_not_repeated() {
+    fn error_does_not_repeat_an_invalid_header() {
         let headers = vec![("a-key".to_owned(), "se\ncret".to_owned())];
         let to = Destination { url: Url::parse("http://127.0.0.1:4318").unwrap(), headers };
         let reason = Collector::new(Some(&to), None).err().unwrap();

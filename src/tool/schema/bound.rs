@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
+use url::Url;
 
-use super::pointer::{decoded, escaped};
+use super::{error::SchemaError, keyword::subschemas, pattern::patterns, pointer::escaped, reference::References};
 
 /// Maximum nesting depth of a schema.
 const MAX_DEPTH: usize = 32;
@@ -25,16 +26,6 @@ const MAX_PATTERNS: usize = 64;
 /// Maximum total length of a schema's regular expressions, in bytes.
 const MAX_PATTERN_BYTES: usize = 8 << 10;
 
-/// Why a schema cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct SchemaError {
-    /// JSON Pointer to the faulty part of the schema.
-    pub pointer: String,
-    /// The problem, explained to the builder.
-    pub message: String,
-}
-
 /// Refuses a schema that is certain to cost too much. Whether it is a valid schema is for the worker to decide.
 ///
 /// # Errors
@@ -46,11 +37,13 @@ pub fn bound(schema: &Value) -> Result<(), SchemaError> {
     if bytes > MAX_BYTES {
         return Err(refusal(format!("the schema is {bytes} bytes, limit {MAX_BYTES}")));
     }
-    if super::depth(schema) > MAX_DEPTH {
+    if depth(schema) > MAX_DEPTH {
         return Err(refusal(format!("the schema is nested deeper than {MAX_DEPTH} levels")));
     }
-    let names = Names::of(schema)?;
-    let mut count = PartCount { names: &names, root: schema, counted: HashMap::new(), open: Vec::new(), reached: Vec::new() };
+    check_pattern_sizes(schema)?;
+    let references = References::of(schema);
+    let base = references.root_base();
+    let mut count = PartCount { references, base, root: schema, counted: HashMap::new(), open: Vec::new(), reached: Vec::new() };
     count.run()?;
     match count.looped() {
         None => Ok(()),
@@ -72,115 +65,59 @@ fn pointer_to(schema: &Value, part: &Value) -> Option<String> {
     items.chain(members).find_map(|(name, inner)| Some(format!("/{name}{}", pointer_to(inner, part)?)))
 }
 
-/// The targets of references, wherever they are in a schema.
-#[derive(Default)]
-struct Names<'s> {
-    /// `$id`
-    ids: HashMap<&'s str, &'s Value>,
-    /// `$anchor` and `$dynamicAnchor`
-    anchors: HashMap<&'s str, Vec<&'s Value>>,
-    patterns: usize,
-    pattern_bytes: usize,
-}
-
-impl<'s> Names<'s> {
-    /// Collects the targets. Also counts the regular expressions, each of which is compiled once.
-    fn of(schema: &'s Value) -> Result<Self, SchemaError> {
-        let mut names = Self::default();
-        names.gather(schema, &mut Vec::new())?;
-        Ok(names)
-    }
-
-    /// Collects recursively. The depth is limited by [`MAX_DEPTH`], which was checked before.
-    fn gather(&mut self, value: &'s Value, method: &mut Vec<String>) -> Result<(), SchemaError> {
-        for (position, item) in value.as_array().into_iter().flatten().enumerate() {
-            method.push(position.to_string());
-            self.gather(item, method)?;
-            method.pop();
-        }
-        for (name, member) in value.as_object().into_iter().flatten() {
-            method.push(escaped(name));
-            match (name.as_str(), member) {
-                ("$id", Value::String(id)) => _ = self.ids.insert(id.trim_end_matches('#'), value),
-                ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => self.anchors.entry(anchor).or_default().push(value),
-                ("pattern", Value::String(pattern)) => self.add_pattern(pattern, method)?,
-                ("patternProperties", Value::Object(members)) => {
-                    members.keys().try_for_each(|pattern| self.add_pattern(pattern, method))?
-                }
-                _ => {}
-            }
-            self.gather(member, method)?;
-            method.pop();
-        }
-        Ok(())
-    }
-
-    fn add_pattern(&mut self, pattern: &str, method: &[String]) -> Result<(), SchemaError> {
-        self.patterns += 1;
-        self.pattern_bytes += pattern.len();
-        let message = if self.patterns > MAX_PATTERNS {
+/// Refuses too many or too long regular expressions, each of which is compiled once.
+fn check_pattern_sizes(schema: &Value) -> Result<(), SchemaError> {
+    let mut bytes = 0;
+    for (before, (pointer, pattern)) in patterns(schema, "").into_iter().enumerate() {
+        bytes += pattern.len();
+        let message = if before == MAX_PATTERNS {
             format!("the schema has more than {MAX_PATTERNS} regular expressions")
-        } else if self.pattern_bytes > MAX_PATTERN_BYTES {
+        } else if bytes > MAX_PATTERN_BYTES {
             format!("the regular expressions of the schema are longer than {MAX_PATTERN_BYTES} bytes together")
         } else {
-            return Ok(());
+            continue;
         };
-        Err(SchemaError { pointer: format!("/{}", method.join("/")), message })
+        return Err(SchemaError { pointer, message });
     }
-}
-
-/// A part to count.
-#[derive(Clone, Copy)]
-enum CountedPart<'s> {
-    Schema(&'s Value),
-    /// A reference with several possible targets.
-    AnyOf(&'s [&'s Value]),
-}
-
-impl CountedPart<'_> {
-    fn key(self) -> usize {
-        match self {
-            Self::Schema(schema) => std::ptr::from_ref(schema).addr(),
-            Self::AnyOf(schemas) => schemas.as_ptr().addr(),
-        }
-    }
+    Ok(())
 }
 
 /// The step from a part to one that it applies.
-#[derive(Clone, Copy)]
 enum PartStep<'s> {
     Root,
-    Keyword(&'s str),
-    Member(&'s str, &'s str),
-    Item(&'s str, usize),
-    /// A reference, after which the path starts again.
-    To(&'s str),
+    /// A keyword, and the JSON Pointer of the subschema.
+    Within(&'s str, String),
+    /// A reference, after which the path starts again at this JSON Pointer.
+    To(String),
+    /// A reference whose target depends on the path to it. This is one of the possible ones.
+    ToOneOf(String),
 }
 
 /// A part whose own parts are being counted.
 struct OpenPart<'s> {
-    part: CountedPart<'s>,
+    part: &'s Value,
     step: PartStep<'s>,
-    remaining: Vec<(CountedPart<'s>, PartStep<'s>)>,
+    remaining: Vec<(&'s Value, PartStep<'s>)>,
     count: u64,
 }
 
-struct PartCount<'s, 'n> {
-    names: &'n Names<'s>,
+struct PartCount<'s> {
+    references: References<'s>,
+    base: Url,
     root: &'s Value,
-    /// Counts of parts. `None` while a part's own parts are being counted: meeting it again means recursion.
+    /// Counts of parts by address. `None` while a part's own parts are being counted: meeting it again means recursion.
     counted: HashMap<usize, Option<u64>>,
     open: Vec<OpenPart<'s>>,
     /// All counted schemas, each with the subschemas that apply to the same value.
     reached: Vec<(&'s Value, Vec<&'s Value>)>,
 }
 
-impl<'s, 'n: 's> PartCount<'s, 'n> {
+impl<'s> PartCount<'s> {
     fn run(&mut self) -> Result<(), SchemaError> {
-        self.enter(CountedPart::Schema(self.root), PartStep::Root);
+        self.enter(self.root, PartStep::Root);
         while let Some(last) = self.open.last_mut() {
             match last.remaining.pop() {
-                Some((part, step)) => match self.counted.get(&part.key()) {
+                Some((part, step)) => match self.counted.get(&key(part)) {
                     Some(count) => last.count = last.count.saturating_add(count.unwrap_or(1)),
                     None => self.enter(part, step),
                 },
@@ -190,16 +127,10 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
         Ok(())
     }
 
-    fn enter(&mut self, part: CountedPart<'s>, step: PartStep<'s>) {
-        self.counted.insert(part.key(), None);
-        let remaining = match part {
-            CountedPart::Schema(schema) => {
-                let parts = self.parts(schema);
-                self.reached.push((schema, of_the_same_value(&parts)));
-                parts
-            }
-            CountedPart::AnyOf(schemas) => schemas.iter().map(|schema| (CountedPart::Schema(schema), step)).collect(),
-        };
+    fn enter(&mut self, part: &'s Value, step: PartStep<'s>) {
+        self.counted.insert(key(part), None);
+        let remaining = self.parts(part);
+        self.reached.push((part, of_the_same_value(&remaining)));
         self.open.push(OpenPart { part, step, remaining, count: 1 });
     }
 
@@ -210,7 +141,7 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
             return Err(SchemaError { pointer, message });
         }
         if let Some(OpenPart { part, count, .. }) = self.open.pop() {
-            self.counted.insert(part.key(), Some(count));
+            self.counted.insert(key(part), Some(count));
             if let Some(holder) = self.open.last_mut() {
                 holder.count = holder.count.saturating_add(count);
             }
@@ -221,7 +152,6 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
     /// Returns a schema that applies itself to its own value, directly or through others. Validation with it would
     /// never end.
     fn looped(&self) -> Option<&'s Value> {
-        let key = |schema: &Value| std::ptr::from_ref(schema).addr();
         let same: HashMap<usize, &[&'s Value]> = self.reached.iter().map(|(schema, same)| (key(schema), &same[..])).collect();
         let of = |schema: &Value| same.get(&key(schema)).map_or(vec![], |same| same.to_vec());
         // True while the schema is on the current path.
@@ -253,65 +183,31 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
     }
 
     /// Returns the parts that a schema applies to a value or its parts.
-    fn parts(&self, schema: &'s Value) -> Vec<(CountedPart<'s>, PartStep<'s>)> {
+    fn parts(&self, schema: &'s Value) -> Vec<(&'s Value, PartStep<'s>)> {
         let mut parts = Vec::new();
-        for (name, value) in schema.as_object().into_iter().flatten() {
-            match (name.as_str(), value) {
-                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
-                    parts.extend(self.resolved(name, to).map(|part| (part, PartStep::To(to))))
-                }
-                ("properties" | "patternProperties" | "dependentSchemas" | "dependencies", Value::Object(members)) => {
-                    parts.extend(members.iter().map(|(member, schema)| (CountedPart::Schema(schema), PartStep::Member(name, member))));
-                }
-                ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(items)) => {
-                    parts.extend(
-                        items.iter().enumerate().map(|(position, schema)| (CountedPart::Schema(schema), PartStep::Item(name, position))),
-                    );
-                }
-                (
-                    "not"
-                    | "if"
-                    | "then"
-                    | "else"
-                    | "contains"
-                    | "items"
-                    | "additionalItems"
-                    | "unevaluatedItems"
-                    | "additionalProperties"
-                    | "unevaluatedProperties"
-                    | "propertyNames"
-                    | "contentSchema",
-                    schema,
-                ) => parts.push((CountedPart::Schema(schema), PartStep::Keyword(name))),
-                _ => {}
+        for (keyword, to) in schema.as_object().into_iter().flatten() {
+            if !matches!(keyword.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") {
+                continue;
             }
+            // The worker finds out about references that lead nowhere.
+            let targets = to.as_str().map(|to| self.references.targets(keyword, to, &self.base)).unwrap_or_default();
+            let step = if targets.len() == 1 { PartStep::To } else { PartStep::ToOneOf };
+            parts.extend(targets.into_iter().filter_map(|pointer| Some((self.root.pointer(&pointer)?, step(pointer)))));
         }
+        let applied = subschemas(schema).into_iter().filter(|part| !matches!(part.keyword, "$defs" | "definitions"));
+        parts.extend(applied.map(|part| (part.schema, PartStep::Within(part.keyword, part.pointer))));
         parts
-    }
-
-    /// Resolves a reference. Returns `None` if it leads nowhere or in a way that is not supported here: the worker will
-    /// find out.
-    fn resolved(&self, keyword: &str, to: &str) -> Option<CountedPart<'s>> {
-        let (base, fragment) = to.split_once('#').unwrap_or((to, ""));
-        let within = if base.is_empty() { self.root } else { *self.names.ids.get(base)? };
-        if fragment.is_empty() || fragment.starts_with('/') {
-            return within.pointer(&decoded(fragment)).map(CountedPart::Schema);
-        }
-        let named = self.names.anchors.get(fragment)?;
-        if keyword == "$ref" { named.first().map(|schema| CountedPart::Schema(schema)) } else { Some(CountedPart::AnyOf(named)) }
     }
 
     /// Returns the JSON Pointer to the innermost open part.
     fn pointer(&self) -> String {
-        let from = self.open.iter().rposition(|open| matches!(open.step, PartStep::To(_))).unwrap_or(0);
+        let from = self.open.iter().rposition(|open| matches!(open.step, PartStep::To(_) | PartStep::ToOneOf(_))).unwrap_or(0);
         let mut pointer = String::new();
         for open in &self.open[from..] {
-            match open.step {
+            match &open.step {
                 PartStep::Root => {}
-                PartStep::To(to) => pointer = decoded(to.trim_start_matches('#')),
-                PartStep::Keyword(name) => pointer += &format!("/{name}"),
-                PartStep::Member(name, member) => pointer += &format!("/{name}/{}", escaped(member)),
-                PartStep::Item(name, position) => pointer += &format!("/{name}/{position}"),
+                PartStep::To(to) | PartStep::ToOneOf(to) => pointer.clone_from(to),
+                PartStep::Within(_, below) => pointer += below,
             }
         }
         pointer
@@ -319,27 +215,22 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
 }
 
 /// Returns the subschemas of a schema that apply to the same value.
-fn of_the_same_value<'s>(parts: &[(CountedPart<'s>, PartStep<'s>)]) -> Vec<&'s Value> {
-    let is_same = |step: &PartStep<'_>| match step {
+fn of_the_same_value<'s>(parts: &[(&'s Value, PartStep<'s>)]) -> Vec<&'s Value> {
+    const SAME_VALUE: [&str; 9] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
+    let parts = parts.iter().filter(|(_, step)| match step {
         PartStep::To(_) => true,
-        PartStep::Item(name, _) => matches!(*name, "allOf" | "anyOf" | "oneOf"),
-        PartStep::Keyword(name) => matches!(*name, "not" | "if" | "then" | "else"),
-        PartStep::Member(name, _) => matches!(*name, "dependentSchemas" | "dependencies"),
-        PartStep::Root => false,
-    };
-    let parts = parts.iter().filter(|(_, step)| is_same(step));
-    parts
-        .filter_map(|(part, _)| match *part {
-            CountedPart::Schema(schema) => Some(schema),
-            CountedPart::AnyOf([schema]) => Some(*schema),
-            // Which one it refers to depends on the path.
-            CountedPart::AnyOf(_) => None,
-        })
-        .collect()
+        PartStep::Within(keyword, _) => SAME_VALUE.contains(keyword),
+        PartStep::Root | PartStep::ToOneOf(_) => false,
+    });
+    parts.map(|(part, _)| *part).collect()
+}
+
+/// Returns the address of a part, which identifies it.
+fn key(part: &Value) -> usize {
+    std::ptr::from_ref(part).addr()
 }
 
 /// Returns the nesting depth of arrays and objects in `value`. serde_json's own limit of 128 bounds the recursion.
-#[must_use]
 pub fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -349,131 +240,4 @@ pub fn depth(value: &Value) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Map, json};
-
-    use super::*;
-
-    /// Returns a chain of `levels` definitions, each made by `made` from the next one, with `last` at the end.
-    fn chain(levels: usize, last: &Value, made: impl Fn(Value) -> Value) -> Value {
-        let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
-        let mut defs: Map<_, _> = (0..levels).map(|level| (format!("d{level}"), made(next(level + 1)))).collect();
-        defs.insert(format!("d{levels}"), last.clone());
-        json!({ "$defs": defs, "$ref": "#/$defs/d0" })
-    }
-
-    #[test]
-    fn what_doubles_with_each_level_is_refused_where_it_gets_too_much() {
-        let both = |next: Value| json!({ "allOf": [next, next] });
-        assert_eq!(bound(&chain(8, &json!({}), both)), Ok(()));
-        let error = bound(&chain(28, &json!({ "type": "string" }), both)).unwrap_err();
-        // Counted from the end, the limit is exceeded from the twelfth level on.
-        assert_eq!(error.pointer, "/$defs/d16");
-        assert!(error.message.contains("10000"), "{error}");
-        type Made = fn(Value) -> Value;
-        let shapes: [Made; 8] = [
-            |next| json!({ "anyOf": [next, { "not": next }] }),
-            |next| json!({ "oneOf": [next, next] }),
-            |next| json!({ "if": next, "then": next, "else": next }),
-            |next| json!({ "properties": { "a": next }, "patternProperties": { "a": next } }),
-            |next| json!({ "items": next, "contains": next }),
-            |next| json!({ "dependentSchemas": { "a": next, "b": next } }),
-            |next| json!({ "unevaluatedProperties": next, "propertyNames": next }),
-            |next| json!({ "prefixItems": [next], "unevaluatedItems": next }),
-        ];
-        for made in shapes {
-            assert!(bound(&chain(28, &json!({}), made)).is_err(), "{}", made(json!("next")));
-        }
-    }
-
-    #[test]
-    fn references_are_followed_by_pointer_anchor_and_id() {
-        for (root, name, to) in [
-            (json!({}), "d~1 0", "#/$defs/d~1%20"),
-            (json!({}), "d", "#d"),
-            (json!({ "$id": "https://example.com/s" }), "d", "https://example.com/s#/$defs/d"),
-        ] {
-            let mut schema = root;
-            let level = |level: usize| if name == "d~1 0" { format!("d/ {level}") } else { format!("d{level}") };
-            for at in 0..28 {
-                let next = json!({ "$ref": format!("{to}{}", at + 1) });
-                schema["$defs"][level(at)] = json!({ "$anchor": format!("d{at}"), "allOf": [next, next] });
-            }
-            schema["$defs"][level(28)] = json!({ "$anchor": "d28" });
-            schema["$ref"] = json!(format!("{to}0"));
-            assert!(bound(&schema).is_err(), "{to}");
-        }
-    }
-
-    #[test]
-    fn a_recursive_schema_is_counted_once_around() {
-        for schema in [
-            json!({ "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } }),
-            json!({ "$dynamicAnchor": "node", "properties": { "children": { "items": { "$dynamicRef": "#node" } } } }),
-            json!({ "$ref": "#/nowhere", "$defs": { "a": { "$ref": "https://elsewhere.example/" } } }),
-            json!(true),
-        ] {
-            assert_eq!(bound(&schema), Ok(()), "{schema}");
-        }
-    }
-
-    #[test]
-    fn a_schema_that_is_a_loop_is_refused_with_where_it_is() {
-        let defs = |a: Value, b: Value| json!({ "properties": { "x": { "$ref": "#/$defs/a" } }, "$defs": { "a": a, "b": b } });
-        for (schema, pointers) in [
-            (json!({ "$ref": "#" }), &[""][..]),
-            (json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/a" } } }), &["/$defs/a"]),
-            (defs(json!({ "$ref": "#/$defs/b" }), json!({ "$ref": "#/$defs/a" })), &["/$defs/a", "/$defs/b"]),
-            (
-                defs(json!({ "allOf": [{ "type": "object" }, { "$ref": "#/$defs/b" }] }), json!({ "anyOf": [{ "$ref": "#/$defs/a" }] })),
-                &["/$defs/a", "/$defs/b", "/$defs/a/allOf/1", "/$defs/b/anyOf/0"],
-            ),
-            (defs(json!({ "not": { "$ref": "#/$defs/a" } }), json!({})), &["/$defs/a", "/$defs/a/not"]),
-            (json!({ "$dynamicAnchor": "n", "$dynamicRef": "#n" }), &[""]),
-            (
-                json!({ "properties": { "a/b": { "$anchor": "n", "if": true, "then": { "$ref": "#n" } } } }),
-                &["/properties/a~1b", "/properties/a~1b/then"],
-            ),
-        ] {
-            let error = bound(&schema).unwrap_err();
-            assert!(pointers.contains(&error.pointer.as_str()), "{schema}: {error:?}");
-            assert!(error.message.contains("refers to itself"), "{error:?}");
-        }
-        // A recursion into parts of the value ends with the value. A loop that is never applied is harmless.
-        for schema in [
-            json!({ "anyOf": [{ "type": "string" }, { "type": "array", "items": { "$ref": "#" } }] }),
-            json!({ "properties": { "next": { "anyOf": [{ "$ref": "#" }, { "type": "null" }] } } }),
-            json!({ "propertyNames": { "$ref": "#/$defs/a" }, "$defs": { "a": { "type": "string" }, "b": { "$ref": "#/$defs/b" } } }),
-            json!({ "allOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }], "$defs": { "a": { "$ref": "#/$defs/b" }, "b": {} } }),
-        ] {
-            assert_eq!(bound(&schema), Ok(()), "{schema}");
-        }
-    }
-
-    #[test]
-    fn patterns_bytes_and_levels_have_their_limits() {
-        let patterns = |count: usize, length: usize| json!({ "properties": (0..count).map(|at| (format!("p{at}"), json!({ "pattern": "a".repeat(length) }))).collect::<Map<_, _>>() });
-        assert_eq!(bound(&patterns(MAX_PATTERNS, 8)), Ok(()));
-        for schema in [patterns(MAX_PATTERNS + 1, 8), patterns(3, MAX_PATTERN_BYTES / 2)] {
-            let error = bound(&schema).unwrap_err();
-            assert!(error.pointer.starts_with("/properties/p") && error.pointer.ends_with("/pattern"), "{error:?}");
-        }
-        let named: Map<_, _> = (0..100).map(|at| (format!("^{at}"), json!({}))).collect();
-        assert_eq!(bound(&json!({ "patternProperties": named })).unwrap_err().pointer, "/patternProperties");
-        assert!(bound(&json!({ "description": "d".repeat(MAX_BYTES) })).is_err());
-        assert!(bound(&(0..40).fold(json!({}), |inner, _| json!({ "not": inner }))).is_err());
-    }
-
-    #[test]
-    fn counting_is_linear() {
-        // Every level refers to every other: expanded, there are more subschemas than atoms.
-        let refs: Vec<_> = (0..45).map(|at| json!({ "$ref": format!("#/$defs/d{at}") })).collect();
-        let defs: Map<_, _> = (0..45).map(|at| (format!("d{at}"), json!({ "anyOf": refs }))).collect();
-        let schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });
-        let started = std::time::Instant::now();
-        _ = bound(&schema);
-        let many = json!({ "allOf": vec![json!({}); 9_000] });
-        assert_eq!(bound(&many), Ok(()));
-        assert!(started.elapsed().as_millis() < 500, "{:?}", started.elapsed());
-    }
-}
+mod tests;

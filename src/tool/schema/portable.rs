@@ -37,7 +37,6 @@ const MAX_REFERENCES: usize = 256 << 10;
 /// - Of a tuple, only the schemas of the listed items are kept: drafts disagree on further items.
 /// - Patterns that ECMAScript cannot compile, `nullable`, and keywords with a value of another type are omitted.
 /// - Draft-04's boolean `exclusiveMinimum` becomes a number.
-#[must_use]
 pub fn portable(schema: &Value, at: &str) -> Value {
     let references = References::of(schema);
     let mut copy = Copy { references: &references, at, positions: HashSet::new(), room: Cell::new(MAX_REFERENCES) };
@@ -220,29 +219,7 @@ fn fits(name: &str, value: &Value) -> bool {
         "dependentRequired" => value.as_object().is_some_and(|members| members.values().all(texts)),
         "type" => value.is_string() || texts(value) && value.as_array().is_some_and(|types| !types.is_empty()),
         // The value would have been copied as a schema or schemas if it were one.
-        "properties"
-        | "patternProperties"
-        | "dependentSchemas"
-        | "dependencies"
-        | "$defs"
-        | "definitions"
-        | "allOf"
-        | "anyOf"
-        | "oneOf"
-        | "prefixItems"
-        | "items"
-        | "not"
-        | "if"
-        | "then"
-        | "else"
-        | "contains"
-        | "additionalItems"
-        | "unevaluatedItems"
-        | "additionalProperties"
-        | "unevaluatedProperties"
-        | "propertyNames"
-        | "contentSchema" => false,
-        _ => true,
+        name => KeywordValue::of_schemas(name).is_none(),
     }
 }
 
@@ -336,7 +313,6 @@ fn rewrite_references(value: &mut Value, of: &impl Fn(&str) -> Option<String>) {
 
 /// Splits a schema into components of a document, named `name` and `name_DEFINITION`. Code generators make types from
 /// components, and few follow a reference into one.
-#[must_use]
 pub fn components(schema: &Value, name: &str) -> Vec<(String, Value)> {
     let root = format!("#/components/schemas/{name}");
     let mut whole = as_object(portable(schema, &root));

@@ -90,29 +90,35 @@ impl<'s> References<'s> {
         if let Some(anchor) = schema["$dynamicAnchor"].as_str() {
             self.dynamic.entry(anchor).or_default().push(pointer.clone());
         }
-        for (at, part) in subschemas(schema) {
-            let base = Self::base(part, self.draft, base);
-            self.gather(part, format!("{pointer}{at}"), &base, false);
+        for part in subschemas(schema) {
+            let base = Self::base(part.schema, self.draft, base);
+            self.gather(part.schema, format!("{pointer}{}", part.pointer), &base, false);
         }
     }
 
     /// Resolves a reference to a JSON Pointer. Returns `None` if the target is not in this schema, or depends on the
     /// path to the reference.
     pub(super) fn resolve(&self, keyword: &str, to: &str, base: &Url) -> Option<String> {
-        let address = base.join(to).ok()?;
+        <[String; 1]>::try_from(self.targets(keyword, to, base)).ok().map(|[only]| only)
+    }
+
+    /// Resolves a reference to the JSON Pointers of all possible targets. There are several only for a `$dynamicRef`:
+    /// its target is the outermost on the path to it, which differs between paths.
+    pub(super) fn targets(&self, keyword: &str, to: &str, base: &Url) -> Vec<String> {
+        let Ok(address) = base.join(to) else { return vec![] };
         let fragment = decoded(address.fragment().unwrap_or_default());
         if keyword == "$dynamicRef"
-            && let Some(positions) = self.dynamic.get(fragment.as_str())
+            && let Some(pointers) = self.dynamic.get(fragment.as_str())
         {
-            // The target would be the outermost on the path, which differs between paths.
-            return <&[String; 1]>::try_from(positions.as_slice()).ok().map(|[only]| only.clone());
+            return pointers.clone();
         }
-        let resource = self.resources.get(&bare(&address))?;
-        if fragment.is_empty() || fragment.starts_with('/') {
-            let pointer = format!("{resource}{fragment}");
-            return self.root.pointer(&pointer).map(|_| canonical(&pointer));
-        }
-        self.anchors.get(&(bare(&address), fragment.as_str())).cloned()
+        let only = if fragment.is_empty() || fragment.starts_with('/') {
+            let pointer = self.resources.get(&bare(&address)).map(|resource| format!("{resource}{fragment}"));
+            pointer.filter(|pointer| self.root.pointer(pointer).is_some()).map(|pointer| canonical(&pointer))
+        } else {
+            self.anchors.get(&(bare(&address), fragment.as_str())).cloned()
+        };
+        only.into_iter().collect()
     }
 }
 
@@ -126,4 +132,34 @@ fn bare(address: &Url) -> String {
     let mut address = address.clone();
     address.set_fragment(None);
     address.into()
+}
+
+/// Returns whether every reference in `schema` keeps its meaning one level deeper, with its definitions left at the
+/// root.
+pub fn nests(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().all(|(name, value)| match (name.as_str(), value) {
+            ("$ref", Value::String(to)) => to.starts_with("#/$defs/") || to.starts_with("#/definitions/"),
+            ("$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef", Value::String(_)) => false,
+            _ => nests(value),
+        }),
+        Value::Array(items) => items.iter().all(nests),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_that_break_when_nested_are_found() {
+        assert!(nests(&json!({ "properties": { "a": { "$ref": "#/$defs/a" } } })));
+        assert!(nests(&json!({ "properties": { "$ref": { "type": "string" } } })));
+        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#" } } })));
+        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#/properties/b" } } })));
+        assert!(!nests(&json!({ "$id": "https://example.com/a" })));
+    }
 }

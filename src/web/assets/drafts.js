@@ -1,5 +1,5 @@
-// Drafts: unsent text, kept in this browser. It is offered to the reader, and never filled in
-// automatically. Without local storage nothing is kept.
+// Drafts: unsent text, stored in this browser. It is offered to the reader, and never filled in
+// automatically. Without local storage nothing is stored.
 
 export const drafts = {
   /**
@@ -15,7 +15,7 @@ export const drafts = {
         const { at, text } = JSON.parse(localStorage.getItem(name) ?? "{}");
         if (Array.isArray(text)) found.push({ name, at, text });
       }
-    } catch { /* nothing is kept */ }
+    } catch { /* nothing is stored */ }
     return found.sort((a, b) => b.at - a.at);
   },
   /** @param {string} name @param {[string, string][]} text */
@@ -24,7 +24,7 @@ export const drafts = {
   },
   /** @param {string} name */
   forget(name) {
-    try { localStorage.removeItem(name); } catch { /* nothing is kept */ }
+    try { localStorage.removeItem(name); } catch { /* nothing is stored */ }
   },
 };
 
@@ -40,22 +40,22 @@ function button(words, act) {
 /**
  * Offers a draft above a form.
  * @param {HTMLFormElement} form
- * @param {string} said
+ * @param {string} sentence
  * @param {{ name: string, text: [string, string][] }} found
  * @param {(text: [string, string][]) => void} put
  */
-export function offer(form, said, found, put) {
-  const told = document.createElement("div");
-  told.className = "told offer";
-  told.setAttribute("role", "status");
+export function offer(form, sentence, found, put) {
+  const box = document.createElement("div");
+  box.className = "told offer";
+  box.setAttribute("role", "status");
   const words = document.createElement("p");
-  words.textContent = said;
+  words.textContent = sentence;
   const buttons = document.createElement("p");
   buttons.className = "buttons";
   buttons.append(
-    button("Put it in", () => { put(found.text); told.remove(); }),
-    button("Forget it", () => { drafts.forget(found.name); told.remove(); }),
+    button("Put it in", () => { put(found.text); box.remove(); }),
+    button("Forget it", () => { drafts.forget(found.name); box.remove(); }),
   );
-  told.append(words, buttons);
-  form.prepend(told);
+  box.append(words, buttons);
+  form.prepend(box);
 }

@@ -33,22 +33,22 @@ function put(text) {
 
 /**
  * Shows the builder's share of a price while it is typed.
- * @param {HTMLOutputElement} told
+ * @param {HTMLOutputElement} output
  */
-function tellNet(told) {
-  const field = document.getElementById(told.htmlFor.value);
+function showNet(output) {
+  const field = document.getElementById(output.htmlFor.value);
   if (!(field instanceof HTMLInputElement)) return;
   const usd = (/** @type {number} */ micros) => `$${(micros / 1e6).toFixed(6).replace(/\.?0+$/, "")}`;
-  const { gets = "", mark = "" } = told.dataset;
+  const { gets = "", mark = "" } = output.dataset;
   field.addEventListener("input", () => {
     const price = Math.round(Number(field.value.trim().replace(/^\$/, "")) * 1e6);
-    const fee = Math.floor((price * Number(told.dataset.feeBps)) / 1e4);
+    const fee = Math.floor((price * Number(output.dataset.feeBps)) / 1e4);
     const words = price > 0 && Number.isSafeInteger(price) ? `Of ${usd(price)}${mark} ${gets} ${usd(price - fee)}${mark}: the host keeps ${usd(fee)}${mark}.` : "";
-    if (told.textContent !== words) told.textContent = words;
+    if (output.textContent !== words) output.textContent = words;
   });
 }
 
-for (const told of /** @type {NodeListOf<HTMLOutputElement>} */ (document.querySelectorAll("output[data-fee-bps]"))) tellNet(told);
+for (const output of /** @type {NodeListOf<HTMLOutputElement>} */ (document.querySelectorAll("output[data-fee-bps]"))) showNet(output);
 
 /** The owner of the drafts. Another user who signs in here does not see them. */
 const owner = sheet instanceof HTMLElement ? sheet.dataset.owner ?? "" : "";
@@ -64,7 +64,7 @@ const of = (slug) => `draft:${owner}:${slug}:`;
  * @param {HTMLFormElement} form
  * @param {ReturnType<typeof drafts.of>[number]} found
  */
-function said(form, found) {
+function draftSentence(form, found) {
   const revision = Number(found.name.slice(found.name.lastIndexOf(":") + 1));
   const made = revision === Number(form.dataset.revision) ? "" : `, on revision ${revision}`;
   return `Text that was typed here ${new Date(found.at).toLocaleString()}${made} and not published is kept in this browser.`;
@@ -81,7 +81,7 @@ function plain() {
   try {
     const chosen = localStorage.getItem("plain");
     if (chosen) return chosen === "yes";
-  } catch { /* not kept */ }
+  } catch { /* not stored */ }
   return matchMedia("(pointer: coarse)").matches;
 }
 
@@ -132,7 +132,7 @@ if (sheet instanceof HTMLFormElement) {
     else {
       if (done === "createEndpoint") for (const one of drafts.of(of(""))) drafts.forget(one.name);
       const [last] = found.filter((one) => JSON.stringify(one.text) !== begun);
-      if (last) offer(sheet, said(sheet, last), last, put);
+      if (last) offer(sheet, draftSentence(sheet, last), last, put);
     }
   } else {
     document.querySelector("#told")?.scrollIntoView({ block: "nearest" });
@@ -174,7 +174,7 @@ if (sheet instanceof HTMLFormElement) {
     const soon = globalThis.requestIdleCallback ?? ((/** @type {() => void} */ act) => setTimeout(act, 200));
     if (!choice.checked) soon(() => { edit(source); });
     choice.addEventListener("change", () => {
-      try { localStorage.setItem("plain", choice.checked ? "yes" : "no"); } catch { /* not kept */ }
+      try { localStorage.setItem("plain", choice.checked ? "yes" : "no"); } catch { /* not stored */ }
       if (choice.checked) {
         code?.close();
         code = undefined;

@@ -32,7 +32,7 @@ async function send(form, button) {
   action.pathname = action.pathname.replace("/dashboard/do/", "/dashboard/api/do/");
   const answer = await fetch(action, { method: "POST", body });
   if (answer.redirected) return location.assign(answer.url);
-  const told = await answer.json();
+  const response = await answer.json();
   // The session has ended. Let the browser submit the form to a page that keeps its fields during
   // sign-in.
   if (answer.status === 401) {
@@ -41,8 +41,8 @@ async function send(form, button) {
     return form.requestSubmit(button);
   }
   // In an x402 challenge, `error` is a string.
-  if (!answer.ok) return tell(form, typeof told.error === "string" ? { message: told.error } : told.error ?? {});
-  const to = new URL(told.to, location.href);
+  if (!answer.ok) return tell(form, typeof response.error === "string" ? { message: response.error } : response.error ?? {});
+  const to = new URL(response.to, location.href);
   const stays = to.pathname === location.pathname && to.search === location.search;
   location.assign(to);
   if (stays) location.reload();

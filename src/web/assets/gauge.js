@@ -7,12 +7,12 @@ const EVERY = 5000;
 
 const gauges = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-gauge]"));
 const list = /** @type {HTMLElement | null} */ (document.querySelector("#rows"));
-const said = document.querySelector("[data-gauge-said]");
+const statusLine = document.querySelector("[data-gauge-said]");
 const pause = document.querySelector("[data-gauge-pause]");
 let paused = false;
 
 /** @param {string} words */
-const say = (words) => { if (said && said.textContent !== words) said.textContent = words; };
+const say = (words) => { if (statusLine && statusLine.textContent !== words) statusLine.textContent = words; };
 
 /**
  * Resolves a JSON pointer.

@@ -84,7 +84,7 @@ function localTime(at) {
   return inWords;
 }
 
-/** @param {Entry} entry @param {boolean} utc whether times are told so */
+/** @param {Entry} entry @param {boolean} utc whether times are in UTC */
 function row(entry, utc) {
   const line = document.createElement("li");
   line.dataset.level = entry.level;
@@ -116,9 +116,9 @@ function row(entry, utc) {
 /** An event of the log, or a note between its lines: a number of missing lines, or a text. */
 /** @typedef {{ entry: Entry, id: string }} Line */
 /** @typedef {{ missing: number, words: string, before: string }} Gap */
-/** @typedef {Line | Gap | { words: string }} Told */
+/** @typedef {Line | Gap | { words: string }} LogItem */
 
-/** @param {HTMLElement} box @param {Element} first the list that the page came with @param {string} live where its lines are told */
+/** @param {HTMLElement} box @param {Element} first the list that the page came with @param {string} live the stream of its lines */
 function follows(box, first, live) {
   const sought = folded(box.dataset.q ?? "");
   const follow = /** @type {HTMLButtonElement} */ (document.querySelector("#follow"));
@@ -148,7 +148,7 @@ function follows(box, first, live) {
   let dropped = 0;
   /**
    * Received events that are not on the page yet.
-   * @type {Told[]}
+   * @type {LogItem[]}
    */
   let held = [];
   let drawing = false;
@@ -157,8 +157,8 @@ function follows(box, first, live) {
   let stays = true;
 
   function tellStatus(words = stream.going ? "Following" : "Not following") {
-    const told = hidden ? `${words}; ${counted(hidden)} hidden by the words` : words;
-    if (status.textContent !== told) status.textContent = told;
+    const summary = hidden ? `${words}; ${counted(hidden)} hidden by the words` : words;
+    if (status.textContent !== summary) status.textContent = summary;
   }
 
   /** @param {number} count */
@@ -166,9 +166,9 @@ function follows(box, first, live) {
 
   /**
    * Returns how many lines an event stands for.
-   * @param {Told} told
+   * @param {LogItem} item
    */
-  const lines = (told) => ("entry" in told ? 1 : "missing" in told ? told.missing : 0);
+  const lines = (item) => ("entry" in item ? 1 : "missing" in item ? item.missing : 0);
 
   /**
    * Makes room for rows by removing the oldest lists, and shows how many lines were removed.
@@ -188,9 +188,9 @@ function follows(box, first, live) {
   }
 
   function earlier() {
-    const told = box.querySelector(".earlier") ?? made("p", "gap earlier", "", way("open the log again"));
-    if (!told.parentElement) box.prepend(told);
-    told.firstChild?.replaceWith(`${dropped} earlier lines are not on this page any more · `);
+    const notice = box.querySelector(".earlier") ?? made("p", "gap earlier", "", way("open the log again"));
+    if (!notice.parentElement) box.prepend(notice);
+    notice.firstChild?.replaceWith(`${dropped} earlier lines are not on this page any more · `);
   }
 
   function draw() {
@@ -198,16 +198,16 @@ function follows(box, first, live) {
     if (!held.length) return;
     if (!stays) {
       newer.hidden = false;
-      newer.textContent = `${held.reduce((sum, told) => sum + lines(told), 0)} new lines`;
+      newer.textContent = `${held.reduce((sum, item) => sum + lines(item), 0)} new lines`;
       return;
     }
     document.querySelector("#nothing")?.remove();
     const [utc, until] = [inUtc(), performance.now() + MAKES];
     const ready = [];
-    for (const told of held) {
+    for (const item of held) {
       if (ready.length === FRAME || performance.now() > until) break;
-      ready.push("entry" in told ? row(told.entry, utc) : "missing" in told ? gap(told) : made("li", "gap", told.words));
-      if ("entry" in told) shown = told.id;
+      ready.push("entry" in item ? row(item.entry, utc) : "missing" in item ? gap(item) : made("li", "gap", item.words));
+      if ("entry" in item) shown = item.id;
     }
     held.splice(0, ready.length);
     makeRoom(ready.length);
@@ -232,9 +232,9 @@ function follows(box, first, live) {
     drawing = true;
   }
 
-  /** @param {Told} told */
-  function put(told) {
-    held.push(told);
+  /** @param {LogItem} item */
+  function put(item) {
+    held.push(item);
     if (held.length > (stays ? MOST_BEHIND : MOST_ROWS)) leaveOut();
     soon();
   }
@@ -248,7 +248,7 @@ function follows(box, first, live) {
     /** @type {Gap} */
     const out = "missing" in oldest && oldest.words === LEFT_OUT ? oldest : { missing: 0, words: LEFT_OUT, before: shown };
     if (out !== oldest) held.unshift(out);
-    for (const told of held.splice(1, LIST)) out.missing += lines(told);
+    for (const item of held.splice(1, LIST)) out.missing += lines(item);
   }
 
   /**
@@ -264,7 +264,7 @@ function follows(box, first, live) {
 
   /**
    * Returns a row for missing lines, with a link that loads them.
-   * @param {Gap} told
+   * @param {Gap} item
    */
   function gap({ missing, words, before }) {
     const load = way("load them");
@@ -287,7 +287,7 @@ function follows(box, first, live) {
   }
 
   /** @param {Entry} entry @param {string} id */
-  function told(entry, id) {
+  function receive(entry, id) {
     const says = !sought || folded(entry.message).includes(sought) || folded(JSON.stringify(entry.fields ?? {})).includes(sought);
     if (!says) { hidden++; return; }
     const key = `${entry.at} ${entry.level} ${entry.callId ?? ""}`;
@@ -306,8 +306,8 @@ function follows(box, first, live) {
       if (!last) from.searchParams.set("since", `${30 + Math.ceil(performance.now() / 1000)}s`);
       return from;
     },
-    told(name, data, id) {
-      if (name === "log") told(JSON.parse(data), id);
+    received(name, data, id) {
+      if (name === "log") receive(JSON.parse(data), id);
       else if (name === "lagged") put({ missing: JSON.parse(data).missed, words: MISSED, before: stream.last });
     },
     opened(lost) {
@@ -364,8 +364,8 @@ if (box) {
     event.preventDefault();
     const text = lines.map((line) => {
       const fields = line.querySelector("details code")?.textContent ?? "";
-      const said = line.querySelector(".said")?.textContent ?? "";
-      return `[${line.dataset.at}] [${line.dataset.level}] [${line.dataset.call ?? "-"}] ${said}${fields ? ` ${fields}` : ""}`;
+      const message = line.querySelector(".said")?.textContent ?? "";
+      return `[${line.dataset.at}] [${line.dataset.level}] [${line.dataset.call ?? "-"}] ${message}${fields ? ` ${fields}` : ""}`;
     });
     event.clipboardData.setData("text/plain", text.join("\n"));
   });

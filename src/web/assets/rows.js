@@ -67,13 +67,13 @@ if (box?.dataset.live) {
   /**
    * Fetches the announced rows and one known row. If the known row is not among them, fetches a
    * full page.
-   * @param {number} told
+   * @param {number} count
    */
-  async function asks(told) {
-    const rows = Math.min(told + 1, most);
+  async function fetchRows(count) {
+    const rows = Math.min(count + 1, most);
     const few = await first(rows);
     const { theirs, more } = compared(few);
-    const misses = more.length < Math.min(told, theirs.length) || more.length === theirs.length;
+    const misses = more.length < Math.min(count, theirs.length) || more.length === theirs.length;
     return misses && rows < most && theirs.length === rows ? first(most) : few;
   }
 
@@ -102,15 +102,15 @@ if (box?.dataset.live) {
 
   async function look() {
     if (looking || !due) return;
-    const told = due;
+    const count = due;
     [looking, due] = [true, 0];
     newer.hidden = true;
     try {
-      merge(await asks(told));
+      merge(await fetchRows(count));
       showTimes();
       if (stream.going) say("Following");
     } catch (error) {
-      due += told;
+      due += count;
       say(`The last rows are not to be had: ${/** @type {Error} */ (error).message}`);
     }
     setTimeout(() => { looking = false; arrived(); }, PACE);
@@ -130,7 +130,7 @@ if (box?.dataset.live) {
       if (!last) from.searchParams.set("since", `${30 + Math.ceil(performance.now() / 1000)}s`);
       return from;
     },
-    told(kind, data) {
+    received(kind, data) {
       const { callId, id } = kind === "lagged" ? {} : JSON.parse(data);
       const known = (kind === "call" && callId) || (kind === "event" && id);
       if (kind === "error" || known && box.querySelector(`[data-row="${CSS.escape(known)}"]`)) return;

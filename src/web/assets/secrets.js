@@ -10,7 +10,7 @@ for (const element of document.querySelectorAll("[data-hidden-from]")) {
     const short = bytes > 0 && bytes < least;
     if (!note) return;
     note.classList.toggle("warn", short);
-    const told = short ? `This value has fewer than ${least} bytes: it would not be hidden in results, errors and logs.` : usual;
-    if (note.textContent !== told) note.textContent = told;
+    const text = short ? `This value has fewer than ${least} bytes: it would not be hidden in results, errors and logs.` : usual;
+    if (note.textContent !== text) note.textContent = text;
   });
 }

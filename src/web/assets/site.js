@@ -9,7 +9,7 @@ const chosen = {
   },
   /** @param {string} name @param {string} value */
   set(name, value) {
-    try { value ? localStorage.setItem(name, value) : localStorage.removeItem(name); } catch { /* not kept */ }
+    try { value ? localStorage.setItem(name, value) : localStorage.removeItem(name); } catch { /* not stored */ }
   },
 };
 

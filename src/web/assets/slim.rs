@@ -22,14 +22,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_style_means_the_same() {
+    fn minified_style_is_equivalent() {
         let style = "/* a */\n.a, .b > :is(p, td) {\n  margin: 0 auto; /* b */\n  color: light-dark(#fff, #000);\n}\n@media (min-width: 64rem) {\n  .c::after { content: \"/\"; }\n}\n";
         let requested = ".a,.b>:is(p,td){margin:0 auto;color:light-dark(#fff,#000)}@media (min-width:64rem){.c::after{content:\"/\"}}";
         assert_eq!(slim(style), requested);
     }
 
     #[test]
-    fn nothing_of_our_styles_is_lost() {
+    fn minifying_loses_no_rule() {
         for style in [include_str!("site.css"), include_str!("figures.css")] {
             let describe = |style: &str| style.chars().filter(|char| !char.is_whitespace() && *char != ';').collect::<String>();
             let (mut bare, mut rest) = (String::new(), style);

@@ -35,8 +35,8 @@ async function check(path) {
   const [head, payload, signed] = signature.split(".");
   const { alg, kid, crit } = JSON.parse(new TextDecoder().decode(bytes(head)));
   if (alg !== "EdDSA" || crit) return [false, "The signature is of a kind that receipts do not have."];
-  const said = JSON.parse(new TextDecoder().decode(bytes(payload)));
-  if (!same(said, record)) return [false, "The signature is of another receipt than this one."];
+  const signedRecord = JSON.parse(new TextDecoder().decode(bytes(payload)));
+  if (!same(signedRecord, record)) return [false, "The signature is of another receipt than this one."];
   for (const key of keys.filter((/** @type {any} */ key) => !kid || !key.kid || key.kid === kid)) {
     const { kty, crv, x } = key;
     const known = await crypto.subtle.importKey("jwk", { kty, crv, x }, { name: "Ed25519" }, false, ["verify"]);
@@ -48,11 +48,11 @@ async function check(path) {
 }
 
 const slip = document.querySelector("[data-receipt]");
-const told = slip?.querySelector("[data-check] p");
-if (slip instanceof HTMLElement && told) {
+const outcome = slip?.querySelector("[data-check] p");
+if (slip instanceof HTMLElement && outcome) {
   const tell = (/** @type {boolean | undefined} */ holds, /** @type {string} */ words) => {
-    told.className = holds ? "state ok" : holds === false ? "state bad" : "state warn";
-    told.textContent = `${holds ? "✓" : holds === false ? "✕" : "?"} ${words}`;
+    outcome.className = holds ? "state ok" : holds === false ? "state bad" : "state warn";
+    outcome.textContent = `${holds ? "✓" : holds === false ? "✕" : "?"} ${words}`;
   };
   if (!globalThis.crypto?.subtle) {
     tell(undefined, "A browser checks signatures on https and on this machine only: use the command below.");

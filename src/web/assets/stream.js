@@ -13,7 +13,7 @@ const later = (/** @type {number} */ wait) => new Promise((done) => setTimeout(d
 /**
  * @typedef {object} Follows
  * @property {(last: string) => URL} from returns the address of the stream after the last event
- * @property {(name: string, data: string, id: string) => void} told called for each event
+ * @property {(name: string, data: string, id: string) => void} received called for each event
  * @property {(lost: number) => void} opened called when connected, with the milliseconds since a
  * lost connection
  * @property {() => void} lost called when the connection is lost and a new one is tried
@@ -110,7 +110,7 @@ export class Stream {
       else if (line.startsWith("id:")) id = value;
       else if (line.startsWith("data:")) data += data ? `\n${value}` : value;
     }
-    this.#follows.told(name, data, id);
+    this.#follows.received(name, data, id);
     if (id) this.last = id;
   }
 }

@@ -59,9 +59,9 @@ function press(on, which = "main form") {
 const pays = (form) => form.dataset.told !== undefined;
 
 /** The list of events of a call. */
-class Told {
+class CallLog {
   constructor() {
-    this.said = 0;
+    this.messages = 0;
     /** @type {HTMLElement | undefined} */
     this.more = undefined;
     this.list = made("ol", "", { class: "plain" });
@@ -85,9 +85,9 @@ class Told {
    * @param {string} text
    */
   progress(text) {
-    this.said += 1;
-    if (this.said <= LINES) this.line(text);
-    else (this.more ??= this.line("")).textContent = `and ${this.said - LINES} more that the tool said`;
+    this.messages += 1;
+    if (this.messages <= LINES) this.line(text);
+    else (this.more ??= this.line("")).textContent = `and ${this.messages - LINES} more messages of the tool`;
   }
 
   /** @param {string} text @param {string} path */
@@ -137,17 +137,17 @@ function folded(name, text) {
   return folded;
 }
 
-/** @param {any} answer @param {Told} told @param {Headers} headers @param {string} raw */
-function showResult(answer, told, headers, raw) {
+/** @param {any} answer @param {CallLog} log @param {Headers} headers @param {string} raw */
+function showResult(answer, log, headers, raw) {
   const { status = 200, result, receipt, paymentId, settlement } = answer;
-  if (settlement?.transaction) told.line(`settled, transaction ${settlement.transaction}`, "ok");
-  else if (paymentId) told.line("settled", "ok");
-  told.line(answer.ok ? `answered with ${status}` : `the tool answered with ${status} that it failed: nothing was charged`, answer.ok ? "ok" : "bad");
-  if (receipt?.receiptId) told.link(`receipt ${receipt.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(receipt.receiptId)}`, import.meta.url).href);
+  if (settlement?.transaction) log.line(`settled, transaction ${settlement.transaction}`, "ok");
+  else if (paymentId) log.line("settled", "ok");
+  log.line(answer.ok ? `answered with ${status}` : `the tool answered with ${status} that it failed: nothing was charged`, answer.ok ? "ok" : "bad");
+  if (receipt?.receiptId) log.link(`receipt ${receipt.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(receipt.receiptId)}`, import.meta.url).href);
   const text = result && typeof result.base64 === "string" && result.mediaType ? `${result.mediaType}, ${Math.floor(result.base64.length * 3 / 4)} bytes`
     : result && typeof result.text === "string" && result.mediaType ? result.text : JSON.stringify(result, null, 2) ?? "";
   const chosen = Object.entries({ ...Object.fromEntries(headers), ...answer.headers });
-  told.after.append(
+  log.after.append(
     made("h3", "Result"), ...box(text),
     folded("Headers", chosen.map(([name, value]) => `${name}: ${value}`).join("\n")),
     folded("As it came", raw),
@@ -173,13 +173,13 @@ async function state(id) {
 /**
  * Offers a retry of the same call after no answer came.
  * @param {HTMLFormElement} form
- * @param {Told} told
+ * @param {CallLog} log
  * @param {string} [id]
  */
-async function lost(form, told, id) {
+async function lost(form, log, id) {
   const known = await state(id ?? form.dataset.payment);
-  if (known) told.line(`the payment is ${known}`);
-  told.button(pays(form) ? AGAIN : "Call again", () => call(form));
+  if (known) log.line(`the payment is ${known}`);
+  log.button(pays(form) ? AGAIN : "Call again", () => call(form));
 }
 
 /**
@@ -190,10 +190,10 @@ async function call(form) {
   const body = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (typeof value === "string") body.append(name, value);
   press(false);
-  const told = new Told();
-  if (form.dataset.told) told.line(`terms: ${form.dataset.told}`, "ok");
+  const log = new CallLog();
+  if (form.dataset.told) log.line(`terms: ${form.dataset.told}`, "ok");
   const payment = body.get("payment") ? form.dataset.payment ?? "" : "";
-  if (payment) told.line(`signed: ${payment}`, "ok");
+  if (payment) log.line(`signed: ${payment}`, "ok");
   let stop = () => {};
   let ended = false;
   let known = payment || undefined;
@@ -204,20 +204,20 @@ async function call(form) {
       HTMLFormElement.prototype.submit.call(form);
       return;
     }
-    stop = counts(told.line(""));
+    stop = counts(log.line(""));
     for await (const [name, data, raw] of events(answer.body)) {
       if (name === "accepted") known = data.paymentId ?? known;
-      if (name === "progress" && data.message) told.progress(data.message);
+      if (name === "progress" && data.message) log.progress(data.message);
       if (name !== "result" && name !== "error") continue;
       ended = true;
       stop();
       if (name === "result") {
         wallet?.answered(form);
-        showResult(data, told, answer.headers, raw);
+        showResult(data, log, answer.headers, raw);
         // Do not pay again for a paid call from this page.
         press(true, pays(form) ? "main form:not([data-call])" : "main form");
       } else {
-        await showError(data.error ?? {}, form, told, known, data.settlement);
+        await showError(data.error ?? {}, form, log, known, data.settlement);
       }
     }
   } catch {
@@ -225,8 +225,8 @@ async function call(form) {
   }
   stop();
   if (!ended) {
-    told.line("the answer was lost", "bad");
-    await lost(form, told, known);
+    log.line("the answer was lost", "bad");
+    await lost(form, log, known);
   }
 }
 
@@ -237,44 +237,44 @@ async function call(form) {
 let wallet;
 
 /** The button that pays for a new call, if the tool charges before it runs. */
-const restart = document.querySelector("[data-restart]");
+const restart = document.querySelector("[data-anew]");
 
 /**
  * Shows what can be done about a call that was charged before its run and not answered: another run
  * with the same payment, or another payment.
  * @param {any} error
  * @param {HTMLFormElement} form
- * @param {Told} told
+ * @param {CallLog} log
  * @param {any} settlement
  */
-function showOwed(error, form, told, settlement) {
+function showOwed(error, form, log, settlement) {
   const left = error.runsLeft ?? 0;
-  told.line(settlement?.transaction ? `charged once, transaction ${settlement.transaction}` : "charged once", "ok");
-  if (error.receiptId) told.link(`receipt ${error.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(error.receiptId)}`, import.meta.url).href);
-  if (left > 0) told.line(`you are owed a run: ${left} left until ${new Date(error.repeatUntil).toLocaleString()}`, "warn");
-  else told.line("no runs are left for this payment", "bad");
-  if (error.hint) told.line(error.hint);
+  log.line(settlement?.transaction ? `charged once, transaction ${settlement.transaction}` : "charged once", "ok");
+  if (error.receiptId) log.link(`receipt ${error.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(error.receiptId)}`, import.meta.url).href);
+  if (left > 0) log.line(`you are owed a run: ${left} left until ${new Date(error.repeatUntil).toLocaleString()}`, "warn");
+  else log.line("no runs are left for this payment", "bad");
+  if (error.hint) log.line(error.hint);
   press(true, pays(form) ? "main form:not([data-call])" : "main form");
-  if (left > 0) told.button(RUN_AGAIN, () => call(form));
+  if (left > 0) log.button(RUN_AGAIN, () => call(form));
   // A browser wallet signs nothing else while it holds a payment.
   if (restart instanceof HTMLElement && !form.closest("[data-wallet]")) {
     restart.hidden = false;
-    told.after.append(restart);
+    log.after.append(restart);
   }
 }
 
-/** @param {any} error @param {HTMLFormElement} form @param {Told} told @param {string} [id] @param {any} [settlement] */
-async function showError(error, form, told, id, settlement) {
+/** @param {any} error @param {HTMLFormElement} form @param {CallLog} log @param {string} [id] @param {any} [settlement] */
+async function showError(error, form, log, id, settlement) {
   const open = error.charged !== false || error.code === "payment_in_progress";
-  told.line(`${error.message ?? "no answer"} (${error.code ?? "unknown"})`, "bad");
-  for (const problem of (error.problems ?? []).slice(0, 20)) told.line(`${problem.pointer || "the input"}: ${problem.message}`, "bad");
-  if (["paid_run_failed", "no_more_runs"].includes(error.code)) return showOwed(error, form, told, settlement);
-  told.line(open ? "not known yet whether it was charged, at most once" : "nothing was charged", open ? "warn" : "ok");
-  if (error.hint) told.line(error.hint);
-  if (open && pays(form)) return lost(form, told, error.paymentId ?? id);
+  log.line(`${error.message ?? "no answer"} (${error.code ?? "unknown"})`, "bad");
+  for (const problem of (error.problems ?? []).slice(0, 20)) log.line(`${problem.pointer || "the input"}: ${problem.message}`, "bad");
+  if (["paid_run_failed", "no_more_runs"].includes(error.code)) return showOwed(error, form, log, settlement);
+  log.line(open ? "not known yet whether it was charged, at most once" : "nothing was charged", open ? "warn" : "ok");
+  if (error.hint) log.line(error.hint);
+  if (open && pays(form)) return lost(form, log, error.paymentId ?? id);
   wallet?.answered(form);
   press(true, pays(form) ? "main form:not([data-call])" : "main form");
-  if (error.code !== "payment_required") told.button(pays(form) ? AGAIN : "Call again", () => call(form));
+  if (error.code !== "payment_required") log.button(pays(form) ? AGAIN : "Call again", () => call(form));
 }
 
 document.addEventListener("submit", (event) => {
@@ -320,10 +320,10 @@ if (input instanceof HTMLFormElement) {
     const { drafts: { of }, offer } = await drafts();
     const [found] = of(name);
     if (found && JSON.stringify(found.text) !== begun) {
-      offer(input, `Input that was typed here ${new Date(found.at).toLocaleString()} is kept in this browser.`, found, (text) => put(input, text));
+      offer(input, `Input that was typed here ${new Date(found.at).toLocaleString()} is stored in this browser.`, found, (text) => put(input, text));
     }
   };
-  try { if (localStorage.getItem(name)) void offered(); } catch { /* nothing is kept */ }
+  try { if (localStorage.getItem(name)) void offered(); } catch { /* nothing is stored */ }
   input.addEventListener("focusin", drafts, { once: true });
   let waits = 0;
   const keep = async () => {

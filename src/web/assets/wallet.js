@@ -1,5 +1,5 @@
 // Pays with a browser wallet (EIP-1193), which signs the request on the page once. The signed
-// payment is kept in this tab before it is sent, so that a retry after a lost answer uses the same
+// payment is stored in this tab before it is sent, so that a retry after a lost answer uses the same
 // payment. Nothing else is signed before it was answered.
 
 /** The Permit2 contract, and the contract that settles up to an amount. */
@@ -12,7 +12,7 @@ const MARGIN = 600;
 /** Storage key of this tool's payment in this tab. */
 const place = `payment ${location.pathname}`;
 
-/** @typedef {{ id: string, until: number, fields: [string, string][] }} Kept */
+/** @typedef {{ id: string, until: number, fields: [string, string][] }} StoredPayment */
 
 /** @param {[string, string][]} fields */
 const struct = (fields) => fields.map(([name, type]) => ({ name, type }));
@@ -85,7 +85,7 @@ function typed(accepted, from) {
   };
 }
 
-/** @returns {Kept | undefined} */
+/** @returns {StoredPayment | undefined} */
 function recall() {
   try {
     return JSON.parse(sessionStorage.getItem(place) ?? "null") ?? undefined;
@@ -99,11 +99,11 @@ function recall() {
  * an answer to fetch. Returns whether a payment is left.
  */
 async function keeps() {
-  const kept = recall();
-  if (!kept) return false;
-  const answer = await fetch(new URL(`../../ai/payments/${encodeURIComponent(kept.id)}`, import.meta.url), { headers: { accept: "application/json" } });
+  const stored = recall();
+  if (!stored) return false;
+  const answer = await fetch(new URL(`../../ai/payments/${encodeURIComponent(stored.id)}`, import.meta.url), { headers: { accept: "application/json" } });
   const state = answer.status === 404 ? "" : (await answer.json()).payment?.state;
-  const ended = state === "" ? kept.until * 1000 < Date.now() : ["released", "refused"].includes(state);
+  const ended = state === "" ? stored.until * 1000 < Date.now() : ["released", "refused"].includes(state);
   if (ended) sessionStorage.removeItem(place);
   return !ended;
 }
@@ -115,32 +115,32 @@ async function keeps() {
  * @param {any} offer
  */
 async function sign(wallet, form, { accepted, resource }) {
-  const said = new FormData(form);
-  for (const name of ["amount", "asset", "network"]) if (said.get(name) !== accepted[name]) throw new Error("the page does not say what is to be signed");
+  const data = new FormData(form);
+  for (const name of ["amount", "asset", "network"]) if (data.get(name) !== accepted[name]) throw new Error("the page does not say what is to be signed");
   const [from] = await wallet.request({ method: "eth_requestAccounts" });
   await wallet.request({ method: "wallet_switchEthereumChain", params: [{ chainId: `0x${Number(accepted.network.split(":")[1]).toString(16)}` }] });
   const { signs, payload, nonce, until } = typed(accepted, from);
   const signature = await wallet.request({ method: "eth_signTypedData_v4", params: [from, JSON.stringify(signs)] });
   const id = await idOf(accepted, from, nonce);
   const payment = base64(JSON.stringify({ x402Version: 2, resource, accepted, payload: { signature, ...payload } }));
-  said.set("payment", payment);
-  const fields = [...said].filter(([name]) => name !== "csrf");
+  data.set("payment", payment);
+  const fields = [...data].filter(([name]) => name !== "csrf");
   sessionStorage.setItem(place, JSON.stringify({ id, until, fields }));
   fill(form, recall());
 }
 
 /**
- * Fills a kept payment into the form.
+ * Fills a stored payment into the form.
  * @param {HTMLFormElement} form
- * @param {Kept | undefined} kept
+ * @param {StoredPayment | undefined} stored
  */
-function fill(form, kept) {
-  if (!kept) throw new Error("this tab keeps nothing: what is signed could be lost");
-  for (const [name, value] of kept.fields) {
+function fill(form, stored) {
+  if (!stored) throw new Error("this tab keeps nothing: what is signed could be lost");
+  for (const [name, value] of stored.fields) {
     const field = form.elements.namedItem(name);
     if (field instanceof HTMLInputElement) field.value = value;
   }
-  form.dataset.payment = kept.id;
+  form.dataset.payment = stored.id;
 }
 
 export const wallet = {

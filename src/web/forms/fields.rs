@@ -18,7 +18,6 @@ const MAX_DEPTH: usize = 4;
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Parses a form body.
     pub(crate) fn read(body: &[u8]) -> Self {
         Self(form_urlencoded::parse(body).map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n"))).collect())
     }
@@ -29,7 +28,6 @@ impl Fields {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Iterates over all fields.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -55,11 +53,11 @@ fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, ApiErro
         "text" => Some(text.into()),
         "some" | "number" | "json" if trimmed.is_empty() => None,
         "some" => Some(text.into()),
-        "number" => Some(Value::Number(trimmed.parse::<Number>().map_err(|_| wrong("is no number"))?)),
-        "flag" => Some(Value::Bool(trimmed.parse().map_err(|_| wrong("is neither `true` nor `false`"))?)),
+        "number" => Some(Value::Number(trimmed.parse::<Number>().map_err(|_| wrong("must be a number"))?)),
+        "flag" => Some(Value::Bool(trimmed.parse().map_err(|_| wrong("must be `true` or `false`"))?)),
         "lines" => Some(text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()),
         "each" => Some(Value::Array(if trimmed.is_empty() { vec![] } else { vec![text.into()] })),
-        "json" => Some(serde_json::from_str(text).map_err(|error| wrong(&format!("is no JSON: {error}")))?),
+        "json" => Some(serde_json::from_str(text).map_err(|error| wrong(&format!("is not valid JSON: {error}")))?),
         _ => None,
     })
 }
@@ -86,14 +84,14 @@ mod tests {
 
     use super::*;
 
-    fn made(fields: &[(&str, &str)]) -> Result<Value, ApiError> {
+    fn json_body(fields: &[(&str, &str)]) -> Result<Value, ApiError> {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         super::body(&Fields::read(body.as_bytes()))
     }
 
     #[test]
-    fn fields_become_what_their_names_say() {
-        let body = made(&[
+    fn field_names_determine_the_json_body() {
+        let body = json_body(&[
             ("csrf", "x"),
             ("path:slug", "y"),
             ("text:/title", " a "),
@@ -118,23 +116,23 @@ mod tests {
             "parts": ["kv", "files"], "none": [], "inputSchema": { "a": 1 }, "a/b": "c",
         });
         assert_eq!(body.unwrap(), requested);
-        assert_eq!(made(&[("number:/priceUsd", "0.003")]).unwrap().to_string(), r#"{"priceUsd":0.003}"#, "digit by digit");
+        assert_eq!(json_body(&[("number:/priceUsd", "0.003")]).unwrap().to_string(), r#"{"priceUsd":0.003}"#, "digit by digit");
     }
 
     #[test]
-    fn the_last_value_of_a_name_holds_and_lines_end_once() {
+    fn last_value_of_a_name_counts_and_line_ends_are_normalized() {
         let fields = Fields::read(b"a=1&a=2&b=x%0D%0Ay&c=%F0%9F%8D%8B+%2B");
         assert_eq!((fields.get("a"), fields.get("b"), fields.get("c"), fields.get("d")), (Some("2"), Some("x\ny"), Some("🍋 +"), None));
     }
 
     #[test]
-    fn what_does_not_read_is_refused_with_its_field() {
+    fn invalid_field_is_refused_with_its_pointer() {
         for (name, text) in [("number:/a", "1,5"), ("number:/a", "NaN"), ("flag:/a", "on"), ("json:/a", "{"), ("json:/a", "1 2")] {
-            let fault = made(&[(name, text)]).unwrap_err();
-            assert!(fault.message().starts_with("`/a`"), "{}", fault.message());
+            let error = json_body(&[(name, text)]).unwrap_err();
+            assert!(error.message().starts_with("`/a`"), "{}", error.message());
         }
         for clash in [&[("text:/a", "1"), ("text:/a/b", "2")][..], &[("text:/1/2/3/4/5", "x")]] {
-            assert!(made(clash).is_err(), "{clash:?}");
+            assert!(json_body(clash).is_err(), "{clash:?}");
         }
     }
 }

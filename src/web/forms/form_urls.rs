@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_leads_back_to_pages_of_the_dashboard_alone() {
+    fn form_leads_back_only_to_dashboard_pages() {
         for page in ["/dashboard", "/dashboard/home", "/dashboard?q=a", "/dashboard#x"] {
             assert!(is_page(page), "{page}");
         }
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_are_sent_to_pages_and_for_operations() {
+    fn forms_are_sent_to_pages_and_operations() {
         for (path, takes) in [
             ("/dashboard/new", true),
             ("/dashboard/do/setSecret", true),

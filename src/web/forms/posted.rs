@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     extract::{FromRequest, FromRequestParts as _, Request},
     http::header,
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse, Response},
 };
 use maud::html;
 use subtle::ConstantTimeEq as _;
@@ -64,21 +64,21 @@ impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Post
 
     async fn from_request(request: Request, services: &Arc<Services>) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
-        let visitor = Visitor::from_request_parts(&mut parts, services).await.map_err(fault)?;
+        let visitor = Visitor::from_request_parts(&mut parts, services).await.map_err(IntoResponse::into_response)?;
         let media = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if media.split(';').next().unwrap_or_default().trim() != "application/x-www-form-urlencoded" {
-            return Err(fault(ApiError::new(Code::UnsupportedMediaType, "a form is sent as `application/x-www-form-urlencoded`")));
+            return Err(ApiError::new(Code::UnsupportedMediaType, "a form is sent as `application/x-www-form-urlencoded`").into_response());
         }
         // Escaped, a source of maximum size may be three times as long.
         let max = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
         let intake = &services.shared.intake;
-        let bytes = body::read(intake, peer(&parts.extensions), &parts.headers, body, max).await.map_err(fault)?;
+        let bytes = body::read(intake, peer(&parts.extensions), &parts.headers, body, max).await.map_err(IntoResponse::into_response)?;
         if bytes.iter().filter(|byte| **byte == b'&').count() >= FIELDS {
-            return Err(fault(ApiError::bad_request(format!("a form has at most {FIELDS} fields"))));
+            return Err(ApiError::bad_request(format!("a form has at most {FIELDS} fields")).into_response());
         }
-        let fields = visitor.made(|| Fields::read(&bytes)).await.map_err(ApiRefusal::into_response)?;
+        let fields = visitor.render(|| Fields::read(&bytes)).await.map_err(ApiRefusal::into_response)?;
         let posted = Self { visitor, fields, action: parts.uri.path().to_owned() };
-        match posted.visitor.session().map(|session| genuine(session, posted.fields.get("csrf").unwrap_or_default())) {
+        match posted.visitor.session().map(|session| check_form_token(session, posted.fields.get("csrf").unwrap_or_default())) {
             Some(Err(other)) => Err(posted.again(other).await),
             Some(Ok(())) | None => Ok(posted),
         }
@@ -100,10 +100,10 @@ impl FromRequest<Arc<Services>> for PostedBySession {
 
 impl<const MOST: usize, const FIELDS: usize> PostedForm<MOST, FIELDS> {
     /// Returns the page to send the form again: directly if the session was replaced, or after
-    /// sign-in. Returns the fault itself if the form must not be kept.
+    /// sign-in. Returns the error itself if the form must not be kept.
     pub(crate) async fn again(&self, reason: ApiError) -> Response {
-        let Some(sent) = SentForm::of(&self.action, &self.fields) else { return fault(reason) };
-        let nobody = self.visitor.unsigned();
+        let Some(sent) = SentForm::from_fields(&self.action, &self.fields) else { return reason.into_response() };
+        let nobody = self.visitor.without_session();
         let (visitor, title) = match reason.code() {
             Code::Unauthorized => (&nobody, "Sign in to go on"),
             _ => (&self.visitor, "Send it again"),
@@ -111,15 +111,15 @@ impl<const MOST: usize, const FIELDS: usize> PostedForm<MOST, FIELDS> {
         let back = self.fields.get("back").filter(|back| is_page(back)).unwrap_or_default();
         let view = || match visitor.session() {
             Some(session) => html! {
-                p.lead { "What you sent is of a session that has ended, and it was not done. It can be sent by the one that you have now." }
+                p.lead { "The session of this form has ended, so nothing was done. You can send it again in your current session." }
                 (sent.form(session))
             },
             None => html! {
-                p.lead { "You are not signed in any more, and what you sent was not done. It is kept on this page: sign in, and send it from there." }
+                p.lead { "You are no longer signed in, so nothing was done. This page has your form: sign in, and send it again." }
                 (sign_in(visitor, &html! { input type="hidden" name="to" value=(back); (sent.carry()) }, None))
             },
         };
-        match visitor.made(view).await {
+        match visitor.render(view).await {
             Ok(main) => {
                 let status = reason.code().row().status;
                 visitor.show(Page { status, unlisted: true, ..Page::new(Area::SignIn, title, main) }).await
@@ -129,14 +129,12 @@ impl<const MOST: usize, const FIELDS: usize> PostedForm<MOST, FIELDS> {
     }
 }
 
-fn fault(fault: ApiError) -> Response {
-    fault.into_response()
-}
-
 /// Checks the form token, which only pages of this session know.
-pub(crate) fn genuine(session: &OpenSession, shown: &str) -> Result<(), ApiError> {
+pub(crate) fn check_form_token(session: &OpenSession, shown: &str) -> Result<(), ApiError> {
     match shown.as_bytes().ct_eq(session.form_token.as_bytes()).into() {
         true => Ok(()),
-        false => Err(ApiError::new(Code::Forbidden, "this form is of another session").hint("open the page again, and send it from there")),
+        false => {
+            Err(ApiError::new(Code::Forbidden, "this form belongs to another session").hint("open the page again, and send it from there"))
+        }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct SentForm {
 impl SentForm {
     /// Takes the form sent to `action`. Returns `None` if it is not a form of the dashboard, or
     /// contains a secret.
-    pub(super) fn of(action: &str, fields: &Fields) -> Option<Self> {
+    pub(super) fn from_fields(action: &str, fields: &Fields) -> Option<Self> {
         let is_secret = fields.all().any(|(name, _)| SECRETS.contains(&name));
         let stored = fields.all().filter(|(name, _)| *name != "csrf").map(|(name, value)| (name.to_owned(), value.to_owned()));
         (is_form(action) && !is_secret).then(|| Self { action: action.to_owned(), fields: stored.collect() })
@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_carried_through_a_sign_in_as_it_was() {
+    fn form_is_carried_through_sign_in_unchanged() {
         let first =
             [("csrf", "old"), ("back", "/dashboard"), ("text:/title", "a b"), ("each:/x", "1"), ("each:/x", "2"), ("do", "publish")];
-        let carry = SentForm::of("/dashboard/new", &sent(&first)).unwrap().carry().into_string();
+        let carry = SentForm::from_fields("/dashboard/new", &sent(&first)).unwrap().carry().into_string();
         let carried = SentForm::carried(&sent(&hidden(&carry))).unwrap();
         let (owner, name, form_token) = ("bld_x".to_owned(), "n".to_owned(), "new".to_owned());
         let session = OpenSession { owner, name, kind: SessionKind::Builder, credential: String::new().into(), form_token };
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_what_leads_elsewhere_are_not_carried() {
+    fn forms_with_secrets_or_foreign_targets_are_not_carried() {
         for (action, name) in [
             ("/dashboard/do/setSecret", "text:/value"),
             ("/dashboard/session", "credential"),
@@ -125,7 +125,7 @@ mod tests {
             ("https://evil.example/dashboard", "a"),
             ("/dashboard/api/do/setSecret", "a"),
         ] {
-            assert!(SentForm::of(action, &sent(&[(name, "x")])).is_none(), "{action}");
+            assert!(SentForm::from_fields(action, &sent(&[(name, "x")])).is_none(), "{action}");
         }
         assert!(SentForm::carried(&sent(&[("again", "//evil.example")])).is_none());
         assert!(SentForm::carried(&sent(&[("credential", "x")])).is_none());

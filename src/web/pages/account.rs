@@ -7,9 +7,8 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::{Markup, html};
-use serde_json::{Value, json};
 use tollhouse_account::session::{OpenSession, Session, SessionKind, SessionName};
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::{Builder, BuilderResponse};
 use tollhouse_front::{ApiError, Code};
 
 use super::sign_in::forgotten;
@@ -17,10 +16,9 @@ use crate::{
     forms::{PostedBySession, PostedForm},
     page::{Area, Page},
     parts::{
-        facts, form,
-        table::{Column, table},
+        Column, facts, form, moment, table,
         text::{first, plain, words},
-        time::moment,
+        word,
     },
     services::Services,
     visitor::{ApiRefusal, SignedIn, Visitor},
@@ -32,16 +30,16 @@ const BROWSER: usize = 120;
 pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, ApiRefusal> {
     let Some(session) = visitor.session() else { return Err(ApiError::from(Code::Unauthorized).into()) };
     let sessions = services.sessions.list(&session.owner).await.map_err(ApiError::from)?;
-    let record = match session.kind {
-        SessionKind::Builder => match visitor.get("/ai/builders/me").await {
+    let answer = match session.kind {
+        SessionKind::Builder => match visitor.get::<BuilderResponse>("/ai/builders/me").await {
             // A suspended builder can read only their earnings.
-            Err(refused) if refused.is(Code::BuilderSuspended) => DropOffThread::default(),
-            record => record?,
+            Err(refused) if refused.is(Code::BuilderSuspended) => None,
+            answer => Some(answer?),
         },
-        SessionKind::Admin | SessionKind::Holder => DropOffThread::default(),
+        SessionKind::Admin | SessionKind::Holder => None,
     };
     let main = html! {
-        (who(session, &record["builder"]))
+        (identity(session, answer.as_ref().map(|answer| &answer.builder)))
         @if session.kind == SessionKind::Builder { (key(&visitor)) }
         (listed(&visitor, session, &sessions))
         form.form method="post" action="/dashboard/sign-out" { (form::token(&visitor)) button { "Sign out" } }
@@ -61,8 +59,7 @@ pub(crate) async fn end(State(services): State<Arc<Services>>, posted: PostedByS
     Ok(Redirect::to("/dashboard/account#sessions").into_response())
 }
 
-fn who(session: &OpenSession, builder: &Value) -> Markup {
-    let describe = |name: &str| builder[name].as_str();
+fn identity(session: &OpenSession, builder: Option<&Builder>) -> Markup {
     let kind = match session.kind {
         SessionKind::Admin => "admin of this host",
         SessionKind::Builder => "builder",
@@ -70,12 +67,12 @@ fn who(session: &OpenSession, builder: &Value) -> Markup {
     };
     facts::list(&[
         ("Signed in as", Some(html! { (kind) })),
-        ("Name", describe("name").map(words)),
-        ("Contact", describe("contact").map(words)),
+        ("Name", builder.map(|builder| words(&builder.name))),
+        ("Contact", builder.and_then(|builder| builder.contact.as_deref()).map(words)),
         ("Id", (session.kind != SessionKind::Admin).then(|| facts::id(&session.owner))),
-        ("Registered", describe("createdAt").map(|_| moment(&builder["createdAt"]))),
-        ("Key made", describe("keyCreatedAt").map(|_| moment(&builder["keyCreatedAt"]))),
-        ("Tier", describe("tier").map(words)),
+        ("Registered", builder.map(|builder| moment(builder.created_at))),
+        ("Key made", builder.map(|builder| moment(builder.key_created_at))),
+        ("Tier", builder.map(|builder| words(&word(builder.tier)))),
     ])
 }
 
@@ -83,8 +80,8 @@ fn key(visitor: &Visitor) -> Markup {
     html! {
         section aria-labelledby="key" {
             h2 #key { "Key" }
-            p.words { "A new key takes the place of the one in force, which opens nothing from then on. Everybody who signed in with it is signed out, here too." }
-            (form::of(visitor, "rotateBuilderKey", &[], "/dashboard/sign-in", html! { button { "Make a new key" } }))
+            p.words { "A new key replaces the current one, which stops working. Everybody who signed in with it is signed out, here too." }
+            (form::operation(visitor, "rotateBuilderKey", &[], "/dashboard/sign-in", html! { button { "Make a new key" } }))
         }
     }
 }
@@ -109,7 +106,7 @@ fn browser(named: &str) -> Markup {
 
 fn listed(visitor: &Visitor, own: &OpenSession, sessions: &[(SessionName, Session)]) -> Markup {
     let row = |(name, session): &(SessionName, Session)| {
-        let [created, seen] = [&session.created_at, &session.seen_at].map(|at| moment(&json!(at)));
+        let [created, seen] = [&session.created_at, &session.seen_at].map(moment);
         let end = html! {
             @if *name == own.name { "this browser" } @else {
                 form method="post" action="/dashboard/sessions/end" {
@@ -135,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_is_called_as_people_call_it() {
+    fn browser_has_its_usual_name() {
         let chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36";
         for (named, rendered) in [
             (chrome, "Chrome on Linux"),

@@ -19,7 +19,6 @@ mod reviews;
 mod runtime;
 mod shared;
 pub(super) mod takedown;
-mod tool_limits;
 mod unresolved;
 
 use std::sync::Arc;
@@ -28,7 +27,6 @@ use axum::{Router, routing::get};
 
 use crate::services::Services;
 
-/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<Services>> {
     Router::new()
         .route("/dashboard/admin", get(overview::page))

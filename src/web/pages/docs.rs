@@ -21,22 +21,22 @@ use crate::{
 const INDEX: &str = "index";
 
 pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> Result<Response, ApiRefusal> {
-    shown(&visitor, INDEX, &request).await
+    show(&visitor, INDEX, &request).await
 }
 
 pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, request: HeaderMap) -> Result<Response, ApiRefusal> {
-    shown(&visitor, &name, &request).await
+    show(&visitor, &name, &request).await
 }
 
 /// Returns the document as a page, or as Markdown if the name or the `Accept` header asks for it.
-async fn shown(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Response, ApiRefusal> {
+async fn show(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Response, ApiRefusal> {
     let path = format!("/docs/{}", segment(name));
     if name.ends_with(".md") || wants_markdown(request) {
         return Ok(visitor.pass(&path, request).await);
     }
-    let made = made(visitor, name, &path).await?;
-    let main = PreEscaped(made.main.clone());
-    let page = Page { twin: Some(format!("{path}.md")), ..Page::new(Area::Documents, made.title.clone(), main) };
+    let document = rendered(visitor, name, &path).await?;
+    let main = PreEscaped(document.main.clone());
+    let page = Page { twin: Some(format!("{path}.md")), ..Page::new(Area::Documents, document.title.clone(), main) };
     let page = if name == INDEX { page } else { page.under("/docs", "Documents") };
     let mut response = visitor.show(page).await;
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
@@ -44,14 +44,14 @@ async fn shown(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Res
 }
 
 /// Returns the rendered document, from the cache if its text is unchanged.
-async fn made(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<RenderedDoc>, ApiRefusal> {
+async fn rendered(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<RenderedDoc>, ApiRefusal> {
     let (tag, body) = visitor.document(path).await?;
-    if let Some(made) = visitor.services.rendered.get(name, &tag) {
-        return Ok(made);
+    if let Some(document) = visitor.services.rendered.get(name, &tag) {
+        return Ok(document);
     }
     let text = str::from_utf8(&body).map_err(|_| ApiError::from(Code::Internal))?;
     let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned();
-    let rendered = visitor.made(|| guides::rendered(&linked(for_people(text), visitor.base_url()))).await?;
+    let rendered = visitor.render(|| guides::rendered(&linked(for_people(text), visitor.base_url()))).await?;
     let main = html! {
         div.guide {
             nav.contents aria-label="Contents" {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_to_other_documents_go_to_their_pages() {
+    fn links_to_documents_lead_to_their_pages() {
         let base = "https://a.example";
         let text = "[a](https://a.example/docs/limits.md), [b](https://a.example/docs/agents.md#pay), [c](#here), \
             [d](https://a.example/docs/index.md), [e](https://x.example/y.md), [f](https://a.example/docs/openapi.json)";
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_programs_is_not_shown_to_people() {
+    fn hint_for_programs_is_removed() {
         assert_eq!(for_people("> For programs: x\n\n# Title\n> said"), "\n# Title\n> said");
         assert_eq!(for_people("# Title\n> said\n"), "# Title\n> said\n");
     }

@@ -17,9 +17,11 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse as _, Redirect, Response},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tollhouse_account::session::SessionKind;
-use tollhouse_base::{exact, offload::DropOffThread};
+use tollhouse_api::{DryRunResponse, EndpointChangeResponse, EndpointCheckResponse, ErrorDetails};
+use tollhouse_base::exact;
 use tollhouse_front::{ApiError, Code, PathParams};
 use tollhouse_tool::WithResponse;
 
@@ -28,15 +30,16 @@ use self::{
     draft::ToolDraft,
     edit_page::EditPage,
     feedback::Feedback,
+    problems::Problem,
 };
 use super::owner_pages;
 use crate::{
+    answer::Answer,
     forms::{self, PostedBySession, PostedForm},
     refusal,
     visitor::{ApiRefusal, SignedIn, Visitor},
 };
 
-/// Returns the draft of a new tool.
 fn started() -> ToolDraft {
     let mut draft = ToolDraft::default();
     draft.set("kind", "js");
@@ -57,7 +60,7 @@ pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, ApiRefu
 pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): PostedBySession) -> Result<Response, ApiRefusal> {
     let draft = ToolDraft::read(fields.all());
     let sheet = EditPage::new(&visitor, draft);
-    let (mut body, problems) = visitor.made(|| sheet.draft.body()).await?;
+    let (mut body, problems) = visitor.render(|| sheet.draft.body()).await?;
     let slug = sheet.draft.get("slug").trim();
     if !slug.is_empty() {
         body.insert("slug".to_owned(), json!(slug));
@@ -69,8 +72,8 @@ pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): 
             if !sheet.draft.get("paused").is_empty() {
                 body.insert("status".to_owned(), json!("paused"));
             }
-            match outcome(upload(&visitor, "/ai/endpoints/create", &body).await).await? {
-                Ok(made) => Ok(to_edit(&visitor, made["endpoint"]["slug"].as_str().unwrap_or_default(), "createEndpoint")),
+            match outcome(upload::<EndpointChangeResponse>(&visitor, "/ai/endpoints/create", &body).await).await? {
+                Ok(made) => Ok(to_edit(&visitor, made.endpoint.common.slug.as_str(), "createEndpoint")),
                 Err((status, error)) => sheet.with(refused(&error, None), status).await,
             }
         }
@@ -86,7 +89,7 @@ pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): 
 pub(crate) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
     let now = CurrentTool::read(&visitor, &slug).await?;
     let (draft, given) = (now.draft.clone(), now.given());
-    EditPage::of(&visitor, &slug, &now, draft, given).answer().await
+    EditPage::for_tool(&visitor, &slug, &now, draft, given).answer().await
 }
 
 /// Handles a button of the form for an existing tool.
@@ -94,13 +97,13 @@ pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedByS
     let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
     let now = CurrentTool::read(&visitor, &slug).await?;
     let given = InitialForm::read(&visitor, &slug, &now, &fields).await?;
-    let sheet = EditPage::of(&visitor, &slug, &now, ToolDraft::read(fields.all()), given);
+    let sheet = EditPage::for_tool(&visitor, &slug, &now, ToolDraft::read(fields.all()), given);
     let request = fields.get("do").unwrap_or_default();
     match request.split_once('-').map_or((request, ""), |(request, of)| (request, of)) {
         ("run", _) => run(sheet).await,
-        ("onto", revision) if revision == now.revision.to_string() => sheet.next_step(&now).await,
+        ("onto", revision) if revision == now.tool.revision.to_string() => sheet.next_step(&now).await,
         ("onto", _) => sheet.conflict(&now).await,
-        ("review" | "publish", _) if sheet.given.revision != now.revision => sheet.conflict(&now).await,
+        ("review" | "publish", _) if sheet.given.revision != now.tool.revision => sheet.conflict(&now).await,
         ("publish", _) if !sheet.draft.was_reviewed(&fields) => {
             let rendered = Feedback::Review { before: Some(now.draft.clone()), unvouched: false };
             sheet.with(rendered, StatusCode::OK).await
@@ -120,21 +123,25 @@ pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedByS
 /// Checks what publishing the form would result in. Settings from the tool's other pages are
 /// included.
 async fn check(sheet: &EditPage<'_>, now: &CurrentTool) -> Result<(StatusCode, Feedback), ApiRefusal> {
-    let (mut body, problems) = sheet.visitor.made(|| sheet.draft.body()).await?;
-    let tool = now.tool();
-    for (name, value) in
-        ["slug", "limits", "accepts", "settle", "isolation"].map(|name| (name, &tool[if name == "limits" { "ownLimits" } else { name }]))
-    {
-        body.insert(name.to_owned(), value.clone());
+    let (mut body, problems) = sheet.visitor.render(|| sheet.draft.body()).await?;
+    let tool = &*now.tool;
+    for (name, value) in [
+        ("slug", json!(tool.common.slug)),
+        ("limits", json!(tool.own_limits)),
+        ("accepts", json!(tool.accepts)),
+        ("settle", json!(tool.settle)),
+        ("isolation", json!(tool.isolation)),
+    ] {
+        body.insert(name.to_owned(), value);
     }
     checked(sheet.visitor, body, problems).await
 }
 
 /// Checks an upload, in addition to problems already found. A check stores nothing, so it needs no
 /// attestation.
-async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec<Value>) -> Result<(StatusCode, Feedback), ApiRefusal> {
+async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec<Problem>) -> Result<(StatusCode, Feedback), ApiRefusal> {
     body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
-    let answer = outcome(upload(visitor, "/ai/endpoints/check", &body).await).await?;
+    let answer = outcome(upload::<EndpointCheckResponse>(visitor, "/ai/endpoints/check", &body).await).await?;
     Ok(match answer {
         Ok(checked) if wrong.is_empty() => (StatusCode::OK, Feedback::Checked(checked)),
         Ok(_) => (StatusCode::UNPROCESSABLE_ENTITY, Feedback::Problems(wrong)),
@@ -145,9 +152,12 @@ async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec
     })
 }
 
-/// Sends the fields of an upload.
-async fn upload(visitor: &Visitor, path: &str, body: &Map<String, Value>) -> Result<DropOffThread, ApiRefusal> {
-    let text = visitor.made(|| WithResponse(body).text()).await?;
+async fn upload<T: DeserializeOwned + Send + 'static>(
+    visitor: &Visitor,
+    path: &str,
+    body: &Map<String, Value>,
+) -> Result<Answer<T>, ApiRefusal> {
+    let text = visitor.render(|| WithResponse(body).text()).await?;
     visitor.read(visitor.send(Method::POST, path, HeaderMap::new(), Body::from(text)).await).await
 }
 
@@ -155,7 +165,7 @@ async fn upload(visitor: &Visitor, path: &str, body: &Map<String, Value>) -> Res
 async fn run(sheet: EditPage<'_>) -> Result<Response, ApiRefusal> {
     let input = sheet.draft.get("input").trim();
     let input = if input.is_empty() { "{}" } else { input };
-    let (handler, problems) = sheet.visitor.made(|| sheet.draft.run(input)).await?;
+    let (handler, problems) = sheet.visitor.render(|| sheet.draft.run(input)).await?;
     if !problems.is_empty() {
         return sheet.with(Feedback::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
     }
@@ -163,15 +173,15 @@ async fn run(sheet: EditPage<'_>) -> Result<Response, ApiRefusal> {
     let body = match handler.filter(|_| sheet.runs_draft()) {
         Some(handler) => {
             let members = Map::from_iter([("handler".to_owned(), handler)]);
-            let handler = sheet.visitor.made(|| WithResponse(&members).text()).await?;
+            let handler = sheet.visitor.render(|| WithResponse(&members).text()).await?;
             format!("{{\"input\":{input},{}", handler.trim_start_matches('{'))
         }
         // The version of the form, even if another one is current now.
         None => format!("{{\"input\":{input},\"version\":{}}}", json!(sheet.given.version)),
     };
-    let path = format!("{}/run", owner_pages::source(&sheet.slug));
+    let path = format!("{}/run", owner_pages::api_path(&sheet.slug));
     let response = sheet.visitor.send(Method::POST, &path, HeaderMap::new(), Body::from(body)).await;
-    let read = |body: &[u8]| exact::with_text_at(body, &["run", "result"]);
+    let read = |body: &[u8]| serde_json::from_value::<DryRunResponse>(exact::with_text_at(body, &["run", "result"])?);
     match outcome(sheet.visitor.read_by(response, read).await).await? {
         Ok(ran) => sheet.with(Feedback::Ran(ran), StatusCode::OK).await,
         Err((status, error)) => sheet.with(Feedback::problems(&error), status).await,
@@ -180,7 +190,7 @@ async fn run(sheet: EditPage<'_>) -> Result<Response, ApiRefusal> {
 
 /// Publishes the change, based on the revision that was read.
 async fn publish(sheet: EditPage<'_>, now: &CurrentTool) -> Result<Response, ApiRefusal> {
-    let (mut body, problems) = sheet.visitor.made(|| sheet.draft.change(&now.draft)).await?;
+    let (mut body, problems) = sheet.visitor.render(|| sheet.draft.change(&now.draft)).await?;
     if !problems.is_empty() {
         return sheet.with(Feedback::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
     }
@@ -192,9 +202,9 @@ async fn publish(sheet: EditPage<'_>, now: &CurrentTool) -> Result<Response, Api
     note(&mut body, &sheet.draft);
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&format!("\"{}\"", sheet.given.revision)).ok().map(|revision| (header::IF_MATCH, revision)));
-    let body = Body::from(sheet.visitor.made(|| WithResponse(&body).text()).await?);
-    let response = sheet.visitor.send(Method::PATCH, &owner_pages::source(&sheet.slug), headers, body).await;
-    match outcome(sheet.visitor.read(response).await).await? {
+    let body = Body::from(sheet.visitor.render(|| WithResponse(&body).text()).await?);
+    let response = sheet.visitor.send(Method::PATCH, &owner_pages::api_path(&sheet.slug), headers, body).await;
+    match outcome(sheet.visitor.read::<EndpointChangeResponse>(response).await).await? {
         Ok(_) => Ok(to_edit(sheet.visitor, &sheet.slug, "updateEndpoint")),
         Err((StatusCode::PRECONDITION_FAILED, _)) => {
             let now = CurrentTool::read(sheet.visitor, &sheet.slug).await?;
@@ -205,9 +215,9 @@ async fn publish(sheet: EditPage<'_>, now: &CurrentTool) -> Result<Response, Api
 }
 
 /// Returns why it was not published. If only the attestation is missing, the page asks for it.
-fn refused(error: &Value, before: Option<&ToolDraft>) -> Feedback {
-    match error["code"].as_str() {
-        Some("attestation_required") => Feedback::Review { before: before.cloned(), unvouched: true },
+fn refused(error: &ErrorDetails, before: Option<&ToolDraft>) -> Feedback {
+    match &*error.code {
+        "attestation_required" => Feedback::Review { before: before.cloned(), unvouched: true },
         _ => Feedback::problems(error),
     }
 }
@@ -228,7 +238,9 @@ fn note(body: &mut Map<String, Value>, draft: &ToolDraft) {
 }
 
 /// Returns the API's answer, or its error.
-async fn outcome(answer: Result<DropOffThread, ApiRefusal>) -> Result<Result<DropOffThread, (StatusCode, Value)>, ApiRefusal> {
+async fn outcome<T: Send + 'static>(
+    answer: Result<Answer<T>, ApiRefusal>,
+) -> Result<Result<Answer<T>, (StatusCode, ErrorDetails)>, ApiRefusal> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
         Err(refused) => refusal::error(refused).await.map(Err),
@@ -236,5 +248,5 @@ async fn outcome(answer: Result<DropOffThread, ApiRefusal>) -> Result<Result<Dro
 }
 
 fn to_edit(visitor: &Visitor, slug: &str, id: &str) -> Response {
-    Redirect::to(&forms::done(visitor, &owner_pages::place(slug, "edit"), id)).into_response()
+    Redirect::to(&forms::done(visitor, &owner_pages::page_path(slug, "edit"), id)).into_response()
 }

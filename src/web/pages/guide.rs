@@ -9,16 +9,15 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
+use tollhouse_api::{Catalog, Endpoint, EndpointResponse, EndpointView};
 use tollhouse_front::{ApiError, Code, PathParams};
+use tollhouse_tool::{PricingMode, Status};
 
 use super::register::RegistrationTerms;
 use crate::{
     guides::{self, Guide, wants_markdown},
     page::{Area, Page},
-    parts::{
-        call_snippets::SnippetParts,
-        sample::{self, quoted},
-    },
+    parts::{SnippetParts, sample, sample::quoted},
     visitor::{ApiRefusal, Visitor, segment},
 };
 
@@ -38,7 +37,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
     if is_twin || wants_markdown(&request) {
         return Ok(twin(visitor.base_url(), &text));
     }
-    let rendered = visitor.made(|| guides::rendered(&text)).await?;
+    let rendered = visitor.render(|| guides::rendered(&text)).await?;
     let others = guides::ALL.iter().filter(|other| other.name != guide.name);
     let main = html! {
         div.guide {
@@ -71,20 +70,19 @@ fn twin(base: &str, text: &str) -> Response {
 /// Returns the guide's text with the facts of this host.
 async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, ApiRefusal> {
     let manifest = visitor.manifest().await?;
-    let tool = if guide.text.contains("{{slug}}") { example(visitor).await? } else { Value::Null };
-    let slug = tool["slug"].as_str().unwrap_or(NO_TOOL);
-    let payment = &manifest["payment"];
-    let challenge = if tool.is_null() { HeaderMap::new() } else { visitor.head(&format!("/tools/{}", segment(slug))).await };
+    let tool = if guide.text.contains("{{slug}}") { example(visitor).await? } else { None };
+    let slug = tool.as_ref().map_or(NO_TOOL, |tool| tool.common.slug.as_str());
+    let payment = &manifest.payment;
+    let challenge = if tool.is_none() { HeaderMap::new() } else { visitor.head(&format!("/tools/{}", segment(slug))).await };
     let registering = match guide.text.contains("registering is") {
         true => Some(RegistrationTerms::read(visitor).await?),
         false => None,
     };
     let is_free = registering.is_some_and(|terms| terms.is_free());
-    let accepts = payment["accepts"].as_array().into_iter().flatten();
-    let networks: Vec<_> = accepts.filter_map(|accepted| accepted["network"].as_str()).collect();
-    let input = if is_shipped(&tool) { sample::input(&tool["inputSchema"]) } else { sample::typed(&tool["inputSchema"]) };
+    let networks: Vec<_> = payment.accepts.iter().map(|accepted| &*accepted.network).collect();
+    let schema = tool.as_ref().map_or(&Value::Null, |tool| &tool.common.input_schema.0);
+    let input = if tool.as_ref().is_some_and(is_shipped) { sample::input(schema) } else { sample::typed(schema) };
     let method = SnippetParts { base: visitor.base_url(), slug, input: input.clone(), networks };
-    let describe = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let facts = [
         ("base", visitor.base_url().to_owned()),
         ("slug", slug.to_owned()),
@@ -92,14 +90,14 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, ApiRefusal> 
         ("curl", method.curl()),
         ("script", method.script()),
         ("challenge", asked_for(&challenge)),
-        ("network", describe(&payment["network"])),
-        ("networkName", describe(&payment["networkV1"])),
-        ("token", describe(&payment["asset"]["symbol"])),
+        ("network", payment.network.clone()),
+        ("networkName", payment.network_v1.clone()),
+        ("token", payment.asset.symbol.clone()),
     ];
     let holds = |condition: &str| match condition {
-        "simulated" => payment["simulated"] == true,
-        "real" => payment["simulated"] != true,
-        "nothing to sell" => tool.is_null(),
+        "simulated" => payment.simulated,
+        "real" => !payment.simulated,
+        "nothing to sell" => tool.is_none(),
         "registering is free" => is_free,
         "registering is paid" => !is_free,
         _ => false,
@@ -107,28 +105,29 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, ApiRefusal> 
     Ok(guides::filled(guide.text, &facts, holds))
 }
 
-/// Returns the tool for examples: a built-in one, else the cheapest. Null if nothing is for sale.
-async fn example(visitor: &Visitor) -> Result<Value, ApiRefusal> {
-    let fits = |tool: &Value| tool["status"] == "active" && tool["pricingMode"] == "fixed_price_success_receipt";
+/// Returns the tool for examples: a built-in one, else the cheapest. `None` if nothing is for sale.
+async fn example(visitor: &Visitor) -> Result<Option<Endpoint>, ApiRefusal> {
+    let fits = |tool: &Endpoint| tool.common.status == Status::Active && tool.common.pricing_mode == PricingMode::FixedPriceSuccessReceipt;
+    // The public records are the same for everybody.
+    let visitor = visitor.without_session();
     for slug in SHIPPED {
-        let tool = match visitor.get(&format!("/ai/endpoints/{slug}")).await {
-            Ok(answer) => answer["endpoint"].clone(),
-            Err(refused) if refused.is(Code::UnknownEndpoint) => continue,
+        match visitor.get::<EndpointResponse>(&format!("/ai/endpoints/{slug}")).await {
+            Ok(answer) => match &answer.endpoint {
+                EndpointView::Public(tool) if fits(tool) && is_shipped(tool) => return Ok(Some((**tool).clone())),
+                EndpointView::Public(_) | EndpointView::Own(_) => {}
+            },
+            Err(refused) if refused.is(Code::UnknownEndpoint) => {}
             Err(refused) => return Err(refused),
-        };
-        if fits(&tool) && is_shipped(&tool) {
-            return Ok(tool);
         }
     }
-    let found = visitor.get(&format!("/ai/endpoints?price=paid&sort=price&limit={LOOKED_AT}")).await?;
-    let mut tools = found["endpoints"].as_array().into_iter().flatten();
-    Ok(tools.find(|tool| fits(tool)).cloned().unwrap_or_default())
+    let found = visitor.get::<Catalog>(&format!("/ai/endpoints?price=paid&sort=price&limit={LOOKED_AT}")).await?;
+    Ok(found.endpoints.iter().find(|tool| fits(tool)).cloned())
 }
 
 /// Returns whether a tool's texts were written by the host's operator. A builder's tool has a scan
 /// result in its record.
-fn is_shipped(tool: &Value) -> bool {
-    SHIPPED.iter().any(|slug| tool["slug"] == *slug) && tool["contentSafety"].is_null()
+fn is_shipped(tool: &Endpoint) -> bool {
+    SHIPPED.contains(&tool.common.slug.as_str()) && matches!(tool.content_safety, None | Some(None))
 }
 
 /// Returns the challenge of the tool without extensions and the builder's texts.

@@ -9,19 +9,15 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::{Markup, html};
-use serde_json::Value;
 use tollhouse_account::session::SessionKind;
+use tollhouse_api::{EndpointSummaryPage, EventPage, PayoutSettingsResponse, Revenue};
 
 use self::view::HomeView;
 use super::events;
 use crate::{
     page::{Area, Page},
     parts::{
-        chart::{Bar, Chart},
-        cli_hint::same,
-        code, event_lines,
-        follow::followed,
-        table::{Column, table},
+        Bar, Chart, Column, api_section, code, event_lines, followed, table,
         text::counted,
         time_range::{MONTH, day},
     },
@@ -35,40 +31,40 @@ const LOOKED_AT: &str = "200";
 /// Number of latest events.
 const EVENTS: usize = 10;
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["builderId", "cursor"]);
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = PageQuery::read(raw.as_deref(), &["builderId", "cursor"]);
     match visitor.kind() {
-        Some(SessionKind::Admin) if request.get("builderId").is_empty() => return Ok(Redirect::to("/dashboard/admin").into_response()),
+        Some(SessionKind::Admin) if query.get("builderId").is_empty() => return Ok(Redirect::to("/dashboard/admin").into_response()),
         Some(SessionKind::Holder) => return Ok(Redirect::to("/dashboard/credit").into_response()),
         _ => {}
     }
-    let of = ("builderId", request.get("builderId"));
-    let path = with_query("/ai/builders/endpoints", [of, ("limit", ROWS), ("cursor", request.get("cursor"))]);
-    let tools = visitor.get(&path).await?;
-    let checked_at = visitor.get(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
-    let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", MONTH), ("daily", "true")])).await?;
-    let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
-    let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", &*EVENTS.to_string())])).await?;
+    let of = ("builderId", query.get("builderId"));
+    let path = with_query("/ai/builders/endpoints", [of, ("limit", ROWS), ("cursor", query.get("cursor"))]);
+    let tools = visitor.get::<EndpointSummaryPage>(&path).await?;
+    let checked = visitor.get::<EndpointSummaryPage>(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
+    let report = visitor.get::<Revenue>(&with_query("/ai/builders/revenue", [of, ("since", MONTH), ("daily", "true")])).await?;
+    let settings = visitor.get::<PayoutSettingsResponse>(&with_query("/ai/builders/payout-settings", [of])).await?;
+    let events = visitor.get::<EventPage>(&with_query("/ai/builders/events", [of, ("limit", &*EVENTS.to_string())])).await?;
     let now = visitor.now().to_string();
     let shown = HomeView {
-        requested: &request,
+        query: &query,
         tools: &tools,
-        checked_at: &checked_at,
+        checked: &checked,
         report: &report,
         payouts: &settings,
         today: day(&now),
-        simulated: visitor.plays().await?,
+        simulated: visitor.is_simulated().await?,
     };
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
-                @if shown.checked_at["endpoints"].as_array().is_none_or(Vec::is_empty) { (first_tool(&visitor)) } @else {
+                @if shown.checked.endpoints.is_empty() { (first_tool(&visitor)) } @else {
                     (todos::view(&shown))
                     (tools::view(&shown))
                     (calls(&shown))
                 }
-                (last_events(&request, &events, shown.simulated))
-                (same(&visitor, &path))
+                (last_events(&query, &events, shown.simulated))
+                (api_section(&visitor, &path))
             }
         })
         .await?;
@@ -93,7 +89,7 @@ fn first_tool(visitor: &Visitor) -> Markup {
         }
         section {
             h2 { "Send it" }
-            (code::block("One request that publishes a tool", "sh", &create))
+            (code::block("One query that publishes a tool", "sh", &create))
         }
         section {
             h2 { "Follow the guide" }
@@ -104,17 +100,15 @@ fn first_tool(visitor: &Visitor) -> Markup {
 
 /// Shows a chart of calls of all tools by day.
 fn calls(shown: &HomeView) -> Markup {
-    let number = |line: &Value, name: &str| line[name].as_u64().unwrap_or_default();
-    let lines = shown.report["byDay"].as_array().map(Vec::as_slice).unwrap_or_default();
     let by_day: Vec<_> = shown
         .days()
         .into_iter()
         .map(|name| {
-            let line = lines.iter().find(|line| line["day"] == name.as_str());
-            (name, line.map_or(0, |line| number(line, "calls")), line.map_or(0, |line| number(line, "failedCalls")))
+            let totals = shown.report.by_day.iter().find(|line| line.day == name).map(|line| line.totals).unwrap_or_default();
+            (name, totals.calls, totals.failed_calls)
         })
         .collect();
-    let (all, failed) = (number(&shown.report["totals"], "calls"), number(&shown.report["totals"], "failedCalls"));
+    let (all, failed) = (shown.report.totals.calls, shown.report.totals.failed_calls);
     let max = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
     let chart = Chart {
         id: "by-day",
@@ -132,10 +126,11 @@ fn calls(shown: &HomeView) -> Markup {
     html! { @if all > 0 { section { h2 { "Calls" } (chart.bars(&bars)) } } }
 }
 
-fn last_events(request: &PageQuery, found: &Value, simulated: bool) -> Markup {
-    let (listed, builder) = (events::listed(found), request.get("builderId"));
+fn last_events(query: &PageQuery, found: &EventPage, simulated: bool) -> Markup {
+    let builder = query.get("builderId");
     let list = html! {
-        @if listed.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (event_lines::table_of(listed, builder, simulated)) }
+        @if found.events.is_empty() { p.muted { "Nothing has happened within 7 days." } }
+        @else { (event_lines::table_of(&found.events, builder, simulated)) }
     };
     html! {
         section {

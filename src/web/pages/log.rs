@@ -3,21 +3,17 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Call, CallPage, LogPage, OwnEndpoint};
 use tollhouse_front::PathParams;
+use tollhouse_tool::Capability;
 
 use super::owner_pages;
 use crate::{
     page::Page,
     parts::{
-        cli_hint::{line, same},
-        empty::empty,
-        facts,
-        lines::{are_cut, level_class, lines},
-        state::state,
-        tabs::Tab,
-        text,
-        time::moment,
+        Tab, api_section, curl_command, empty, facts, form, lines,
+        lines::{are_cut, contains},
+        moment, page_links, state, text, word,
     },
     query::PageQuery,
     visitor::{ApiRefusal, SignedIn, Visitor, segment, with_query},
@@ -29,36 +25,38 @@ const FEW: &str = "10";
 /// Number of recent calls in which one is searched for.
 const CALLS: &str = "200";
 
+/// Choices of the filters: query value and label.
+const LEVELS: [(&str, &str); 4] = [("", "all"), ("info", "info"), ("warn", "warn"), ("error", "error")];
+const SPANS: [(&str, &str); 5] = [("", "ever"), ("15m", "15 minutes"), ("1h", "an hour"), ("24h", "a day"), ("7d", "a week")];
+
 /// Filters that the API applies to a log.
 const NARROWS: [&str; 3] = ["level", "callId", "since"];
 
 pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
-    RawQuery(query): RawQuery,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiRefusal> {
-    let requested =
-        LogFilter { slug: &slug, requested: PageQuery::read(query.as_deref(), &["level", "callId", "since", "q", "lines", "cursor"]) };
+    let filter = LogFilter { slug: &slug, query: PageQuery::read(raw.as_deref(), &["level", "callId", "since", "q", "lines", "cursor"]) };
     let record = owner_pages::record(&visitor, &slug).await?;
-    let source = format!("{}/logs", owner_pages::source(&slug));
-    let limit = if requested.get("lines") == FEW { FEW } else { LINES };
-    let request = requested.narrowed().into_iter().chain([("limit", limit), ("cursor", requested.get("cursor"))]);
-    let found = visitor.get(&with_query(&source, request)).await?;
-    let call = if requested.get("callId").is_empty() { Value::Null } else { call(&visitor, &slug, requested.get("callId")).await };
-    let main = visitor.made(|| view(&visitor, &requested, &record["endpoint"], &found, &call)).await?;
+    let source = format!("{}/logs", owner_pages::api_path(&slug));
+    let limit = if filter.get("lines") == FEW { FEW } else { LINES };
+    let fields = filter.narrowed().into_iter().chain([("limit", limit), ("cursor", filter.get("cursor"))]);
+    let found = visitor.get::<LogPage>(&with_query(&source, fields)).await?;
+    let call = if filter.get("callId").is_empty() { None } else { find_call(&visitor, &slug, filter.get("callId")).await };
+    let main = visitor.render(|| view(&visitor, &filter, &record, &found, call.as_ref())).await?;
     let page = owner_pages::page(&visitor, &slug, Tab::Log, format!("Log of {slug}"), &main);
     Ok(visitor.show(Page { script: Some("live.js"), ..page }).await)
 }
 
-/// The requested lines.
 struct LogFilter<'a> {
     slug: &'a str,
-    requested: PageQuery,
+    query: PageQuery,
 }
 
 impl LogFilter<'_> {
     fn get(&self, name: &str) -> &str {
-        self.requested.get(name)
+        self.query.get(name)
     }
 
     fn narrowed(&self) -> [(&'static str, &str); 3] {
@@ -66,101 +64,86 @@ impl LogFilter<'_> {
     }
 
     fn page(&self, cursor: &str) -> String {
-        self.requested.with(&owner_pages::place(self.slug, "log"), &[("cursor", cursor)])
+        self.query.with(&owner_pages::page_path(self.slug, "log"), &[("cursor", cursor)])
     }
 
     fn is_narrow(&self) -> bool {
-        NARROWS.iter().chain(&["q"]).any(|name| !self.get(name).is_empty())
+        self.query.has_any(&NARROWS) || !self.get("q").is_empty()
     }
 }
 
-/// Finds a call among the recent ones. Returns null if it is not there.
-async fn call(visitor: &Visitor, slug: &str, id: &str) -> Value {
-    let found = visitor.get(&with_query(&format!("{}/calls", owner_pages::source(slug)), [("limit", CALLS)])).await.unwrap_or_default();
-    let calls = found["calls"].as_array().into_iter().flatten();
-    calls.into_iter().find(|call| call["callId"] == id).cloned().unwrap_or_default()
+/// Finds a call among the recent ones.
+async fn find_call(visitor: &Visitor, slug: &str, id: &str) -> Option<Call> {
+    let found = visitor.get::<CallPage>(&with_query(&format!("{}/calls", owner_pages::api_path(slug)), [("limit", CALLS)])).await.ok()?;
+    found.calls.iter().find(|call| call.call_id.as_str() == id).cloned()
 }
 
-fn view(visitor: &Visitor, requested: &LogFilter, tool: &Value, found: &Value, call: &Value) -> Markup {
-    let (slug, q, of_one) = (requested.slug, requested.get("q"), requested.get("callId"));
-    let all = found["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
+fn view(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, found: &LogPage, call: Option<&Call>) -> Markup {
+    let (slug, q, of_one) = (filter.slug, filter.get("q"), filter.get("callId"));
+    let all = &found.logs;
     // The API returns the newest first, but a log is read downward.
-    let shown: Vec<_> = all.iter().rev().filter(|entry| level_class(entry, q)).collect();
+    let shown: Vec<_> = all.iter().rev().filter(|entry| contains(entry, q)).collect();
     let hidden = all.len() - shown.len();
-    let older = found["nextCursor"].as_str().map(|cursor| requested.page(cursor));
-    let of_call = |call: &str| Some(with_query(&owner_pages::place(slug, "log"), [("callId", call)]));
+    let older = found.next_cursor.as_deref().map(|cursor| filter.page(cursor));
+    let of_call = |call: &str| Some(with_query(&owner_pages::page_path(slug, "log"), [("callId", call)]));
     html! {
-        (filters(requested))
-        @if !of_one.is_empty() { (of_one_call(slug, of_one, call)) }
+        (filters(filter))
+        @if !of_one.is_empty() { (call_section(slug, of_one, call)) }
         nav.pager aria-label="Pages of the log" {
             p { (text::counted(shown.len() as u64, "line", "lines")) @if hidden > 0 { ", and the words hide " (hidden) " more" } }
-            @if !requested.get("cursor").is_empty() { a.button.quiet href=(requested.page("")) { "Newest lines" } }
+            @if !filter.get("cursor").is_empty() { a.button.quiet href=(filter.page("")) { "Newest lines" } }
             @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
         }
         @if are_cut(&shown) {
-            @let few = requested.requested.with(&owner_pages::place(slug, "log"), &[("lines", FEW)]);
+            @let few = filter.query.with(&owner_pages::page_path(slug, "log"), &[("lines", FEW)]);
             p.note { "Long lines are cut here, and each says by how much. " a href=(few) { (FEW) " lines at a time, with more of each" } }
         }
-        @if requested.get("cursor").is_empty() { (live()) }
-        div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(requested)] data-q=(text::plain(q))
-            data-page=(requested.page("")) data-more[older.is_some()] {
+        @if filter.get("cursor").is_empty() { (live()) }
+        div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(filter)] data-q=(text::plain(q))
+            data-page=(filter.page("")) data-more[older.is_some()] {
             (lines(shown.iter().copied(), q, of_call))
-            @if shown.is_empty() { div #nothing { (nothing(visitor, requested, tool, hidden)) } }
+            @if shown.is_empty() { div #nothing { (empty_log(visitor, filter, tool, hidden)) } }
         }
-        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", owner_pages::source(slug)), requested.narrowed())) { "These lines as JSON" } }
-        (same(visitor, &with_query(&format!("{}/logs", owner_pages::source(slug)), requested.narrowed())))
+        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", owner_pages::api_path(slug)), filter.narrowed())) { "These lines as JSON" } }
+        (api_section(visitor, &with_query(&format!("{}/logs", owner_pages::api_path(slug)), filter.narrowed())))
     }
 }
 
 /// Returns the address where the script follows the same lines. `None` for a page of older lines.
-fn live_source(requested: &LogFilter) -> Option<String> {
-    let request = requested.narrowed().into_iter().filter(|(name, _)| *name != "since");
-    requested.get("cursor").is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", owner_pages::source(requested.slug)), request))
+fn live_source(filter: &LogFilter) -> Option<String> {
+    let fields = filter.narrowed().into_iter().filter(|(name, _)| *name != "since");
+    filter.get("cursor").is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", owner_pages::api_path(filter.slug)), fields))
 }
 
-fn filters(requested: &LogFilter) -> Markup {
-    let [q, level, since, call] = ["q", "level", "since", "callId"].map(|name| requested.get(name));
-    let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
+fn filters(filter: &LogFilter) -> Markup {
+    let [q, level, since, call] = ["q", "level", "since", "callId"].map(|name| filter.get(name));
     html! {
-        form.filters action=(owner_pages::place(requested.slug, "log")) {
+        form.filters action=(owner_pages::page_path(filter.slug, "log")) {
             div.field.wide { label for="q" { "Words" } input #q name="q" type="search" value=(text::plain(q)) data-key="/"; }
-            div.field {
-                label for="level" { "From level" }
-                select #level name="level" {
-                    (option("", "all", level)) (option("info", "info", level)) (option("warn", "warn", level))
-                    (option("error", "error", level))
-                }
-            }
-            div.field {
-                label for="since" { "Since" }
-                select #since name="since" {
-                    (option("", "ever", since)) (option("15m", "15 minutes", since)) (option("1h", "an hour", since))
-                    (option("24h", "a day", since)) (option("7d", "a week", since))
-                }
-            }
+            (form::select("level", "From level", &LEVELS, level, str::to_owned))
+            (form::select("since", "Since", &SPANS, since, |since| format!("from {since}")))
             @if !call.is_empty() { input type="hidden" name="callId" value=(text::plain(call)); }
             button.primary { "Show" }
-            @if requested.is_narrow() { a.button.quiet href=(owner_pages::place(requested.slug, "log")) { "Clear" } }
+            @if filter.is_narrow() { a.button.quiet href=(owner_pages::page_path(filter.slug, "log")) { "Clear" } }
         }
     }
 }
 
 /// Shows the outcome of the call that the lines belong to.
-fn of_one_call(slug: &str, id: &str, call: &Value) -> Markup {
-    let receipt = call["receiptId"].as_str();
+fn call_section(slug: &str, id: &str, call: Option<&Call>) -> Markup {
     html! {
         section {
             h2 { "One call" }
             (facts::list(&[
                 ("Call", Some(facts::id(id))),
-                ("Ended", call["outcome"].as_str().map(|outcome| state(if outcome == "succeeded" { "succeeded" } else { "failed" }))),
-                ("Why", call["code"].as_str().map(|code| html! { code { (text::words(code)) } })),
-                ("At", call["at"].is_string().then(|| moment(&call["at"]))),
-                ("Took", call["durationMs"].as_f64().map(|millis| html! { (format!("{millis:.1}")) " ms" })),
-                ("Receipt", receipt.map(|id| html! { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } })),
+                ("Ended", call.map(|call| state(&word(call.outcome)))),
+                ("Why", call.and_then(|call| call.code.as_deref()).map(|code| html! { code { (text::words(code)) } })),
+                ("At", call.map(|call| moment(call.at))),
+                ("Took", call.map(|call| html! { (format!("{:.1}", call.duration_ms)) " ms" })),
+                ("Receipt", call.and_then(|call| call.receipt_id.as_ref()).map(page_links::receipt)),
             ]))
-            @if call.is_null() { p.muted { "It is none of the last " (CALLS) " calls that have ended." } }
-            p { a href=(owner_pages::place(slug, "calls")) { "All calls" } }
+            @if call.is_none() { p.muted { "It is not among the last " (CALLS) " calls that have ended." } }
+            p { a href=(owner_pages::page_path(slug, "calls")) { "All calls" } }
         }
     }
 }
@@ -177,24 +160,24 @@ fn live() -> Markup {
     }
 }
 
-fn nothing(visitor: &Visitor, requested: &LogFilter, tool: &Value, hidden: usize) -> Markup {
-    let slug = requested.slug;
-    let all = owner_pages::place(slug, "log");
-    let lines = line(visitor, &format!("/ai/endpoints/{}/logs", segment(slug)));
+fn empty_log(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, hidden: usize) -> Markup {
+    let slug = filter.slug;
+    let all = owner_pages::page_path(slug, "log");
+    let lines = curl_command(visitor, &format!("/ai/endpoints/{}/logs", segment(slug)));
     if hidden > 0 {
         return empty(&format!("No line here says that; {hidden} others do not."), Some((&all, "Show all lines")), &lines);
     }
-    if requested.is_narrow() || !requested.get("cursor").is_empty() {
+    if filter.is_narrow() || !filter.get("cursor").is_empty() {
         return empty("No line fits.", Some((&all, "Show all lines")), &lines);
     }
-    if tool["capabilities"]["logs"] != true {
-        let edit = owner_pages::place(slug, "edit");
+    if !tool.common.capabilities.has(Capability::Logs) {
+        let edit = owner_pages::page_path(slug, "edit");
         let ask = format!(
             "{} \\\n  -X PATCH -H 'content-type: application/json' -d '{{\"capabilities\":{{\"logs\":true}}}}'",
-            line(visitor, &format!("/ai/endpoints/{}", segment(slug)))
+            curl_command(visitor, &format!("/ai/endpoints/{}", segment(slug)))
         );
         return empty("It may write no log: it was not asked for, or waits for an admin.", Some((&edit, "Ask for logs")), &ask);
     }
     let call = format!("curl -s {}/tools/{slug} \\\n  -H 'content-type: application/json' -d '{{}}'", visitor.base_url());
-    empty("No call has written a line yet.", Some((&owner_pages::place(slug, "edit"), "Run it")), &call)
+    empty("No call has written a line yet.", Some((&owner_pages::page_path(slug, "edit"), "Run it")), &call)
 }

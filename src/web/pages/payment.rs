@@ -1,37 +1,40 @@
 //! `/dashboard/payments/{id}`: the state of a payment, for payers who lost the answer.
 
-use axum::{http::StatusCode, response::Response};
-use maud::html;
+use axum::response::Response;
+use maud::{Markup, html};
+use tollhouse_api::{PaymentResponse, PaymentState, Reorganization, ReorganizationState, SettlementLoss};
 use tollhouse_front::{Code, PathParams};
 
-use super::receipt_lookup::field;
+use super::receipt_lookup::not_found;
 use crate::{
     page::{Area, Page},
-    parts::{facts, state::state, text, time::moment},
+    parts::{facts, moment, page_links, state, state::badge, text, word},
     visitor::{ApiRefusal, Visitor, segment},
 };
 
 pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, ApiRefusal> {
     let source = format!("/ai/payments/{}", segment(&id));
-    let answer = match visitor.get(&source).await {
+    let answer = match visitor.get::<PaymentResponse>(&source).await {
         Ok(answer) => answer,
-        Err(refused) if refused.is(Code::UnknownPayment) => return Ok(unknown(&visitor, &id).await),
+        Err(refused) if refused.is(Code::UnknownPayment) => {
+            let lead = html! { "None called " code { (text::first(&id, 100)) } " has reached a tool here: nothing was taken for it." };
+            return Ok(not_found(&visitor, "No payment has this id", &lead).await);
+        }
         Err(refused) => return Err(refused),
     };
-    let payment = &answer["payment"];
-    let word = payment["state"].as_str().unwrap_or_default();
-    let receipt = payment["receiptId"].as_str();
+    let payment = &answer.payment;
     let main = html! {
         article.slip {
-            p.figure { (state(word)) }
-            p { (meaning(word)) }
+            p.figure { (state(&word(payment.state))) }
+            p { (meaning(payment.state)) }
             (facts::list(&[
-                ("Payment", payment["paymentId"].as_str().map(facts::id)),
-                ("Receipt", receipt.map(|id| html! { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } })),
-                ("Reason", payment["reason"].as_str().map(text::words)),
-                ("Transaction", payment["transaction"].as_str().map(facts::id)),
-                ("Since", payment["updatedAt"].is_string().then(|| moment(&payment["updatedAt"]))),
+                ("Payment", Some(facts::id(&payment.payment_id))),
+                ("Receipt", payment.receipt_id.as_ref().map(page_links::receipt)),
+                ("Reason", payment.reason.as_ref().map(text::words)),
+                ("Transaction", payment.transaction.as_ref().map(facts::id)),
+                ("Since", Some(moment(payment.updated_at))),
             ]))
+            @if let Some(settlement) = &payment.settlement { (reorganized(settlement)) }
         }
         p { a href=(source) { "This payment as JSON" } }
     };
@@ -39,27 +42,62 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
     Ok(visitor.show(page.under("/dashboard/receipts", "Receipts")).await)
 }
 
-/// Returns what a payer can do in each state.
-fn meaning(state: &str) -> &'static str {
+/// Explains a state, and what a payer can do.
+fn meaning(state: PaymentState) -> &'static str {
     match state {
-        "reserved" => "The call runs. Nothing was taken yet: show the same payment again for its answer.",
-        "settling" => "The money is on its way, and its end is not known yet. Do not pay again: show the same payment again.",
-        "unresolved" => "Nobody could say whether the money moved, and whoever runs the host decides. Do not pay again.",
-        "settled" => "It was charged, once. Show the same payment with the same request again for the answer, for a day.",
-        "owed" => {
+        PaymentState::Reserved => "The call runs. Nothing was taken yet: show the same payment again for its answer.",
+        PaymentState::Settling => "The money is on its way, and its end is not known yet. Do not pay again: show the same payment again.",
+        PaymentState::Unresolved => "Nobody could say whether the money moved, and whoever runs the host decides. Do not pay again.",
+        PaymentState::Settled => "It was charged, once. Show the same payment with the same request again for the answer, for a day.",
+        PaymentState::Owed => {
             "It was charged before the run, and no run has answered yet. Show the same payment with the same request again: the tool runs again, and nothing more is charged."
         }
-        "refused" => "It was refused when it was to be settled. Nothing was taken.",
-        "released" => "The call was not charged. The payment is as good as before.",
-        _ => "The host has no words for this state.",
+        PaymentState::Refused => "It was refused when it was to be settled. Nothing was taken.",
+        PaymentState::Released => "The call was not charged. The payment is as good as before.",
     }
 }
 
-async fn unknown(visitor: &Visitor, id: &str) -> Response {
-    let main = html! {
-        p.lead { "None called " code { (text::first(id, 100)) } " has reached a tool here: nothing was taken for it." }
-        (field())
+/// Shows the current state of a payment that a reorganization of the chain undid.
+pub(super) fn reorganized(settlement: &Reorganization) -> Markup {
+    let lost = settlement.lost.map(|lost| match lost {
+        SettlementLoss::Canceled => "the payer canceled the authorization",
+        SettlementLoss::UsedElsewhere => "the payer used the authorization for another transfer",
+        SettlementLoss::Expired => "the authorization expired unused",
+    });
+    let (shown, meaning) = match settlement.state {
+        ReorganizationState::Reorganized => {
+            (badge("unresolved", "reorganized"), "The chain dropped the transaction of this payment: the money has not moved.")
+        }
+        ReorganizationState::Settled => {
+            (state("settled"), "The chain dropped an earlier transaction of this payment. Another one has made the payment.")
+        }
     };
-    let page = Page::new(Area::Receipts, "No payment has this id", main).under("/dashboard/receipts", "Receipts");
-    visitor.show(Page { status: StatusCode::NOT_FOUND, unlisted: true, ..page }).await
+    let former = &settlement.former;
+    html! {
+        h2 { "Settlement" }
+        p { (shown) " " (meaning) }
+        (facts::list(&[
+            ("Transaction", Some(facts::id(&settlement.transaction))),
+            ("Noticed", Some(moment(settlement.since))),
+            ("The money is lost", lost.map(|lost| html! { (lost) })),
+            ("Dropped transactions", (!former.is_empty()).then(|| html! { @for id in former { div { (facts::id(id)) } } })),
+        ]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn reorganization_shows_its_state_and_transactions() {
+        let shown = |settlement: Value| reorganized(&serde_json::from_value(settlement).unwrap()).into_string();
+        let at = "2026-11-22T09:58:03.000Z";
+        let lost = shown(json!({ "state": "reorganized", "transaction": "0x1", "since": at, "lost": "expired" }));
+        assert!(lost.contains("> reorganized</span>") && lost.contains("0x1") && lost.contains("expired unused"), "{lost}");
+        let replaced = shown(json!({ "state": "settled", "transaction": "0x2", "since": at, "former": ["0x1"] }));
+        assert!(replaced.contains("> settled</span>") && replaced.contains("0x1") && !replaced.contains("lost"), "{replaced}");
+    }
 }

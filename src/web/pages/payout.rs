@@ -2,93 +2,77 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Payout, PayoutReceiptPage, PayoutStatus};
 use tollhouse_front::PathParams;
 
 use super::payouts::{self, PATH};
 use crate::{
     page::{Area, Page},
-    parts::{
-        cli_hint::same,
-        facts, money, page_links,
-        pager::pager,
-        state::state,
-        table::{Column, table},
-        text,
-        time::moment,
-    },
+    parts::{Column, api_section, facts, moment, money, page_links, pager, state, table, text},
     query::PageQuery,
     visitor::{ApiRefusal, SignedIn, segment, with_query},
 };
 
-/// Rows of a page.
 const ROWS: &str = "50";
 
 pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(id): PathParams<String>,
-    RawQuery(query): RawQuery,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["builderId", "cursor"]);
-    let fields = [("builderId", request.get("builderId")), ("limit", ROWS), ("cursor", request.get("cursor"))];
+    let query = PageQuery::read(raw.as_deref(), &["builderId", "cursor"]);
+    let fields = [("builderId", query.get("builderId")), ("limit", ROWS), ("cursor", query.get("cursor"))];
     let path = with_query(&format!("/ai/builders/payouts/{}", segment(&id)), fields);
-    let answer = visitor.get(&path).await?;
-    let simulated = visitor.plays().await?;
+    let answer = visitor.get::<PayoutReceiptPage>(&path).await?;
+    let simulated = visitor.is_simulated().await?;
     let here = format!("{PATH}/{}", segment(&id));
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
-                (slip(&answer["payout"], simulated))
-                section { h2 { "Receipts that it pays" } (receipts(&answer, &request, &here, simulated)) }
-                (same(&visitor, &path))
+                (slip(&answer.payout, simulated))
+                section { h2 { "Receipts that it pays" } (receipts(&answer, &query, &here, simulated)) }
+                (api_section(&visitor, &path))
             }
         })
         .await?;
-    let page = Page::new(Area::Payouts, "Packet", main).under(&request.with(PATH, &[("cursor", "")]), "Payouts");
+    let page = Page::new(Area::Payouts, "Packet", main).under(&query.with(PATH, &[("cursor", "")]), "Payouts");
     Ok(visitor.show(page).await)
 }
 
-fn slip(packet: &Value, simulated: bool) -> Markup {
-    let id = |name: &str| packet[name].as_str().map(facts::id);
-    let describe = |name: &str| packet[name].as_str().map(text::words);
-    let at = |at: &Value| at.is_string().then(|| moment(at));
-    let period = &packet["period"];
+fn slip(packet: &Payout, simulated: bool) -> Markup {
+    let id = |id: &Option<String>| id.as_deref().map(facts::id);
+    let period = packet.period.as_ref();
     html! {
         article.slip {
             p.figure {
-                (money::usd(&packet["amountUsd"])) " " (payouts::standing(packet["status"].as_str().unwrap_or_default()))
+                (money::usd(packet.amount_usd)) " " (payouts::status_badge(packet.status))
                 @if simulated { " " span.stamp { (state("simulated")) } }
             }
             (facts::list(&[
-                ("Packet", id("id")),
-                ("Receipts", Some(html! { (packet["receiptCount"]) })),
-                ("Withheld", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) (money::mark(simulated)) ", given back of earlier sales" })),
-                ("Sold from", at(&period["from"])),
-                ("Sold until", at(&period["to"])),
-                ("Address", id("address")),
-                ("Network", describe("network")),
-                ("Token", id("asset")),
-                ("Digest", id("digest")),
-                ("Signature", id("signature").map(|signature| html! { details { summary { "Show" } (signature) } })),
-                ("Transaction", id("transaction")),
-                ("Reason", packet["reason"].as_str().map(text::line)),
-                ("Made", at(&packet["createdAt"])),
-                ("Decided", at(&packet["updatedAt"]).filter(|_| packet["status"] != "created")),
+                ("Packet", Some(facts::id(&packet.id))),
+                ("Receipts", Some(html! { (packet.receipt_count) })),
+                ("Withheld", packet.withheld_usd.map(|usd| html! { (money::amount(usd, simulated)) ", given back of earlier sales" })),
+                ("Sold from", period.map(|period| moment(period.from))),
+                ("Sold until", period.map(|period| moment(period.to))),
+                ("Address", Some(facts::id(&packet.address))),
+                ("Network", Some(text::words(&packet.network))),
+                ("Token", Some(facts::id(&packet.asset))),
+                ("Digest", id(&packet.digest)),
+                ("Signature", id(&packet.signature).map(|signature| html! { details { summary { "Show" } (signature) } })),
+                ("Transaction", id(&packet.transaction)),
+                ("Reason", packet.reason.as_deref().map(text::line)),
+                ("Made", Some(moment(packet.created_at))),
+                ("Decided", (packet.status != PayoutStatus::Created).then(|| moment(packet.updated_at))),
             ]))
         }
     }
 }
 
-fn receipts(answer: &Value, request: &PageQuery, here: &str, simulated: bool) -> Markup {
-    let receipts = answer["receipts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let total = answer["payout"]["receiptCount"].as_u64().unwrap_or_default();
-    let next = answer["nextCursor"].as_str().map(|cursor| request.with(here, &[("cursor", cursor)]));
-    let first = (!request.get("cursor").is_empty()).then(|| request.with(here, &[("cursor", "")]));
+fn receipts(answer: &PayoutReceiptPage, query: &PageQuery, here: &str, simulated: bool) -> Markup {
+    let columns = [Column::Words("Receipt"), Column::Number(&money::heading("Net", simulated))];
+    let rows = answer.receipts.iter().map(|receipt| [page_links::receipt(&receipt.receipt_id), html! { (money::usd(receipt.net_usd)) }]);
     html! {
-        (table("Receipts", [Column::Words("Receipt"), Column::Number(&money::heading("Net", simulated))], receipts.iter().map(|receipt| [
-            page_links::receipt(receipt["receiptId"].as_str().unwrap_or_default()),
-            html! { (money::usd(&receipt["netUsd"])) },
-        ])))
-        (pager(receipts.len(), total, first.as_deref(), next.as_deref()))
+        (table("Receipts", columns, rows))
+        (pager(answer.receipts.len(), answer.payout.receipt_count, query, here, answer.next_cursor.as_deref()))
     }
 }

@@ -2,51 +2,42 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{AcceptedToken, PaymentInfo, PayoutPage, PayoutSettings, PayoutSettingsResponse, PayoutStatus, WaitingPayout};
+use tollhouse_tool::MicroUsd;
 
 use crate::{
     page::{Area, Page},
-    parts::{
-        cli_hint::{line, same},
-        empty::empty,
-        facts, form, money, page_links,
-        pager::onward,
-        state::{self, state},
-        table::{Column, table},
-        text,
-        time::moment,
-    },
+    parts::{Column, api_section, curl_command, empty, facts, form, moment, money, onward, page_links, state, table, text, word},
     query::PageQuery,
     visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/payouts";
-/// Rows of a page.
 const ROWS: &str = "25";
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["builderId", "cursor"]);
-    let of = ("builderId", request.get("builderId"));
-    let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", request.get("cursor"))]);
-    let found = visitor.get(&path).await?;
-    let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = PageQuery::read(raw.as_deref(), &["builderId", "cursor"]);
+    let of = ("builderId", query.get("builderId"));
+    let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", query.get("cursor"))]);
+    let found = visitor.get::<PayoutPage>(&path).await?;
+    let settings = visitor.get::<PayoutSettingsResponse>(&with_query("/ai/builders/payout-settings", [of])).await?;
     let manifest = visitor.manifest().await?;
     let shown = PayoutsView {
         visitor: &visitor,
-        requested: &request,
-        settings: &settings["payoutSettings"],
-        waiting: &settings["waiting"],
-        payment: &manifest["payment"],
+        query: &query,
+        settings: settings.payout_settings.as_ref(),
+        waiting: &settings.waiting,
+        payment: &manifest.payment,
     };
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
-                p.lead { "What is earned is paid out in packets: receipts that are in no other one, added up and signed. An admin sends the money." }
+                p.lead { "Earnings are paid out in packets: signed sums of receipts, each receipt in one packet. An admin sends the money." }
                 div.split {
                     div { (shown.make()) section { h2 { "Packets" } (shown.packets(&found)) } }
                     aside aria-labelledby="to" { h2 #to { "Where it goes" } (shown.address()) }
                 }
-                (same(&visitor, &path))
+                (api_section(&visitor, &path))
             }
         })
         .await?;
@@ -55,129 +46,132 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
 
 struct PayoutsView<'a> {
     visitor: &'a Visitor,
-    requested: &'a PageQuery,
-    /// Null before they are set.
-    settings: &'a Value,
+    query: &'a PageQuery,
+    /// `None` before they are set.
+    settings: Option<&'a PayoutSettings>,
     /// The amount that no payout covers yet.
-    waiting: &'a Value,
-    payment: &'a Value,
+    waiting: &'a WaitingPayout,
+    payment: &'a PaymentInfo,
 }
 
 impl PayoutsView<'_> {
-    fn simulated(&self) -> bool {
-        self.payment["simulated"] == true
+    fn amount(&self, usd: MicroUsd) -> Markup {
+        money::amount(usd, self.payment.simulated)
     }
 
     /// Returns the address to come back to after a form.
     fn back(&self) -> String {
-        self.requested.with(PATH, &[("cursor", "")])
+        self.query.with(PATH, &[("cursor", "")])
     }
 
     /// Returns the hidden field with the builder, if an admin views the page.
     fn owner_fields(&self) -> Markup {
-        let builder = self.requested.get("builderId");
+        let builder = self.query.get("builderId");
         html! { @if !builder.is_empty() { input type="hidden" name="query:builderId" value=(text::plain(builder)); } }
     }
 
     /// Shows the form for a payout of the waiting amount.
     fn make(&self) -> Markup {
-        let (waits, least) = (&self.waiting["amountUsd"], &self.settings["minimumUsd"]);
-        let receipts = self.waiting["receiptCount"].as_u64().unwrap_or_default();
+        let waits = self.waiting.amount_usd;
         let sum = html! {
-            p.figure { (money::usd(waits)) (money::mark(self.simulated())) span.muted { "waits" } }
-            p.note { "Of " (text::counted(receipts, "receipt", "receipts")) " in no packet, less what was given back." }
+            p.figure { (self.amount(waits)) span.muted { "waits" } }
+            p.note { "Of " (text::counted(self.waiting.receipt_count, "receipt", "receipts")) " in no packet, less what was given back." }
         };
-        if self.settings.is_null() {
+        let Some(settings) = self.settings else {
             let say = format!(
                 "{} \\\n  -H 'content-type: application/json' -d \"{{\\\"address\\\":\\\"$ADDRESS\\\"}}\"",
-                line(self.visitor, &with_query("/ai/builders/payout-settings", [("builderId", self.requested.get("builderId"))]))
+                curl_command(self.visitor, &with_query("/ai/builders/payout-settings", [("builderId", self.query.get("builderId"))]))
             );
-            return html! { (sum) (empty("It is not said yet where payouts go.", Some(("#to", "Say where they go")), &say)) };
-        }
+            return html! { (sum) (empty("There is no address for payouts yet.", Some(("#to", "Set an address")), &say)) };
+        };
         let fields = html! {
             (self.owner_fields())
-            button.primary { "Make a packet of " (money::usd(waits)) (money::marked(self.simulated())) }
+            button.primary { "Make a packet of " (money::usd(waits)) (money::marked(self.payment.simulated)) }
         };
         html! {
             (sum)
-            @if money::in_micros(waits) == 0 { p { "Nothing waits to be paid out." } }
-            @else if money::in_micros(waits) < money::in_micros(least) {
-                p { (money::usd(waits)) (money::mark(self.simulated())) " waits, and less than " (money::usd(least)) (money::mark(self.simulated())) " is not paid out." }
-            } @else { (form::of(self.visitor, "makePayout", &[], &self.back(), fields)) }
+            @if waits.is_zero() { p { "Nothing waits to be paid out." } }
+            @else if waits < settings.minimum_usd {
+                p { (self.amount(waits)) " waits, and less than " (self.amount(settings.minimum_usd)) " is not paid out." }
+            } @else { (form::operation(self.visitor, "makePayout", &[], &self.back(), fields)) }
         }
     }
 
-    fn packets(&self, found: &Value) -> Markup {
-        let packets = found["payouts"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let next = found["nextCursor"].as_str().map(|cursor| self.requested.with(PATH, &[("cursor", cursor)]));
-        let first = (!self.requested.get("cursor").is_empty()).then(|| self.back());
-        if packets.is_empty() && next.is_none() {
-            let earned = with_query("/ai/builders/revenue", [("since", "30d"), ("builderId", self.requested.get("builderId"))]);
-            return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), &line(self.visitor, &earned));
+    fn packets(&self, PayoutPage { payouts, next_cursor, .. }: &PayoutPage) -> Markup {
+        if payouts.is_empty() && next_cursor.is_none() {
+            let earned = with_query("/ai/builders/revenue", [("since", "30d"), ("builderId", self.query.get("builderId"))]);
+            return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), &curl_command(self.visitor, &earned));
         }
-        let amount = money::heading("Amount", self.simulated());
+        let amount = money::heading("Amount", self.payment.simulated);
         let columns =
             [Column::Words("Packet"), Column::Words("State"), Column::Number(&amount), Column::Number("Receipts"), Column::Words("Made")];
         html! {
-            (table("Packets", columns, packets.iter().map(|packet| [
-                page_links::payout(packet["id"].as_str().unwrap_or_default(), self.requested.get("builderId")),
-                standing(packet["status"].as_str().unwrap_or_default()),
-                html! { (money::usd(&packet["amountUsd"])) },
-                html! { (packet["receiptCount"]) },
-                moment(&packet["createdAt"]),
+            (table("Packets", columns, payouts.iter().map(|packet| [
+                page_links::payout(&packet.id, self.query.get("builderId")),
+                status_badge(packet.status),
+                html! { (money::usd(packet.amount_usd)) },
+                html! { (packet.receipt_count) },
+                moment(packet.created_at),
             ])))
-            (onward(packets.len(), first.as_deref(), next.as_deref()))
+            (onward(payouts.len(), self.query, PATH, next_cursor.as_ref()))
         }
     }
 
     /// Shows the payout settings and their form.
     fn address(&self) -> Markup {
-        let describe = |name: &str| self.settings[name].as_str();
-        let [network, token] = money::called(self.payment, &self.settings["network"], &self.settings["asset"]);
         let fields = html! {
             (self.owner_fields())
-            (form::onto(self.settings["revision"].as_u64().unwrap_or_default()))
-            (form::field("address", "Address", Some("With capital letters in it, it is held against its checksum."), html! {
-                input.mono #address name="text:/address" required autocomplete="off" spellcheck="false" value=(text::plain(describe("address").unwrap_or_default()));
+            (form::revision(self.settings.map_or(0, |settings| settings.revision)))
+            (form::field("address", "Address", Some("If it contains capital letters, its checksum is verified."), html! {
+                input.mono #address name="text:/address" required autocomplete="off" spellcheck="false" value=[self.settings.map(|settings| text::plain(&settings.address))];
             }))
-            (self.choice("network", "Network", "the first that the host takes", |on| (&on["network"], [&on["networkV1"], &on["network"]])))
-            (self.choice("asset", "Token", "the first of the network", |on| (&on["asset"]["address"], [&on["asset"]["symbol"], &on["networkV1"]])))
+            (self.choice("network", "Network", "the first that the host takes", |settings| &settings.network, |on| (&on.network, [&on.network_v1, &on.network])))
+            (self.choice("asset", "Token", "the first of the network", |settings| &settings.asset, |on| (&on.asset.address, [&on.asset.symbol, &on.network_v1])))
             (form::field("minimumUsd", "Smallest packet, in USD", None, html! {
-                input #minimumUsd name="number:/minimumUsd" inputmode="decimal" autocomplete="off" value=(amount(&self.settings["minimumUsd"])) placeholder="1";
+                input #minimumUsd name="number:/minimumUsd" inputmode="decimal" autocomplete="off" value=[self.settings.map(|settings| settings.minimum_usd)] placeholder="1";
             }))
             button { "Save" }
         };
-        let form = form::of(self.visitor, "setPayoutSettings", &[], &self.back(), fields);
+        let form = form::operation(self.visitor, "setPayoutSettings", &[], &self.back(), fields);
         html! {
-            @if self.settings.is_null() { (form) } @else {
-                (facts::list(&[
-                    ("Address", describe("address").map(facts::id)),
-                    ("Network", describe("network").map(|_| html! { (text::words(network)) })),
-                    ("Token", describe("asset").map(|asset| html! { (text::words(token)) " " (facts::id(asset)) })),
-                    ("Smallest packet", Some(html! { (money::usd(&self.settings["minimumUsd"])) (money::mark(self.simulated())) })),
-                    ("Set", Some(moment(&self.settings["updatedAt"]))),
-                ]))
-                details.way { summary { "Change it" } (form) }
+            @match self.settings {
+                None => (form),
+                Some(settings) => {
+                    @let [network, token] = money::token_names(self.payment, &settings.network, &settings.asset);
+                    (facts::list(&[
+                        ("Address", Some(facts::id(&settings.address))),
+                        ("Network", Some(text::words(network))),
+                        ("Token", Some(html! { (text::words(token)) " " (facts::id(&settings.asset)) })),
+                        ("Smallest packet", Some(self.amount(settings.minimum_usd))),
+                        ("Set", Some(moment(settings.updated_at))),
+                    ]))
+                    details.way { summary { "Change it" } (form) }
+                }
             }
             p.note { "A packet that is made keeps its address." }
         }
     }
 
     /// Returns the choice of accepted values, without duplicates.
-    fn choice<'v>(&'v self, member: &str, name: &str, usual: &str, of: impl Fn(&'v Value) -> (&'v Value, [&'v Value; 2])) -> Markup {
-        let mut there: Vec<(&str, String)> = vec![];
-        for accepted in self.payment["accepts"].as_array().into_iter().flatten() {
-            let (value, called) = of(accepted);
-            let value = value.as_str().unwrap_or_default();
-            if there.iter().all(|(known, _)| *known != value) {
-                there.push((value, called.map(|name| name.as_str().unwrap_or_default()).join(", ")));
+    fn choice<'v>(
+        &'v self,
+        member: &str,
+        name: &str,
+        usual: &str,
+        now: fn(&PayoutSettings) -> &str,
+        of: impl Fn(&'v AcceptedToken) -> (&'v str, [&'v str; 2]),
+    ) -> Markup {
+        let mut choices: Vec<(&str, String)> = vec![];
+        for (value, names) in self.payment.accepts.iter().map(of) {
+            if choices.iter().all(|(known, _)| *known != value) {
+                choices.push((value, names.join(", ")));
             }
         }
-        let now = self.settings[member].as_str();
+        let now = self.settings.map(now);
         let select = html! {
             select id=(member) name={ "some:/" (member) } {
                 option value="" { (usual) }
-                @for (value, called) in there { option value=(value) selected[now == Some(value)] { (called) } }
+                @for (value, names) in choices { option value=(value) selected[now == Some(value)] { (names) } }
             }
         };
         form::field(member, name, None, select)
@@ -185,15 +179,11 @@ impl PayoutsView<'_> {
 }
 
 /// Shows the state of a payout, and who acts next.
-pub(in crate::pages) fn standing(status: &str) -> Markup {
+pub(super) fn status_badge(status: PayoutStatus) -> Markup {
+    let word = word(status);
     match status {
-        "created" => state::badge(status, "waits for an admin"),
-        "approved" => state::badge(status, "approved, to be sent"),
-        status => state(status),
+        PayoutStatus::Created => state::badge(&word, "waits for an admin"),
+        PayoutStatus::Approved => state::badge(&word, "approved, to be sent"),
+        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
     }
-}
-
-/// Returns an amount as plain digits for a field.
-pub(super) fn amount(usd: &Value) -> String {
-    usd.as_f64().map_or_else(String::new, |usd| usd.to_string())
 }

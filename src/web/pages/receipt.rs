@@ -1,37 +1,36 @@
 //! `/dashboard/receipts/{id}`: a receipt, whose signature is verified in the browser.
 
-use axum::{http::StatusCode, response::Response};
+use axum::response::Response;
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Receipt, ReceiptKind, ReceiptResponse, Refund};
 use tollhouse_front::{Code, PathParams};
+use tollhouse_tool::MicroUsd;
 
-use super::{admin::refund, receipt_lookup::field};
+use super::{admin::refund, payment::reorganized, receipt_lookup::not_found};
 use crate::{
     page::{Area, Page},
-    parts::{
-        code, facts,
-        link::link,
-        money,
-        state::{self, state},
-        text,
-        time::moment,
-    },
+    parts::{code, facts, link, moment, money, page_links, state, text, word},
     visitor::{ApiRefusal, Visitor, segment},
 };
 
 pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, ApiRefusal> {
     let source = format!("/ai/receipts/{}", segment(&id));
-    let answer = match visitor.get(&source).await {
+    let answer = match visitor.get::<ReceiptResponse>(&source).await {
         Ok(answer) => answer,
-        Err(refused) if refused.is(Code::UnknownReceipt) => return Ok(unknown(&visitor, &id).await),
+        Err(refused) if refused.is(Code::UnknownReceipt) => {
+            let lead =
+                html! { "There is none called " code { (text::first(&id, 100)) } ". Receipts of free calls are kept for some days only." };
+            return Ok(not_found(&visitor, "No receipt has this id", &lead).await);
+        }
         Err(refused) => return Err(refused),
     };
-    let receipt = &answer["receipt"];
+    let receipt = &answer.receipt;
     let main = html! {
         article.slip data-receipt=(source) {
-            (amount(receipt, visitor.plays().await?))
+            (amount(receipt, visitor.is_simulated().await?))
             (facts::list(&facts(receipt)))
-            @if answer["refundedUsd"].is_number() { (refunds(&answer)) }
+            @if let Some(sum) = answer.refunded_usd { (refunds(sum, &answer.refunds)) }
+            @if let Some(settlement) = &answer.settlement { (reorganized(settlement)) }
             div.check data-check="" role="status" {
                 p { "The signature is checked by your browser, where it runs scripts and knows Ed25519." }
             }
@@ -49,75 +48,57 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
 
 /// Shows the paid amount, and how it was paid. The stamp for simulated money comes from the host,
 /// because a receipt paid by credit only says that it is not a payment on a network.
-fn amount(receipt: &Value, simulated: bool) -> Markup {
-    let kind = receipt["kind"].as_str().unwrap_or_default();
+fn amount(receipt: &Receipt, simulated: bool) -> Markup {
     html! {
         p.figure {
-            @if kind == "free" { "free" } @else { (money::usd(&receipt["priceUsd"])) }
+            @if receipt.kind == ReceiptKind::Free { "free" } @else { (money::usd(receipt.price_usd)) }
             " "
-            @match kind {
-                "x402" => (state("settled")),
-                "credit" => (state::badge("settled", "paid from credit")),
-                kind => (state(kind)),
+            @match receipt.kind {
+                ReceiptKind::X402 => (state("settled")),
+                ReceiptKind::Credit => (state::badge("settled", "paid from credit")),
+                ReceiptKind::Free => (state(&word(receipt.kind))),
             }
-            @if receipt["simulated"] == true || (kind == "credit" && simulated) { " " span.stamp { (state("simulated")) } }
+            @if receipt.simulated == Some(true) || (receipt.kind == ReceiptKind::Credit && simulated) { " " span.stamp { (state("simulated")) } }
         }
     }
 }
 
-fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 18] {
-    let id = |name: &str| receipt[name].as_str().map(facts::id);
-    let describe = |name: &str| receipt[name].as_str().map(text::words);
-    let slug = receipt["slug"].as_str().unwrap_or_default();
-    let tool = html! { a href={ "/dashboard/tools/" (segment(slug)) } { code { (text::words(slug)) } } };
+fn facts(receipt: &Receipt) -> [(&'static str, Option<Markup>); 18] {
+    let id = |id: &Option<String>| id.as_deref().map(facts::id);
+    let words = |words: &Option<String>| words.as_deref().map(text::words);
+    let is_registration = receipt.slug == "builder-registration";
     [
-        ("Receipt", id("receiptId")),
-        ("Tool", Some(if slug == "builder-registration" { text::words(slug) } else { tool })),
-        ("Version", id("version")),
-        ("Began", receipt["startedAt"].is_string().then(|| moment(&receipt["startedAt"]))),
-        ("Issued", receipt["issuedAt"].is_string().then(|| moment(&receipt["issuedAt"]))),
-        ("At most", receipt["maxPriceUsd"].is_number().then(|| html! { (money::usd(&receipt["maxPriceUsd"])) })),
-        ("Amount", describe("amount").map(|amount| html! { (amount) " of the token's smallest units" })),
-        ("Token", id("asset")),
-        ("Network", describe("network")),
-        ("Payer", describe("payer")),
-        ("Scheme", describe("scheme")),
-        ("Transaction", id("transaction")),
-        ("Quote", id("quoteId")),
-        ("Address", receipt["resourceUrl"].as_str().map(link)),
-        ("Request", id("requestHash")),
-        ("Result", id("resultHash")),
-        (
-            "Charged",
-            (receipt["settle"] == "before").then(|| {
-                html! {
-                    "before the run" @if !receipt["resultHash"].is_string() { "; no run has answered yet" }
-                }
-            }),
-        ),
-        ("Owner's call", (receipt["owner"] == true).then(|| html! { "free of charge" })),
+        ("Receipt", Some(facts::id(&receipt.receipt_id))),
+        ("Tool", Some(if is_registration { text::words(&receipt.slug) } else { page_links::tool(&receipt.slug) })),
+        ("Version", Some(facts::id(&receipt.version))),
+        ("Began", Some(moment(receipt.started_at))),
+        ("Issued", Some(moment(receipt.issued_at))),
+        ("At most", receipt.max_price_usd.map(|max| html! { (money::usd(max)) })),
+        ("Amount", words(&receipt.amount).map(|amount| html! { (amount) " of the token's smallest units" })),
+        ("Token", id(&receipt.asset)),
+        ("Network", words(&receipt.network)),
+        ("Payer", words(&receipt.payer)),
+        ("Scheme", words(&receipt.scheme)),
+        ("Transaction", id(&receipt.transaction)),
+        ("Quote", id(&receipt.quote_id)),
+        ("Address", Some(link(&receipt.resource_url))),
+        ("Request", Some(facts::id(&receipt.request_hash))),
+        ("Result", id(&receipt.result_hash)),
+        ("Charged", receipt.settle.map(|_| html! { "before the run" @if receipt.result_hash.is_none() { "; no run has answered yet" } })),
+        ("Owner's call", (receipt.owner == Some(true)).then(|| html! { "free of charge" })),
     ]
 }
 
-fn refunds(answer: &Value) -> Markup {
+fn refunds(sum: MicroUsd, refunds: &[Refund]) -> Markup {
     html! {
-        h2 { "Given back: " (money::usd(&answer["refundedUsd"])) }
+        h2 { "Given back: " (money::usd(sum)) }
         ul.plain {
-            @for refund in answer["refunds"].as_array().into_iter().flatten() {
+            @for refund in refunds {
                 li {
-                    (money::usd(&refund["amountUsd"])) ", " (moment(&refund["at"]))
-                    @if let Some(transaction) = refund["transaction"].as_str() { " " (facts::id(transaction)) }
+                    (money::usd(refund.amount_usd)) ", " (moment(refund.at))
+                    @if let Some(transaction) = &refund.transaction { " " (facts::id(transaction)) }
                 }
             }
         }
     }
-}
-
-async fn unknown(visitor: &Visitor, id: &str) -> Response {
-    let main = html! {
-        p.lead { "There is none called " code { (text::first(id, 100)) } ". Receipts of free calls are kept for some days only." }
-        (field())
-    };
-    let page = Page::new(Area::Receipts, "No receipt has this id", main).under("/dashboard/receipts", "Receipts");
-    visitor.show(Page { status: StatusCode::NOT_FOUND, unlisted: true, ..page }).await
 }

@@ -3,6 +3,7 @@
 
 use axum::{
     extract::RawQuery,
+    http::StatusCode,
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::{Markup, html};
@@ -22,7 +23,7 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Respons
     let main = html! {
         p.lead {
             "Every answer of a tool has a receipt, which this host has signed and anybody can check. "
-            "Who has its id can see it; there is no list."
+            "Everybody with its id can see it; there is no list."
         }
         (field())
         h2 { "Where ids come from" }
@@ -40,8 +41,14 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Respons
     visitor.show(Page::new(Area::Receipts, "Receipts", main)).await
 }
 
-/// Shows the field for an id.
-pub(super) fn field() -> Markup {
+/// Returns the page for an unknown id, with a field for another one.
+pub(super) async fn not_found(visitor: &Visitor, title: &str, lead: &Markup) -> Response {
+    let main = html! { p.lead { (lead) } (field()) };
+    let page = Page::new(Area::Receipts, title, main).under("/dashboard/receipts", "Receipts");
+    visitor.show(Page { status: StatusCode::NOT_FOUND, unlisted: true, ..page }).await
+}
+
+fn field() -> Markup {
     html! {
         form.ask action="/dashboard/receipts" {
             div.field.wide {

@@ -11,16 +11,18 @@ use axum::{
     response::Response,
 };
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 use tollhouse_account::session::SessionKind;
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::QuoteResponse;
+use tollhouse_tool::MicroUsd;
 
 use crate::{
+    answer::Answer,
     forms::{Fields, PostedForm},
     page::{Area, Page},
     pages::try_it::name::FormName,
     parts::{code, form, money, text},
-    play_wallet::{Payment, PaymentPurpose, PlayWallet, fund},
+    play_wallet::{self, Payment, PaymentPurpose, PlayWallet, fund},
     services::Services,
     visitor::{ApiRefusal, Visitor},
 };
@@ -31,28 +33,27 @@ const SLUG: &str = "builder-registration";
 /// Path of the sign-in page for a new builder.
 const SIGN_IN: &str = "/dashboard/sign-in?to=%2Fdashboard%2Fhome";
 
-/// The price of a registration.
 pub(super) struct RegistrationTerms {
-    quote: DropOffThread,
+    quote: Answer<QuoteResponse>,
     simulated: bool,
 }
 
 impl RegistrationTerms {
     pub(super) async fn read(visitor: &Visitor) -> Result<Self, ApiRefusal> {
-        let quote = visitor.fetch_about("/ai/quote", &json!({ "slug": SLUG })).await?;
-        Ok(Self { quote, simulated: visitor.plays().await? })
+        let quote = visitor.post("/ai/quote", &json!({ "slug": SLUG })).await?;
+        Ok(Self { quote, simulated: visitor.is_simulated().await? })
     }
 
-    fn price(&self) -> &Value {
-        &self.quote["totalUsd"]
+    fn price(&self) -> MicroUsd {
+        self.quote.quote.total_usd
     }
 
     pub(super) fn is_free(&self) -> bool {
-        self.price().as_f64() == Some(0.0)
+        self.price().is_zero()
     }
 
     fn render(&self) -> Markup {
-        html! { span.money { (money::usd(self.price())) (money::mark(self.simulated)) } }
+        html! { span.money { (money::amount(self.price(), self.simulated)) } }
     }
 }
 
@@ -64,7 +65,7 @@ pub(crate) async fn page(visitor: Visitor) -> Result<Response, ApiRefusal> {
             @if terms.is_free() { "Registering is free here." } @else { "Registering costs " (terms.render()) ", once, paid as calls are." }
         }
         @if terms.is_free() {
-            (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! { (details()) button.primary { "Register" } }))
+            (form::operation(&visitor, "registerBuilder", &[], SIGN_IN, html! { (details()) button.primary { "Register" } }))
         } @else {
             form.form method="post" action="/dashboard/register" {
                 (form::token(&visitor))
@@ -86,7 +87,7 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, request: Header
     let cookie = services.cookie.companion("play");
     let wallet = if terms.simulated { cookie.read::<PlayWallet>(&request).or_else(PlayWallet::new) } else { None };
     // If the same form is sent again, it has the same payment and registers once.
-    let name = FormName::of(&fields, visitor.now());
+    let name = FormName::from_fields(&fields, visitor.now());
     let payment = match &wallet {
         Some(wallet) => signed(&visitor, wallet, &terms, &name, &fields).await,
         None => None,
@@ -95,16 +96,16 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, request: Header
         p.figure { (terms.render()) }
         p.lead { "Nothing is charged before you press a button. " (text::first(field(&fields, "text:/name"), 120)) " is registered once, and gets a key." }
         @if let Some(payment) = &payment {
-            (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! {
-                (again(&fields))
+            (form::operation(&visitor, "registerBuilder", &[], SIGN_IN, html! {
+                (identity_fields(&fields))
                 input type="hidden" name="header:payment-signature" value=(payment.header);
                 button.primary { "Register for " (money::usd(terms.price())) ", play money" }
                 p.note { "The host gives you the play money, and signs with a key that this browser keeps." }
             }))
         }
-        (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! {
-            (again(&fields))
-            input type="hidden" name="header:idempotency-key" value=(name.key(SLUG, &who(&fields)));
+        (form::operation(&visitor, "registerBuilder", &[], SIGN_IN, html! {
+            (identity_fields(&fields))
+            input type="hidden" name="header:idempotency-key" value=(name.key(SLUG, &identity(&fields)));
             @if visitor.kind() != Some(SessionKind::Holder) {
                 (form::field("credit", "Developer credit", Some("A token that begins with dc_, which an admin of this host mints."), html! {
                     input #credit name="header:x-developer-credit" type="password" required autocomplete="off" spellcheck="false";
@@ -116,7 +117,7 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, request: Header
     };
     let mut response = visitor.show(about(main)).await;
     if let Some(wallet) = wallet {
-        response.headers_mut().append(header::SET_COOKIE, cookie.keep(&wallet));
+        response.headers_mut().append(header::SET_COOKIE, cookie.set(&wallet));
     }
     Ok(response)
 }
@@ -124,17 +125,14 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, request: Header
 /// Signs a payment of play money for this registration, with the visitor's wallet. Returns `None`
 /// if that is impossible.
 async fn signed(visitor: &Visitor, wallet: &PlayWallet, terms: &RegistrationTerms, name: &FormName, fields: &Fields) -> Option<Payment> {
-    let accepts = terms.quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ours = |accepted: &&Value| accepted["network"].as_str().is_some_and(|network| network.starts_with("eip155:"));
-    let accepted = accepts.iter().find(ours)?;
-    let purpose = PaymentPurpose { form: &name.name, made_secs: name.made_secs, slug: SLUG, input: &who(fields) };
+    let accepted = play_wallet::signable(&terms.quote.quote.accepts)?;
+    let purpose = PaymentPurpose { form: &name.name, made_secs: name.made_secs, slug: SLUG, input: &identity(fields) };
     let resource = json!({ "url": format!("{}/ai/builders/register", visitor.base_url()) });
     let payment = wallet.pay(purpose, accepted, &resource)?;
     fund(visitor, wallet, accepted, terms.price()).await.is_ok().then_some(payment)
 }
 
-/// Returns the identity to register.
-fn who(fields: &Fields) -> String {
+fn identity(fields: &Fields) -> String {
     format!("{}\n{}", field(fields, "text:/name"), field(fields, "some:/contact"))
 }
 
@@ -143,7 +141,7 @@ fn field<'f>(fields: &'f Fields, name: &str) -> &'f str {
 }
 
 /// Returns hidden fields with the identity from the previous form.
-fn again(fields: &Fields) -> Markup {
+fn identity_fields(fields: &Fields) -> Markup {
     html! { @for name in ["text:/name", "some:/contact"] { input type="hidden" name=(name) value=(field(fields, name)); } }
 }
 

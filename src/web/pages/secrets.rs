@@ -2,42 +2,32 @@
 
 use axum::response::Response;
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Secret, SecretList, SecretVisibility};
 use tollhouse_front::PathParams;
 
 use super::owner_pages;
 use crate::{
     page::Page,
-    parts::{
-        cli_hint::line,
-        code,
-        empty::empty,
-        form,
-        table::{Column, table},
-        tabs::Tab,
-        text,
-        time::moment,
-    },
+    parts::{Column, Tab, code, curl_command, empty, form, moment, table, text, word},
     visitor::{ApiRefusal, SignedIn, Visitor, segment},
 };
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
     owner_pages::record(&visitor, &slug).await?;
-    let source = format!("{}/secrets", owner_pages::source(&slug));
-    let answer = visitor.get(&source).await?;
-    let secrets = answer["secrets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let source = format!("{}/secrets", owner_pages::api_path(&slug));
+    let answer = visitor.get::<SecretList>(&source).await?;
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
                 p.lead {
-                    "What the handler needs and nobody may read, such as a key of somebody else's service. "
+                    "Values that only the handler may read, for example an API key. "
                     "A value is stored encrypted and is never shown again, here or anywhere."
                 }
-                (list(&visitor, &slug, secrets))
+                (list(&visitor, &slug, &answer.secrets))
                 (set(&visitor, &slug))
                 section {
                     h2 { "From the command line" }
-                    p.words { "A value of several lines, such as a private key, is set this way." }
+                    p.words { "Set a value of several lines this way, for example a private key." }
                     (code::block("Command line, with the value in a file", "sh", &command(&visitor, &source)))
                 }
             }
@@ -48,29 +38,29 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathPara
 }
 
 fn command(visitor: &Visitor, source: &str) -> String {
-    let send = line(visitor, source);
+    let send = curl_command(visitor, source);
     format!(
         "jq -n --rawfile value secret.txt '{{ name: \"API_TOKEN\", value: $value }}' |\n  {send} \\\n  -H 'content-type: application/json' -d @-"
     )
 }
 
 fn back(slug: &str) -> String {
-    owner_pages::place(slug, "secrets")
+    owner_pages::page_path(slug, "secrets")
 }
 
 /// Describes who gets the value.
-fn who(visibility: &str) -> &'static str {
+fn receiver(visibility: SecretVisibility) -> &'static str {
     match visibility {
-        "auth" => "only servers that it asks with `auth`",
-        _ => "the handler, as `ctx.env`",
+        SecretVisibility::Auth => "only servers that it asks with `auth`",
+        SecretVisibility::Env => "the handler, as `ctx.env`",
     }
 }
 
-fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
+fn list(visitor: &Visitor, slug: &str, secrets: &[Secret]) -> Markup {
     if secrets.is_empty() {
         let set = format!(
             "{} \\\n  -H 'content-type: application/json' -d \"{{\\\"name\\\":\\\"API_KEY\\\",\\\"value\\\":\\\"$VALUE\\\"}}\"",
-            line(visitor, &format!("/ai/endpoints/{}/secrets", segment(slug)))
+            curl_command(visitor, &format!("/ai/endpoints/{}/secrets", segment(slug)))
         );
         return empty("It has no secrets.", None, &set);
     }
@@ -78,12 +68,11 @@ fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
     table("Secrets", columns, secrets.iter().enumerate().map(|(position, secret)| row(visitor, slug, position, secret)))
 }
 
-fn row(visitor: &Visitor, slug: &str, position: usize, secret: &Value) -> [Markup; 5] {
-    let describe = |name: &str| secret[name].as_str().unwrap_or_default();
-    let (name, id) = (describe("name"), format!("value-{position}"));
+fn row(visitor: &Visitor, slug: &str, position: usize, secret: &Secret) -> [Markup; 5] {
+    let (name, id) = (&secret.name, format!("value-{position}"));
     let replace = html! {
         input type="hidden" name="text:/name" value=(name);
-        input type="hidden" name="text:/visibility" value=(describe("visibility"));
+        input type="hidden" name="text:/visibility" value=(word(secret.visibility));
         div.field.wide { label for=(id) { "New value of " (text::words(name)) } (value(&id)) }
         button.primary { "Replace" }
     };
@@ -93,18 +82,18 @@ fn row(visitor: &Visitor, slug: &str, position: usize, secret: &Value) -> [Marku
     };
     [
         html! { code { (text::words(name)) } },
-        text::line(who(describe("visibility"))),
-        moment(&secret["createdAt"]),
-        moment(&secret["updatedAt"]),
+        text::line(receiver(secret.visibility)),
+        moment(secret.created_at),
+        moment(secret.updated_at),
         html! {
             details {
                 summary { "Replace" span.aside { " " (text::words(name)) } }
-                (form::of(visitor, "setSecret", &[("slug", slug)], &back(slug), replace))
+                (form::operation(visitor, "setSecret", &[("slug", slug)], &back(slug), replace))
             }
             details {
                 summary { "Remove" span.aside { " " (text::words(name)) } }
                 p { "Calls that start afterwards do not have it. Workers that may still know the value end." }
-                (form::of(visitor, "removeSecret", &[("slug", slug)], &back(slug), remove))
+                (form::operation(visitor, "removeSecret", &[("slug", slug)], &back(slug), remove))
             }
         },
     ]
@@ -124,19 +113,13 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
             input #name name="text:/name" required autocomplete="off" spellcheck="false" placeholder="API_TOKEN";
         }
         div.field.wide { label for="value" { "Value" } (value("value")) }
-        div.field {
-            label for="visibility" { "Who gets it" }
-            select #visibility name="text:/visibility" {
-                option value="env" { "the handler" }
-                option value="auth" { "only servers it asks" }
-            }
-        }
+        (form::choice("visibility", "text:/visibility", "Who gets it", &[("env", "the handler"), ("auth", "only servers it asks")], "env"))
         button.primary { "Set secret" }
     };
     html! {
         section {
             h2 { "Set a secret" }
-            (form::of(visitor, "setSecret", &[("slug", slug)], &back(slug), fields))
+            (form::operation(visitor, "setSecret", &[("slug", slug)], &back(slug), fields))
             p.note #short role="status" {
                 "A value of fewer than 8 bytes is not hidden in results, errors and logs, since it may stand there by chance. "
                 "Setting a name again replaces its value; warm workers end, so that the next call has the new one."

@@ -8,18 +8,23 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::{Markup, html};
-use serde_json::Value;
 use tollhouse_account::session::SessionKind;
+use tollhouse_api::{OwnEndpoint, ReviewState};
 use tollhouse_front::PathParams;
+use tollhouse_tool::Status;
 
 use super::owner_pages;
 use crate::{
     forms::{PostedBySession, PostedForm, done},
     page::{BackLink, Page},
     page_frame::home,
-    parts::{cli_hint::line, code, form, state::state, tabs::Tab, text, time::moment},
+    parts::{Tab, code, curl_command, form, moment, state, text, word},
     visitor::{ApiRefusal, SignedIn, Visitor},
 };
+
+/// Choices: value in the API and text.
+const SETTLE_TIMES: [(&str, &str); 2] = [("after", "after the handler has succeeded"), ("before", "before the handler runs")];
+const ISOLATIONS: [(&str, &str); 2] = [("warm", "one call after the other"), ("fresh", "one call, and ends")];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
     show(&visitor, &slug, None).await
@@ -35,7 +40,7 @@ pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedB
     }
     let revision = fields.get("header:if-match").and_then(|revision| HeaderValue::from_str(revision).ok());
     let headers = revision.into_iter().map(|revision| (header::IF_MATCH, revision)).collect();
-    let answer = visitor.send(Method::DELETE, &owner_pages::source(&slug), headers, Body::empty()).await;
+    let answer = visitor.send(Method::DELETE, &owner_pages::api_path(&slug), headers, Body::empty()).await;
     if !answer.status().is_success() {
         return Err(visitor.refused(answer).await.with(BackLink(back(&slug))));
     }
@@ -45,17 +50,16 @@ pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedB
 
 /// Shows the page, with an error if another text than the tool's name was typed.
 async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<Response, ApiRefusal> {
-    let answer = owner_pages::record(visitor, slug).await?;
+    let tool = &*owner_pages::record(visitor, slug).await?;
     let manifest = visitor.manifest().await?;
-    let tool = &answer["endpoint"];
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
                 section { h2 { "Calls" } (calls(visitor, slug, tool)) }
-                section { h2 { "Limits" } (limits::limits(visitor, slug, tool, &manifest["builders"]["limits"])) }
+                section { h2 { "Limits" } (limits::limits(visitor, slug, tool, &manifest.builders.limits)) }
                 section { h2 { "Payment" } (settle(visitor, slug, tool)) }
                 section { h2 { "Isolation" } (isolation(visitor, slug, tool)) }
-                section { h2 { "Delete" } (end(visitor, slug, tool, mistyped)) }
+                section { h2 { "Delete" } (deletion(visitor, slug, tool, mistyped)) }
             }
         })
         .await?;
@@ -64,38 +68,39 @@ async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<R
 }
 
 fn back(slug: &str) -> String {
-    owner_pages::place(slug, "settings")
+    owner_pages::page_path(slug, "settings")
 }
 
 /// Returns why the tool takes no calls, if that is not its owner's decision.
-fn held(review: &str) -> Option<&'static str> {
+fn hold_reason(review: ReviewState) -> Option<&'static str> {
     match review {
-        "content_review" => Some("The scan found something that an admin looks at first."),
-        "content_blocked" => Some("The rules of today refuse what it holds. Publish it without that."),
-        "owner_suspended" => Some("Its builder is suspended. An admin restores builders."),
-        "taken_down" => Some("An admin has taken it down."),
-        _ => None,
+        ReviewState::ContentReview => Some("The scan found something that an admin looks at first."),
+        ReviewState::ContentBlocked => Some("The rules in force refuse its content. Change it and publish it again."),
+        ReviewState::OwnerSuspended => Some("Its builder is suspended. An admin restores builders."),
+        ReviewState::TakenDown => Some("An admin has taken it down."),
+        ReviewState::None | ReviewState::CapabilitiesRequested => None,
     }
 }
 
-fn calls(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
-    let (review, status) = (&tool["review"], tool["status"].as_str().unwrap_or_default());
+fn calls(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
+    let (review, status) = (&tool.review, tool.common.status);
+    let reason = review.decision.as_ref().and_then(|decision| decision.reason.as_deref());
     let change = |to: &str, button: Markup| {
         let fields = html! {
             input type="hidden" name="text:/status" value=(to);
             (owner_pages::if_match(tool))
             (button)
         };
-        form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields)
+        form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields)
     };
     html! {
-        p { (state(status)) }
-        @if let Some(cause) = held(review["state"].as_str().unwrap_or_default()) {
-            p.words { (cause) @if review["since"].is_string() { " Since " (moment(&review["since"])) "." } }
-            @if let Some(reason) = review["decision"]["reason"].as_str().filter(|reason| !reason.is_empty()) {
+        p { (state(&word(status))) }
+        @if let Some(cause) = hold_reason(review.state) {
+            p.words { (cause) @if let Some(since) = review.since { " Since " (moment(since)) "." } }
+            @if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
                 p.words { "The reason that was given: " (text::line(reason)) }
             }
-        } @else if status == "active" {
+        } @else if status == Status::Active {
             p.words { "While it is paused, calls are refused and nothing is charged. Those that run now go on to their end." }
             (change("paused", html! { button { "Pause" } }))
         } @else {
@@ -105,16 +110,9 @@ fn calls(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
     }
 }
 
-fn settle(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
-    let now = tool["settle"].as_str().unwrap_or_default();
+fn settle(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
     let fields = html! {
-        div.field {
-            label for="settle" { "A call is charged" }
-            select #settle name="text:/settle" {
-                option value="after" selected[now == "after"] { "after the handler has succeeded" }
-                option value="before" selected[now == "before"] { "before the handler runs" }
-            }
-        }
+        (form::choice("settle", "text:/settle", "A call is charged", &SETTLE_TIMES, &word(tool.settle)))
         (owner_pages::if_match(tool))
         button { "Save payment" }
     };
@@ -123,20 +121,13 @@ fn settle(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
             "After: a call that fails costs nothing. Before: nothing runs until the money has moved, for tools that send, order or spend something. "
             "If such a run fails, its caller can repeat it with the same payment."
         }
-        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
+        (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
     }
 }
 
-fn isolation(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
-    let now = tool["isolation"].as_str().unwrap_or_default();
+fn isolation(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
     let fields = html! {
-        div.field {
-            label for="isolation" { "A process serves" }
-            select #isolation name="text:/isolation" {
-                option value="warm" selected[now == "warm"] { "one call after the other" }
-                option value="fresh" selected[now == "fresh"] { "one call, and ends" }
-            }
-        }
+        (form::choice("isolation", "text:/isolation", "A process serves", &ISOLATIONS, &word(tool.isolation)))
         (owner_pages::if_match(tool))
         button { "Save isolation" }
     };
@@ -145,12 +136,12 @@ fn isolation(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
             "A warm process answers sooner, and what the handler keeps in variables is there at the next call, whoever makes it. "
             "A fresh one begins each call with nothing."
         }
-        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
+        (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
     }
 }
 
-fn end(visitor: &Visitor, slug: &str, tool: &Value, mistyped: Option<&str>) -> Markup {
-    let command = format!("{} \\\n  -X DELETE", line(visitor, &owner_pages::source(slug)));
+fn deletion(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, mistyped: Option<&str>) -> Markup {
+    let command = format!("{} \\\n  -X DELETE", curl_command(visitor, &owner_pages::api_path(slug)));
     html! {
         p.words {
             "Its handler, its log, its secrets, and what it has kept in keys and files go, at once and for good. "

@@ -8,12 +8,13 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
+use serde_json::Value;
 use tollhouse_account::{
     builder::KEY_PREFIX,
     credential,
     session::{SessionKind, Token},
 };
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::CreditHistory;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money::CREDIT_PREFIX;
 
@@ -27,14 +28,14 @@ use crate::{
 };
 
 /// Error message of a failed sign-in.
-const WRONG: &str = "This opens nothing here: it is mistyped, it was used or is too old, or another has taken its place.";
+const WRONG: &str = "This credential is not valid: it is mistyped, already used, expired or replaced.";
 
 pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let request = |requested: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == requested).map(|(_, value)| value);
     match request("link") {
         Some(link) => by_link(&visitor, &link).await,
-        None => shown(&visitor, &carried(request("to").as_deref().unwrap_or_default(), None), None).await,
+        None => sign_in_page(&visitor, &carried(request("to").as_deref().unwrap_or_default(), None), None).await,
     }
 }
 
@@ -85,8 +86,8 @@ async fn too_often(visitor: &Visitor, often: &ApiError, posted: Option<PostedInB
     let again = || {
         posted.as_ref().map(|PostedForm { fields, .. }| carried(fields.get("to").unwrap_or_default(), SentForm::carried(fields).as_ref()))
     };
-    let carried = visitor.made(again).await.map_err(IntoResponse::into_response)?.unwrap_or_default();
-    let mut response = shown(visitor, &carried, Some((often.code().row().status, &reason))).await;
+    let carried = visitor.render(again).await.map_err(IntoResponse::into_response)?.unwrap_or_default();
+    let mut response = sign_in_page(visitor, &carried, Some((often.code().row().status, &reason))).await;
     response.headers_mut().insert(header::RETRY_AFTER, wait.into());
     Ok(response)
 }
@@ -103,9 +104,9 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
     };
     let shown_credential = link.as_ref().map_or_else(|| fields.get("credential").unwrap_or_default().trim(), |link| &link.credential);
     let kind = kind(shown_credential);
-    let Some(owner) = owner(&visitor.showing(kind, shown_credential), kind, shown_credential).await? else {
+    let Some(owner) = owner(&visitor.with_credential(kind, shown_credential), kind, shown_credential).await? else {
         check.fail();
-        return Ok(shown(&visitor, &visitor.made(again).await?, Some((StatusCode::UNAUTHORIZED, WRONG))).await);
+        return Ok(sign_in_page(&visitor, &visitor.render(again).await?, Some((StatusCode::UNAUTHORIZED, WRONG))).await);
     };
     drop(check);
     if let Some(before) = visitor.session() {
@@ -114,18 +115,18 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
     let token = services.sessions.begin(&owner, kind, shown_credential, browser).await.map_err(ApiError::from)?;
     let to = if forms::is_page(to) { to } else { page_frame::home(kind) };
     let mut response = match (sent, services.sessions.open(&token).await.map_err(ApiError::from)?) {
-        (Some(sent), Some(session)) => signed_in(&visitor.signed_in(session), &sent).await?,
+        (Some(sent), Some(session)) => signed_in(&visitor.with_session(session), &sent).await?,
         (Some(_) | None, _) => Redirect::to(to).into_response(),
     };
-    response.headers_mut().insert(header::SET_COOKIE, services.cookie.keep(&token));
+    response.headers_mut().insert(header::SET_COOKIE, services.cookie.set(&token));
     Ok(response)
 }
 
 /// Offers to send the form that was submitted before sign-in.
 async fn signed_in(visitor: &Visitor, sent: &SentForm) -> Result<Response, ApiRefusal> {
-    let main = visitor.made(|| {
+    let main = visitor.render(|| {
         html! {
-            p.lead { "You are signed in. What you had sent before was not done yet." }
+            p.lead { "You are signed in. The form that you sent before was not processed yet." }
             @if let Some(session) = visitor.session() { (sent.form(session)) }
         }
     });
@@ -143,7 +144,7 @@ pub(crate) async fn sign_out(State(services): State<Arc<Services>>, posted: Post
 /// Adds headers that delete all cookies of this host from the browser.
 pub(super) fn forgotten(services: &Services, mut response: Response) -> Response {
     for cookie in [services.cookie.clone(), services.cookie.companion("play"), services.cookie.companion("try")] {
-        response.headers_mut().append(header::SET_COOKIE, cookie.forget());
+        response.headers_mut().append(header::SET_COOKIE, cookie.clear());
     }
     response
 }
@@ -160,15 +161,20 @@ fn kind(credential: &str) -> SessionKind {
 /// Returns the owner of a credential, or `None` if it is invalid. Suspended builders can sign in
 /// too, to read their earnings.
 async fn owner(visitor: &Visitor, kind: SessionKind, credential: &str) -> Result<Option<String>, ApiRefusal> {
-    let answer = match visitor.get(own(kind)).await {
+    if kind == SessionKind::Holder {
+        return match visitor.get::<CreditHistory>(own(kind)).await {
+            Err(refused) if refused.is(Code::Unauthorized) => Ok(None),
+            credit => Ok(Some(credit?.credit.credit_id.to_string())),
+        };
+    }
+    match visitor.get::<Value>(own(kind)).await {
         Err(refused) if refused.is(Code::Unauthorized) => return Ok(None),
-        Err(refused) if refused.is(Code::BuilderSuspended) => DropOffThread::default(),
-        answer => answer?,
-    };
+        Err(refused) if refused.is(Code::BuilderSuspended) => {}
+        answer => _ = answer?,
+    }
     Ok(match kind {
         SessionKind::Admin => Some("admin".to_owned()),
-        SessionKind::Builder => credential::parts(KEY_PREFIX, credential).map(|(id, _)| format!("bld_{id}")),
-        SessionKind::Holder => answer["creditId"].as_str().map(str::to_owned),
+        SessionKind::Builder | SessionKind::Holder => credential::parts(KEY_PREFIX, credential).map(|(id, _)| format!("bld_{id}")),
     })
 }
 
@@ -178,7 +184,7 @@ fn carried(to: &str, sent: Option<&SentForm>) -> Markup {
 }
 
 /// Shows the page, with the error of the last attempt.
-async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &str)>) -> Response {
+async fn sign_in_page(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &str)>) -> Response {
     let main = html! {
         p.lead { "Paste your builder key, the token of a credit, or the admin token. The host keeps it encrypted; this browser alone can open it." }
         (sign_in_form(visitor, carried, wrong.map(|(_, reason)| reason)))
@@ -212,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_is_known_by_its_form() {
+    fn kind_of_credential_is_known_by_its_prefix() {
         for (credential, requested) in
             [("bk_1_2", SessionKind::Builder), ("dc_1_2", SessionKind::Holder), ("abc", SessionKind::Admin), ("", SessionKind::Admin)]
         {

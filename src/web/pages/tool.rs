@@ -2,181 +2,205 @@
 
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 use tollhouse_account::session::SessionKind;
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::{
+    Catalog, Endpoint, EndpointResponse, EndpointView, HandlerType, Limits, Manifest, PaymentInfo, PaymentRequirements, QuoteContent,
+    QuoteResponse,
+};
 use tollhouse_front::{Code, PathParams};
 use tollhouse_protocol::limits::TABLE;
-use tollhouse_tool::Capability;
+use tollhouse_tool::{MicroUsd, PricingMode, SettleTime, Status};
 
-use super::{admin::takedown, tools, versions};
+use super::{admin::takedown, owner_pages, tools, versions};
 use crate::{
     page::{Area, Page},
-    parts::{
-        call_snippets::SnippetParts,
-        calls, code, facts, money, page_links, sample, schema,
-        state::state,
-        table::{Column, table},
-        tabs::{self, Tab},
-        text,
-        time::moment,
-    },
+    parts::{Column, SnippetParts, Tab, calls, code, facts, moment, money, page_links, sample, schema, state, table, tabs, text, word},
     visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
-    let answer = match visitor.get(&record(&slug)).await {
+    let answer = match visitor.get::<EndpointResponse>(&owner_pages::api_path(&slug)).await {
         Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownEndpoint) => return unknown(&visitor, &slug).await,
         Err(refused) => return Err(refused),
     };
     let manifest = visitor.manifest().await?;
     // A tool that takes no calls has no quote.
-    let quote = visitor.fetch_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
-    let usage = super::usage::of(&visitor, &slug).await?;
+    let quote = visitor.post::<QuoteResponse>("/ai/quote", &json!({ "slug": slug })).await.ok();
+    let usage = super::usage::charts(&visitor, &slug).await?;
     // Call statistics are only in the public record, not in the owner's.
-    let rendered = match visitor.kind() {
-        Some(SessionKind::Admin | SessionKind::Builder) => visitor.unsigned().get(&record(&slug)).await.unwrap_or_default(),
-        Some(SessionKind::Holder) | None => DropOffThread::default(),
+    let public = match &answer.endpoint {
+        EndpointView::Own(_) => visitor.without_session().get::<EndpointResponse>(&owner_pages::api_path(&slug)).await.ok(),
+        EndpointView::Public(_) => None,
     };
-    let rendered: &Value = if rendered["endpoint"].is_null() { &answer } else { &rendered };
-    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &rendered["endpoint"], &quote, manifest], &usage)).await?;
+    let public = match &public.as_ref().unwrap_or(&answer).endpoint {
+        EndpointView::Public(tool) => Some(&**tool),
+        EndpointView::Own(_) => None,
+    };
+    let shown = ToolView {
+        visitor: &visitor,
+        slug: &slug,
+        tool: &answer.endpoint,
+        public,
+        quote: quote.as_ref().map(|answer| &answer.quote),
+        manifest,
+    };
+    let page = visitor.render(|| shown.page(&usage)).await?;
     Ok(visitor.show(page).await)
 }
 
-fn view(visitor: &Visitor, slug: &str, [tool, rendered, quote, manifest]: [&Value; 4], usage: &Markup) -> Page {
-    let record = record(slug);
-    let simulated = manifest["payment"]["simulated"] == true;
-    let accepts: Vec<_> = quote["accepts"].as_array().into_iter().flatten().collect();
-    let networks = accepts.iter().filter_map(|accepted| accepted["network"].as_str()).collect();
-    let method = SnippetParts { base: visitor.base_url(), slug, input: sample::input(&tool["inputSchema"]), networks };
-    let title = tool["title"].as_str().unwrap_or_default();
-    let main = html! {
-        div.split {
-            div {
-                (text::paragraphs(tool["description"].as_str().unwrap_or_default()))
-                section { h2 { "It takes" } (schema::table("Input", "required", &tool["inputSchema"], &record)) }
-                section { h2 { "It answers" } (schema::table("Output", "always", &tool["outputSchema"], &record)) }
-            }
-            aside aria-labelledby="terms" {
-                h2 #terms.aside { "Terms" }
-                (terms(visitor, [tool, rendered], &accepts, &manifest["payment"]))
-                @if tool["status"] == "active" { p { a.button.primary href=(page_links::of_tool(slug, "/try")) { "Try it" } } }
-                h2 { "Call it" }
-                @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
-                (method.all())
-                (takedown::section(visitor, slug, tool))
-            }
-        }
-        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(&accepts, &quote["priceUsd"], &manifest["payment"])) } }
-        (usage)
-    };
-    let heading = html! {
-        h1 { (text::words(title)) }
-        p.marks {
-            code { (slug) } (state(tool["status"].as_str().unwrap_or_default()))
-            // In a single column, the terms come after the schemas.
-            span.early { (money::price(tool, simulated)) }
-        }
-        @if tool["status"] == "active" { p.early { a.button href=(page_links::of_tool(slug, "/try")) { "Try it" } } }
-        // Only the owner's record has a revision.
-        @if tool["revision"].is_u64() { (tabs::of_tool(visitor, slug, Tab::Tool)) }
-    };
-    let style = tool["revision"].is_u64().then_some("make.css");
-    Page { heading: Some(heading), style, ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") }
+struct ToolView<'a> {
+    visitor: &'a Visitor,
+    slug: &'a str,
+    tool: &'a EndpointView,
+    /// The public record, if the tool is listed.
+    public: Option<&'a Endpoint>,
+    /// `None` if it takes no calls.
+    quote: Option<&'a QuoteContent>,
+    manifest: &'a Manifest,
 }
 
-/// Returns the API path of the tool.
-fn record(slug: &str) -> String {
-    format!("/ai/endpoints/{}", segment(slug))
-}
-
-fn terms(visitor: &Visitor, [tool, rendered]: [&Value; 2], accepts: &[&Value], payment: &Value) -> Markup {
-    let simulated = payment["simulated"] == true;
-    let free = tool["pricingMode"] == "free_public_utility";
-    let may: Vec<_> =
-        Capability::ALL.iter().map(|one| one.row()).filter(|one| tool["capabilities"][one.name] == true).map(|one| one.does).collect();
-    let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut paid_in: Vec<_> = accepts.iter().map(|entry| money::called(payment, &entry["network"], &entry["asset"]).join(", ")).collect();
-    paid_in.dedup();
-    html! {
-        p.figure { (money::price(tool, simulated)) @if !free { " " span.muted { "a call" } } }
-        p.muted {
-            @if free { "Costs nothing. Its answers have receipts too." }
-            @else if tool["settle"] == "before" {
-                "Charged before it runs. If the run fails, repeat the call with the same payment: the tool runs again, and nothing more is charged."
+impl ToolView<'_> {
+    fn page(&self, usage: &Markup) -> Page {
+        let (slug, tool) = (self.slug, self.tool.common());
+        let record = owner_pages::api_path(slug);
+        let payment = &self.manifest.payment;
+        let accepts = self.accepts();
+        let networks = accepts.iter().map(|accepted| &*accepted.network).collect();
+        let method = SnippetParts { base: self.visitor.base_url(), slug, input: sample::input(&tool.input_schema.0), networks };
+        let is_active = tool.status == Status::Active;
+        let own = if let EndpointView::Own(own) = self.tool { Some(&**own) } else { None };
+        let main = html! {
+            div.split {
+                div {
+                    (text::paragraphs(&tool.description))
+                    section { h2 { "It takes" } (schema::table("Input", "required", &tool.input_schema.0, &record)) }
+                    section { h2 { "It answers" } (schema::table("Output", "always", &tool.output_schema.0, &record)) }
+                }
+                aside aria-labelledby="terms" {
+                    h2 #terms.aside { "Terms" }
+                    (self.terms())
+                    @if is_active { p { a.button.primary href=(page_links::tool_path(slug, "/try")) { "Try it" } } }
+                    h2 { "Call it" }
+                    @if !is_active { p { "It takes no calls now. When it does again:" } }
+                    (method.all())
+                    @if let Some(own) = own { (takedown::section(self.visitor, slug, own)) }
+                }
             }
-            @else { "Charged only for a result that fits what it promises to answer; a call that fails costs nothing." }
+            @if let Some(quote) = self.quote.filter(|quote| !quote.accepts.is_empty()) {
+                section { h2 { "Paid with" } (paid_with(&quote.accepts, quote.price_usd, payment)) }
+            }
+            (usage)
+        };
+        let heading = html! {
+            h1 { (text::words(&tool.title)) }
+            p.marks {
+                code { (slug) } (state(&word(tool.status)))
+                // In a single column, the terms come after the schemas.
+                span.early { (self.price()) }
+            }
+            @if is_active { p.early { a.button href=(page_links::tool_path(slug, "/try")) { "Try it" } } }
+            @if own.is_some() { (tabs::tool_tabs(self.visitor, slug, Tab::Tool)) }
+        };
+        let style = own.map(|_| "make.css");
+        Page { heading: Some(heading), style, ..Page::new(Area::Tools, &*tool.title, main).under("/dashboard", "Tools") }
+    }
+
+    fn price(&self) -> Markup {
+        money::price(self.tool.common().price_usd, self.tool.max_price_usd(), self.manifest.payment.simulated)
+    }
+
+    fn accepts(&self) -> &[PaymentRequirements] {
+        self.quote.map_or(&[][..], |quote| &quote.accepts[..])
+    }
+
+    fn terms(&self) -> Markup {
+        let (tool, payment) = (self.tool.common(), &self.manifest.payment);
+        let is_free = tool.pricing_mode == PricingMode::FreePublicUtility;
+        let (is_upfront, own) = match self.tool {
+            EndpointView::Own(own) => (own.settle == SettleTime::Before, Some(own)),
+            EndpointView::Public(public) => (public.settle.is_some(), None),
+        };
+        let may: Vec<_> = tool.capabilities.each().map(|one| one.row().does).collect();
+        let mut paid_in: Vec<_> =
+            self.accepts().iter().map(|entry| money::token_names(payment, &entry.network, &entry.asset).join(", ")).collect();
+        paid_in.dedup();
+        let usage = self.public.and_then(|public| public.usage.as_ref());
+        html! {
+            p.figure { (self.price()) @if !is_free { " " span.muted { "a call" } } }
+            p.muted {
+                @if is_free { "Costs nothing. Its answers have receipts too." }
+                @else if is_upfront {
+                    "Charged before it runs. If the run fails, repeat the call with the same payment: the tool runs again, and nothing more is charged."
+                }
+                @else { "Charged only for a result that fits what it promises to answer; a call that fails costs nothing." }
+            }
+            (facts::list(&[
+                ("Paid in", (!paid_in.is_empty()).then(|| text::words(&paid_in.join("; ")))),
+                ("Handler", Some(html! { (handler(tool.handler_type)) })),
+                ("Version", own.map(|own| facts::id_in_brief(&own.version, &versions::name(&own.version)))),
+                ("Limits", own.map(|own| html! { (limits(&own.limits)) })),
+                ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
+                ("Builder", self.builder(own.map_or("", |own| &own.owner))),
+                ("Called", usage.map(|usage| html! { (calls::call_stats(usage)) })),
+                ("Tags", (!tool.tags.is_empty()).then(|| html! {
+                    span.marks { @for tag in &tool.tags { a.tag href=(with_query("/dashboard", [("tag", &**tag)])) { (text::words(tag)) } } }
+                })),
+                ("Published", Some(moment(tool.created_at))),
+                ("Changed", Some(moment(tool.updated_at))),
+            ]))
         }
-        (facts::list(&[
-            ("Paid in", (!paid_in.is_empty()).then(|| text::words(&paid_in.join("; ")))),
-            ("Handler", tool["handlerType"].as_str().map(|kind| html! { (handler(kind)) })),
-            ("Version", tool["version"].as_str().map(|version| facts::id_in_brief(version, &versions::name(version)))),
-            // The public record has no limits and capabilities.
-            ("Limits", tool["limits"].is_object().then(|| html! { (limits(&tool["limits"])) })),
-            ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
-            ("Builder", builder(visitor, rendered, tool["owner"].as_str().unwrap_or_default())),
-            ("Called", calls::call_stats(rendered).map(|rendered| html! { (rendered) })),
-            ("Tags", (!tags.is_empty()).then(|| html! {
-                span.marks { @for tag in &tags { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } } }
-            })),
-            ("Published", tool["createdAt"].is_string().then(|| moment(&tool["createdAt"]))),
-            ("Changed", tool["updatedAt"].is_string().then(|| moment(&tool["updatedAt"]))),
-        ]))
+    }
+
+    /// Shows the builder. The name is the builder's text, the id is not. Admins get a link even if
+    /// the public record names nobody.
+    fn builder(&self, owner: &str) -> Option<Markup> {
+        let is_admin = self.visitor.kind() == Some(SessionKind::Admin);
+        let Some(builder) = self.public.and_then(|public| public.builder.as_ref()) else {
+            return (is_admin && owner.starts_with("bld_"))
+                .then(|| html! { a href={ "/dashboard/admin/builders/" (segment(owner)) } { code { (owner) } } });
+        };
+        Some(html! {
+            @if is_admin { a href={ "/dashboard/admin/builders/" (segment(&builder.id)) } { (text::words(&builder.name)) } }
+            @else { (text::words(&builder.name)) }
+            " " (facts::id(&builder.id))
+        })
     }
 }
 
-/// Describes a kind of handler.
-fn handler(kind: &str) -> &str {
+fn handler(kind: HandlerType) -> &'static str {
     match kind {
-        "js_request_response" => "JavaScript",
-        "static_json" => "a fixed answer",
-        "receipt_echo" | "x402_readiness_check" => "the host's own",
-        other => other,
+        HandlerType::JsRequestResponse => "JavaScript",
+        HandlerType::StaticJson => "a fixed answer",
+        HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck => "the host's own",
     }
 }
 
 /// Describes the most important limits. `changed` has those that differ from the defaults.
-fn limits(changed: &Value) -> String {
-    let of = |name: &str| changed[name].as_u64().or(TABLE.iter().find(|row| row.name == name).map(|row| row.default)).unwrap_or_default();
+fn limits(changed: &Limits) -> String {
+    let of = |name: &str| changed.get(name).or(TABLE.iter().find(|row| row.name == name).map(|row| row.default)).unwrap_or_default();
     let kib = |name: &str| format!("{} KiB", of(name).div_ceil(1 << 10));
     let seconds = of("wallMs") as f64 / 1e3;
     format!("{seconds} s, {} MiB of memory, {} in, {} out", of("heapBytes").div_ceil(1 << 20), kib("inputBytes"), kib("outputBytes"))
 }
 
-/// Shows the builder. The name is the builder's text, the id is not. Admins get a link even if the
-/// public record names nobody.
-fn builder(visitor: &Visitor, tool: &Value, owner: &str) -> Option<Markup> {
-    let is_admin = visitor.kind() == Some(SessionKind::Admin);
-    let (Some(name), Some(id)) = (tool["builder"]["name"].as_str(), tool["builder"]["id"].as_str()) else {
-        return (is_admin && owner.starts_with("bld_"))
-            .then(|| html! { a href={ "/dashboard/admin/builders/" (segment(owner)) } { code { (owner) } } });
-    };
-    Some(html! {
-        @if is_admin { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } }
-        @else { (text::words(name)) }
-        " " (facts::id(id))
-    })
-}
-
 /// Shows the accepted ways to pay, with the exact amounts.
-pub(super) fn paid_with(accepts: &[&Value], price: &Value, payment: &Value) -> Markup {
-    let simulated = payment["simulated"] == true;
+pub(super) fn paid_with(accepts: &[PaymentRequirements], price: MicroUsd, payment: &PaymentInfo) -> Markup {
     let columns =
         [Column::Words("Network"), Column::Words("Token"), Column::Words("Scheme"), Column::Number("Amount"), Column::Words("Paid to")];
-    let row = |entry: &&Value| {
-        let id = entry["network"].as_str().unwrap_or_default();
-        let [network, token] = money::called(payment, &entry["network"], &entry["asset"]);
+    let row = |entry: &PaymentRequirements| {
+        let [network, token] = money::token_names(payment, &entry.network, &entry.asset);
         [
-            html! { @if network != id { (text::words(network)) " " } code { (id) } },
+            html! { @if network != entry.network { (text::words(network)) " " } code { (entry.network) } },
             text::words(token),
-            html! { (entry["scheme"].as_str().unwrap_or_default()) },
+            html! { (entry.scheme) },
             html! {
-                @if entry["scheme"] == "upto" { "up to " }
-                (money::usd(price)) (money::mark(simulated))
-                span.note { " " (entry["amount"].as_str().unwrap_or_default()) " units" }
+                @if entry.scheme == "upto" { "up to " }
+                (money::amount(price, payment.simulated))
+                span.note { " " (entry.amount) " units" }
             },
-            facts::id(entry["payTo"].as_str().unwrap_or_default()),
+            facts::id(&entry.pay_to),
         ]
     };
     html! {
@@ -190,12 +214,12 @@ pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, A
     let mut near = tools::nearest(visitor, slug).await;
     if near.is_empty() {
         let words: String = slug.replace('-', " ").chars().take(100).collect();
-        let fitting = visitor.get(&with_query("/ai/endpoints", [("q", &*words), ("limit", "5")])).await.unwrap_or_default();
-        near = fitting["endpoints"].as_array().cloned().unwrap_or_default();
+        let matching = visitor.get::<Catalog>(&with_query("/ai/endpoints", [("q", &*words), ("limit", "5")])).await;
+        near = matching.map(|matching| matching.endpoints.clone()).unwrap_or_default();
     }
     let main = html! {
         p.lead { "Nothing that may be seen here is called " code { (text::first(slug, 100)) } "." }
-        (tools::named(&near))
+        (tools::similar(&near))
         p { a.button href="/dashboard" { "All tools" } }
         (code::block("Command", "sh", &format!("curl -s {}/ai/endpoints", visitor.base_url())))
     };

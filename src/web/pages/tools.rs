@@ -2,16 +2,16 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Catalog, Endpoint, Manifest};
+use tollhouse_tool::{PricingMode, Status};
 
 use crate::{
     page::{Area, Page},
-    parts::{call_snippets::SnippetParts, calls, empty::empty, money, pager::pager, sample, state::state, text},
+    parts::{SnippetParts, calls, empty, form, money, page_links, pager, sample, state, text, word},
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    visitor::{ApiRefusal, Visitor, with_query},
 };
 
-/// Rows of a page.
 const ROWS: &str = "50";
 /// Maximum tools with similar names.
 const NEAR: &str = "5";
@@ -20,30 +20,25 @@ const DESCRIPTION: usize = 160;
 const TAGS: usize = 5;
 
 /// Query fields: filters, order and cursor.
-const ASKED: [&str; 5] = ["q", "tag", "price", "sort", "cursor"];
+const FIELDS: [&str; 5] = ["q", "tag", "price", "sort", "cursor"];
 /// The fields that leave tools out.
 const NARROWS: [&str; 3] = ["q", "tag", "price"];
 
-/// Returns the address of the filtered list from a cursor on.
-fn from(request: &PageQuery, cursor: &str) -> String {
-    request.with("/dashboard", &[("cursor", cursor)])
+fn is_narrow(query: &PageQuery) -> bool {
+    query.has_any(&NARROWS)
 }
 
-fn is_narrow(request: &PageQuery) -> bool {
-    NARROWS.iter().any(|name| !request.get(name).is_empty())
-}
-
-pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &ASKED);
-    let fields = ASKED.map(|name| (name, request.get(name)));
-    let found = visitor.get(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
+pub(crate) async fn page(visitor: Visitor, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = PageQuery::read(raw.as_deref(), &FIELDS);
+    let fields = FIELDS.map(|name| (name, query.get(name)));
+    let found = visitor.get::<Catalog>(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
     let manifest = visitor.manifest().await?;
-    let near = if found["total"] == 0 { nearest(&visitor, request.get("q")).await } else { vec![] };
-    let main = visitor.made(|| view(&visitor, &request, &found, &near, manifest)).await?;
+    let near = if found.envelope.total == 0 { nearest(&visitor, query.get("q")).await } else { vec![] };
+    let main = visitor.render(|| view(&visitor, &query, &found, &near, manifest)).await?;
     Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
 }
 
-fn view(visitor: &Visitor, request: &PageQuery, found: &Value, near: &[Value], manifest: &Value) -> Markup {
+fn view(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint], manifest: &Manifest) -> Markup {
     html! {
         p.lead {
             "Tools that programs call over HTTP or MCP, and pay for by the call. "
@@ -52,54 +47,42 @@ fn view(visitor: &Visitor, request: &PageQuery, found: &Value, near: &[Value], m
         (numbers(manifest))
         div.split {
             section aria-label="Catalogue" {
-                (filters(request))
-                (rows(visitor, request, found, near, manifest))
+                (filters(query))
+                (rows(visitor, query, found, near, manifest))
             }
             (sidebar(visitor.base_url(), found, manifest))
         }
     }
 }
 
-fn numbers(manifest: &Value) -> Markup {
-    let (count, calls) = (&manifest["endpoints"]["count"], &manifest["endpoints"]["calls24h"]);
-    let (network, token) = (&manifest["payment"]["networkV1"], &manifest["payment"]["asset"]["symbol"]);
+fn numbers(manifest: &Manifest) -> Markup {
+    let Manifest { endpoints, payment, .. } = manifest;
     html! {
         dl.numbers {
-            div { dt { "Tools" } dd { (count) } }
-            @if calls.is_u64() { div { dt { "Calls in 24 hours" } dd { (calls) } } }
-            div { dt { "Settled on" } dd { (network.as_str().unwrap_or_default()) ", " (token.as_str().unwrap_or_default()) } }
+            div { dt { "Tools" } dd { (endpoints.count) } }
+            @if let Some(calls) = endpoints.calls24h { div { dt { "Calls in 24 hours" } dd { (calls) } } }
+            div { dt { "Settled on" } dd { (payment.network_v1) ", " (payment.asset.symbol) } }
         }
     }
 }
 
-fn filters(request: &PageQuery) -> Markup {
-    let [q, tag, price, sort] = ["q", "tag", "price", "sort"].map(|name| request.get(name));
-    let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
+fn filters(query: &PageQuery) -> Markup {
+    let [q, tag, price, sort] = ["q", "tag", "price", "sort"].map(|name| query.get(name));
+    let sorts = [("", if q.is_empty() { "by name" } else { "best first" }), ("price", "cheapest first"), ("newest", "newest first")];
     html! {
         form.filters role="search" action="/dashboard" {
             div.field.wide {
                 label for="q" { "What it does" }
                 input #q name="q" type="search" value=(text::plain(q)) placeholder="such as: shorten a text" data-key="/";
             }
-            div.field {
-                label for="price" { "Price" }
-                select #price name="price" {
-                    (option("", "any", price)) (option("free", "free", price)) (option("paid", "paid", price))
-                }
-            }
-            div.field {
-                label for="sort" { "Order" }
-                select #sort name="sort" {
-                    (option("", if q.is_empty() { "by name" } else { "best first" }, sort))
-                    (option("price", "cheapest first", sort)) (option("newest", "newest first", sort))
-                }
-            }
+            (form::select("price", "Price", &[("", "any"), ("free", "free"), ("paid", "paid")], price, str::to_owned))
+            (form::select("sort", "Order", &sorts, sort, str::to_owned))
             @if !tag.is_empty() { input type="hidden" name="tag" value=(text::plain(tag)); }
             button.primary { "Search" }
         }
-        @if is_narrow(request) {
+        @if is_narrow(query) {
             p.chips {
-                @for (name, value) in NARROWS.map(|name| (name, request.get(name))).iter().filter(|(_, value)| !value.is_empty()) {
+                @for (name, value) in NARROWS.map(|name| (name, query.get(name))).iter().filter(|(_, value)| !value.is_empty()) {
                     span.chip { (if *name == "q" { "words" } else { *name }) " " (text::first(value, DESCRIPTION)) }
                 }
                 a href="/dashboard" { "Clear" }
@@ -108,48 +91,41 @@ fn filters(request: &PageQuery) -> Markup {
     }
 }
 
-fn rows(visitor: &Visitor, request: &PageQuery, found: &Value, near: &[Value], manifest: &Value) -> Markup {
-    let tools = found["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let simulated = manifest["payment"]["simulated"] == true;
+fn rows(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint], manifest: &Manifest) -> Markup {
+    let tools = &found.endpoints;
     if tools.is_empty() {
         let base = visitor.base_url();
-        return match is_narrow(request) {
+        return match is_narrow(query) {
             true => html! {
                 (empty("No tool fits.", Some(("/dashboard", "Show all tools")), &format!("curl -s {base}/ai/endpoints")))
-                (named(near))
+                (similar(near))
             },
             false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), &publishing(base)),
         };
     }
-    let next = found["nextCursor"].as_str().map(|cursor| from(request, cursor));
-    let first = (!request.get("cursor").is_empty()).then(|| from(request, ""));
     html! {
-        ul.rows { @for tool in tools { (row(tool, simulated)) } }
-        (pager(tools.len(), found["total"].as_u64().unwrap_or_default(), first.as_deref(), next.as_deref()))
+        ul.rows { @for tool in tools { (row(tool, manifest.payment.simulated)) } }
+        (pager(tools.len(), found.envelope.total as u64, query, "/dashboard", found.envelope.next_cursor.as_deref()))
     }
 }
 
 /// Returns tools with similar names, nearest first.
-pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Value> {
+pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Endpoint> {
     if name.is_empty() {
         return vec![];
     }
-    let near = visitor.get(&with_query("/ai/endpoints", [("near", name), ("limit", NEAR)])).await.unwrap_or_default();
-    near["endpoints"].as_array().cloned().unwrap_or_default()
+    let near = visitor.get::<Catalog>(&with_query("/ai/endpoints", [("near", name), ("limit", NEAR)])).await;
+    near.map(|near| near.endpoints.clone()).unwrap_or_default()
 }
 
 /// Shows tools with similar names, if there are any.
-pub(super) fn named(near: &[Value]) -> Markup {
+pub(super) fn similar(near: &[Endpoint]) -> Markup {
     html! {
         @if !near.is_empty() {
             h2 { "Near it" }
             ul.plain {
-                @for tool in near {
-                    @let slug = tool["slug"].as_str().unwrap_or_default();
-                    li {
-                        a href={ "/dashboard/tools/" (segment(slug)) } { (text::words(tool["title"].as_str().unwrap_or_default())) }
-                        " " code { (slug) }
-                    }
+                @for Endpoint { common: tool, .. } in near {
+                    li { a href=(page_links::tool_path(&tool.slug, "")) { (text::words(&tool.title)) } " " code { (tool.slug) } }
                 }
             }
         }
@@ -164,40 +140,39 @@ fn publishing(base: &str) -> String {
     )
 }
 
-fn row(tool: &Value, simulated: bool) -> Markup {
-    let describe = |name: &str| tool[name].as_str().unwrap_or_default();
-    let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+fn row(tool: &Endpoint, simulated: bool) -> Markup {
+    let Endpoint { common, usage, builder, max_price_usd, .. } = tool;
     html! {
         li {
-            h2 { a href={ "/dashboard/tools/" (segment(describe("slug"))) } { (text::words(describe("title"))) } }
-            p.price { (money::price(tool, simulated)) }
-            p.what { (text::summary(describe("description"), DESCRIPTION)) }
+            h2 { a href=(page_links::tool_path(&common.slug, "")) { (text::words(&common.title)) } }
+            p.price { (money::price(common.price_usd, *max_price_usd, simulated)) }
+            p.what { (text::summary(&common.description, DESCRIPTION)) }
             p.marks {
-                code { (describe("slug")) }
-                @if describe("status") != "active" { (state(describe("status"))) }
-                @for tag in tags.iter().take(TAGS) { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } }
-                @if tags.len() > TAGS { span.muted { "and " (tags.len() - TAGS) " more" } }
+                code { (common.slug) }
+                @if common.status != Status::Active { (state(&word(common.status))) }
+                @for tag in common.tags.iter().take(TAGS) { a.tag href=(with_query("/dashboard", [("tag", &**tag)])) { (text::words(tag)) } }
+                @if common.tags.len() > TAGS { span.muted { "and " (common.tags.len() - TAGS) " more" } }
             }
             p.note {
-                @if let Some(name) = tool["builder"]["name"].as_str() { "by " (text::words(name)) }
-                @if let Some(rendered) = calls::call_stats(tool) { @if tool["builder"].is_object() { " · " } (rendered) }
+                @if let Some(builder) = builder { "by " (text::words(&builder.name)) }
+                @if let Some(usage) = usage { @if builder.is_some() { " · " } (calls::call_stats(usage)) }
             }
         }
     }
 }
 
 /// Shows how to call the first active tool.
-fn sidebar(base: &str, found: &Value, manifest: &Value) -> Markup {
-    let mut tools = found["endpoints"].as_array().into_iter().flatten();
-    let Some(tool) = tools.find(|tool| tool["status"] == "active") else { return html! {} };
-    let slug = tool["slug"].as_str().unwrap_or_default();
-    let is_free = tool["pricingMode"] == "free_public_utility";
-    let accepts = manifest["payment"]["accepts"].as_array().into_iter().flatten();
+fn sidebar(base: &str, found: &Catalog, manifest: &Manifest) -> Markup {
+    let Some(tool) = found.endpoints.iter().map(|tool| &tool.common).find(|tool| tool.status == Status::Active) else {
+        return html! {};
+    };
+    let slug = tool.slug.as_str();
+    let is_free = tool.pricing_mode == PricingMode::FreePublicUtility;
     let method = SnippetParts {
         base,
         slug,
-        input: sample::input(&tool["inputSchema"]),
-        networks: if is_free { vec![] } else { accepts.filter_map(|accepted| accepted["network"].as_str()).collect() },
+        input: sample::input(&tool.input_schema.0),
+        networks: if is_free { vec![] } else { manifest.payment.accepts.iter().map(|accepted| &*accepted.network).collect() },
     };
     html! {
         aside aria-labelledby="ways" {

@@ -18,9 +18,7 @@ mod form_memory;
 mod input;
 pub(super) mod name;
 mod offer;
-mod pay;
 mod play;
-mod request;
 mod start;
 mod step;
 mod terms;
@@ -37,10 +35,8 @@ use self::{
     answer::CallAnswer,
     call::{PaymentSource, ToolCall},
     input::{GivenInput, InputState},
-    pay::PayableForm,
-    request::CallRequest,
     terms::CallTerms,
-    tool::TriedTool,
+    tool::{CallRequest, TriedTool},
 };
 use crate::{
     forms::{Fields, PostedForm},
@@ -50,7 +46,6 @@ use crate::{
 /// Maximum size of a form without a session: an input of usual length, escaped.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The request of a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FormStep {
     /// Show the same input as JSON or in fields.
@@ -64,7 +59,7 @@ enum FormStep {
 }
 
 impl FormStep {
-    fn of(fields: &Fields) -> Self {
+    fn from_fields(fields: &Fields) -> Self {
         match fields.get("step") {
             Some("json") => Self::Shown(InputState::Json),
             Some("form") => Self::Shown(InputState::Form),
@@ -86,7 +81,7 @@ pub(crate) async fn page(
     };
     let query = query.unwrap_or_default();
     let as_json = form_urlencoded::parse(query.as_bytes()).any(|(name, value)| name == "as" && value == "json");
-    let given = visitor.made(|| GivenInput::initial(tool.schema(), if as_json { InputState::Json } else { InputState::Form })).await?;
+    let given = visitor.render(|| GivenInput::initial(tool.schema(), if as_json { InputState::Json } else { InputState::Form })).await?;
     start::show(&visitor, &tool, &given).await
 }
 
@@ -98,9 +93,9 @@ pub(crate) async fn posted(
 ) -> Result<Response, ApiRefusal> {
     let PostedForm { visitor, fields, .. } = posted;
     let started = visitor.now();
-    let (tool, step) = (TriedTool::find(&visitor, &slug).await?, FormStep::of(&fields));
+    let (tool, step) = (TriedTool::find(&visitor, &slug).await?, FormStep::from_fields(&fields));
     let state = if let FormStep::Shown(state) = step { Some(state) } else { None };
-    let given = visitor.made(|| GivenInput::sent(tool.schema(), &fields, state)).await?;
+    let given = visitor.render(|| GivenInput::sent(tool.schema(), &fields, state)).await?;
     let Some(input) = given.input.as_deref().filter(|_| state.is_none()) else {
         let given = if state.is_some() { given } else { given.refused() };
         return start::show(&visitor, &tool, &given).await;
@@ -132,7 +127,7 @@ impl CallRequest<'_> {
 
     /// Calls with the payment in the form.
     async fn pay(&self, streams: bool) -> Result<Response, ApiRefusal> {
-        let pays = PayableForm::of(self.fields, self.visitor)?.0;
+        let pays = PaymentSource::read(self.fields, self.visitor)?;
         let response = ToolCall { tool: self.tool, input: self.input, pays: &pays }.send(self.visitor, streams).await?;
         if call::is_stream(&response) {
             return Ok(call::passed(response));
@@ -142,7 +137,7 @@ impl CallRequest<'_> {
 
     /// Returns the answer as a file.
     async fn save(&self) -> Result<Response, ApiRefusal> {
-        let pays = if self.fields.get("way").is_some() { PayableForm::of(self.fields, self.visitor)?.0 } else { PaymentSource::Nothing };
+        let pays = if self.fields.get("way").is_some() { PaymentSource::read(self.fields, self.visitor)? } else { PaymentSource::Nothing };
         let response = ToolCall { tool: self.tool, input: self.input, pays: &pays }.send(self.visitor, false).await?;
         let answer = CallAnswer::read(response).await?;
         if answer.code.is_some() { self.respond(&pays, &answer).await } else { Ok(answer.saved(self.tool.slug())) }
@@ -155,7 +150,7 @@ impl CallRequest<'_> {
             Some(Code::InvalidInput) => {
                 let problems = failure::problems(answer);
                 let state = if self.state() == "json" { InputState::Json } else { InputState::Form };
-                let given = self.visitor.made(|| GivenInput::wrong(self.tool.schema(), self.input, state, problems)).await?;
+                let given = self.visitor.render(|| GivenInput::with_problems(self.tool.schema(), self.input, state, problems)).await?;
                 start::show(self.visitor, self.tool, &given).await
             }
             Some(code) => failure::show(self, pays, code, answer).await,

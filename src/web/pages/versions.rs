@@ -3,23 +3,13 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
-use tollhouse_base::exact;
-use tollhouse_front::PathParams;
+use tollhouse_api::{HandlerType, OwnEndpoint};
+use tollhouse_front::{ApiError, Code, PathParams};
+use tollhouse_tool::{ChangedVia, Version, VersionMaker, finding::Finding};
 
 use super::owner_pages;
 use crate::{
-    parts::{
-        cli_hint::same,
-        diff::{DiffNames, diff},
-        facts, form,
-        source::part,
-        state::state,
-        table::{Column, table},
-        tabs::Tab,
-        text,
-        time::moment,
-    },
+    parts::{Column, DiffNames, Tab, api_section, diff, facts, form, moment, source::part, state, table, text, word},
     query::PageQuery,
     visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
@@ -27,7 +17,6 @@ use crate::{
 /// Digits of a hash in a version's short name.
 const DIGITS: usize = 12;
 
-/// A version with its source.
 struct ReadVersion {
     version: String,
     source: String,
@@ -36,27 +25,26 @@ struct ReadVersion {
 pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
-    RawQuery(query): RawQuery,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiRefusal> {
     // `b` is the shown version, or the base of the comparison with `a`. `from` is the first line.
-    let request = PageQuery::read(query.as_deref(), &["a", "b", "from"]);
-    let (b, from) = (request.get("b"), request.get("from").parse().unwrap_or_default());
-    let answer = owner_pages::record(&visitor, &slug).await?;
-    let tool = &answer["endpoint"];
-    let a = Some(request.get("a")).filter(|a| !a.is_empty()).or(tool["version"].as_str()).unwrap_or_default();
-    let has_source = ["js_request_response", "static_json"].iter().any(|kind| tool["handlerType"] == *kind);
+    let query = PageQuery::read(raw.as_deref(), &["a", "b", "from"]);
+    let (b, from) = (query.get("b"), query.get("from").parse().unwrap_or_default());
+    let tool = &*owner_pages::record(&visitor, &slug).await?;
+    let a = Some(query.get("a")).filter(|a| !a.is_empty()).unwrap_or(&tool.version);
+    let has_source = matches!(tool.common.handler_type, HandlerType::JsRequestResponse | HandlerType::StaticJson);
     let one = if has_source { Some(read(&visitor, &slug, a).await?) } else { None };
     let other = if has_source && !b.is_empty() { Some(read(&visitor, &slug, b).await?) } else { None };
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
                 @match (&one, &other) {
                     (Some(one), Some(other)) => (compared(&slug, one, other)),
-                    (Some(one), None) => (shown(&visitor, &slug, tool, one, from)),
+                    (Some(one), None) => (source_section(&visitor, &slug, tool, one, from)),
                     (None, _) => p.lead { "What it answers is the host's own code: it has no source of its own, and no versions." },
                 }
                 @if has_source { (list(&slug, tool, [a, b])) }
-                (same(&visitor, &owner_pages::source(&slug)))
+                (api_section(&visitor, &owner_pages::api_path(&slug)))
             }
         })
         .await?;
@@ -65,12 +53,8 @@ pub(crate) async fn page(
 
 /// Fetches a version's source, or the JSON of a static answer.
 async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<ReadVersion, ApiRefusal> {
-    let answer = visitor.get_handler(&with_query(&format!("{}/source", owner_pages::source(slug)), [("version", version)])).await?;
-    let handler = &answer["handler"];
-    let source = match handler["source"].as_str() {
-        Some(source) => source.to_owned(),
-        None => visitor.made(|| exact::pretty(handler["response"].as_str().unwrap_or_default()).unwrap_or_default()).await?,
-    };
+    let answer = owner_pages::handler(visitor, slug, version).await?.ok_or_else(|| ApiError::from(Code::UnknownVersion))?;
+    let source = visitor.render(|| owner_pages::source_text(&answer.handler)).await?;
     Ok(ReadVersion { version: version.to_owned(), source })
 }
 
@@ -81,7 +65,7 @@ pub(crate) fn name(version: &str) -> String {
 
 /// Returns the path of a tool's versions.
 fn place(slug: &str) -> String {
-    owner_pages::place(slug, "versions")
+    owner_pages::page_path(slug, "versions")
 }
 
 fn compared(slug: &str, a: &ReadVersion, b: &ReadVersion) -> Markup {
@@ -99,11 +83,10 @@ fn compared(slug: &str, a: &ReadVersion, b: &ReadVersion) -> Markup {
     }
 }
 
-fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &ReadVersion, from: usize) -> Markup {
-    let runs = tool["version"] == a.version;
-    let findings = tool["review"]["findings"].as_array().into_iter().flatten();
-    let found: Vec<_> = findings.filter(|finding| runs && finding["field"] == "/handler/source").collect();
-    let lines: Vec<_> = found.iter().filter_map(|finding| finding["line"].as_u64()).collect();
+fn source_section(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, a: &ReadVersion, from: usize) -> Markup {
+    let runs = tool.version == a.version;
+    let found: Vec<&Finding> = tool.review.findings.iter().filter(|finding| runs && finding.field == "/handler/source").collect();
+    let lines: Vec<_> = found.iter().filter_map(|finding| finding.line.map(u64::from)).collect();
     let name = name(&a.version);
     let at = |from: usize| with_query(&place(slug), [("a", &*a.version), ("from", &from.to_string())]);
     html! {
@@ -113,11 +96,11 @@ fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &ReadVersion, from: usi
                 p { "The scan found something in it:" }
                 ul.plain {
                     @for finding in &found {
-                        @let line = finding["line"].as_u64().unwrap_or(1);
+                        @let line = finding.line.unwrap_or(1);
                         li {
                             a href={ (at(usize::try_from(line).unwrap_or(1))) "#L" (line) } { "Line " (line) } ": "
-                            code { (text::words(finding["rule"].as_str().unwrap_or_default())) }
-                            " (" (text::words(finding["severity"].as_str().unwrap_or_default())) ")"
+                            code { (text::words(&finding.rule)) }
+                            " (" (word(finding.severity)) ")"
                         }
                     }
                 }
@@ -129,7 +112,7 @@ fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &ReadVersion, from: usi
 }
 
 /// Shows the form that restores a version, and what stays as it is.
-fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Markup {
+fn run_again(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, version: &str) -> Markup {
     let fields = html! {
         input type="hidden" name="text:/version" value=(version);
         (owner_pages::if_match(tool))
@@ -142,26 +125,24 @@ fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Mark
             "Nothing else changes: title, price, schemas, secrets, limits, and what it may touch stay as they are now; "
             "what it has kept in keys and files stays too."
         }
-        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &place(slug), fields))
+        (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &place(slug), fields))
     }
 }
 
 /// Lists the stored versions, with a choice of two. The shown ones are preselected.
-fn list(slug: &str, tool: &Value, [a, b]: [&str; 2]) -> Markup {
-    let versions = tool["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let describe = |entry: &Value| entry["version"].as_str().unwrap_or_default().to_owned();
+fn list(slug: &str, tool: &OwnEndpoint, [a, b]: [&str; 2]) -> Markup {
+    let versions = &tool.versions;
     let choice = |name: &'static str, chosen: &str| {
         html! {
             select #(name) name=(name) {
-                @for entry in versions {
-                    @let version = describe(entry);
-                    option value=(version) selected[version == chosen] { (text::plain(&self::name(&version))) }
+                @for Version { version, .. } in versions {
+                    option value=(version) selected[version == chosen] { (text::plain(&self::name(version))) }
                 }
             }
         }
     };
-    let before = versions.get(1).or(versions.first()).map(&describe).unwrap_or_default();
-    let (old, new) = if b.is_empty() { (before.as_str(), a) } else { (a, b) };
+    let before = versions.get(1).or(versions.first()).map_or("", |entry| &entry.version);
+    let (old, new) = if b.is_empty() { (before, a) } else { (a, b) };
     let columns = ["Version", "Published", "By", "Note", "State", "Look"].map(Column::Words);
     let rows = versions.iter().enumerate().map(|(position, entry)| row(slug, tool, entry, versions.get(position + 1)));
     html! {
@@ -178,44 +159,39 @@ fn list(slug: &str, tool: &Value, [a, b]: [&str; 2]) -> Markup {
     }
 }
 
-fn row(slug: &str, tool: &Value, entry: &Value, before: Option<&Value>) -> [Markup; 6] {
-    let version = entry["version"].as_str().unwrap_or_default();
+fn row(slug: &str, tool: &OwnEndpoint, entry: &Version, before: Option<&Version>) -> [Markup; 6] {
+    let version = &entry.version;
     [
         facts::id_in_brief(version, &name(version)),
-        moment(&entry["createdAt"]),
-        maker(entry),
-        text::line(entry["note"].as_str().unwrap_or_default()),
+        moment(entry.created_at),
+        author(entry),
+        text::line(entry.note.as_deref().unwrap_or_default()),
         html! {
             span.marks {
-                @if tool["version"] == version { (state("running")) }
-                @if tool["review"]["approvedVersion"] == version { span { "approved by an admin" } }
+                @if tool.version == *version { (state("running")) }
+                @if tool.review.approved_version.as_ref() == Some(version) { span { "approved by an admin" } }
             }
         },
         html! {
             span.marks {
-                a href=(with_query(&place(slug), [("a", version)])) { "Source" }
-                @if let Some(before) = before.and_then(|before| before["version"].as_str()) {
-                    a href=(with_query(&place(slug), [("a", before), ("b", version)])) { "What it changed" }
-                }
+                a href=(with_query(&place(slug), [("a", &**version)])) { "Source" }
+                @if let Some(before) = before { a href=(with_query(&place(slug), [("a", &*before.version), ("b", &**version)])) { "What it changed" } }
             }
         },
     ]
 }
 
-/// Returns who made a version and through which interface. Empty for versions older than that
-/// record.
-fn maker(entry: &Value) -> Markup {
-    let by = match entry["by"].as_str() {
-        Some("owner") => "its builder",
-        Some("admin") => "an admin",
-        Some("host") => "the host",
-        Some(_) | None => "",
+/// Shows who made a version and through which interface, if that is known.
+fn author(entry: &Version) -> Markup {
+    let by = match entry.by {
+        VersionMaker::Owner => "its builder",
+        VersionMaker::Admin => "an admin",
+        VersionMaker::Host => "the host",
     };
-    let via = match entry["via"].as_str() {
-        Some("http") => ", over HTTP",
-        Some("dashboard") => ", here",
-        Some("cli") => ", by the command line",
-        Some(_) | None => "",
-    };
-    html! { (by) (via) }
+    let via = entry.via.map(|via| match via {
+        ChangedVia::Http => ", over HTTP",
+        ChangedVia::Dashboard => ", here",
+        ChangedVia::Cli => ", by the command line",
+    });
+    html! { (by) (via.unwrap_or_default()) }
 }

@@ -1,15 +1,14 @@
 //! Text about a tool's recent calls.
 
-use serde_json::Value;
+use tollhouse_api::RecentUsage;
 
-/// Returns the text for a tool's record, or `None` before the host has counted its calls.
-pub(crate) fn call_stats(tool: &Value) -> Option<String> {
-    let calls = tool["usage"]["calls30d"].as_u64()?;
-    let times = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
-    Some(match tool["usage"]["medianMs"].as_f64() {
-        Some(median) => format!("{times} in 30 days, median {} ms", millis(median)),
+use super::text::counted;
+
+pub(crate) fn call_stats(usage: &RecentUsage) -> String {
+    match usage.median_ms {
+        Some(median) => format!("{} in 30 days, median {} ms", counted(usage.calls30d, "call", "calls"), millis(median)),
         None => "not called in 30 days".to_owned(),
-    })
+    }
 }
 
 /// Formats milliseconds with significant digits only.
@@ -19,16 +18,13 @@ fn millis(millis: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn calls_are_reported_with_how_long_they_took() {
-        let of = |usage: Value| call_stats(&json!({ "usage": usage }));
-        assert_eq!(of(json!({ "calls30d": 1, "medianMs": 0.456 })).unwrap(), "1 call in 30 days, median 0.5 ms");
-        assert_eq!(of(json!({ "calls30d": 12345, "medianMs": 1234.6 })).unwrap(), "12345 calls in 30 days, median 1235 ms");
-        assert_eq!(of(json!({ "calls30d": 0 })).unwrap(), "not called in 30 days");
-        assert_eq!(of(Value::Null), None);
+    fn stats_contain_the_number_of_calls_and_their_median() {
+        let stats = |calls30d, median_ms| call_stats(&RecentUsage { calls30d, median_ms });
+        assert_eq!(stats(1, Some(0.456)), "1 call in 30 days, median 0.5 ms");
+        assert_eq!(stats(12345, Some(1234.6)), "12345 calls in 30 days, median 1235 ms");
+        assert_eq!(stats(0, None), "not called in 30 days");
     }
 }

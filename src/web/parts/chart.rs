@@ -15,7 +15,6 @@ const SPARK: u8 = 24;
 /// Minimum height of a nonzero value, so that one call is visible beside thousands.
 const SEEN: f64 = 2.0;
 
-/// The texts of a chart.
 pub(crate) struct Chart<'a> {
     /// Unique id on the page.
     pub(crate) id: &'a str,
@@ -25,7 +24,6 @@ pub(crate) struct Chart<'a> {
     pub(crate) keys: [Option<&'a str>; 2],
     /// Label of the highest value.
     pub(crate) max: String,
-    /// The data of the chart as a table.
     pub(crate) table: Markup,
 }
 
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bad_stands_on_top_of_its_bar() {
+    fn second_color_is_on_top_of_its_bar() {
         let html = chart().bars(&[bar(0.0, 0.0), bar(4.0, 1.0), bar(2.0, 2.0)]).into_string();
         assert_eq!(html.matches("<rect").count(), 3, "{html}");
         for rect in [
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_seen_beside_much_and_nothing_is_not() {
+    fn small_bars_are_visible_and_zero_is_not() {
         let html = chart().bars(&[bar(1e6, 0.0), bar(1.0, 1.0), bar(0.0, 0.0)]).into_string();
         assert_eq!(html.matches("<rect").count(), 2, "{html}");
         assert!(html.contains(r#"y="98.0" width="8" height="2.0""#), "{html}");
@@ -169,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_of_a_row_are_few_bytes_and_have_their_words() {
+    fn sparkline_is_small_and_labeled() {
         let html = spark("4 at the most", &[bar(0.0, 0.0), bar(4.0, 1.0), bar(0.01, 0.0)]).into_string();
         assert!(html.contains(r#"aria-label="4 at the most" viewBox="0 0 3 24""#), "{html}");
         assert!(html.contains(r#"<path class="col" d="M1 24v-24h1v24M2 24v-1h1v1">"#), "{html}");
@@ -180,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_where_there_is_no_value() {
+    fn step_lines_have_gaps_without_values() {
         let step = |values| Step { name: String::new(), values };
         let steps = [step([Some(49.0), Some(98.0)]), step([Some(98.0), None]), step([None, None]), step([Some(0.0), None])];
         let html = chart().steps(&steps).into_string();

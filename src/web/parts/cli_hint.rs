@@ -8,7 +8,7 @@ use crate::visitor::Visitor;
 
 /// Returns the command for an API path, which must be percent-encoded, with the visitor's kind of
 /// credential.
-pub(crate) fn line(visitor: &Visitor, path: &str) -> String {
+pub(crate) fn curl_command(visitor: &Visitor, path: &str) -> String {
     let credential = match visitor.kind() {
         Some(SessionKind::Admin) => " \\\n  -H \"x-admin-token: $ADMIN_TOKEN\"",
         Some(SessionKind::Builder) => " \\\n  -H \"x-builder-key: $BUILDER_KEY\"",
@@ -18,12 +18,11 @@ pub(crate) fn line(visitor: &Visitor, path: &str) -> String {
     format!("curl -s '{}{path}'{credential}", visitor.base_url())
 }
 
-/// Shows the command as a section of a page.
-pub(crate) fn same(visitor: &Visitor, path: &str) -> Markup {
+pub(crate) fn api_section(visitor: &Visitor, path: &str) -> Markup {
     html! {
         section {
             h2 { "For programs" }
-            (code::block("The same as JSON", "sh", &line(visitor, path)))
+            (code::block("The same as JSON", "sh", &curl_command(visitor, path)))
         }
     }
 }

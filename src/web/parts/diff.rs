@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_says_how_much_differs_and_marks_it() {
+    fn diff_counts_and_marks_changes() {
         let rendered = shown("a\nlet x = 1;\nb\n", "a\nlet x = 2;\nb\nc\n");
         assert!(rendered.contains("2 lines added, 1 removed."), "{rendered}");
         assert!(rendered.contains("<mark><bdi>1</bdi></mark>") && rendered.contains("<mark><bdi>2</bdi></mark>"), "{rendered}");
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_a_text_is_text() {
+    fn diffed_text_is_escaped() {
         let rendered = shown("<script>\u{202e}</script>", "</td><img src=x onerror=alert(1)>");
         assert!(!rendered.contains("<script") && !rendered.contains("<img") && !rendered.contains('\u{202e}'), "{rendered}");
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_texts_cost_little_and_make_no_page_long() {
+    fn diff_of_hostile_texts_is_cheap_and_short() {
         for (name, old, new) in hostile() {
             let started = Instant::now();
             let rendered = shown(&old, &new);

@@ -4,7 +4,6 @@ use maud::{Markup, html};
 
 use super::code;
 
-/// Returns the placeholder.
 pub(crate) fn empty(sentence: &str, action: Option<(&str, &str)>, command: &str) -> Markup {
     html! {
         div.empty {

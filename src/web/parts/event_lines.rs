@@ -2,6 +2,8 @@
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use tollhouse_api::Event;
+use tollhouse_tool::Slug;
 
 use super::{
     follow::named,
@@ -48,25 +50,23 @@ const DIGITS: usize = 8;
 
 /// Shows events, newest first. `builder` is the builder that an admin looks at. It is empty for a
 /// builder's own events.
-pub(crate) fn table_of(events: &[Value], builder: &str, simulated: bool) -> Markup {
+pub(crate) fn table_of(events: &[Event], builder: &str, simulated: bool) -> Markup {
     let columns = [Column::Words("When"), Column::Words("What"), Column::Words("Tool"), Column::Words("Facts")];
     table("Events", columns, events.iter().map(|event| row(event, builder, simulated)))
 }
 
-fn row(event: &Value, builder: &str, simulated: bool) -> [Markup; 4] {
-    let kind = event["kind"].as_str().unwrap_or_default();
-    let slug = event["endpointSlug"].as_str().unwrap_or_default();
+fn row(event: &Event, builder: &str, simulated: bool) -> [Markup; 4] {
+    let slug = event.endpoint_slug.as_ref().map_or("", Slug::as_str);
     let none = Map::new();
-    let data = event["data"].as_object().unwrap_or(&none);
-    let facts: Vec<_> =
-        data.iter().filter_map(|(name, fact)| describe_event([slug, builder], name, fact, data, simulated)).take(FACTS).collect();
+    let data = event.data.as_object().unwrap_or(&none);
+    let facts: Vec<_> = data.iter().filter_map(|(name, fact)| describe([slug, builder], name, fact, data, simulated)).take(FACTS).collect();
     [
-        named(event["id"].as_str().unwrap_or_default(), moment(&event["at"])),
+        named(&event.id, moment(event.at)),
         html! {
-            @match KINDS.iter().find(|(known, ..)| *known == kind) {
+            @match KINDS.iter().find(|(known, ..)| *known == event.kind) {
                 Some((_, words, "")) => (words),
                 Some((_, words, end)) => (state::badge(end, words)),
-                None => code { (text::first(kind, CHARS)) },
+                None => code { (text::first(&event.kind, CHARS)) },
             }
         },
         html! { @if !slug.is_empty() { (page_links::tool(slug)) } },
@@ -74,9 +74,8 @@ fn row(event: &Value, builder: &str, simulated: bool) -> [Markup; 4] {
     ]
 }
 
-/// Shows a fact with its name, as a link if it has a page. Returns `None` for facts that say
-/// nothing.
-fn describe_event([slug, builder]: [&str; 2], name: &str, fact: &Value, alongside: &Map<String, Value>, simulated: bool) -> Option<Markup> {
+/// Shows a fact with its name, as a link if it has a page. Returns `None` for an empty fact.
+fn describe([slug, builder]: [&str; 2], name: &str, fact: &Value, alongside: &Map<String, Value>, simulated: bool) -> Option<Markup> {
     let called = html! { (text::first(&in_words(name), CHARS)) " " };
     Some(match (name, fact) {
         (_, Value::Null) => return None,
@@ -88,7 +87,9 @@ fn describe_event([slug, builder]: [&str; 2], name: &str, fact: &Value, alongsid
         ("kind", Value::String(method)) => html! { "paid by " (text::first(method, CHARS)) },
         ("durationMs", Value::Number(millis)) => html! { "took " (millis) " ms" },
         ("owner", Value::Bool(true)) => html! { "by its owner" },
-        (name, Value::Number(_)) if name.ends_with("Usd") => html! { (called) (money::usd(fact)) (money::mark(simulated)) },
+        (name, Value::Number(usd)) if name.ends_with("Usd") => {
+            html! { (called) (money::amount(usd.as_f64().unwrap_or_default(), simulated)) }
+        }
         (_, other) => html! { (called) (plainly(other)?) },
     })
 }
@@ -141,15 +142,16 @@ mod tests {
 
     use super::*;
 
-    fn describe_event(event: &Value) -> String {
-        row(event, "", true).map(Markup::into_string).join("|")
+    fn shown(mut event: Value) -> String {
+        event["id"] = json!("evt_01KATR3Q6S4B8Z2M5V7X9C1D3F");
+        event["at"] = json!("2026-11-21T00:00:00.000Z");
+        row(&serde_json::from_value(event).unwrap(), "", true).map(Markup::into_string).join("|")
     }
 
     #[test]
-    fn facts_lead_to_their_pages() {
+    fn facts_link_to_their_pages() {
         let data = json!({ "callId": "call_1", "receiptId": "rcpt_1", "priceUsd": 0.5, "durationMs": 3, "owner": null });
-        let rendered =
-            describe_event(&json!({ "kind": "call.succeeded", "at": "2026-11-21T00:00:00.000Z", "endpointSlug": "a-tool", "data": data }));
+        let rendered = shown(json!({ "kind": "call.succeeded", "endpointSlug": "a-tool", "data": data }));
         for part in [
             "a call succeeded",
             "/dashboard/tools/a-tool/log?callId=call_1",
@@ -163,13 +165,13 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_reported_as_they_are_read() {
+    fn facts_are_shown_in_words() {
         let hash = format!("sha256:{}", "0123456789abcdef".repeat(4));
         let data = json!({
             "changed": ["handler", "title"], "hosts": [], "charged": false, "version": hash, "amount": "10000", "priceUsd": 0.01, "kind": "credit",
             "transaction": format!("0x{}", "ab".repeat(32)), "limits": { "wallMs": 5 }, "reason": "",
         });
-        let rendered = describe_event(&json!({ "kind": "call.failed", "at": "2026-11-21T00:00:00.000Z", "data": data }));
+        let rendered = shown(json!({ "kind": "call.failed", "data": data }));
         for part in [
             "class=\"state bad\"",
             "a call failed",
@@ -186,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn whatever_an_event_says_stays_short_and_text() {
+    fn event_of_any_content_stays_short_and_text() {
         let many: Map<String, Value> = (0..1_000).map(|n| (format!("<b>{n}"), json!(["<script>"]))).collect();
-        let rendered = describe_event(&json!({ "kind": "<i>", "at": "<u>", "data": many }));
+        let rendered = shown(json!({ "kind": "<i>", "data": many }));
         assert!(
             rendered.len() < 4_000 && !rendered.contains("<b>") && !rendered.contains("<script") && !rendered.contains("<i>"),
             "{rendered}"

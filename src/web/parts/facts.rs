@@ -25,6 +25,7 @@ pub(crate) fn id_in_brief(text: &str, shown: &str) -> Markup {
 }
 
 /// Shows an id, hash or address with a copy button.
-pub(crate) fn id(text: &str) -> Markup {
+pub(crate) fn id(text: impl AsRef<str>) -> Markup {
+    let text = text.as_ref();
     html! { span.id { code { (words(text)) } (copy(&plain(text))) } }
 }

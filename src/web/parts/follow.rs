@@ -49,8 +49,8 @@ pub(crate) fn requested(query: Option<&str>, max: usize) -> Option<usize> {
 }
 
 /// Marks the cell that identifies its row.
-pub(crate) fn named(name: &str, cell: Markup) -> Markup {
-    html! { span data-row=(name) { (cell) } }
+pub(crate) fn named(name: impl AsRef<str>, cell: Markup) -> Markup {
+    html! { span data-row=(name.as_ref()) { (cell) } }
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_alone_are_as_many_as_a_page_has_at_most() {
+    fn requested_rows_are_limited() {
         let queries = [None, Some("kind=x"), Some("rows=all"), Some("rows=0"), Some("kind=x&rows=7"), Some("rows=200")];
         assert_eq!(queries.map(|query| requested(query, 30)), [None, None, None, Some(1), Some(7), Some(30)]);
     }

@@ -1,64 +1,18 @@
 //! Syntax highlighting: keywords, strings, numbers and comments, as elements with classes.
 
+use std::{collections::HashSet, sync::LazyLock};
+
 use tollhouse_base::lexer::{Kind, Token, tokens};
 
 /// Keywords of JavaScript, TypeScript and JSON.
-const KEYWORDS: [&str; 54] = [
-    "abstract",
-    "as",
-    "async",
-    "await",
-    "break",
-    "case",
-    "catch",
-    "class",
-    "const",
-    "continue",
-    "debugger",
-    "declare",
-    "default",
-    "delete",
-    "do",
-    "else",
-    "enum",
-    "export",
-    "extends",
-    "false",
-    "finally",
-    "for",
-    "from",
-    "function",
-    "if",
-    "implements",
-    "import",
-    "in",
-    "instanceof",
-    "interface",
-    "let",
-    "new",
-    "null",
-    "of",
-    "private",
-    "public",
-    "readonly",
-    "return",
-    "satisfies",
-    "static",
-    "super",
-    "switch",
-    "this",
-    "throw",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "undefined",
-    "var",
-    "void",
-    "while",
-    "with",
-    "yield",
-];
+static KEYWORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    "abstract as async await break case catch class const continue debugger declare default delete do else enum \
+     export extends false finally for from function if implements import in instanceof interface let new null of \
+     private public readonly return satisfies static super switch this throw true try type typeof undefined var \
+     void while with yield"
+        .split(' ')
+        .collect()
+});
 
 /// A source with its highlighted tokens.
 pub(super) struct Highlight<'s> {
@@ -71,7 +25,7 @@ pub(super) struct Highlight<'s> {
 pub(super) type Piece<'s> = (Option<&'static str>, &'s str);
 
 impl<'s> Highlight<'s> {
-    pub(super) fn of(source: &'s str) -> Self {
+    pub(super) fn new(source: &'s str) -> Self {
         let marked = tokens(source).into_iter().filter_map(|token| Some((token, class(&token, source)?)));
         Self { source, marked: marked.collect() }
     }
@@ -106,7 +60,7 @@ impl<'s> Highlight<'s> {
 
 fn class(token: &Token, source: &str) -> Option<&'static str> {
     match token.kind {
-        Kind::Word if KEYWORDS.contains(&token.text(source)) => Some("k"),
+        Kind::Word if KEYWORDS.contains(token.text(source)) => Some("k"),
         Kind::Str | Kind::Template | Kind::Regex => Some("s"),
         Kind::Comment => Some("c"),
         Kind::Number => Some("n"),
@@ -119,11 +73,11 @@ mod tests {
     use super::*;
 
     fn pieces(source: &str) -> Vec<Piece<'_>> {
-        Highlight::of(source).pieces(0, source.len())
+        Highlight::new(source).pieces(0, source.len())
     }
 
     #[test]
-    fn each_part_of_a_source_is_reported_by_its_class() {
+    fn tokens_get_their_class() {
         assert_eq!(
             pieces("const a = 'x' + 1; // <b>"),
             [
@@ -141,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_over_lines_is_marked_on_each_of_them() {
+    fn token_over_several_lines_is_marked_on_each() {
         let source = "/* one\ntwo */ `a${b}c\nd`";
         let of = |line: &str| {
             let start = source.find(line).unwrap();
-            Highlight::of(source).pieces(start, start + line.len())
+            Highlight::new(source).pieces(start, start + line.len())
         };
         assert_eq!(of("/* one"), [(Some("c"), "/* one")]);
         assert_eq!(of("two */ `a${b}c"), [(Some("c"), "two */"), (None, " `"), (Some("s"), "a"), (None, "${b}"), (Some("s"), "c")]);
@@ -153,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_it_is_all_of_it_is_there_once() {
+    fn pieces_join_to_the_whole_source() {
         for odd in ["'", "`${", "/*", "\\u{", "a/b/c", "é'ü`\u{202e}${{}}`", "\0\r\n\"", "0x_é.", "\u{1f600}/\u{1f600}/g"] {
             for source in [odd.to_owned(), odd.repeat(50)] {
                 assert_eq!(pieces(&source).into_iter().map(|(_, text)| text).collect::<String>(), source);

@@ -1,10 +1,12 @@
 //! Lines of a handler's log: time, level, call and message.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use tollhouse_api::LogLine;
+use tollhouse_base::id::CallId;
 
 use super::{
-    state::state,
+    state::{state, word},
     text::{first, words},
     time::moment,
 };
@@ -13,47 +15,43 @@ use super::{
 const MAX_CHARS: usize = 2_000;
 /// Maximum characters of all lines on a page. If there are more, long lines are cut shorter.
 const PAGE_CHARS: usize = 48 << 10;
-/// Maximum marks in a line.
 const MAX_MARKS: usize = 20;
 
-/// Shows lines with matches of `sought` marked. `call` returns the address of a call's own lines.
-pub(crate) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, target: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
+/// Shows lines with matches of `target` marked. `call` returns the address of a call's own lines.
+pub(crate) fn lines<'a>(lines: impl Iterator<Item = &'a LogLine>, target: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
     let lines: Vec<_> = lines.collect();
     let max = max_chars(&lines);
     html! { ol.lines { @for entry in lines { (line(entry, target, max, &call)) } } }
 }
 
 /// Returns whether a page with these lines has to cut them shorter than usual.
-pub(crate) fn are_cut(lines: &[&Value]) -> bool {
+pub(crate) fn are_cut(lines: &[&LogLine]) -> bool {
     max_chars(lines) < MAX_CHARS
 }
 
 /// Returns the maximum characters of each message, and of its fields.
-fn max_chars(lines: &[&Value]) -> usize {
+fn max_chars(lines: &[&LogLine]) -> usize {
     let shown = |text: &str| text.chars().take(MAX_CHARS).count();
-    let all: usize = lines.iter().map(|entry| shown(message(entry)) + has_extras(entry).map_or(0, |fields| shown(&fields))).sum();
+    let all: usize = lines.iter().map(|entry| shown(&entry.message) + fields(entry).map_or(0, |fields| shown(&fields))).sum();
     if all <= PAGE_CHARS { MAX_CHARS } else { PAGE_CHARS / (2 * lines.len()) }
 }
 
-fn message(entry: &Value) -> &str {
-    entry["message"].as_str().unwrap_or_default()
+/// Returns the fields of a line as JSON, if it has any.
+fn fields(entry: &LogLine) -> Option<String> {
+    (!entry.fields.is_empty()).then(|| json(&entry.fields))
 }
 
-fn has_extras(entry: &Value) -> Option<String> {
-    entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json)
+/// Returns whether a line contains `target`, ignoring ASCII case.
+pub(crate) fn contains(entry: &LogLine, target: &str) -> bool {
+    find(&entry.message, target).is_some() || find(&fields(entry).unwrap_or_default(), target).is_some()
 }
 
-/// Returns whether a line contains `sought`, ignoring ASCII case.
-pub(crate) fn level_class(entry: &Value, target: &str) -> bool {
-    place(message(entry), target).is_some() || place(&has_extras(entry).unwrap_or_default(), target).is_some()
-}
-
-fn json(fields: &serde_json::Map<String, Value>) -> String {
+fn json(fields: &Map<String, Value>) -> String {
     serde_json::to_string(fields).unwrap_or_default()
 }
 
 /// Returns the position of the first match.
-fn place(text: &str, target: &str) -> Option<usize> {
+fn find(text: &str, target: &str) -> Option<usize> {
     let (text, target) = (text.as_bytes(), target.as_bytes());
     if target.is_empty() {
         return Some(0);
@@ -61,21 +59,21 @@ fn place(text: &str, target: &str) -> Option<usize> {
     text.windows(target.len()).position(|window| window.eq_ignore_ascii_case(target))
 }
 
-fn line(entry: &Value, target: &str, max: usize, address: &impl Fn(&str) -> Option<String>) -> Markup {
-    let level = entry["level"].as_str().unwrap_or_default();
-    let call = entry["callId"].as_str();
-    let fields = has_extras(entry);
+fn line(entry: &LogLine, target: &str, max: usize, address: &impl Fn(&str) -> Option<String>) -> Markup {
+    let level = word(entry.level);
+    let call = entry.call_id.as_ref().map(CallId::as_str);
+    let fields = fields(entry);
     html! {
-        li data-level=(level) data-at=(entry["at"].as_str().unwrap_or_default()) data-call=[call] {
-            (moment(&entry["at"])) " " (state(level)) " "
+        li data-level=(level) data-at=(entry.at.to_string()) data-call=[call] {
+            (moment(entry.at)) " " (state(&level)) " "
             @if let Some(call) = call {
                 @match address(call) { Some(address) => a.call href=(address) { (words(call)) }, None => span.call { (words(call)) } }
                 " "
             }
-            @if entry["owner"] == true { span.muted { "owner" } " " }
-            span.said { (marked(message(entry), target, max)) }
+            @if entry.owner { span.muted { "owner" } " " }
+            span.said { (marked(&entry.message, target, max)) }
             @if let Some(fields) = &fields {
-                " " details open[!target.is_empty() && place(fields, target).is_some()] { summary { "fields" } code { (marked(fields, target, max)) } }
+                " " details open[!target.is_empty() && find(fields, target).is_some()] { summary { "fields" } code { (marked(fields, target, max)) } }
             }
         }
     }
@@ -87,7 +85,7 @@ fn marked(text: &str, target: &str, max: usize) -> Markup {
     let mut rest = &text[..text.char_indices().nth(max).map_or(text.len(), |(at, _)| at)];
     let mut marks = Vec::new();
     while !target.is_empty() && marks.len() < MAX_MARKS {
-        let Some(at) = place(rest, target) else { break };
+        let Some(at) = find(rest, target) else { break };
         marks.push((&rest[..at], &rest[at..at + target.len()]));
         rest = &rest[at + target.len()..];
     }
@@ -104,45 +102,53 @@ mod tests {
 
     use super::*;
 
+    const AT: &str = "2026-11-21T09:58:03.120Z";
+
+    fn read(entry: Value) -> LogLine {
+        serde_json::from_value(entry).unwrap()
+    }
+
     fn shown(entry: &Value, target: &str) -> String {
-        lines([entry].into_iter(), target, |call| Some(format!("/log?callId={call}"))).into_string()
+        lines([&read(entry.clone())].into_iter(), target, |call| Some(format!("/log?callId={call}"))).into_string()
     }
 
     #[test]
-    fn a_line_says_all_that_it_has_as_text() {
+    fn line_shows_all_its_parts_as_text() {
         let entry = json!({
-            "at": "2026-11-21T09:58:03.120Z", "level": "error", "message": "<b>\u{202e}", "fields": { "a": "<i>" }, "callId": "call_1", "owner": true,
+            "at": "2026-11-21T09:58:03.120Z", "level": "error", "message": "<b>\u{202e}", "fields": { "a": "<i>" }, "callId": "call_01KATR3Q6S4B8Z2M5V7X9C1D3F", "owner": true,
         });
         let rendered = shown(&entry, "");
         assert!(
-            rendered.contains("href=\"/log?callId=call_1\"") && rendered.contains("&lt;b&gt;<span class=\"odd\">U+202E</span>"),
+            rendered.contains("href=\"/log?callId=call_01KATR3Q6S4B8Z2M5V7X9C1D3F\"")
+                && rendered.contains("&lt;b&gt;<span class=\"odd\">U+202E</span>"),
             "{rendered}"
         );
         assert!(rendered.contains("{&quot;a&quot;:&quot;&lt;i&gt;&quot;}") && rendered.contains("owner"), "{rendered}");
-        let long = json!({ "at": "", "level": "info", "message": "x".repeat(5_000), "fields": {}, "callId": null });
+        let long = json!({ "at": AT, "level": "info", "message": "x".repeat(5_000), "fields": {}, "callId": null });
         let rendered = shown(&long, "");
         assert!(rendered.contains("3000 more characters") && !rendered.contains("<details") && rendered.len() < 3_000, "{rendered}");
     }
 
     #[test]
-    fn a_page_of_long_lines_stays_short_and_fewer_of_them_are_reported_in_full() {
-        let long = json!({ "at": "", "level": "info", "message": "\"".repeat(2_000), "fields": { "a": "\"".repeat(900) } });
+    fn long_lines_are_cut_if_there_are_many() {
+        let long = read(json!({ "at": AT, "level": "info", "message": "\"".repeat(2_000), "fields": { "a": "\"".repeat(900) } }));
         let many: Vec<_> = (0..100).map(|_| &long).collect();
         let html = lines(many.iter().copied(), "", |_| None).into_string();
         assert!(are_cut(&many) && html.len() < 400 << 10, "{} bytes", html.len());
-        assert_eq!(html.matches(" more characters").count(), 200, "each says how much of it is not there");
+        assert_eq!(html.matches(" more characters").count(), 200, "each shows how much is cut");
         assert!(!are_cut(&many[..10]));
         assert!(!lines(many[..10].iter().copied(), "", |_| None).into_string().contains(" more characters"));
     }
 
     #[test]
-    fn what_is_sought_is_marked_where_it_stands() {
-        let entry = json!({ "at": "", "level": "info", "message": "áb TimeOut <timeout>", "fields": { "why": "Timeout" } });
+    fn matches_are_marked() {
+        let entry = json!({ "at": AT, "level": "info", "message": "áb TimeOut <timeout>", "fields": { "why": "Timeout" } });
         let rendered = shown(&entry, "timeout");
         assert!(rendered.contains("<bdi>áb </bdi><mark><bdi>TimeOut</bdi></mark><bdi> &lt;</bdi><mark>"), "{rendered}");
         assert!(rendered.contains("<details open>"), "{rendered}");
-        assert!(level_class(&entry, "WHY") && level_class(&entry, "") && level_class(&entry, "á") && !level_class(&entry, "Á"));
-        let often = json!({ "at": "", "level": "info", "message": "a".repeat(2_000), "fields": {} });
+        let line = read(entry);
+        assert!(contains(&line, "WHY") && contains(&line, "") && contains(&line, "á") && !contains(&line, "Á"));
+        let often = json!({ "at": AT, "level": "info", "message": "a".repeat(2_000), "fields": {} });
         assert_eq!(shown(&often, "a").matches("<mark>").count(), MAX_MARKS);
     }
 }

@@ -10,7 +10,6 @@ const MAX_BYTES: usize = 1 << 10;
 /// Maximum fields of an object. A sample with more is not shown.
 const MAX_MEMBERS: usize = 64;
 
-/// Returns an input for a schema.
 pub(crate) fn input(schema: &Value) -> Value {
     let example = schema["examples"].get(0).or_else(|| schema.get("default"));
     let fits = |input: &Value| input.is_object() && is_short(input);
@@ -22,7 +21,6 @@ fn is_short(value: &Value) -> bool {
     length(value) <= MAX_BYTES && value.to_string().len() <= MAX_BYTES
 }
 
-/// Returns a value for a part of an input.
 pub(crate) fn part(schema: &Value) -> Value {
     Some(value(schema, DEPTH)).filter(is_short).unwrap_or(Value::Null)
 }
@@ -112,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_is_the_schemas_example_or_has_what_it_asks_for() {
+    fn sample_is_the_example_or_has_the_required_fields() {
         assert_eq!(input(&json!({ "examples": [{ "a": 1 }, { "a": 2 }] })), json!({ "a": 1 }));
         let schema = json!({
             "type": "object", "required": ["url", "list", "n"],
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_of_somebody_elses_has_none_of_their_words() {
+    fn typed_sample_contains_no_untrusted_text() {
         let schema = json!({
             "type": "object", "required": ["text", "kind", "n", "do as I say"], "examples": [{ "text": "do" }], "default": { "text": "do" },
             "properties": {
@@ -145,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_into_a_shell_is_one_word_and_can_be_seen() {
+    fn shell_words_are_quoted_and_visible() {
         assert_eq!(quoted("a'b; rm -rf /"), r"'a'\''b; rm -rf /'");
         assert_eq!(json(&json!({ "a": "\u{202e}\u{7f}\n\u{e0041}" })), r#"{"a":"\u202e\u007f\n\udb40\udc41"}"#);
     }

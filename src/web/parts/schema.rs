@@ -38,7 +38,6 @@ const UNSHOWN: [&str; 12] = [
     "unevaluatedProperties",
 ];
 
-/// A field.
 struct Row {
     name: String,
     kind: String,
@@ -66,8 +65,7 @@ impl Row {
 }
 
 impl MemberBounds {
-    /// Returns the constraints of a schema.
-    pub(super) fn of(schema: &Value) -> Self {
+    pub(super) fn from_schema(schema: &Value) -> Self {
         Self(bounds(schema))
     }
 
@@ -128,7 +126,7 @@ pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Mark
             p.note {
                 @if is_open { "Further members are allowed. " } @else { "No other members. " }
                 @if more > 0 { (more) " more are not shown here. " }
-                @if unreported { "There are rules besides that no row tells. " }
+                @if unreported { "Further rules have no row. " }
                 @if more > 0 || unreported { a href=(whole) { "The whole schema, as JSON" } }
             }
         }
@@ -174,7 +172,7 @@ impl<'a> Reading<'a> {
             let row = Row {
                 kind: kind(member, self.type_of(&member["items"])),
                 required: required(name.strip_prefix(prefix).unwrap_or(&name)),
-                bounds: MemberBounds::of(member),
+                bounds: MemberBounds::from_schema(member),
                 words: member["description"].as_str().unwrap_or_default().chars().take(CHARS).collect(),
                 name: name.clone(),
             };
@@ -191,7 +189,6 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Returns the type of a value.
 fn kind(schema: &Value, items: &Value) -> String {
     let named = |schema: &Value| match &schema["type"] {
         Value::String(kind) => kind.clone(),
@@ -262,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_reported_member_by_member() {
+    fn schema_table_has_a_row_for_each_field() {
         let schema = json!({
             "type": "object", "required": ["url"], "additionalProperties": false,
             "$defs": { "item": { "type": "object", "properties": { "n": { "type": "integer", "minimum": 1 } } } },
@@ -290,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_stays_short_whatever_its_schema_holds() {
+    fn table_of_any_schema_stays_short() {
         let odd = "\u{202e}a".repeat(200);
         let listed: Vec<_> = (0..24).map(|n| format!("{n}{odd}")).collect();
         let names = || (0..60).map(|n| (format!("m{n}"), json!({ "$ref": "#/$defs/x" }))).collect::<serde_json::Map<_, _>>();
@@ -302,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_row_reports_is_said() {
+    fn table_mentions_constraints_without_a_row() {
         let many = json!({ "properties": (0..100).map(|n| (format!("m{n}"), json!({}))).collect::<serde_json::Map<_, _>>() });
         assert!(table("Input", "required", &many, "/whole").into_string().contains("40 more are not shown here"));
         let choice = json!({ "properties": { "a": { "oneOf": [{}, {}] } } });

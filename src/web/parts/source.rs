@@ -8,7 +8,6 @@ use super::{
     text::{classed, shown_bytes},
 };
 
-/// Maximum lines of a page.
 const MAX_LINES: usize = 500;
 /// Approximate maximum size of a page, in bytes.
 const MAX_BYTES: usize = 96 << 10;
@@ -19,7 +18,6 @@ const MARK_BYTES: usize = 24;
 /// Maximum shown characters of a line.
 const MAX_CHARS: usize = 1_000;
 
-/// A part of a source.
 pub(crate) struct Part<'a> {
     lines: Vec<Line<'a>>,
     /// Number of its first line, from 1.
@@ -28,7 +26,6 @@ pub(crate) struct Part<'a> {
     total: usize,
 }
 
-/// A shown line.
 struct Line<'a> {
     pieces: Vec<Piece<'a>>,
     /// Number of omitted characters.
@@ -39,7 +36,7 @@ struct Line<'a> {
 pub(crate) fn part(source: &str, from: usize) -> Part<'_> {
     let total = source.lines().count();
     let from = from.clamp(1, total.max(1));
-    let highlight = Highlight::of(source);
+    let highlight = Highlight::new(source);
     let mut remaining = MAX_BYTES;
     let fits = |(start, line): &(usize, &str)| {
         let fits = remaining > 0;
@@ -108,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_has_a_number_to_link_to() {
+    fn each_line_has_a_linkable_number() {
         let rendered = shown("one\n<two>\n", 1);
         assert!(rendered.contains("<span class=\"line\" id=\"L1\"><a href=\"#L1\">1</a><bdi>one</bdi></span>"), "{rendered}");
         assert!(rendered.contains("<span class=\"line found\" id=\"L2\"><a href=\"#L2\">2</a><bdi>&lt;two&gt;</bdi></span>"), "{rendered}");
@@ -119,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_source_comes_in_pages_whatever_it_holds() {
+    fn long_source_is_split_into_pages() {
         let many: String = (1..=1_200).map(|n| format!("{n}\n")).collect();
         let rendered = shown(&many, 501);
         assert!(rendered.contains("id=\"L501\"") && !rendered.contains("id=\"L500\"") && !rendered.contains("id=\"L1001\""));

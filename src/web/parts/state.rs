@@ -1,8 +1,9 @@
 //! States, each shown as a word, a sign and a color.
 
 use maud::{Markup, html};
+use serde::Serialize;
+use serde_json::Value;
 
-/// The meaning of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tone {
     Good,
@@ -11,7 +12,15 @@ enum Tone {
     Plain,
 }
 
-/// Shows a state of the API.
+/// Returns the word for a value in the API.
+pub(crate) fn word(value: impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// Shows a state by its word in the API.
 pub(crate) fn state(word: &str) -> Markup {
     badge(word, &word.replace('_', " "))
 }

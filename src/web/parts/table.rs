@@ -3,7 +3,6 @@
 
 use maud::{Markup, html};
 
-/// A column with its heading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Column<'a> {
     Words(&'a str),

@@ -5,7 +5,6 @@ use tollhouse_account::session::SessionKind;
 
 use crate::visitor::{Visitor, segment};
 
-/// A page of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tab {
     Tool,
@@ -30,7 +29,7 @@ const ALL: [(Tab, &str, &str); 7] = [
 ];
 
 /// Returns the tabs of a tool, with the current one marked.
-pub(crate) fn of_tool(visitor: &Visitor, slug: &str, here: Tab) -> Markup {
+pub(crate) fn tool_tabs(visitor: &Visitor, slug: &str, here: Tab) -> Markup {
     let slug = segment(slug).to_string();
     let current = |tab: Tab| (tab == here).then_some("page");
     html! {

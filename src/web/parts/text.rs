@@ -11,12 +11,14 @@ use tollhouse_base::invisible_chars::marked;
 const NAMED: usize = 8;
 
 /// Shows untrusted text with an isolated text direction. Empty text produces nothing.
-pub(crate) fn words(text: &str) -> Markup {
+pub(crate) fn words(text: impl AsRef<str>) -> Markup {
+    let text = text.as_ref();
     html! { @if !text.is_empty() { bdi { (VisibleText::new(text)) } } }
 }
 
 /// Shows the first characters of a text, with an ellipsis if there are more.
-pub(crate) fn first(text: &str, chars: usize) -> Markup {
+pub(crate) fn first(text: impl AsRef<str>, chars: usize) -> Markup {
+    let text = text.as_ref();
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
     html! { @if !text.is_empty() { bdi { (VisibleText::new(&text[..end])) @if end < text.len() { "…" } } } }
 }
@@ -29,7 +31,6 @@ pub(crate) fn summary(text: &str, chars: usize) -> Markup {
     line(&format!("{} …", text[..whole].trim_end_matches([',', ';', ' '])))
 }
 
-/// Returns a count with its noun.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
@@ -53,7 +54,7 @@ pub(crate) fn line(text: &str) -> Markup {
         bdi {
             @for (position, piece) in text.splitn(pairs * 2 + 1, '`').enumerate() {
                 @let seen = VisibleText { text: piece, named };
-                @let () = named += seen.odd();
+                @let () = named += seen.invisible();
                 @if position % 2 == 1 { code { (seen) } } @else { (seen) }
             }
         }
@@ -67,7 +68,7 @@ pub(crate) fn classed<'a>(pieces: impl IntoIterator<Item = (Option<&'static str>
         bdi {
             @for (class, piece) in pieces {
                 @let seen = VisibleText { text: piece, named };
-                @let () = named += seen.odd();
+                @let () = named += seen.invisible();
                 @if let Some(class) = class { span class=(class) { (seen) } } @else { (seen) }
             }
         }
@@ -95,7 +96,7 @@ impl<'a> VisibleText<'a> {
         Self { text, named: 0 }
     }
 
-    fn odd(&self) -> usize {
+    fn invisible(&self) -> usize {
         marked(self.text).filter(|(_, unseen)| *unseen).count()
     }
 }
@@ -123,10 +124,9 @@ impl Render for VisibleText<'_> {
 
 /// Returns the approximate size of a text as markup.
 pub(crate) fn shown_bytes(text: &str) -> usize {
-    text.len() + VisibleText::new(text).odd().min(NAMED) * "<span class=\"odd\">U+202E</span>".len()
+    text.len() + VisibleText::new(text).invisible().min(NAMED) * "<span class=\"odd\">U+202E</span>".len()
 }
 
-/// Returns the name of a character.
 fn name(char: char) -> String {
     format!("U+{:04X}", u32::from(char))
 }
@@ -149,14 +149,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_said_is_nothing_at_all() {
+    fn empty_text_renders_nothing() {
         for rendered in [words(""), first("", 3), line(""), summary("", 3), paragraphs("")] {
             assert_eq!(rendered.into_string(), "");
         }
     }
 
     #[test]
-    fn words_of_others_stay_text() {
+    fn untrusted_text_is_escaped() {
         assert_eq!(words("<b>\"&'</b>").into_string(), "<bdi>&lt;b&gt;&quot;&amp;'&lt;/b&gt;</bdi>");
         assert_eq!(words("a\u{202e}b\0").into_string(), "<bdi>a<span class=\"odd\">U+202E</span>b<span class=\"odd\">U+0000</span></bdi>");
         assert_eq!(plain("a\u{1b}[31m\u{2066}"), "aU+001B[31mU+2066");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_hardly_longer_whatever_it_holds() {
+    fn shown_text_has_bounded_length() {
         let html = words(&"\u{202e}".repeat(1_000)).into_string();
         assert!(html.ends_with("</span>\u{fffd}</bdi>"), "{html}");
         for hostile in ["\u{202e}", "a\u{202e}", "`\u{202e}`", "\0\0b"] {
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn backticks_make_code_in_pairs() {
+    fn paired_backticks_become_code() {
         assert_eq!(line("a `b` c").into_string(), "<bdi>a <code>b</code> c</bdi>");
         assert_eq!(line("a `<b>` c ` d").into_string(), "<bdi>a <code>&lt;b&gt;</code> c ` d</bdi>");
         assert_eq!(paragraphs("one\n\n\n\ntwo\r\n\r\n").into_string().matches("<p ").count(), 2);
     }
 
     #[test]
-    fn pieces_with_a_class_are_one_text() {
+    fn classed_pieces_are_one_text() {
         let html = classed([(Some("k"), "if"), (None, " <b>"), (Some("s"), "\u{202e}")]).into_string();
         assert_eq!(html, "<bdi><span class=\"k\">if</span> &lt;b&gt;<span class=\"s\"><span class=\"odd\">U+202E</span></span></bdi>");
         let html = classed((0..1_000).map(|_| (Some("s"), "\u{202e}"))).into_string();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_marked() {
+    fn cut_text_has_an_ellipsis() {
         assert_eq!(first("áéí", 2).into_string(), "<bdi>áé…</bdi>");
         assert_eq!(summary("one `two`, three", 12).into_string(), "<bdi>one <code>two</code> …</bdi>");
         assert_eq!(summary("áéí", 2).into_string(), "<bdi>áé …</bdi>");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_stand_in_threes() {
+    fn digits_are_grouped_in_threes() {
         for (amount, rendered) in [(0, "0"), (999, "999"), (1_000, "1,000"), (67_108_864, "67,108,864")] {
             assert_eq!(grouped(amount), rendered);
         }

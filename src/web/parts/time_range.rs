@@ -13,7 +13,7 @@ const STEPS: [(u64, &str); 3] = [(2 * 3_600, "1m"), (24 * 3_600, "5m"), (7 * 24 
 
 /// Returns the start and bucket width of the series for a list: whole days if the list begins or
 /// ends with one.
-pub(crate) fn of_series<'a>(since: &'a str, until: &str) -> (&'a str, &'static str) {
+pub(crate) fn series_span<'a>(since: &'a str, until: &str) -> (&'a str, &'static str) {
     let since = if since.is_empty() { USUAL } else { since };
     let step = match seconds(since) {
         Some(seconds) if until.is_empty() => STEPS.iter().find(|(max, _)| seconds <= *max).map_or("1d", |(_, step)| step),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_has_steps_that_fit_how_far_it_goes() {
+    fn step_of_a_series_depends_on_its_span() {
         for (since, until, series) in [
             ("", "", ("30d", "1d")),
             ("1h", "", ("1h", "1m")),
@@ -62,12 +62,12 @@ mod tests {
             ("2026-11-21", "2026-11-22", ("2026-11-21", "1d")),
             ("soon", "", ("soon", "1d")),
         ] {
-            assert_eq!(of_series(since, until), series, "{since} {until}");
+            assert_eq!(series_span(since, until), series, "{since} {until}");
         }
     }
 
     #[test]
-    fn days_continue_over_the_ends_of_months() {
+    fn days_continue_across_months() {
         assert_eq!(days("2026-02-27", "2026-03-01", 9), ["2026-02-27", "2026-02-28", "2026-03-01"]);
         assert_eq!(days("2026-02-27", "2026-03-01", 2), ["2026-02-28", "2026-03-01"]);
         assert_eq!(days("2026-03-02", "2026-03-01", 9), Vec::<String>::new());

@@ -1,23 +1,28 @@
 //! Funds play wallets from the host's faucet.
 
-use serde_json::{Value, json};
+use serde_json::json;
+use tollhouse_api::{PaymentRequirements, SimulatedBalance};
+use tollhouse_tool::MicroUsd;
 
 use super::PlayWallet;
 use crate::visitor::{ApiRefusal, Visitor, with_query};
 
+/// The minimum amount that is funded at once.
+const DOLLAR: MicroUsd = MicroUsd(1_000_000);
+
 /// Ensures that the wallet has this many dollars of the accepted token. Returns a text if that
 /// fails.
-pub(crate) async fn fund(visitor: &Visitor, wallet: &PlayWallet, accepted: &Value, price: &Value) -> Result<(), String> {
-    let (address, stranger) = (wallet.address().to_string(), visitor.unsigned());
-    let (network, asset) = (accepted["network"].as_str().unwrap_or_default(), accepted["asset"].as_str().unwrap_or_default());
-    let asks = with_query("/dev/faucet", [("address", &*address), ("network", network), ("asset", asset)]);
-    let balance = stranger.get(&asks).await.map_err(|refused| sentence(&refused))?;
-    if balance["balanceUsd"].as_f64() >= price.as_f64() {
+pub(crate) async fn fund(visitor: &Visitor, wallet: &PlayWallet, accepted: &PaymentRequirements, price: MicroUsd) -> Result<(), String> {
+    let (address, stranger) = (wallet.address().to_string(), visitor.without_session());
+    let PaymentRequirements { network, asset, .. } = accepted;
+    let source = with_query("/dev/faucet", [("address", &*address), ("network", &**network), ("asset", &**asset)]);
+    let balance = stranger.get::<SimulatedBalance>(&source).await.map_err(|refused| sentence(&refused))?;
+    if balance.balance_usd >= price {
         return Ok(());
     }
-    let amount = if price.as_f64() > Some(1.0) { price.clone() } else { json!(1) };
-    let requested = json!({ "address": address, "amountUsd": amount, "network": network, "asset": asset });
-    stranger.fetch_about("/dev/faucet", &requested).await.map(|_| ()).map_err(|refused| sentence(&refused))
+    let request = json!({ "address": address, "amountUsd": price.max(DOLLAR), "network": network, "asset": asset });
+    let funded = stranger.post::<SimulatedBalance>("/dev/faucet", &request).await;
+    funded.map(|_| ()).map_err(|refused| sentence(&refused))
 }
 
 fn sentence(refused: &ApiRefusal) -> String {

@@ -1,4 +1,4 @@
-//! An x402 v2 payment in a form, whoever signed it.
+//! A signed x402 v2 payment in a form.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
@@ -11,7 +11,6 @@ const DIGITS: usize = 32;
 /// Maximum size of a payment, in bytes. The same as the host's own limit.
 const MAX_BYTES: usize = 16 << 10;
 
-/// A signed payment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Payment {
     /// The value of the payment header.
@@ -29,7 +28,7 @@ impl Payment {
         Some(Self { header: header.to_owned(), id: id(&payload)?, payload })
     }
 
-    pub(super) fn of(payload: Value) -> Option<Self> {
+    pub(super) fn new(payload: Value) -> Option<Self> {
         Some(Self { header: STANDARD.encode(payload.to_string()), id: id(&payload)?, payload })
     }
 
@@ -54,7 +53,6 @@ impl Payment {
     }
 }
 
-/// Returns whether `id` is a payment id.
 pub(crate) fn is_id(id: &str) -> bool {
     id.strip_prefix(PREFIX).is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
@@ -86,10 +84,10 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_is_read_from_its_header_and_known_by_its_id() {
-        let made = Payment::of(payment()).unwrap();
+    fn payment_is_parsed_from_its_header_with_its_id() {
+        let made = Payment::new(payment()).unwrap();
         assert_eq!(Payment::read(&made.header), Some(made));
-        let made = Payment::of(payment()).unwrap();
+        let made = Payment::new(payment()).unwrap();
         let digest = hex::encode(Sha256::digest("eip155:1\n0xab\n0xcd\n0xef"));
         assert_eq!(made.id, format!("pmt_{}", &digest[..32]));
         assert!(is_id(&made.id) && !is_id("pmt_") && !is_id(&made.id[1..]) && !is_id(&format!("{}0", made.id)));
@@ -99,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn a_payment_pays_what_it_says_and_what_was_signed() {
-        let pays = |payment: Value| Payment::of(payment).unwrap().pays("5", "0xAb", "eip155:1");
+    fn payment_matches_both_its_claim_and_its_signature() {
+        let pays = |payment: Value| Payment::new(payment).unwrap().pays("5", "0xAb", "eip155:1");
         assert!(pays(payment()));
         for (pointer, other) in [
             ("/accepted/amount", "6"),

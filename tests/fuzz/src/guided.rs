@@ -74,7 +74,7 @@ extern "C" fn rust_fuzzer_test_input() -> c_int {
     0
 }
 
-#[expect(clippy::disallowed_methods, reason = "what is wanted of a test can be told in no other way")]
+#[expect(clippy::disallowed_methods, reason = "the test harness passes no other arguments")]
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }

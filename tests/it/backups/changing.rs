@@ -88,7 +88,7 @@ async fn has(host: &Host, owner: &str, done: &[ChangeRecord]) -> HostState {
         slugs.filter_map(|slug| slug.strip_prefix("part-")?.parse().ok()).collect()
     };
     let own = parts(host.as_builder(owner, Method::GET, "/ai/builders/endpoints?limit=200", &Value::Null).await.is(200).json());
-    assert_eq!(parts(host.get("/ai/endpoints?limit=200").await.is(200).json()), own, "what everyone is shown");
+    assert_eq!(parts(host.get("/ai/endpoints?limit=200").await.is(200).json()), own, "the public state");
     for part in &own {
         let ran = host.as_builder(owner, Method::POST, &format!("/tools/part-{part}"), &json!({})).await.is(200).json();
         assert_eq!(ran["state"], *part);

@@ -61,7 +61,7 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
         })
         .await;
     println!("{}\n{} payments, none refused", answer.trim(), paid.len());
-    let pause = answer.split("the pause was ").nth(1).and_then(|rest| rest.split(" ms").next()).expect("the pause is told");
+    let pause = answer.split("the pause was ").nth(1).and_then(|rest| rest.split(" ms").next()).expect("the pause is reported");
     assert!(pause.parse::<u64>().unwrap() < 1_000, "{answer}");
     assert_eq!(backend(&fixture.host).await, "postgres");
     has_all(&fixture, &fixture.host, &paid).await;
@@ -77,7 +77,7 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     let removed = fixture.host.fails_to_restart().await;
     assert!(removed.contains(&format!("went to {url}")) && removed.contains("tollhouse store stay"), "{removed}");
     let checked = run(&["ledger", "check", "--data", data.to_str().unwrap()], &[]).await.unwrap_err();
-    assert!(checked.contains(&format!("went to {url}")), "what is here is of the moment before: {checked}");
+    assert!(checked.contains(&format!("went to {url}")), "the local state is older: {checked}");
     let to = tempfile::tempdir().unwrap();
     let stored = super::back_up(&data, to.path()).await.unwrap_err();
     assert!(stored.contains(&format!("went to {url}")), "a backup would be of the moment before: {stored}");

@@ -137,10 +137,10 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
     let id = printed(&ran.stderr);
     let ran = ran.warned(&format!(
         "unknown: no answer came after the payment {id} was sent; the host says that it was charged, once.\n\
-         ask again with the same payment: tollhouse call --resume {id}"
+         repeat it with the same payment: tollhouse call --resume {id}"
     ));
     assert_eq!(losing.paid().len(), 4, "{ran:?}");
-    assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "what is sent again is the same");
+    assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "the repeated request is identical");
     // Meanwhile the same request is not paid a second time.
     let again = shell.run(&call).await.is(6).stderr_text("");
     assert!(again.stderr.contains(&format!("--resume {id}")) && losing.paid().len() == 4, "{again:?}");
@@ -166,7 +166,7 @@ async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
     let id = printed(&ran.stderr);
     ran.warned(&format!(
         "unknown: no answer came after the payment {id} was sent; it was charged at most once.\n\
-         ask again with the same payment: tollhouse call --resume {id}"
+         repeat it with the same payment: tollhouse call --resume {id}"
     ));
     losing.lose_all(false);
     shell.run(&["call", "--resume", &id]).await.is(0);
@@ -200,7 +200,7 @@ async fn the_same_request_is_not_paid_for_while_another_process_pays() {
     let again = ["call", "slow", "--json", input];
     shell.run(&again).await.is(1).stderr_text("").warned(&format!(
         "error: another process is paying for the same request, by {id}.  nothing was signed\n\
-         hint: once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"
+         hint: to get its result afterwards: tollhouse call --resume {id}   to pay again: --again"
     ));
     let besides = [&again[..], &["--again"]].concat();
     let (first, besides) = tokio::join!(child.wait_with_output(), shell.run(&besides));
@@ -328,7 +328,7 @@ async fn of_two_calls_at_once_that_a_day_has_no_room_for_one_is_made() {
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     fs::write(&book, "{").unwrap();
     shell.run(&["call", "creator-plan"]).await.is(1).stderr_text("");
-    assert_eq!(remaining(&shell).await, 997_000, "what was spent is not known, so nothing is");
+    assert_eq!(remaining(&shell).await, 997_000, "the spending is unknown, so nothing is spent");
 }
 
 #[tokio::test]
@@ -346,7 +346,7 @@ async fn a_credit_pays_within_the_same_limits_and_once() {
     let id = printed(&shell.run(&call).await.is(6).stderr);
     losing.lose(false);
     let stored = fs::read_to_string(shell.home().join(format!("state/tollhouse/payments/{id}.jsonl"))).unwrap();
-    assert!(!stored.contains(&credit), "the credit is kept in one place");
+    assert!(!stored.contains(&credit), "the credit is stored in one place");
     let ran = shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"summary":"7 steps in 2 h: c."}"#);
     ran.warned("paid $0.003 by credit  rcpt_…  pmt_…  … s");
     assert_eq!(host.credit_balance(&credit).await, 997_000);

@@ -12,7 +12,7 @@ async fn who_was_slower_learns_what_was_changed() {
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     host.change("shout", &json!({ "limits": { "wallMs": 5000 }, "title": "Louder" })).await;
     let shell = Shell::admin(&host);
-    let expected = "error: shout changed on the host since revision 1: now 2, …Z\nhint: nothing was changed; onto what is there now: --onto 2\n(revision_changed, req_…)";
+    let expected = "error: shout changed on the host since revision 1: now 2, …Z\nhint: nothing was changed; to apply it to the current revision: --onto 2\n(revision_changed, req_…)";
     for words in [&["pause", "shout", "--onto", "1"][..], &["delete", "shout", "--yes", "--onto", "1"]] {
         shell.run(words).await.is(1).stderr_text("").warned(expected);
     }
@@ -28,17 +28,17 @@ async fn policy_is_edited_set_and_never_written_over() {
         .run(&["policy", "edit", "limits.wallMs=5000"])
         .await
         .is(2)
-        .warned("error: replace the policy: there is no terminal to ask at\nhint: answer with --yes");
+        .warned("error: replace the policy: there is no terminal for the question\nhint: answer with --yes");
     let edited = shell.run(&["policy", "edit", "limits.wallMs=5000", "builderCapabilities.files=true", "--yes"]).await.is(0);
     edited.stderr_text("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nin force, revision …");
     let policy = shell.json(&["policy"]).await;
     assert_eq!((&policy["policy"]["limits"]["wallMs"], &policy["policy"]["builderCapabilities"]["files"]), (&json!(5000), &json!(true)));
     let file = shell.file("policy.json", &policy.to_string());
-    shell.run(&["policy", "set", &file, "--yes"]).await.is(0).warned("it is the policy in force: nothing was changed");
+    shell.run(&["policy", "set", &file, "--yes"]).await.is(0).warned("this is the current policy: nothing was changed");
     shell.run(&["policy", "edit", "requireReview=true", "--yes"]).await.is(0);
     shell.run(&["policy", "check", &file]).await.is(0).stderr_text("it would narrow 0 endpoints, 0 of which would stop being long-running");
     let slower = shell.run(&["policy", "set", &file, "--yes", "--onto", "1"]).await.is(1);
-    slower.warned("error: the policy was changed meanwhile: its revision is …\n…hint: nothing was changed; onto what is there now: --onto …\n(revision_changed, req_…)");
+    slower.warned("error: the policy was changed meanwhile: its revision is …\n…hint: nothing was changed; to apply it to the current revision: --onto …\n(revision_changed, req_…)");
     assert_eq!(shell.json(&["policy"]).await["policy"]["requireReview"], true);
     shell
         .run(&["policy", "edit", "limits.nothing=1", "--yes"])
@@ -64,7 +64,7 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         .run(&["reviews", "approve", "asker"])
         .await
         .is(2)
-        .warned("error: approve asker: there is no terminal to ask at\nhint: answer with --yes");
+        .warned("error: approve asker: there is no terminal for the question\nhint: answer with --yes");
     shell
         .run(&["reviews", "approve", "asker", "--yes", "--onto", "7"])
         .await

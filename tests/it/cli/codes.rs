@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{folders::started, harness::Shell};
-use crate::harness::{Host, js};
+use crate::harness::{Host, js, serve};
 
 #[tokio::test]
 async fn each_kind_of_end_has_its_code() {
@@ -37,10 +37,7 @@ async fn each_kind_of_end_has_its_code() {
 async fn answering(status: u16, body: &'static str) -> String {
     let status = axum::http::StatusCode::from_u16(status).unwrap();
     let router = axum::Router::new().fallback(move || async move { (status, body) });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
+    serve(router).await
 }
 
 #[tokio::test]
@@ -140,10 +137,10 @@ async fn what_nobody_reads_is_done_and_ends_with_its_own_code() {
     fs::write(folder.join("handler.ts"), "export default (").unwrap();
     shell.unread_in(&folder, &["check", "--no-types"]).await.is(1).warned("error: … found");
 
-    let ledger = r#"{"ok":true,"agrees":false,"accounts":[{"account":"a","balance":"1","unit":"b","agrees":false}]}"#;
+    let ledger = r#"{"ok":true,"agrees":false,"units":[],"accounts":[{"account":"a","balance":"1","unit":"b","agrees":false}]}"#;
     let rotation = r#"{"ok":true,"rotation":{"keyId":"k","resealed":0,"unopened":1,"needed":["j"],"retired":[]}}"#;
     for (answer, words, reported) in [
-        (ledger, &["host", "ledger"][..], "error: the ledger does not agree with what it is the sum of"),
+        (ledger, &["host", "ledger"][..], "error: the ledger does not match its rows"),
         (rotation, &["secrets", "rotate"], "error: 1 secrets do not open and were left; old keys kept: j"),
     ] {
         let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);

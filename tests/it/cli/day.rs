@@ -64,7 +64,7 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     assert!(answer.stdout.contains("2H7200000"), "{answer:?}");
 
     // The results.
-    eventually("the call is told", Duration::from_secs(20), async || {
+    eventually("the call is shown", Duration::from_secs(20), async || {
         let logged = builder.run(&["logs", "shout", "--since", "1h"]).await.is(0);
         logged.stdout.contains("shouting").then_some(())
     })

@@ -34,7 +34,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let folder = started(&shell, "shout").await;
-    let nobody = "error: publish, and attest …: there is no terminal to ask at\nhint: answer with --yes --attest";
+    let nobody = "error: publish, and attest …: there is no terminal for the question\nhint: answer with --yes --attest";
     shell.run_in(&folder, &["deploy"]).await.is(2).warned(nobody);
     shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: answer with --attest");
     shell.run_in(&folder, &["deploy", "--dry-run"]).await.is(0).warned("nothing was published.");
@@ -44,7 +44,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
         host.url, host.url
     );
     shell.run_in(&folder, &YES).await.is(0).stderr_text(&made);
-    shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
+    shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host is up to date");
     // Secrets, and values that are not in the folder, stay unchanged.
     host.as_builder(&key, Method::POST, "/ai/endpoints/shout/secrets", &json!({ "name": "TOKEN", "value": "abcdefghij" })).await.is(200);
     edit_thrice(&folder);
@@ -140,9 +140,9 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
     shell.file("own/handler.ts", "mine");
     shell.file("other/handler.js", "mine");
     let (own, other) = (shell.home().join("own"), shell.home().join("other"));
-    let request = "error: write over what is here in handler.ts: there is no terminal to ask at\nhint: answer with --yes";
+    let request = "error: write over what is here in handler.ts: there is no terminal for the question\nhint: answer with --yes";
     shell.run_in(&own, &["pull", "shout"]).await.is(2).warned(request);
-    let two = "error: `handler.js` is there already, and a tool has one handler\nhint: pull into an empty folder";
+    let two = "error: `handler.js` exists, and a tool has only one handler\nhint: pull into an empty folder";
     shell.run_in(&other, &["pull", "shout", "--yes"]).await.is(1).warned(two);
     for (folder, file) in [(&own, "handler.ts"), (&other, "handler.js")] {
         assert_eq!((fs::read_to_string(folder.join(file)).unwrap().as_str(), fs::read_dir(folder).unwrap().count()), ("mine", 1));
@@ -164,7 +164,7 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     let request = "error: write over what is here in handler.ts: …\nhint: answer with --yes";
     there.run_in(&folder, &["pull"]).await.is(2).warned(request);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toUpperCase"));
-    let bound = format!("this folder was of shout on {}, and is of shout on {} now", one.url, two.url);
+    let bound = format!("this folder belonged to shout on {}, and now belongs to shout on {}", one.url, two.url);
     there.run_in(&folder, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts taken from revision 1 of shout").warned(&bound);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toLowerCase"));
     // The files have not been changed since.
@@ -208,7 +208,7 @@ async fn static_answer_keeps_its_digits_in_flight_through_a_folder() {
     assert_eq!(shell.run_in(&folder, &["show", "--source"]).await.is(0).stdout, TEXT);
     let document = shell.run_in(&folder, &["show", "--source", "--json"]).await.is(0).stdout;
     assert!(document.contains("\"response\":{\"a\":[12345678901234567890123,0.1000,1e400]}"), "{document}");
-    shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
+    shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host is up to date");
     edit(&folder, "response.json", "890123,", "890124,");
     let ran = shell.run_in(&folder, &["diff"]).await.is(0);
     assert!(ran.stdout.contains("-    12345678901234567890123,\n+    12345678901234567890124,\n"), "{ran:?}");
@@ -235,6 +235,7 @@ async fn deploy_on_loopback_is_quick() {
     }
     elapsed.sort();
     println!("deploy on loopback: median {} ms, slowest {} ms", elapsed[3].as_millis(), elapsed[6].as_millis());
+    // The fastest of seven, because the machine does other work. `cargo xtask bench cli` measures it.
     assert!(elapsed[0] < Duration::from_millis(1500), "{elapsed:?}");
 }
 

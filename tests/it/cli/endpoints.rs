@@ -53,7 +53,7 @@ changed   …Z
         .await
         .is(2)
         .stderr_text("")
-        .warned("error: delete shout: there is no terminal to ask at\nhint: answer with --yes");
+        .warned("error: delete shout: there is no terminal for the question\nhint: answer with --yes");
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
     shell.run(&["delete", "shout", "--yes"]).await.is(0).stderr_text("shout is deleted");
     shell.run(&["show", "shout"]).await.is(1).warned("error: no endpoint …`shout`…\n(unknown_endpoint, req_…)");
@@ -122,7 +122,7 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
         .run(&["secrets", "set", "KEY", "--slug", "keeper"])
         .await
         .is(2)
-        .warned("error: value of KEY: nothing was said\nhint: on standard input, or --env-file FILE");
+        .warned("error: value of KEY: nothing was entered\nhint: use standard input, or --env-file FILE");
     let file = shell.file(".env", "# two\nA_TOKEN=\"one two three\"\nB_TOKEN=abcdefgh\n");
     shell
         .run(&["secrets", "set", "--env-file", &file, "--slug", "keeper", "--auth"])
@@ -134,7 +134,7 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
     listed.stderr_text("name     for                             set\nA_TOKEN  servers that are asked with it  …Z\nB_TOKEN  servers that are asked with it  …Z\nKEY      the handler                     …Z");
     shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(0).stderr_text("KEY of keeper is removed; workers that had it end");
     shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(1).warned("error: …\n(unknown_secret, req_…)");
-    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("2 secrets sealed anew under key …; retired keys: …");
+    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("2 secrets resealed with key …; retired keys: …");
 }
 
 #[tokio::test]
@@ -153,9 +153,5 @@ async fn folder_of_a_tool_says_which_endpoint_is_meant() {
     shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).stderr_text("shout is paused, revision 2");
     let noted = std::fs::read_to_string(shell.home().join("tools/shout/.tollhouse/state.json")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");
-    shell
-        .run(&["pause", "--url", &host.url])
-        .await
-        .is(2)
-        .warned("error: name the endpoint: this folder was not published, here or elsewhere");
+    shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: give the endpoint: this folder was never published");
 }

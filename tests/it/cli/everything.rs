@@ -102,7 +102,7 @@ async fn every_operation_is_reached_by_a_command_that_programs_can_read() {
     let missing: Vec<_> = all.iter().filter(|id| !reached.contains(*id) && !elsewhere.contains(*id)).collect();
     assert!(missing.is_empty(), "no command reaches {missing:?}");
     let both: Vec<_> = elsewhere.iter().filter(|id| reached.contains(*id)).collect();
-    assert!(both.is_empty(), "{both:?} are reached, and need not be told of");
+    assert!(both.is_empty(), "{both:?} have a command, and need no reason");
 }
 
 async fn credits(story: &Story) -> (String, String) {

@@ -72,15 +72,15 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
         .is(0)
         .stderr_text("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
     assert_eq!(fs::read_to_string(folder.join("handler.ts")).unwrap(), "mine");
-    shell.run(&["init", "shout", "--js"]).await.is(1).warned("error: `shout/handler.ts` is there already, and a tool has one handler");
-    let expected = "tool.d.ts     written anew: it said something else\nglobals.d.ts  unchanged";
+    shell.run(&["init", "shout", "--js"]).await.is(1).warned("error: `shout/handler.ts` exists, and a tool has only one handler");
+    let expected = "tool.d.ts     rewritten: its content differed\nglobals.d.ts  unchanged";
     shell.run_in(&folder, &["types"]).await.is(0).stderr_text(expected);
     shell.run(&["init", "sum", "--from", "text-summary"]).await.is(0);
     assert!(fs::read_to_string(shell.home().join("sum/tool.json")).unwrap().contains("\"slug\": \"sum\""));
-    shell.run(&["init", "other", "--from", "none"]).await.is(2).warned("error: there is no tool `none` to begin from\nhint: there are: …");
+    shell.run(&["init", "other", "--from", "none"]).await.is(2).warned("error: there is no example tool `none`\nhint: available: …");
     shell.run(&["init", "Not A Name"]).await.is(2);
     shell.run(&["init", "other", "--url", "http://127.0.0.1:1"]).await.is(2);
-    shell.run(&["types"]).await.is(2).warned("error: this is no folder of a tool: there is no tool.json\nhint: …");
+    shell.run(&["types"]).await.is(2).warned("error: this is not the folder of a tool: it has no tool.json\nhint: …");
 }
 
 #[tokio::test]

@@ -33,12 +33,12 @@ impl RunningCommand {
 
     async fn line(&mut self) -> String {
         let line = tokio::time::timeout(Duration::from_secs(30), self.lines.next_line()).await;
-        line.expect("nothing more is told").unwrap().expect("it ended")
+        line.expect("nothing more is printed").unwrap().expect("it ended")
     }
 
     async fn stderr(&mut self) -> String {
         let line = tokio::time::timeout(Duration::from_secs(30), self.beside.next_line()).await;
-        line.expect("nothing more is told beside").unwrap().expect("it ended")
+        line.expect("nothing more is printed on stderr").unwrap().expect("it ended")
     }
 
     /// Sends Ctrl-C.
@@ -64,8 +64,8 @@ async fn log_is_paged_filtered_and_reported_oldest_first() {
     shell.run(&log).await.is(0).stderr_text(two).warned("");
     shell.run(&["logs", "logger", "--level", "warn"]).await.is(0).stderr_text("…  error  call_…  upstream …");
     let found = shell.run(&["logs", "logger", "--grep", "EXAMPLE"]).await.is(0);
-    found.stderr_text("…  error  call_…  upstream …").warned("1 of 2 fit the pattern");
-    shell.run(&["logs", "logger", "--limit", "1"]).await.is(0).stderr_text("…error…").warned("there is more: --cursor …");
+    found.stderr_text("…  error  call_…  upstream …").warned("1 of 2 match the pattern");
+    shell.run(&["logs", "logger", "--limit", "1"]).await.is(0).stderr_text("…error…").warned("more results: --cursor …");
     shell.run(&["logs", "logger", "--grep", "("]).await.is(2);
     shell.run(&["logs", "logger", "--since", "soon"]).await.is(1).warned("error: …a moment is…\n…(invalid_request, req_…)");
 }

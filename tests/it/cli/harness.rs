@@ -161,14 +161,14 @@ impl Ran {
     /// matches any lines.
     #[track_caller]
     pub fn stderr_text(self, requested: &str) -> Self {
-        assert!(fits(&self.stdout, requested), "wanted:\n{requested}\nsaid:\n{}\nand beside:\n{}", self.stdout, self.stderr);
+        assert!(fits(&self.stdout, requested), "wanted:\n{requested}\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
     }
 
     /// Asserts the standard error.
     #[track_caller]
     pub fn warned(self, requested: &str) -> Self {
-        assert!(fits(&self.stderr, requested), "wanted:\n{requested}\nsaid beside:\n{}", self.stderr);
+        assert!(fits(&self.stderr, requested), "wanted:\n{requested}\nstderr:\n{}", self.stderr);
         self
     }
 }

@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::harness::Shell;
-use crate::harness::{Host, eventually, js};
+use crate::harness::{Host, eventually, js, serve};
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}b\u{9b}31m\u{2066}c\u{200b}";
 
@@ -32,85 +32,158 @@ async fn serving(router: Router) -> String {
     url
 }
 
-/// An answer with the fields of all answers. `H` stands for an attack on the terminal, even where
-/// numbers are expected.
+/// An answer with the fields of all answers. `H` stands for an attack on the terminal, in every field that is a text.
 const ANSWER: &str = r#"{
-    "ok": true, "nextCursor": "H", "slug": "H", "name": "H", "since": "H", "version": "H", "revision": "H", "label": "H",
+    "ok": true, "nextCursor": "H", "slug": "H", "id": "H", "name": "H", "version": "H", "label": "H", "note": "H", "step": "1h",
+    "since": "T", "createdAt": "T", "deleted": true, "removed": true, "total": 1, "warnings": [],
+    "schema": "H", "dashboard": "H", "createEndpoint": "H", "lifecycle": {}, "builderControls": {}, "supportedHandlerTypes": {},
     "endpoint": {
-        "slug": "H", "title": "H", "description": "H", "status": "H", "url": "H", "owner": "H", "builder": { "name": "H" },
-        "handlerType": "js_request_response", "priceUsd": "H", "maxPriceUsd": "H", "version": "H", "revision": "H", "updatedAt": "H",
-        "capabilities": { "H": true }, "allowedHosts": ["H"], "requestedCapabilities": { "H": true }, "requestedHosts": ["H"],
+        "slug": "H", "id": "H", "title": "H", "description": "H", "status": "active", "url": "H", "owner": "H", "method": "POST",
+        "handlerType": "js_request_response", "runtime": "admin_gated_js_request_response_v1", "pricingMode": "free_public_utility",
+        "priceUsd": 0, "maxPriceUsd": 0.5, "version": "H", "revision": 0, "createdAt": "T", "updatedAt": "T", "inputSchema": { "H": "H" },
+        "outputSchema": { "H": "H" }, "capabilities": { "H": true }, "allowedHosts": ["H"], "requestedCapabilities": { "H": true },
+        "requestedHosts": ["H"], "limits": { "H": 1 }, "ownLimits": { "H": 1 }, "limitCaps": { "H": 1 }, "tier": "jit", "tierCap": "jit",
+        "isolation": "warm", "accepts": ["H"], "settle": "after", "tags": ["H"],
         "review": {
-            "state": "H", "since": "H", "approvedVersion": "H", "decision": { "decision": "H", "reason": "H" },
-            "findings": [{ "rule": "H", "field": "H", "line": "H", "excerpt": "H" }], "approvedFields": { "title": "before", "H": "H" }
+            "state": "content_review", "since": "T", "approvedVersion": "H", "decision": { "decision": "reject", "by": "H", "at": "T", "reason": "H" },
+            "findings": [{ "rule": "H", "severity": "review", "field": "H", "line": 1, "excerpt": "H" }],
+            "approvedFields": { "title": "before", "H": "H" }
         },
-        "contentSafety": { "findings": [{ "rule": "H", "field": "H", "line": "H", "excerpt": "H" }] },
-        "ownLimits": { "H": "H" }, "tags": ["H"], "usage": { "calls30d": "H", "medianMs": "H" },
-        "versions": [{ "version": "H", "createdAt": "H", "by": "H", "via": "H", "note": "H" }]
+        "contentSafety": {
+            "outcome": "review", "policyVersion": "H", "attestedAt": null,
+            "findings": [{ "rule": "H", "severity": "review", "field": "H", "excerpt": "H" }]
+        },
+        "versions": [{ "version": "H", "createdAt": "T", "by": "owner", "via": "cli", "note": "H" }]
     },
     "endpoints": [{
-        "slug": "H", "state": "H", "title": "H", "priceUsd": "H", "revision": "H", "updatedAt": "H", "builder": { "name": "H" },
-        "usage": { "calls30d": "H" }, "calls": "H", "coldCalls": "H", "running": "H", "refused": "H", "stops": "H"
+        "slug": "H", "id": "H", "title": "H", "description": "H", "status": "active", "state": "held", "priceUsd": 0, "maxPriceUsd": 0.5,
+        "pricingMode": "free_public_utility", "handlerType": "static_json", "runtime": "managed_builtin_handler", "url": "H", "method": "POST",
+        "tags": ["H"], "inputSchema": {}, "outputSchema": {}, "capabilities": { "H": true }, "createdAt": "T", "updatedAt": "T",
+        "ownerSuspended": false, "owner": "H", "version": "H", "revision": 1, "tier": "jit", "requestedCapabilities": { "H": true },
+        "allowedHosts": ["H"], "requestedHosts": ["H"], "approvedVersion": "H", "since": "T", "decision": null, "heldForMs": 1,
+        "secretsUnreadable": false, "builder": { "id": "H", "name": "H" }, "usage": { "calls30d": 1, "medianMs": 1.5 },
+        "calls": 1, "coldCalls": 1, "running": 1, "refused": 1, "stops": 1, "cpuUs": 1
     }],
-    "handler": { "source": "H", "language": "js" },
-    "check": { "version": "H", "needsReview": true, "requested": { "hosts": ["H"], "capabilities": { "H": true } }, "warnings": ["H"] },
-    "logs": [{ "at": "H", "level": "H", "callId": "H", "message": "H", "fields": { "H": "H" } }],
+    "handler": { "version": "H", "source": "H", "language": "js" },
+    "check": {
+        "version": "H", "existing": true, "needsReview": true, "outcome": "review", "findings": [], "limits": { "H": 1 }, "warnings": ["H"],
+        "granted": { "hosts": ["H"], "capabilities": { "H": true } }, "requested": { "hosts": ["H"], "capabilities": { "H": true } }
+    },
+    "logs": [{ "at": "T", "level": "error", "callId": "H", "message": "H", "fields": { "H": "H" } }],
     "calls": [{
-        "at": "H", "outcome": "H", "code": "H", "callId": "H", "durationMs": "H", "cpuMs": "H", "priceUsd": "H", "payment": "H",
-        "receiptId": "H", "version": "H", "error": "H", "thrownAt": ["H"]
+        "at": "T", "outcome": "failed", "code": "H", "callId": "H", "charged": "unknown", "durationMs": 1.5, "cpuMs": 1.5, "priceUsd": 0.1,
+        "payment": "x402", "inputBytes": 1, "receiptId": "H", "version": "H", "error": "H", "thrownAt": ["H"]
     }],
-    "events": [{ "at": "H", "kind": "H", "endpointSlug": "H", "data": { "H": "H" } }],
-    "buckets": [{ "at": "H", "calls": "H", "paid": "H", "grossUsd": "H", "p50Ms": "H", "p95Ms": "H" }],
-    "days": [{ "at": "H", "calls": "H", "paid": "H", "p50Ms": "H", "p95Ms": "H" }],
-    "secrets": [{ "name": "H", "visibility": "H", "updatedAt": "H" }],
-    "rotation": { "keyId": "H", "resealed": "H", "retired": ["H"], "unopened": 0 },
-    "byEndpoint": [{ "endpointSlug": "H", "calls": "H", "byDay": [{ "day": "H", "calls": "H" }] }],
-    "totals": { "calls": "H" }, "own": { "calls": "H" }, "waiting": { "receiptCount": "H" },
+    "events": [{ "id": "H", "at": "T", "kind": "H", "endpointSlug": "H", "data": { "H": "H" } }],
+    "buckets": [{ "at": "T", "calls": 1, "paid": 1, "failed": { "H": 1 }, "grossUsd": 1, "p50Ms": 1.5, "p95Ms": 1.5 }],
+    "days": [{ "at": "T", "calls": 1, "p50Ms": 1.5, "p95Ms": 1.5 }],
+    "secrets": [{ "name": "H", "visibility": "env", "createdAt": "T", "updatedAt": "T" }],
+    "rotation": { "keyId": "H", "resealed": 1, "retired": ["H"], "unopened": 0, "needed": ["H"] },
+    "byEndpoint": [{
+        "endpointSlug": "H", "callsByDay": { "H": 1 }, "failedByDay": { "H": 1 },
+        "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1
+    }],
+    "byDay": [{
+        "day": "H", "revenueUsd": 1,
+        "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1
+    }],
+    "totals": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 },
+    "own": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 },
+    "builders": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 },
+    "revenueUsd": 1, "waiting": { "amountUsd": 1, "receiptCount": 1 },
     "payouts": [{
-        "id": "H", "status": "H", "receiptCount": "H", "network": "H", "createdAt": "H", "builderName": "H"
+        "id": "H", "builderId": "H", "builderName": "H", "amountUsd": 1, "receiptCount": 1, "digest": "H", "period": { "from": "H", "to": "H" },
+        "address": "H", "network": "H", "asset": "H", "createdAt": "T", "status": "created", "signature": "H", "updatedAt": "T"
     }],
     "payout": {
-        "id": "H", "status": "H", "receiptCount": "H", "builderId": "H", "address": "H", "network": "H", "asset": "H", "transaction": "H",
-        "reason": "H", "digest": "H", "period": { "from": "H", "to": "H" }
+        "id": "H", "builderId": "H", "amountUsd": 1, "receiptCount": 1, "digest": "H", "period": { "from": "H", "to": "H" }, "address": "H",
+        "network": "H", "asset": "H", "createdAt": "T", "status": "failed", "signature": "H", "updatedAt": "T", "transaction": "H", "reason": "H"
     },
-    "receipts": [{ "receiptId": "H" }],
-    "payoutSettings": { "address": "H", "network": "H", "asset": "H" },
-    "creditId": "H", "credit": "H", "balanceUsd": "H", "budget": { "perDayUsd": "H" }, "budgets": { "H": "H" },
-    "revoked": { "reason": "H" },
-    "credits": [{ "creditId": "H", "balanceUsd": "H", "createdAt": "H", "label": "H" }],
-    "movements": [{ "at": "H", "kind": "H", "slug": "H", "receiptId": "H" }],
+    "receipts": [{ "receiptId": "H", "netUsd": 1 }],
+    "payoutSettings": { "address": "H", "network": "H", "asset": "H", "minimumUsd": 1, "updatedAt": "T", "revision": 1 },
+    "creditId": "H", "credit": "H", "balanceUsd": 1, "budget": { "perDayUsd": 1 },
+    "budgets": { "admin": {}, "holder": { "perDayUsd": 1 }, "revision": 1 }, "revoked": { "since": "T", "amountUsd": 1, "reason": "H" },
+    "today": { "spentUsd": 1, "leftUsd": null, "byTool": [{ "slug": "H", "spentUsd": 1, "leftUsd": null }], "alert": false, "resetsAt": "T" },
+    "credits": [{
+        "creditId": "H", "label": "H", "balanceUsd": 1, "createdAt": "T", "revoked": null, "budget": {},
+        "budgets": { "admin": {}, "holder": {}, "revision": 1 }
+    }],
+    "movements": [{ "at": "T", "kind": "debit", "amountUsd": 1, "balanceUsd": 1, "slug": "H", "receiptId": "H" }],
     "reviews": [{
-        "slug": "H", "since": "H", "revision": "H", "requestedCapabilities": { "H": true }, "requestedHosts": ["H"], "content": "H",
-        "owner": "H"
+        "slug": "H", "title": "H", "owner": "H", "builder": { "id": "H", "name": "H" }, "version": "H", "approvedVersion": "H", "revision": 1,
+        "tier": "jit", "capabilities": { "H": true }, "allowedHosts": ["H"], "requestedCapabilities": { "H": true }, "requestedHosts": ["H"],
+        "content": "content_review", "findings": null, "since": "T"
     }],
-    "policy": { "a": "H", "H": "H" },
-    "narrows": { "endpoints": "H", "longRunning": "H", "slugs": ["H"] },
+    "policy": { "builderCapabilities": { "H": true }, "limits": { "H": 1 }, "tier": "jit", "requireReview": false, "maxEndpointsPerBuilder": 1 },
+    "narrows": { "endpoints": 1, "limits": { "H": 1 }, "tier": 1, "longRunning": 1, "slugs": ["H"] },
     "entries": [{
-        "at": "H", "actor": { "kind": "H" }, "method": "H", "path": "H", "slug": "H", "fields": ["H"], "outcome": { "code": "H" }
+        "id": "H", "at": "T", "actor": { "kind": "builder", "builderId": "H" }, "method": "H", "path": "H", "requestId": "H", "slug": "H",
+        "fields": ["H"], "outcome": { "at": "T", "status": 400, "code": "H" }
     }],
-    "builderId": "H", "builderKey": "H", "builder": { "name": "H", "builderId": "H", "tier": "H" },
-    "builders": [{ "builderId": "H", "endpoints": "H", "last30Days": { "calls": "H" }, "seenAt": "H", "name": "H", "contact": "H" }],
-    "rescan": { "endpoints": "H", "review": "H", "blocked": "H" },
-    "accounts": [{ "account": "H", "balance": "H", "unit": "H", "agrees": false }], "agrees": "H",
-    "receipt": {
-        "receiptId": "H", "slug": "H", "kind": "H", "payer": "H", "network": "H", "issuedAt": "H", "transaction": "H", "requestHash": "H"
+    "builderId": "H", "builderKey": "H",
+    "builder": {
+        "builderId": "H", "name": "H", "contact": "H", "createdAt": "T", "keyCreatedAt": "T", "suspended": { "since": "T", "reason": "H" },
+        "tier": "jit"
     },
+    "rescan": { "endpoints": 1, "review": 1, "blocked": 1 },
+    "openedAt": null, "units": [{ "unit": "H", "sum": "H" }], "accounts": [{ "account": "H", "balance": "H", "unit": "H", "agrees": false }],
+    "agrees": true,
+    "receipt": {
+        "receiptId": "H", "slug": "H", "kind": "x402", "signature": "H", "payer": "H", "network": "H", "issuedAt": "H", "transaction": "H",
+        "requestHash": "H", "priceUsd": "H"
+    },
+    "refund": { "receiptId": "H", "amountUsd": 1, "at": "T", "transaction": "H", "reason": "H", "warning": "H" }, "refundedUsd": 1,
     "payment": {
-        "paymentId": "H", "state": "H", "receiptId": "H", "transaction": "H", "updatedAt": "H",
+        "paymentId": "H", "state": "settled", "receiptId": "H", "transaction": "H", "updatedAt": "T",
         "accepts": [{ "asset": { "symbol": "H" }, "network": "H", "facilitator": "H" }]
     },
+    "clock": "H", "replicas": null, "facilitator": "H", "facilitators": { "H": "H" }, "openSettlements": 1, "disk": null,
+    "unpaid": {
+        "runsLastMinute": 1, "warnings": ["H"],
+        "gas": { "burnedLastHour": 1, "underpaidLastHour": 1, "revertedLastHour": 1, "limitPerHour": null, "burnedWei": "H" }
+    },
     "sandbox": { "workers": "H", "running": "H", "queued": "H", "jail": ["H"], "startsFail": "H" },
-    "openSettlements": "H", "stored": { "backend": "H" }, "intake": { "connections": "H" }
+    "stored": { "backend": "H" }, "intake": { "connections": "H" }
 }"#;
+
+/// Fields that are of another type in the answer to these paths.
+const BY_PATH: &[(&str, &str)] = &[
+    (
+        "/ai/manifest",
+        r#"{
+            "service": { "H": "H" }, "mcp": { "H": "H" }, "endpoints": { "H": "H" }, "quotes": { "H": "H" }, "receipts": { "H": "H" },
+            "builders": { "capabilities": { "H": true }, "limits": { "H": 1 }, "requireReview": false, "maxEndpoints": 1, "feeBps": 1 }
+        }"#,
+    ),
+    (
+        "/ai/admin/builders",
+        r#"{
+            "builders": [{
+                "builderId": "H", "name": "H", "contact": "H", "createdAt": "T", "keyCreatedAt": "T", "suspended": null, "tier": "jit",
+                "endpoints": 1, "seenAt": "T",
+                "last30Days": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 }
+            }]
+        }"#,
+    ),
+];
+
+/// Returns the answer to a path.
+fn answer(path: &str, fill: impl Fn(&str) -> String) -> String {
+    let mut answer: Value = serde_json::from_str(&fill(ANSWER)).unwrap();
+    if let Some((_, fields)) = BY_PATH.iter().find(|(of, _)| path == *of) {
+        let fields: serde_json::Map<String, Value> = serde_json::from_str(&fill(fields)).unwrap();
+        answer.as_object_mut().unwrap().extend(fields);
+    }
+    answer.to_string()
+}
 
 /// Starts a host that gives this answer to every request, demands payment for its tools, and breaks
 /// off streams.
 pub async fn hostile() -> String {
     let words = json!(format!("{HOSTILE}\nforged")).to_string();
-    let describe = |reported: &str| reported.replace("\"H\"", &words);
-    let answer = describe(ANSWER);
-    let log = r#"{ "at": "H", "level": "H", "callId": "H", "message": "H" }"#;
-    let stream = describe(&format!("event: lagged\ndata: {{\"missed\":\"H\"}}\n\nevent: log\nid: 1\ndata: {log}\n\n"));
+    let describe = move |text: &str| text.replace("\"H\"", &words).replace("\"T\"", "\"2026-11-21T09:58:03.000Z\"");
+    let log = r#"{ "at": "T", "level": "error", "callId": "H", "message": "H", "fields": { "H": "H" } }"#;
+    let stream = describe(&format!("event: lagged\ndata: {{\"missed\":3}}\n\nevent: log\nid: 1\ndata: {log}\n\n"));
     let refusal = describe(r#"{ "ok": false, "error": { "code": "H", "message": "H", "hint": "H", "requestId": "H" } }"#);
     let method = json!({
         "scheme": "exact", "network": "eip155:84532", "amount": "1000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
@@ -118,12 +191,12 @@ pub async fn hostile() -> String {
     });
     let challenge = STANDARD.encode(json!({ "x402Version": 2, "accepts": [method] }).to_string());
     let streams = Arc::new(AtomicUsize::new(0));
-    serving(Router::new().fallback(move |request: Request| {
+    serve(Router::new().fallback(move |request: Request| {
         let follows = request.headers().get("accept").is_some_and(|kind| kind == "text/event-stream");
         let reported = if request.uri().path().starts_with("/tools/") {
             (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
         } else if !follows {
-            (StatusCode::OK, [("content-type", "application/json".to_owned())], answer.clone())
+            (StatusCode::OK, [("content-type", "application/json".to_owned())], answer(request.uri().path(), &describe))
         } else if streams.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             (StatusCode::OK, [("content-type", "text/event-stream".to_owned())], stream.clone())
         } else {
@@ -245,7 +318,7 @@ async fn words_of_others_drive_no_terminal() {
     let shown = shell.run(&["show", "hostile"]).await.is(0);
     assert!(shown.stdout.contains("U+001B[2JU+001B]0;ownedU+0007U+202EbU+009B31mU+2066cU+200B\n  slug      forged"), "{shown:?}");
     let record = shell.json(&["show", "hostile"]).await;
-    assert_eq!(record["endpoint"]["title"], HOSTILE, "programs read what was written");
+    assert_eq!(record["endpoint"]["title"], HOSTILE, "programs read the original text");
 }
 
 #[tokio::test]
@@ -255,7 +328,7 @@ async fn error_of_a_host_drives_no_terminal() {
         let body = body.clone();
         async move { (StatusCode::BAD_REQUEST, body) }
     });
-    let url = serving(router).await;
+    let url = serve(router).await;
     let ran = Shell::at(&url).run(&["show", "anything"]).await.is(1);
     assert!(is_harmless(&ran.stderr) && !ran.stderr.contains("\nerror: forged"), "{ran:?}");
     let ran = Shell::at(&url).run(&["show", "anything", "--json"]).await.is(1);
@@ -270,7 +343,7 @@ async fn answer_without_end_is_not_read_forever() {
         let endless = endless.clone();
         async move { axum::body::Body::from_stream(endless) }
     });
-    let url = serving(router).await;
+    let url = serve(router).await;
     let expected = "error: the host's answer has more than … bytes";
     Shell::at(&url).run(&["show", "anything"]).await.is(1).warned(expected);
     Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
@@ -279,5 +352,5 @@ async fn answer_without_end_is_not_read_forever() {
         ([("content-type", "text/event-stream")], axum::body::Body::from_stream(endless))
     });
     let shell = Shell::at(&serving(events).await).env("TOLLHOUSE_ADMIN_TOKEN", "t");
-    shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: the host sent an event that is too large to be one");
+    shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: the host sent an event that is too large");
 }

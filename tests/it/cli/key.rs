@@ -14,19 +14,14 @@ async fn a_key_is_made_once_funded_with_play_money_and_reported_by_its_address()
         .await
         .is(3)
         .stderr_text("")
-        .warned("error: there is no key that pays in `…/config/tollhouse/pay.key`\nhint: tollhouse key new, …");
+        .warned("error: there is no payment key in `…/config/tollhouse/pay.key`\nhint: tollhouse key new, …");
     let made = shell.run(&["key", "new"]).await.is(0).stderr_text("0x…  in …/config/tollhouse/pay.key");
     let address = made.stdout.split("  ").next().unwrap().to_owned();
     let file = shell.config("pay.key");
     let stored = fs::read_to_string(&file).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!made.stdout.contains(stored.trim().trim_start_matches("0x")), "the secret is told nowhere");
-    shell
-        .run(&["key", "new"])
-        .await
-        .is(1)
-        .stderr_text("")
-        .warned("error: `…/pay.key` is there already, and a key is never written over\nhint: …");
+    shell.run(&["key", "new"]).await.is(1).stderr_text("").warned("error: `…/pay.key` exists, and keys are never overwritten\nhint: …");
     assert_eq!(fs::read_to_string(&file).unwrap(), stored);
 
     shell.run(&["key", "balance"]).await.is(0).stderr_text(&format!("$0.00 USDC on eip155:84532 (simulated)  {address}"));
@@ -64,9 +59,9 @@ async fn what_a_key_has_on_a_real_network_is_reported_by_a_node_or_said_not_to_b
     shell.file("config/tollhouse/config.toml", &profile("network = \"eip155:8453\"\n"));
     shell.run(&["key", "new"]).await.is(0);
     let ran = shell.run(&["key", "balance"]).await.is(1).stderr_text("");
-    assert!(ran.stderr.contains("on eip155:8453 cannot be told: nobody here sees that chain"), "{ran:?}");
+    assert!(ran.stderr.contains("on eip155:8453 is unknown: no node of that chain is configured"), "{ran:?}");
     let ran = shell.run(&["key", "fund", "1"]).await.is(1).stderr_text("");
-    assert!(ran.stderr.contains("is no network of play money"), "{ran:?}");
+    assert!(ran.stderr.contains("has no play money"), "{ran:?}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::json;
 
 use super::harness::{Shell, Wire};
-use crate::harness::{Host, js};
+use crate::harness::{Host, js, serve};
 
 #[tokio::test]
 async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
@@ -72,16 +72,16 @@ async fn credential_goes_to_no_other_host_and_follows_nobody_elsewhere() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, redirecting).await });
-    let expected = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: …--url";
+    let expected = "error: the host redirects this request: http://192.0.2.1/\nhint: …--url";
     Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(expected);
-    let expected = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: if that is where it is now, name that address";
+    let expected = "error: the host redirects this request: http://192.0.2.1/\nhint: if it has moved there, give that address";
     Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
 }
 
 #[tokio::test]
 async fn credential_does_not_cross_a_network_in_the_clear() {
     let shell = Shell::at("http://192.0.2.1").env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
-    let expected = "error: http://192.0.2.1 is plain http: whoever is on the way would read the credential\nhint: …--allow-plain-http…";
+    let expected = "error: http://192.0.2.1 is plain http: others on the network could read the credential\nhint: …--allow-plain-http…";
     shell.run(&["audit"]).await.is(3).warned(expected);
     shell.given("secret-of-mine", &["login", "--url", "http://192.0.2.1"]).await.is(3).warned(expected);
 }
@@ -110,9 +110,9 @@ async fn flags_count_before_the_environment_and_that_before_what_is_kept() {
     let shell = shell.env("TOLLHOUSE_URL", &one.url);
     assert_eq!(shown(&shell, &[]).await, "of-one");
     assert_eq!(shown(&shell, &["--profile", "two"]).await, "of-two");
-    shell.run(&["list", "--profile", "three"]).await.is(2).warned("error: there is no profile `three`\nhint: there are: one, two");
+    shell.run(&["list", "--profile", "three"]).await.is(2).warned("error: there is no profile `three`\nhint: available: one, two");
     let other = ["login", "--profile", "one", "--url", &two.url];
-    shell.given(&two.admin, &other).await.is(2).warned("error: the profile `one` is of …, and not of …\nhint: name another one…");
+    shell.given(&two.admin, &other).await.is(2).warned("error: the profile `one` belongs to …, not to …\nhint: choose another one…");
 }
 
 #[tokio::test]
@@ -129,11 +129,10 @@ async fn an_address_that_does_not_read_is_not_repeated() {
 async fn folder_of_a_stranger_leads_to_no_host() {
     let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
     shell.file("tool/.tollhouse/state.json", &json!({ "slug": "shout", "host": "https://evil.example", "revision": 1 }).to_string());
-    let expected =
-        "error: this folder is of https://evil.example, which is no profile of yours\nhint: …tollhouse login --url https://evil.example";
+    let expected = "error: this folder belongs to https://evil.example, for which there is no profile\nhint: …tollhouse login --url https://evil.example";
     shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned(expected);
     shell.file("tool/.tollhouse/state.json", "{\"slug\": \"../../admin\"}");
-    shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned("error: `…state.json` does not read: …");
+    shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned("error: `…state.json` is not valid: …");
 }
 
 #[tokio::test]
@@ -186,7 +185,7 @@ async fn what_is_for_the_command_line_is_no_misspelt_setting_of_a_host() {
     let host =
         Host::builder().env("TOLLHOUSE_CREDIT", "dc_1").env("TOLLHOUSE_BUILDER_KEY", "bk_1").env("TOLLHOUSE_CREDITS", "x").start().await;
     let log = host.log();
-    assert!(log.contains("`TOLLHOUSE_CREDITS` is in the environment, and is no setting"), "{log}");
+    assert!(log.contains("`TOLLHOUSE_CREDITS` is in the environment, but is not a setting"), "{log}");
     assert!(!log.contains("`TOLLHOUSE_CREDIT` is") && !log.contains("TOLLHOUSE_BUILDER_KEY"), "{log}");
 }
 
@@ -222,7 +221,7 @@ async fn doctor_checks_a_profiles_files_and_whether_its_key_works() {
         .await
         .is(2)
         .stderr_text("")
-        .warned("error: there is no profile `other`\nhint: there are: prod");
+        .warned("error: there is no profile `other`\nhint: available: prod");
     drop(host);
     let away = shell.run(&["doctor", "--profile", "prod"]).await.is(1);
     assert!(away.stdout.contains("\nfail  profile prod: ") && away.stdout.contains("does not answer"), "{away:?}");

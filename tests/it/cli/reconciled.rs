@@ -7,15 +7,14 @@ use tollhouse::store::{
 };
 
 use super::harness::Shell;
-use crate::harness::{Chain, Host, PAY_TO, Payer, chain::GAS_KEY, js};
+use crate::harness::{Chain, Host, PAY_TO, Payer, chain::evm, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
 #[tokio::test]
 async fn transfers_that_no_receipt_names_and_receipts_without_a_transfer_are_listed() {
     let chain = Chain::start().await;
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    let host = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO).start().await;
+    let host = evm(&chain).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     let (admin, payer) = (Shell::admin(&host), Payer::new());
     chain.mint(&payer.address, 1_000_000).await;
@@ -49,8 +48,7 @@ async fn transfers_that_no_receipt_names_and_receipts_without_a_transfer_are_lis
 #[tokio::test]
 async fn a_transaction_that_two_receipts_of_an_older_store_name_is_listed_with_both() {
     let chain = Chain::start().await;
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    let mut host = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO).start().await;
+    let mut host = evm(&chain).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     let payer = Payer::new();
     chain.mint(&payer.address, 1_000_000).await;

@@ -50,7 +50,7 @@ async fn calls_and_revenue_show_what_was_taken_and_when() {
     payer.run(&["key", "fund", "1"]).await.is(0);
     payer.run(&["call", "moody"]).await.is(0);
     payer.run(&["call", "moody", "--json", r#"{"fail":true}"#]).await.is(1);
-    eventually("both calls are told", Duration::from_secs(20), async || {
+    eventually("both calls are shown", Duration::from_secs(20), async || {
         let calls = builder.run(&["calls", "moody"]).await.is(0);
         (calls.stdout.lines().count() == 2).then_some(calls)
     })
@@ -83,7 +83,7 @@ async fn payouts_name_commands_networks_and_tokens() {
         .run(&["payouts"])
         .await
         .is(3)
-        .warned("error: …\n…\nhint: tollhouse login, with a credential that the host takes\n(unauthorized, req_…)");
+        .warned("error: …\n…\nhint: tollhouse login, with a credential that the host accepts\n(unauthorized, req_…)");
 }
 
 #[tokio::test]
@@ -171,11 +171,11 @@ async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
         "A": "1", "B": "x", "C": "x", "D": "l1\nl2", "E": "a#b", "F": "-----BEGIN\nAAAA\n-----END", "G": "spaced", "H": "a=b=="
     });
     assert_eq!(env, requested);
-    eventually("the log is told", Duration::from_secs(20), async || {
+    eventually("the log line is shown", Duration::from_secs(20), async || {
         shell.run_in(&folder, &["logs"]).await.is(0).stdout.contains("was called").then_some(())
     })
     .await;
-    eventually("the call is told", Duration::from_secs(20), async || {
+    eventually("the call is shown", Duration::from_secs(20), async || {
         shell.run_in(&folder, &["calls"]).await.is(0).stdout.contains("succeeded").then_some(())
     })
     .await;

@@ -312,10 +312,11 @@ async fn a_change_skips_a_stalled_host_which_serves_nothing_stale_later() {
         }
         for answer in join_all(running).await {
             let answer = answer.unwrap();
-            assert!(answer.status != 200 || answer.json()["then"] != "done", "what was taken from it was done: {answer:?}");
+            assert!(answer.status != 200 || answer.json()["then"] != "done", "its running work succeeded: {answer:?}");
         }
         // Wait until the host accepts calls again and knows the last change.
-        eventually("it has heard", TAKEN_UP_WITHIN, async || (subjects[0].at(still).await == subjects[0].expected()).then_some(())).await;
+        eventually("it has the change", TAKEN_UP_WITHIN, async || (subjects[0].at(still).await == subjects[0].expected()).then_some(()))
+            .await;
         for subject in &mut subjects {
             subject.change(host).await;
             hold_at(subject, &[other, still]).await;

@@ -39,7 +39,7 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
         for (host, name) in cluster.hosts.iter_mut().zip(Balancer::HOSTS) {
             host.terminate();
             eventually("the host has ended", TAKEN_UP_WITHIN, async || (!host.lives()).then_some(())).await;
-            assert!(!balancer.sends_to(name), "it ended before the balancer had noticed");
+            assert!(!balancer.sends_to(name), "it ended before the balancer noticed");
             host.upgrade();
             host.restart().await;
             balancer.moved(name, &host.url);
@@ -53,8 +53,8 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
     let after = versions(&cluster.hosts).await;
     println!("{} hosts renewed, from {before} to {after}, {} payments, none refused", cluster.hosts.len(), paid.concat().len());
     let receipts: BTreeSet<_> = paid.iter().flatten().map(|paid| paid.answer.receipt_id()).collect();
-    eventually("every call is heard of", TAKEN_UP_WITHIN, async || (received.lock().unwrap().receipts == receipts).then_some(())).await;
-    assert!(received.lock().unwrap().streams > 1, "the one that it was told by has ended meanwhile");
+    eventually("every call is received", TAKEN_UP_WITHIN, async || (received.lock().unwrap().receipts == receipts).then_some(())).await;
+    assert!(received.lock().unwrap().streams > 1, "the host that sent it has ended");
     following.abort();
     cluster.agrees_with(&callers, &paid, 0).await;
 }

@@ -13,7 +13,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::{
-    eventually,
+    Host, HostBuilder, PAY_TO, eventually,
     permit::{PERMIT2, UPTO_PROXY},
 };
 
@@ -22,6 +22,7 @@ pub type Known = (u64, &'static str);
 
 pub const BASE_SEPOLIA: Known = (84_532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
 pub const BASE: Known = (8_453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+pub const POLYGON: Known = (137, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359");
 pub const ARBITRUM: Known = (42_161, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831");
 
 /// The address at which clients expect Multicall3 on every chain.
@@ -77,6 +78,24 @@ impl Drop for OwnChain {
     }
 }
 
+impl HostBuilder {
+    /// Settles on the node at `url` without a facilitator, and pays for gas with this key.
+    pub fn settling_at(self, url: &str, gas_key: &str) -> Self {
+        let how = self.env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", url);
+        how.env("TOLLHOUSE_GAS_KEY", gas_key).env("TOLLHOUSE_PAY_TO", PAY_TO)
+    }
+}
+
+/// Returns a host that settles on the chain without a facilitator.
+pub fn evm(chain: &Chain) -> HostBuilder {
+    Host::builder().settling_at(&chain.url, GAS_KEY)
+}
+
+/// Returns a host that settles through a facilitator, and has a node of the chain.
+pub fn stock(facilitator: &str, chain: &Chain) -> HostBuilder {
+    Host::builder().settled_by(facilitator).env("TOLLHOUSE_RPC_URL", &chain.url)
+}
+
 /// Returns the folder of the standard clients.
 pub fn clients() -> PathBuf {
     let folder = std::env::var_os("TOLLHOUSE_CLIENTS");
@@ -92,7 +111,7 @@ fn first_line(process: &mut Child, marker: &str) -> String {
     let mut line = String::new();
     while !line.contains(marker) {
         line.clear();
-        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended before it said `{marker}`");
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended before it printed `{marker}`");
     }
     // Read the rest of the output, so that the program can go on writing.
     std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));

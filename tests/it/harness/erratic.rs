@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use super::{Payment, facilitator::verify};
+use super::{Payment, facilitator::verify, serve};
 
 /// The facilitator. It outlives the hosts that use it.
 pub struct Erratic {
@@ -54,11 +54,8 @@ impl Erratic {
         let (settled, log) = (Mutex::default(), Mutex::new(File::create(log).unwrap()));
         let chances = (0..1_000).map(|_| random.u64(..100)).collect();
         let books = Arc::new(Books { settled, log, chances, requested: AtomicUsize::default(), calm: watch::channel(false).0 });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/verify", post(verify)).route("/settle", post(settle)).with_state(Arc::clone(&books));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, books }
+        Self { url: serve(router).await, books }
     }
 
     /// Sets whether it answers reliably.

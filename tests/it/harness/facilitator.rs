@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
+use super::serve;
+
 /// The result of settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettleMode {
@@ -56,11 +58,8 @@ struct FacilitatorState {
 impl Facilitator {
     pub async fn start(settles: SettleMode) -> Self {
         let state = Arc::new(FacilitatorState { settles: Mutex::new(settles), requested: AtomicUsize::new(0), mode: Notify::new() });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/verify", post(verify)).route("/settle", post(settle)).with_state(Arc::clone(&state));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, state }
+        Self { url: serve(router).await, state }
     }
 
     pub fn set_mode(&self, settles: SettleMode) {

@@ -14,6 +14,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::Value;
+use tokio::sync::watch;
+
+use super::serve;
 
 /// A gateway.
 pub struct Gateway {
@@ -33,17 +36,21 @@ pub struct GatewayFault {
 struct Forwarding {
     node: String,
     odd: Mutex<Option<GatewayFault>>,
+    /// Whether transactions wait.
+    holds: watch::Sender<bool>,
     sent: AtomicUsize,
 }
 
 impl Gateway {
     pub async fn before(node: &str) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(Forwarding { node: node.to_owned(), odd: Mutex::default(), sent: AtomicUsize::new(0) });
+        let state = Arc::new(Forwarding {
+            node: node.to_owned(),
+            odd: Mutex::default(),
+            holds: watch::Sender::new(false),
+            sent: AtomicUsize::new(0),
+        });
         let router = Router::new().fallback(forward).with_state(Arc::clone(&state));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, state }
+        Self { url: serve(router).await, state }
     }
 
     /// Sets the answer to the next transaction. Later ones are passed on.
@@ -51,7 +58,12 @@ impl Gateway {
         *self.state.odd.lock().unwrap() = Some(odd);
     }
 
-    /// Returns the number of transactions that were sent.
+    /// Holds back transactions, or sends those that were held back.
+    pub fn hold(&self, holds: bool) {
+        self.state.holds.send_replace(holds);
+    }
+
+    /// Returns the number of transactions that were sent, including those that are held back.
     pub fn sent(&self) -> usize {
         self.state.sent.load(Ordering::SeqCst)
     }
@@ -63,6 +75,7 @@ async fn forward(State(state): State<Arc<Forwarding>>, body: Bytes) -> Response 
     if question["method"] == "eth_sendRawTransaction" {
         state.sent.fetch_add(1, Ordering::SeqCst);
         odd = state.odd.lock().unwrap().take();
+        state.holds.subscribe().wait_for(|holds| !holds).await.unwrap();
     }
     let odd_answer = |odd: GatewayFault| (StatusCode::from_u16(odd.status).unwrap(), odd.body).into_response();
     if let Some(odd) = odd.clone().filter(|odd| !odd.forwards) {

@@ -8,6 +8,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
+use super::serve;
+
 /// The messages to `/settle` that are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossMode {
@@ -24,11 +26,8 @@ pub struct LossyFacilitator {
 
 impl LossyFacilitator {
     pub async fn before(facilitator: &str, loses: LossMode) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(forward).with_state((facilitator.to_owned(), loses));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url }
+        Self { url: serve(router).await }
     }
 }
 

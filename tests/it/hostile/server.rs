@@ -10,17 +10,15 @@ use axum::{
     routing::get,
 };
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+
+use crate::harness::listen;
 
 /// The target of a redirect into the host's own network.
 const INSIDE: &str = "http://127.0.0.1:1/latest/meta-data/";
 
 /// Starts the server. Returns its address.
 pub(super) async fn start() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move { axum::serve(listener, routes()).await });
-    address
+    listen(routes()).await.to_string()
 }
 
 /// Returns 20 MB of JSON, compressed to 100 KB.

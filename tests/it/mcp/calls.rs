@@ -312,7 +312,7 @@ async fn a_cancellation_in_a_batch_counts_too() {
     client.revision = "2025-03-26";
     let called = client.call("count", json!({ "ms": 9_000 }), json!({}));
     let canceled = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.wait_for_calls(1).await;
         let request = host.request(Method::POST, "/ai/mcp").header("mcp-session-id", &own);
         let batch = json!([{ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }]);
         host.send(request.json(&batch)).await.is(202);

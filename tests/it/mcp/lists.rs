@@ -278,7 +278,7 @@ async fn changes_show_at_once_and_are_reported_to_who_listens() {
             }
             continue;
         }
-        let chunk = tokio::time::timeout(Duration::from_secs(10), stream.chunk()).await.expect("nothing was told").unwrap().unwrap();
+        let chunk = tokio::time::timeout(Duration::from_secs(10), stream.chunk()).await.expect("no message came").unwrap().unwrap();
         text += std::str::from_utf8(&chunk).unwrap();
     };
     let acknowledged = next().await;

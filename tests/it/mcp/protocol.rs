@@ -23,7 +23,7 @@ async fn both_eras_are_spoken_on_one_url() {
         let greeted = host.mcp_legacy().ask("initialize", params).await.result();
         assert_eq!(greeted["protocolVersion"], answered, "asked for {request}");
         assert_eq!(greeted["serverInfo"]["name"], "tollhouse");
-        assert_eq!(greeted["capabilities"], json!({ "tools": {} }), "there is no stream to hear of changes on");
+        assert_eq!(greeted["capabilities"], json!({ "tools": {} }), "there is no stream for changes");
     }
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let mut client = host.mcp();
@@ -386,7 +386,7 @@ async fn a_batch_is_answered_member_by_member_as_its_client_takes_it() {
     let mut text = String::new();
     while !text.contains(r#""runs":1"#) {
         let chunk =
-            tokio::time::timeout(std::time::Duration::from_secs(20), answer.chunk()).await.expect("the first is answered by itself");
+            tokio::time::timeout(std::time::Duration::from_secs(20), answer.chunk()).await.expect("the first one is answered alone");
         text += std::str::from_utf8(&chunk.unwrap().unwrap()).unwrap();
     }
     assert!(!text.contains(r#""runs":10"#), "{text}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, slow, takes_tasks};
-use crate::harness::{Host, Mcp, Payer, eventually, js};
+use crate::harness::{Facilitator, Host, Mcp, Payer, SettleMode, eventually, js};
 
 async fn task(client: &Mcp<'_>, id: &str) -> Value {
     client.ask("tasks/get", json!({ "taskId": id })).await.result()
@@ -172,6 +172,34 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
         }
         assert_eq!(host.balance(&payer.address).await, 10 * FUNDS - charged * MICROS);
     }
+}
+
+/// Regression test: if the settlement took more than 5 seconds, the task did not name its payment.
+#[tokio::test]
+async fn a_task_killed_after_a_long_settlement_says_that_it_was_charged() {
+    let facilitator = Facilitator::start(SettleMode::Hangs).await;
+    let host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").flag("--mcp-hosts", "*");
+    let mut host = host.settled_by(&facilitator.url).start().await;
+    let mut tool = slow("count", PRICE);
+    tool["settle"] = json!("before");
+    host.publish(&tool).await;
+    let payment = Payer::new().pay(&host.challenge("count").await);
+    let id = {
+        let mut client = host.mcp();
+        client.capabilities = takes_tasks();
+        let created = client.call("count", json!({ "ms": 15_000 }), paid_in_meta(&payment)).await;
+        created["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
+    };
+    let state = async || host.payment(&payment.id()).await.map(|payment| payment["state"].clone());
+    assert_eq!(state().await, Some(json!("settling")));
+    facilitator.set_mode(SettleMode::Well);
+    eventually("the run is owed", Duration::from_secs(10), async || (state().await == Some(json!("owed"))).then_some(())).await;
+    host.restart().await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let failed = ended(&client, &id).await;
+    let message = failed["error"]["message"].as_str().unwrap();
+    assert!(message.contains(&payment.id()) && message.contains("was charged"), "{failed}");
 }
 
 /// After a restart, a request for the task includes no payment. The call therefore needs an

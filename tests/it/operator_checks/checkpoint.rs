@@ -24,6 +24,6 @@ async fn a_damaged_checkpoint_is_named_in_the_log_as_the_host_starts() {
     host.restart().await;
     let log = host.log();
     assert!(log.contains(TOLD) && log.contains(checkpoint.file_name().unwrap().to_str().unwrap()), "{log}");
-    assert!(log.contains("tollhouse store check"), "it says what to do: {log}");
+    assert!(log.contains("tollhouse store check"), "it names the remedy: {log}");
     host.call("echo", &json!({})).await.is(200);
 }

@@ -22,6 +22,6 @@ async fn an_address_with_too_many_wrong_credentials_waits_at_every_host() {
     }
     shown(0, &hosts.admin).await.fails(429, "rate_limited", "caller");
     let waits = || async { Some(shown(1, &hosts.admin).await).filter(|answer| answer.status == 429) };
-    eventually("the other hears of it", RECEIVED_WITHIN, waits).await.fails(429, "rate_limited", "caller");
+    eventually("the other host has the counts", RECEIVED_WITHIN, waits).await.fails(429, "rate_limited", "caller");
     hosts.end().await;
 }

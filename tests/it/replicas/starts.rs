@@ -60,12 +60,15 @@ async fn two_that_begin_at_one_moment_do_not_serve_with_an_admin_token_each() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_that_begin_together_with_another_admin_token_than_the_last_had_all_serve() {
     let [one, other] = folders().await;
-    for _ in 0..4 {
+    for round in 0..4 {
         let store = Arc::new(MemoryStore::shared(Clock::default()));
         start(Arc::clone(&store), other.path()).await.unwrap().shutdown(Duration::from_secs(5)).await;
         let both = tokio::join!(start(Arc::clone(&store), one.path()), start(Arc::clone(&store), one.path()));
-        for app in [both.0, both.1] {
-            app.unwrap().shutdown(Duration::from_secs(5)).await;
+        let both = [both.0, both.1];
+        let serving: Vec<_> = both.iter().flatten().collect();
+        assert_eq!(serving.len(), 2, "round {round}: {:?}", both.iter().filter_map(|started| started.as_ref().err()).collect::<Vec<_>>());
+        for app in serving {
+            app.shutdown(Duration::from_secs(5)).await;
         }
     }
 }

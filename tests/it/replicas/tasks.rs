@@ -130,15 +130,14 @@ async fn a_call_of_an_older_revision_is_taken_back_at_the_other_host() {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": { "name": "slow", "arguments": { "ms": 25_000 } } });
     let called = Host::try_send(hosts.message(0, "2025-11-25", &call).header("mcp-session-id", &session));
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
+    let called = tokio::spawn(called);
     // Repeat it, because the call may not have begun yet.
-    let cancels = async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            Host::try_send(hosts.message(1, "2025-11-25", &cancel).header("mcp-session-id", &session)).await.unwrap().is(202);
-        }
-    };
-    let called = tokio::select! { called = called => called, () = cancels => unreachable!("it does not end") };
-    let result = Replied::read(&called.unwrap()).result();
+    eventually("the call is canceled", Duration::from_secs(20), async || {
+        Host::try_send(hosts.message(1, "2025-11-25", &cancel).header("mcp-session-id", &session)).await.unwrap().is(202);
+        called.is_finished().then_some(())
+    })
+    .await;
+    let result = Replied::read(&called.await.unwrap().unwrap()).result();
     assert_eq!(result["_meta"]["tollhouse/error"]["code"], "cancelled", "{result}");
     hosts.end().await;
 }

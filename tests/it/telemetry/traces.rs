@@ -12,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{collector::Collector, metrics, series, value};
-use crate::harness::{Facilitator, Host, HostBuilder, Payer, SettleMode, eventually, js};
+use crate::harness::{Facilitator, Host, HostBuilder, Payer, SettleMode, eventually, js, serve};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -78,9 +78,7 @@ async fn a_callers_trace_continues_here_and_at_the_facilitator() {
             Json(json!({ "isValid": false, "invalidReason": "insufficient_funds" }))
         }),
     );
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = serve(router).await;
     let collector = Collector::start().await;
     let host = traced(&collector).settled_by(&url).start().await;
     host.publish(&js("paid", 0.01, "export default () => ({});")).await;

@@ -105,7 +105,7 @@ async fn a_policy_is_saved_as_it_was_read_or_not_at_all() {
         assert!(text(&checked).contains(part), "{part}: {checked}");
     }
     let shown: Vec<_> = checked.split("<input").filter(|input| input.contains("number:/limits/wallMs")).collect();
-    assert!(shown.len() == 1 && shown[0].contains("value=\"5000\""), "what was typed stays: {shown:?}");
+    assert!(shown.len() == 1 && shown[0].contains("value=\"5000\""), "typed fields stay: {shown:?}");
     admin.submit(&look, &[("number:/limits/wallMs", "0")]).await.is(422);
     let builder = Browser::signed_in(&host, &key).await;
     let csrf = form(&builder.page("/dashboard/account").await, "/dashboard/sign-out").fields[0].1.clone();

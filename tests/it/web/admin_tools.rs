@@ -98,7 +98,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
     });
     patch(&host, &key, "asks", changed).await;
     let page = admin.page("/dashboard/admin/reviews/asks").await;
-    assert!(page.contains("/make.css\""), "sources and what differs in them are drawn by it: {page}");
+    assert!(page.contains("/make.css\""), "it draws sources and their differences: {page}");
     let shown = text(&page);
     for part in [
         "priceUsd",
@@ -124,7 +124,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
     ];
     let to = admin.submit(&approve, &ticked).await.is(303).has("location").to_owned();
     let done = admin.page(&to).await;
-    assert!(text(&done).contains("It is decided.") && !text(&done).contains("since you read it"), "{done}");
+    assert!(text(&done).contains("Decision saved.") && !text(&done).contains("since you read it"), "{done}");
     assert!(!done.contains("<script>") && !done.contains("<img") && !done.contains('\u{202e}'), "{done}");
     let now = record(&host, "asks").await;
     let has = |name: &str| now["capabilities"][name] == true;
@@ -222,7 +222,7 @@ async fn an_admin_takes_a_tool_down_from_its_own_page() {
         assert!(!page.contains("decideReview") && !page.contains("As an admin"), "{page}");
     }
     let page = admin.page(path).await;
-    assert!(page.find("As an admin").is_some_and(|at| page.find("Take it down") > Some(at)), "it is no way to call the tool: {page}");
+    assert!(page.find("As an admin").is_some_and(|at| page.find("Take it down") > Some(at)), "it cannot be called: {page}");
     let form = deciding(&page, "decideReview", "takedown");
     admin.submit(&form, &[("some:/reason", "a complaint")]).await.is(303);
     assert_eq!(record(&host, "taken").await["review"]["decision"]["reason"], "a complaint");

@@ -98,7 +98,7 @@ async fn forms_scripts_and_streams_go_below_it() {
     browser.get(passed_on(&live)).await.is(200);
     for script in values(&page, "src").iter().chain(&values(&browser.page("/dashboard/tools/below/try").await, "src")) {
         let text = String::from_utf8(host.get(passed_on(script)).await.is(200).body.to_vec()).unwrap();
-        assert!(!text.contains("fetch(\"/") && !text.contains("fetch(`/"), "{script} asks beside the host");
+        assert!(!text.contains("fetch(\"/") && !text.contains("fetch(`/"), "{script} makes requests outside of the host");
     }
     let nobody = Browser::new(&host).get("/dashboard/account").await.is(303);
     assert_eq!(nobody.has("location"), "/tools-host/dashboard/sign-in?to=%2Fdashboard%2Faccount");

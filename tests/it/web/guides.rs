@@ -50,7 +50,7 @@ async fn no_words_of_builders_stand_in_a_guide() {
         host.as_builder(&key, Method::POST, "/ai/endpoints/create", &sly(slug)).await.is(200);
         let text = String::from_utf8(host.get(&format!("{}.md", GUIDES[0])).await.is(200).body.to_vec()).unwrap();
         assert!(text.contains("\"url\": ") && text.contains("/tools/receipt-echo-paid") && !text.contains("evil"), "{text}");
-        assert_eq!(text.contains(r#"{"word":"text"}"#), slug != "cheaper", "what is called like a shipped one is none: {text}");
+        assert_eq!(text.contains(r#"{"word":"text"}"#), slug != "cheaper", "a guide named like a shipped one is not it: {text}");
     }
 }
 

@@ -71,7 +71,7 @@ async fn tools_are_searched_filtered_and_sorted_by_the_address() {
         assert!(!requested.is_empty() || text(&html).contains("No tool fits."), "{query}");
     }
     let html = html(&page(&host, "/dashboard").await);
-    assert!(values(&html, "href").contains(&"/dashboard?tag=a%26b%3Dc".to_owned()), "a tag's link finds what has it");
+    assert!(values(&html, "href").contains(&"/dashboard?tag=a%26b%3Dc".to_owned()), "a tag's link finds its tools");
     assert!(text(&html).contains("$0.005 simulated"), "an amount says whether it is real");
 }
 
@@ -105,7 +105,7 @@ async fn a_tools_page_says_what_its_record_says() {
     assert!(text(&html(&paused)).contains("‖ paused"));
     host.manage(Method::POST, "/ai/admin/reviews/said", &json!({ "decision": "takedown" })).await.is(200);
     let removed = html(&page(&host, "/dashboard/tools/said").await.is(404));
-    assert!(!removed.contains("First"), "what may not be seen is not shown: {removed}");
+    assert!(!removed.contains("First"), "hidden tools are not shown: {removed}");
     host.publish(&fixed("sayings", "What was said", 0.0, &[])).await;
     assert!(
         values(&html(&page(&host, "/dashboard/tools/what-was").await.is(404)), "href").contains(&"/dashboard/tools/sayings".to_owned())

@@ -31,7 +31,7 @@ async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
     }
     let browser = Browser::signed_in(&host, &key).await;
     let page = browser.page("/dashboard/payouts").await;
-    assert!(text(&page).contains("It is not said yet where payouts go.") && text(&page).contains("No packet was made yet."));
+    assert!(text(&page).contains("There is no address for payouts yet.") && text(&page).contains("No packet was made yet."));
     let saves = async |address: &str, minimum: &str| {
         let fields = [("text:/address", address), ("some:/network", ""), ("some:/asset", ""), ("number:/minimumUsd", minimum)];
         browser.fill("/dashboard/payouts", "/dashboard/do/setPayoutSettings", &fields).await
@@ -41,7 +41,7 @@ async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
     let saved = saves(ADDRESS, "").await.is(303);
     assert!(saved.has("location").starts_with("/dashboard/payouts?done=setPayoutSettings."), "{saved:?}");
     let page = browser.page(saved.has("location")).await;
-    assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "what is set is in the form");
+    assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "the form shows the current setting");
     assert!(
         text(&page).contains("$0.9 simulated waits, and less than $1 simulated is not paid out.") && !page.contains("makePayout"),
         "{}",
@@ -90,7 +90,7 @@ async fn events_are_reported_by_kind_and_by_tool() {
     }
     host.manage(Method::POST, "/ai/admin/reviews/tool-two", &json!({ "decision": "takedown", "reason": HOSTILE })).await.is(200);
     let rows = async |query: &str| browser.page(&format!("/dashboard/events{query}")).await.matches("<th scope=\"row\">").count();
-    eventually("calls are told of", Duration::from_secs(10), || async { (rows("?kind=call.succeeded").await == 2).then_some(()) }).await;
+    eventually("calls are shown", Duration::from_secs(10), || async { (rows("?kind=call.succeeded").await == 2).then_some(()) }).await;
     assert_eq!(
         (rows("?tool=tool-one").await, rows("?kind=endpoint.created").await, rows("?tool=tool-one&kind=endpoint.created").await),
         (2, 2, 1)
@@ -145,7 +145,7 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
         assert!(seen.contains(body), "{body}: {seen}");
     }
     assert!(!page.contains("<img") && !page.contains("<script>"), "a label is text");
-    assert!(!page.contains(token), "the token is told nowhere");
+    assert!(!page.contains(token), "the token is shown nowhere");
     for id in &bought {
         assert!(values(&page, "href").contains(&format!("/dashboard/receipts/{id}")), "{id}");
     }
@@ -159,7 +159,7 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
     let body = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", token)).await.is(200).json();
     assert_eq!((micros(&body["budgets"]["holder"]["perDayUsd"]), &body["budgets"]["holder"]["perCallUsd"]), (1_000_000, &Value::Null));
     let page = browser.page("/dashboard/credit").await;
-    assert!(text(&page).contains("$0.25 simulated more may be") && page.contains("value=\"1\""), "{page}");
+    assert!(text(&page).contains("$0.25 simulated more can be") && page.contains("value=\"1\""), "{page}");
     host.call_credit("earns", &json!({ "n": 4 }), token).await.is(200);
     host.call_credit("earns", &json!({ "n": 5 }), token).await.fails(403, "budget_exceeded", "caller");
     browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("", "true")).await.is(303);

@@ -22,7 +22,7 @@ async fn a_receipt_and_its_payment_are_shown_as_they_are() {
     {
         assert!(shown.contains(record[member].as_str().unwrap()), "{member}");
     }
-    assert_eq!(values(&slip, "data-receipt"), [format!("/ai/receipts/{receipt}")], "what the browser checks");
+    assert_eq!(values(&slip, "data-receipt"), [format!("/ai/receipts/{receipt}")], "the data that the browser checks");
     assert!(slip.contains("noindex"));
 
     let slip = html(&page(&host, &format!("/dashboard/payments/{paid}")).await.is(200));

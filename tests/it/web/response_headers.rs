@@ -58,7 +58,7 @@ async fn every_page_is_sealed_and_light_and_has_no_script_of_its_own() {
         let html = html(&answer);
         let max = if path.starts_with("/docs") { DOCUMENT } else { MAX[0] };
         assert!(html.len() <= max, "{path} has {} bytes", html.len());
-        assert_eq!(answer.header("content-encoding"), None, "what is compressed beside what a visitor chose tells of both");
+        assert_eq!(answer.header("content-encoding"), None, "`vary` names the encoding and the visitor's choice");
         for tag in html.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()) {
             let name = tag.split([' ', '/']).next().unwrap();
             assert!(name != "script" || tag.contains(" src=\"/assets/"), "{path}: <{tag}>");
@@ -159,7 +159,7 @@ async fn a_refusal_is_reported_in_the_apis_words() {
     is_sealed("/dashboard", &refused);
     assert!(refused.has("allow").contains("GET"));
     let html = html(&refused);
-    for reported in ["`POST` is not for this path", "method_not_allowed", "nothing was charged", refused.has("x-request-id")] {
+    for reported in ["`POST` is not allowed for this path", "method_not_allowed", "nothing was charged", refused.has("x-request-id")] {
         assert!(html.contains(reported), "{reported}: {html}");
     }
     let limited = Host::builder().flag("--rate-limit", 1).start().await;

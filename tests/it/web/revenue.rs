@@ -12,15 +12,8 @@ use super::{browser::Browser, html, text, texts, values};
 use crate::{
     docs,
     harness::{Host, Payer, eventually},
-    revenue::tool,
+    revenue::{SOMETIMES, tool},
 };
-
-/// A handler that fails if its input says so.
-const SOMETIMES: &str = "export default async (req) => {
-    if (req.input.fail === 'throws') throw new Error('came to nothing');
-    if (req.input.fail === 'status') return new Response('no', { status: 404 });
-    return { n: req.input.n ?? null };
-};";
 
 /// Returns the number of table rows on a page, without headings.
 fn rows(html: &str) -> usize {
@@ -107,7 +100,7 @@ async fn revenue_is_reported_as_the_api_reports_it_and_each_sum_opens_what_it_ad
         usd(&totals["netUsd"])
     );
     assert!(shown.contains(&sum), "{sum}: {shown}");
-    assert!(shown.contains("simulated"), "whether it is real is said");
+    assert!(shown.contains("simulated"), "the page says whether it is real money");
     let sentence = texts(&page, "figcaption").concat();
     assert!(sentence.contains("Net by day since 20") && sentence.contains(&usd(&totals["netUsd"])), "{sentence}");
     assert_eq!(page.matches("<rect").count(), 1, "a bar, of today");
@@ -261,7 +254,7 @@ async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common(
     let (path, number) = links(&other, "Why calls failed", "error_status").remove(0);
     assert_eq!((number.as_str(), all_rows(&browser, &path).await), ("1", 1));
     let none = html(&browser.get("/dashboard/tools/earns/calls?code=timeout").await.is(400));
-    assert!(none.contains("invalid_request"), "what is no code is refused as the API refuses it");
+    assert!(none.contains("invalid_request"), "an unknown code is rejected as the API does");
     let none = text(&browser.page("/dashboard/tools/earns/calls?code=invalid_output").await);
     assert!(none.contains("No call fits."), "{none}");
 }
@@ -332,7 +325,7 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
         "earns: 1 of 4 calls failed in 30 days",
         "asks asks for",
         "api.example.com",
-        "$0.7125 simulated of 3 receipts wait to be paid out, and it is not said yet where payouts go.",
+        "$0.7125 simulated of 3 receipts wait to be paid out, and there is no address for payouts yet.",
     ] {
         assert!(seen.contains(reported), "{reported}: {seen}");
     }
@@ -412,7 +405,7 @@ async fn home_says_whose_calls_do_not_run_and_what_can_be_paid_out() {
     assert_eq!((&unreadable["is-sealed"], &unreadable["earns"]), (&json!(true), &json!(false)));
     let seen = needs(&host).await;
     assert!(
-        seen.contains("is-sealed has secrets that the host has no key for any more") && seen.contains(" of 1 receipt can be paid out."),
+        seen.contains("is-sealed has secrets that no key of the host decrypts") && seen.contains(" of 1 receipt can be paid out."),
         "{seen}"
     );
     host.as_builder(&key, Method::POST, "/ai/endpoints/is-sealed/secrets", &secret).await.is(200);
@@ -436,7 +429,7 @@ async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
     // Strangers see the stored numbers, which reading by the owner has produced.
     for browser in [Browser::new(&host), Browser::signed_in(&host, &other).await] {
         let page = browser.page(path).await;
-        assert!(!page.contains("class=\"tabs\"") && !page.contains("class=\"col bad\""), "what failed is its owner's business");
+        assert!(!page.contains("class=\"tabs\"") && !page.contains("class=\"col bad\""), "failures are the owner's business");
         assert!(texts(&page, "figcaption").iter().any(|text| text.contains("9 calls in 30 days. Most in a day: 9.")));
     }
 }

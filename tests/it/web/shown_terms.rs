@@ -32,7 +32,7 @@ async fn every_amount_says_that_it_is_not_real() {
     host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &settings).await.is(200);
     let builder = Browser::signed_in(&host, &key).await;
     let describe = async |path: &str, reported: &[&str]| {
-        eventually(&format!("{path} tells {reported:?}"), Duration::from_secs(10), || async {
+        eventually(&format!("{path} shows {reported:?}"), Duration::from_secs(10), || async {
             let seen = text(&builder.page(path).await);
             reported.iter().all(|reported| seen.contains(reported)).then_some(())
         })
@@ -127,7 +127,7 @@ async fn calls_that_are_not_there_learn_of_by_why() {
     assert!(text(&builder.page("/dashboard/tools/is-new/calls?code=failed").await).contains("No call fits."));
 
     host.call_credit("earns", &json!({ "fail": true }), &host.mint(1.0).await).await.is(502);
-    let failed = eventually("the failure is told of", Duration::from_secs(10), || async {
+    let failed = eventually("the failure is shown", Duration::from_secs(10), || async {
         let events = text(&builder.page("/dashboard/events?kind=call.failed").await);
         events.contains("handler_failed").then_some(events)
     })

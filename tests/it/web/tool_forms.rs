@@ -92,7 +92,7 @@ async fn a_fresh_key_becomes_a_published_tool_by_forms_alone() {
     let shown = text(&page);
     assert!(shown.contains("1 problem") && shown.contains("line 2, column 17"), "{shown}");
     assert!(values(&page, "href").contains(&"#field-source".to_owned()) && page.contains("aria-invalid=\"true\""));
-    assert_eq!((field(&page, "source"), field(&page, "tags")), (wrong.to_owned(), "text\nloud".to_owned()), "what was typed stays");
+    assert_eq!((field(&page, "source"), field(&page, "tags")), (wrong.to_owned(), "text\nloud".to_owned()), "typed fields stay");
     let page = html(&send(SOURCE, "check", &[("priceUsd", "much"), ("inputSchema", "{\n  nothing"), ("slug", "Shout it")]).await.is(422));
     for message in ["#field-priceUsd", "#field-inputSchema", "#field-slug"] {
         assert!(values(&page, "href").contains(&message.to_owned()), "{message}: {}", text(&page));
@@ -110,7 +110,7 @@ async fn a_fresh_key_becomes_a_published_tool_by_forms_alone() {
 
     let answer = send(SOURCE, "publish", &[("attested", "true")]).await.is(303);
     assert!(answer.has("location").starts_with("/dashboard/tools/shout/edit?done=createEndpoint."), "{answer:?}");
-    assert!(text(&browser.page(answer.has("location")).await).contains("It is published."));
+    assert!(text(&browser.page(answer.has("location")).await).contains("Tool published."));
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json()["endpoint"].clone();
     assert_eq!((&record["tags"], &record["priceUsd"], &record["status"]), (&json!(["text", "loud"]), &json!(0.01), &json!("active")));
     let source = host.as_builder(&key, Method::GET, "/ai/endpoints/shout/source", &Value::Null).await.is(200).json();
@@ -202,7 +202,7 @@ async fn somebody_elses_change_is_shown_and_never_overwritten() {
         {
             assert!(shown.contains(message), "{message}: {shown}");
         }
-        assert!(!conflict.contains("<img") && field(&conflict, "source") == mine[0].1, "what was typed stays");
+        assert!(!conflict.contains("<img") && field(&conflict, "source") == mine[0].1, "typed fields stay");
     }
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shared", &Value::Null).await.is(200).json()["endpoint"].clone();
     assert_eq!((&record["revision"], &record["priceUsd"]), (&json!(2), &json!(0.5)));

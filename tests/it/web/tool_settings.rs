@@ -154,7 +154,7 @@ async fn versions_are_read_by_their_lines_compared_and_run_again() {
     let compared = browser.page(&format!("{VERSIONS}?a={a}&b={b}")).await;
     let shown = text(&compared);
     assert!(shown.contains("1 line added, ") && compared.contains("<mark><bdi>first</bdi></mark>"), "{shown}");
-    assert!(values(&browser.page(VERSIONS).await, "href").contains(&format!("{VERSIONS}?a={a}&b={b}")), "what the last one changed");
+    assert!(values(&browser.page(VERSIONS).await, "href").contains(&format!("{VERSIONS}?a={a}&b={b}")), "the last change");
     assert!(browser.get(&format!("{VERSIONS}?a=sha256%3A00")).await.is(404).body.len() > 500);
     let page = browser.page(&format!("{VERSIONS}?a={a}")).await;
     assert!(text(&page).contains("secrets, limits, and what it may touch stay"));
@@ -168,6 +168,7 @@ async fn versions_are_read_by_their_lines_compared_and_run_again() {
         change(&long("b<")).await,
         change(&format!("export default () => 1;{}", "\n".repeat(250_000))).await,
     ];
+    // A complete comparison of these sources would take minutes.
     for (a, b) in [(&one, &two), (&two, &many), (&many, &old)] {
         let started = Instant::now();
         let page = browser.page(&format!("{VERSIONS}?a={}&b={}", a.replace(':', "%3A"), b.replace(':', "%3A"))).await;
@@ -209,7 +210,7 @@ async fn a_log_of_long_lines_is_no_long_page() {
     eventually("the lines are stored", Duration::from_secs(10), stored).await;
     let page = browser.page(LOG).await;
     assert!(page.len() < 512 << 10, "{} bytes", page.len());
-    assert!(text(&page).contains("100 lines") && page.matches(" more characters").count() == 200, "each line says what it leaves out");
+    assert!(text(&page).contains("100 lines") && page.matches(" more characters").count() == 200, "each line marks its omissions");
     let few = values(&page, "href").into_iter().find(|link| link.contains("lines=10")).unwrap();
     let page = browser.page(&few).await;
     assert!(text(&page).contains("10 lines") && !page.contains(" more characters"), "{page}");

@@ -29,10 +29,6 @@ const SAVE: Duration = Duration::from_millis(150);
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs all three measurements.
-///
-/// # Errors
-///
-/// A command fails, or a save is never served.
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     println!("the command line, {ROUNDS} times each; p50 beside its bar");
     let home = tempfile::tempdir()?;
@@ -52,15 +48,15 @@ fn help(options: &Options) -> Result<(), Failure> {
         let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
         if status.success() { Ok(started.elapsed()) } else { Err(format!("`--help` ended with {status}").into()) }
     };
-    let (mut helps, mut nothings) = (vec![], vec![]);
+    let (mut helps, mut baselines) = (vec![], vec![]);
     for _ in 0..ROUNDS {
         let mut help = Command::new(&options.host);
         help.arg("--help");
         helps.push(timed(help)?);
-        nothings.push(timed(Command::new("true"))?);
+        baselines.push(timed(Command::new("true"))?);
     }
-    let nothing = median(&mut nothings);
-    let ratio = median(&mut helps).as_secs_f64() / nothing.as_secs_f64();
+    let baseline = median(&mut baselines);
+    let ratio = median(&mut helps).as_secs_f64() / baseline.as_secs_f64();
     print_row("--help", &mut helps, HELP, &format!("{ratio:.1} times `true`"));
     Ok(())
 }

@@ -109,10 +109,6 @@ impl Client {
     }
 
     /// Sends a request that must be answered with 200.
-    ///
-    /// # Errors
-    ///
-    /// Any other answer.
     pub(crate) fn expect_ok(&mut self, request: &Request) -> Result<(), Failure> {
         self.timed(request).map(drop)
     }
@@ -132,10 +128,6 @@ impl Client {
     }
 
     /// Sends a request, and returns the status of its answer.
-    ///
-    /// # Errors
-    ///
-    /// There is no answer.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<u16, Failure> {
         self.stream.get_mut().write_all(&request.bytes(self.address))?;
         self.read()

@@ -58,7 +58,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     for kind in [None, Some(HONEST.0)].into_iter().chain(KINDS.map(|(kind, _)| Some(kind))) {
         let span = Duration::from_secs(options.seconds);
         print!("{:<12}", kind.unwrap_or("nothing"));
-        for (number, met) in run_beside(host.address(), kind, &victims, span)?.into_iter().enumerate() {
+        for (number, met) in run_during(host.address(), kind, &victims, span)?.into_iter().enumerate() {
             let (away, other) = (met.refused.get(&503).copied().unwrap_or(0), met.refused.values().sum::<usize>());
             // 429 means that the victim has used more than its share.
             refused += other - met.refused.get(&429).copied().unwrap_or(0);
@@ -101,7 +101,7 @@ fn victims(host: &Host) -> Result<Vec<(&'static str, Request)>, Failure> {
 }
 
 /// Runs all victims during one kind of attack, or alone.
-fn run_beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], span: Duration) -> Result<Vec<VictimResults>, Failure> {
+fn run_during(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], span: Duration) -> Result<Vec<VictimResults>, Failure> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for number in (0..ATTACKERS).take(kind.map_or(0, |_| usize::from(ATTACKERS))) {

@@ -43,7 +43,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// A request, in HPACK without Huffman coding.
 #[derive(Debug, Clone)]
-pub(crate) enum Asked {
+pub(crate) enum HeldRequest {
     Get(&'static str),
     /// With header fields, named in lower case, and a body.
     Post(&'static str, Vec<(&'static str, &'static str)>, String),
@@ -53,7 +53,7 @@ pub(crate) enum Asked {
     Fields(&'static str, usize),
 }
 
-impl Asked {
+impl HeldRequest {
     /// Returns the frames of the request on this stream.
     fn frames(&self, stream: u32) -> Vec<u8> {
         let (method, path) = match self {
@@ -145,7 +145,7 @@ pub(crate) enum Flood {
 }
 
 /// Sends this request `pace` times per second and reads no answers. Each connection has 80 streams.
-pub(crate) fn hoard(address: SocketAddr, request: &Asked, pace: f64, ending: &AtomicBool) -> Sent {
+pub(crate) fn hoard(address: SocketAddr, request: &HeldRequest, pace: f64, ending: &AtomicBool) -> Sent {
     let (started, mut sent, mut held) = (Instant::now(), Sent::default(), vec![]);
     let mut on_one = u32::MAX;
     while !ending.load(Ordering::Relaxed) {

@@ -16,16 +16,14 @@ use tollhouse::{
     call::ReceiptFinisher,
     event::{EventSettings, Events},
     money::{
-        Finisher as _, PaymentConfig, SignedReceipt,
+        PaymentConfig, SignedReceipt,
         payout::{Payouts, SettingsDraft},
         receipt::ReceiptSigner,
         sale::{ReportDetail, Sales},
     },
     operate::disk::taken,
-    replica::Replica,
     store::{
         Batch, Durability, Store,
-        memory::MemoryStore,
         postgres::{PostgresConfig, PostgresStore},
         sled::{SledConfig, SledStore},
     },
@@ -78,7 +76,6 @@ struct Earner {
 struct Books {
     store: Arc<dyn Store>,
     clock: Clock,
-    replica: Arc<Replica>,
     events: Arc<Events>,
     finisher: ReceiptFinisher,
     sales: Arc<Sales>,
@@ -161,13 +158,10 @@ impl Books {
         let (clock, signer) = (Clock::default(), Arc::new(ReceiptSigner::open(data)?));
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&store));
-        // In the format that hosts use after serving together for some seconds.
-        let replica = Replica::new(Arc::new(MemoryStore::new()));
-        replica.write_what_all_read().await?;
-        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, Arc::clone(&events), Arc::clone(&sales)).among(&replica);
+        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, Arc::clone(&events), Arc::clone(&sales));
         let takes = PaymentConfig::for_network("eip155:84532", PAY_TO)?;
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), signer, takes.assets().collect());
-        Ok(Self { store, clock, replica, events, finisher, sales, payouts })
+        Ok(Self { store, clock, events, finisher, sales, payouts })
     }
 
     async fn earners(&self) -> Result<Vec<Earner>, Failure> {
@@ -238,7 +232,6 @@ impl Books {
     /// of a payout of new receipts. The number is the rate, in receipts a second, of a payout of
     /// all the receipts that the book had before.
     async fn read(&self, earners: &[Earner], there: u64) -> Result<(Duration, Duration, Duration, f64), Failure> {
-        self.sales.list_sellers(&self.replica, self.clock.now()).await.map_err(failing("listing sellers"))?;
         let since = Timestamp(self.clock.now().0 - 30 * DAY_MS);
         let earner = &earners[0];
         let mut taken = vec![];

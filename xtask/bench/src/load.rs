@@ -60,10 +60,6 @@ pub(crate) struct Subject {
 /// Runs the load of each subject for `seconds`, in turns of one second, so that other activity and
 /// speed changes of the machine affect all alike. The first turn of each is a warm-up and does not
 /// count.
-///
-/// # Errors
-///
-/// The first answer that is not 200.
 pub(crate) fn in_turns(subjects: &[Subject], connections: usize, seconds: u64) -> Result<Vec<Figures>, Failure> {
     let mut sums = vec![(Vec::new(), Duration::ZERO); subjects.len()];
     for turn in 0..=seconds {
@@ -80,10 +76,6 @@ pub(crate) fn in_turns(subjects: &[Subject], connections: usize, seconds: u64) -
 }
 
 /// Runs the load with one connection for each of `requests`.
-///
-/// # Errors
-///
-/// The first answer that is not 200.
 pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration) -> Result<Figures, Failure> {
     let started = Instant::now();
     let runs: Vec<_> = requests
@@ -99,10 +91,6 @@ pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration
 }
 
 /// Sends each of `requests` on its own connection, at a rate per second, for the time span.
-///
-/// # Errors
-///
-/// The first answer that is not 200.
 pub(crate) fn run_paced(address: SocketAddr, requests: &[Request], pace: f64, span: Duration) -> Result<Figures, Failure> {
     let started = Instant::now();
     let calls_of = |request: &Request| {
@@ -134,10 +122,6 @@ fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Du
 /// Sends each list on its own connection, one request after the other, for requests that can be
 /// sent only once. Returns the durations of answers with 200, and the number of other or missing
 /// answers.
-///
-/// # Errors
-///
-/// A connection cannot be opened.
 pub(crate) fn run_lists(address: SocketAddr, lists: &[Vec<Request>]) -> Result<(Figures, usize), Failure> {
     let started = Instant::now();
     let runs: Vec<_> = thread::scope(|scope| {

@@ -13,7 +13,7 @@ mod call;
 mod catalogue;
 mod cli;
 mod client;
-#[path = "../../../src/catalog/search/corpus.rs"]
+#[path = "../../../src/catalog/search/tests/corpus.rs"]
 mod corpus;
 mod density;
 mod failure;

@@ -57,7 +57,7 @@ pub(crate) fn legacy_request(path: &str, tool: &str) -> Request {
 }
 
 /// Returns a request of protocol 2025-11-25 for any method.
-pub(crate) fn asked(path: &str, method: &str, params: serde_json::Value) -> Request {
+pub(crate) fn request(path: &str, method: &str, params: serde_json::Value) -> Request {
     of_legacy(path, &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string())
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     for turn in 0..=options.seconds {
         for (at, crowd) in CROWDS.into_iter().enumerate() {
             for ((kind, _), row) in KINDS.into_iter().zip(&mut cells) {
-                let (taken, calls) = beside(&host, kind, crowd)?;
+                let (taken, calls) = measure_during(&host, kind, crowd)?;
                 if turn > 0 {
                     row[at].0.extend(taken);
                     row[at].1 += calls;
@@ -126,7 +126,7 @@ fn slug(kind: &str, number: usize, tool: usize) -> String {
 
 /// Returns the durations of the victim's calls during the calls of a crowd, and the number of those
 /// calls.
-fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration>, usize), Failure> {
+fn measure_during(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration>, usize), Failure> {
     let (address, ending) = (host.address(), Arc::new(AtomicBool::new(false)));
     let crowd: Vec<_> = (0..crowd)
         .map(|number| {

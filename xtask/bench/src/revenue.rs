@@ -16,7 +16,7 @@ use tollhouse::{
     call::{ReceiptContext, ReceiptFinisher},
     event::{EventSettings, Events},
     money::{
-        Finisher as _, Settlement, SettlementKind, StoredAnswer, WireVersion,
+        Settlement, SettlementKind, StoredAnswer, WireVersion,
         receipt::{ReceiptDraft, ReceiptSigner},
         sale::{FeeBps, Sales},
     },

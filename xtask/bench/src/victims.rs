@@ -26,7 +26,7 @@ use crate::{
     Failure, Options,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    http2::{self, Asked, Flood},
+    http2::{self, Flood, HeldRequest},
     load::{self, Figures, INPUT},
     mcp, schemas,
 };
@@ -65,13 +65,13 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
     println!("{:<44}{:>18}{:>20}{:>17}{:>8}  {:<19} met", "", "victims' calls/s", "p99", "/health/live p99", "MB", "aims");
     for (what, attack) in attacks(&host)? {
-        beside(&host, VICTIM, &what, Arc::new(attack), options)?;
+        measure_during(&host, VICTIM, &what, Arc::new(attack), options)?;
     }
     for (what, attack) in over_http2().into_iter().chain(over_mcp(&host)?).chain(bounded::attacks(&host)?) {
-        beside(&host, VICTIM, &what, Arc::new(attack), options)?;
+        measure_during(&host, VICTIM, &what, Arc::new(attack), options)?;
     }
     for (what, attack) in hogs(&host)? {
-        beside(&host, JS_VICTIM, &what, Arc::new(attack), options)?;
+        measure_during(&host, JS_VICTIM, &what, Arc::new(attack), options)?;
     }
     let (refused, published) = schemas::publish(&host)?;
     println!(
@@ -81,7 +81,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         refused.join(", ")
     );
     for (what, requests) in published {
-        beside(&host, VICTIM, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options)?;
+        measure_during(&host, VICTIM, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options)?;
     }
     host.stop()?;
     lock_out(options)
@@ -112,16 +112,16 @@ fn lock_out(options: &Options) -> Result<(), Failure> {
 /// Writes tools with fixed answers, each with its own texts.
 pub(crate) fn write_tools(folder: &Path, count: usize) -> Result<(), Failure> {
     let verbs = ["convert", "count", "find", "sort", "check", "translate", "shorten", "rank", "price", "plan"];
-    let things = ["invoices", "images", "flights", "recipes", "contracts", "songs", "graphs", "addresses", "tickets", "meters"];
+    let objects = ["invoices", "images", "flights", "recipes", "contracts", "songs", "graphs", "addresses", "tickets", "meters"];
     for n in 0..count {
-        let (verb, thing) = (verbs[n % verbs.len()], things[n / verbs.len() % things.len()]);
+        let (verb, object) = (verbs[n % verbs.len()], objects[n / verbs.len() % objects.len()]);
         let tool = json!({
-            "slug": format!("{verb}-{thing}-{n:05}"),
-            "title": format!("{verb} {thing}, number {n}"),
-            "description": format!("Takes {thing} and will {verb} them by rule {n}. Answers a list with what was found, and why."),
+            "slug": format!("{verb}-{object}-{n:05}"),
+            "title": format!("{verb} {object}, number {n}"),
+            "description": format!("Takes {object} and will {verb} them by rule {n}. Answers a list with what was found, and why."),
             "priceUsd": if n % 2 == 0 { 0.0 } else { 0.01 },
             "handlerType": "static_json",
-            "tags": [verb, thing, format!("rule-{}", n % 97)],
+            "tags": [verb, object, format!("rule-{}", n % 97)],
             "inputSchema": { "type": "object" },
         });
         let position = folder.join(format!("{n:05}"));
@@ -167,11 +167,12 @@ fn publish(host: &Host, slug: &str, source: &str) -> Result<(), Failure> {
 }
 
 fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
-    let list = |query: &str| mcp::asked(&format!("/ai/mcp{query}"), "tools/list", json!({}));
+    let list = |query: &str| mcp::request(&format!("/ai/mcp{query}"), "tools/list", json!({}));
     let names: Vec<_> = (0..4_500).map(|n| format!("{n:013}")).collect();
     let narrowed = list(&format!("?tools={}", names.join(",")));
-    let search =
-        |query: &str| mcp::asked("/ai/mcp", "tools/call", json!({ "name": "search_tools", "arguments": { "query": query, "limit": 50 } }));
+    let search = |query: &str| {
+        mcp::request("/ai/mcp", "tools/call", json!({ "name": "search_tools", "arguments": { "query": query, "limit": 50 } }))
+    };
     let words = (0..60).map(|n| ["convert", "rule", "find", "a", "list"][n % 5]).collect::<Vec<_>>().join(" ");
     let change = |n: usize| {
         let body = json!({ "description": format!("Changed {n} times.") });
@@ -209,7 +210,7 @@ fn over_http2() -> Vec<(String, Attack)> {
         ("PING ACKs over 1 connection".to_owned(), Attack::Floods(1, Flood::Pongs)),
         ("PING ACKs over 4 connections".to_owned(), Attack::Floods(4, Flood::Pongs)),
         ("SETTINGS over 4 connections".to_owned(), Attack::Floods(4, Flood::Settings)),
-        ("long lists that nobody takes".to_owned(), Attack::Hoards(Asked::Get("/ai/endpoints?form=older"))),
+        ("long lists that nobody takes".to_owned(), Attack::Hoards(HeldRequest::Get("/ai/endpoints?form=older"))),
     ]
 }
 
@@ -245,7 +246,7 @@ fn bodies() -> Vec<Request> {
 }
 
 /// Measures the victims with and without the attack, in turns of one second, and prints a line.
-fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &Options) -> Result<(), Failure> {
+fn measure_during(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &Options) -> Result<(), Failure> {
     let (mut alone, mut attacked) = (VictimTotals::default(), VictimTotals::default());
     let (mut met, mut max) = (Met::new(), 0);
     let span = if options.short { SHORT_SPAN } else { SPAN };
@@ -264,8 +265,8 @@ fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &
     }
     let (alone, attacked) = (alone.figures(), attacked.figures());
     let millis = |figures: &Figures| figures.quantile(0.99).as_secs_f64() * 1e3;
-    let does_something = !matches!(*attack, Attack::Asks(ref requests, _) | Attack::Calls(ref requests) if requests.is_empty());
-    if options.short && does_something && met.values().sum::<usize>() == 0 {
+    let has_effect = !matches!(*attack, Attack::Asks(ref requests, _) | Attack::Calls(ref requests) if requests.is_empty());
+    if options.short && has_effect && met.values().sum::<usize>() == 0 {
         return Err(format!("{what}: the attack did nothing").into());
     }
     let aims = [(millis(&attacked.0) < MAX_SLOWER * millis(&alone.0), "p99"), (max < MAX_MB, "MB")];

@@ -17,10 +17,6 @@ pub(crate) struct TriedMutants {
 }
 
 /// Runs both kinds of tests against the mutants with these names.
-///
-/// # Errors
-///
-/// The reason why they could not be tried.
 pub(crate) fn ask(room: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&str]) -> Result<TriedMutants, Failure> {
     _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;

@@ -129,10 +129,6 @@ const ROOMS: &[MutationArea] = &[
 ];
 
 /// Returns the room with this name.
-///
-/// # Errors
-///
-/// The names of all rooms.
 pub(crate) fn find(name: &str) -> Result<&'static MutationArea, Failure> {
     let names: Vec<_> = ROOMS.iter().map(|room| format!("`{}`", room.name)).collect();
     ROOMS.iter().find(|room| room.name == name).ok_or_else(|| format!("`cargo xtask mutants` takes one room of {}", names.join(", ")))

@@ -78,10 +78,6 @@ impl Place {
 
 /// Lists all mutants of a room except those in `.cargo/mutants.toml`. `asked` contains further
 /// options of cargo-mutants to narrow them.
-///
-/// # Errors
-///
-/// The reason why cargo-mutants could not list them.
 pub(crate) fn list(cargo_mutants: &mut Command, room: &MutationArea, request: &[String]) -> Result<Vec<Mutant>, Failure> {
     cargo_mutants.args(["--list", "--json"]).args(room.sources()).args(request);
     let done = cargo_mutants.output().map_err(|reason| format!("cannot start cargo-mutants: {reason}"))?;

@@ -19,20 +19,20 @@ use crate::mutant::{Genre, Mutant};
 pub(crate) const MODULE: &str = r#"
 pub(crate) mod mutant {
     use std::{env, fs::{File, OpenOptions}, io::Write, sync::{LazyLock, atomic::{AtomicBool, Ordering}}};
-    enum Switch { Off, On(usize), Asked(File, Vec<AtomicBool>) }
+    enum Switch { Off, On(usize), Recording(File, Vec<AtomicBool>) }
     static SWITCH: LazyLock<Switch> = LazyLock::new(|| {
         let Ok(text) = env::var("TOLLHOUSE_MUTANT") else { return Switch::Off };
         if let Ok(number) = text.parse() { return Switch::On(number) }
-        let file = OpenOptions::new().create(true).append(true).open(text).expect("a file for what is asked");
-        Switch::Asked(file, (0..10_000).map(|_| AtomicBool::new(false)).collect())
+        let file = OpenOptions::new().create(true).append(true).open(text).expect("a file for the numbers");
+        Switch::Recording(file, (0..10_000).map(|_| AtomicBool::new(false)).collect())
     });
     pub(crate) fn is(number: usize) -> bool {
         match &*SWITCH {
             Switch::Off => false,
             Switch::On(on) => *on == number,
-            Switch::Asked(file, asked) => {
-                if !asked[number].swap(true, Ordering::Relaxed) {
-                    (&*file).write_all(format!("{number}\n").as_bytes()).expect("room for what is asked");
+            Switch::Recording(file, recorded) => {
+                if !recorded[number].swap(true, Ordering::Relaxed) {
+                    (&*file).write_all(format!("{number}\n").as_bytes()).expect("room for a number");
                 }
                 false
             }
@@ -61,10 +61,6 @@ pub(crate) struct Part {
 }
 
 /// Inserts the numbered mutants into `source`.
-///
-/// # Errors
-///
-/// The error of the parser.
 pub(crate) fn switched(source: &str, mutants: &[(usize, &Mutant)]) -> Result<Switched, syn::Error> {
     let mut found = Found::default();
     found.visit_file(&syn::parse_file(source)?);

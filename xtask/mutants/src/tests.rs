@@ -58,10 +58,6 @@ pub(crate) enum Verdict {
 impl Suite {
     /// Runs each test alone without an active mutant, to find out what it reaches. A test that
     /// fails is left out and reported.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the tests could not run.
     pub(crate) fn survey(&self, filters: &[&str], folder: &Path) -> Result<Vec<Test>, Failure> {
         _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
@@ -88,10 +84,6 @@ impl Suite {
 
     /// Runs the tests that reach each mutant, and calls `say` for each that none catches. A failing
     /// test is repeated, so that a flaky test does not count.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the tests could not run.
     pub(crate) fn ask(&self, tests: &[Test], mutants: &[usize], say: impl Fn(usize) + Sync) -> Result<Vec<(usize, Verdict)>, Failure> {
         let request = at_once(self.jobs, mutants, |_, &mutant| {
             let reaching: Vec<_> = tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
@@ -159,15 +151,15 @@ fn run_output(child: &mut Child, timeout: Duration) -> Verdict {
 }
 
 /// Calls `work` for all items with limited concurrency, and returns the results in order.
-fn at_once<T: Sync, R: Send>(jobs: usize, things: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
+fn at_once<T: Sync, R: Send>(jobs: usize, items: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(thing) = things.get(number) else { return };
-                    let result = work(number, thing);
+                    let Some(item) = items.get(number) else { return };
+                    let result = work(number, item);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
                 }
             });

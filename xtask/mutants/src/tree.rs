@@ -41,20 +41,12 @@ pub(crate) struct Built {
 
 impl Built {
     /// Removes all mutants from the copy.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be written.
     pub(crate) fn restore(&self) -> Result<(), Failure> {
         self.originals.iter().try_for_each(|(file, text)| write(file, text))
     }
 }
 
 /// Copies the files that git knows.
-///
-/// # Errors
-///
-/// The reason why a file could not be copied.
 pub(crate) fn copy(root: &Path, copy: &Path) -> Result<(), Failure> {
     _ = fs::remove_dir_all(copy);
     let listed = Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root).output();

@@ -226,7 +226,7 @@ fn package(release: &Release, version: &str) -> PathBuf {
 /// Returns the user id of the package's user.
 fn user(root: &Root) -> Result<u32, Failure> {
     let reported = root.run(&["id", "-u", "tollhouse"])?;
-    reported.trim().parse().map_err(|_| format!("`{}` is no number of a user", reported.trim()))
+    reported.trim().parse().map_err(|_| format!("`{}` is not a user id", reported.trim()))
 }
 
 /// Returns the command that starts the host as the installed unit does, but on a free port.

@@ -23,10 +23,6 @@ pub(crate) struct Crate {
 
 /// Returns the crates of the host and of this engine's worker, by name and version. Crates that are
 /// used only in builds or tests are left out.
-///
-/// # Errors
-///
-/// Cargo's error.
 pub(crate) fn linked(engine: Engine) -> Result<Vec<Crate>, Failure> {
     let mut found = BTreeMap::new();
     let quickjs = ["--no-default-features", "--features", "quickjs"];

@@ -14,10 +14,6 @@ use crate::{Failure, paths, shell};
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
 /// Packs the tree as this version.
-///
-/// # Errors
-///
-/// The error of `dpkg-deb`.
 pub(crate) fn pack(release: &Release, tree: &Path, version: &str) -> Result<PathBuf, Failure> {
     let staged = release.folder.join("deb");
     if staged.exists() {

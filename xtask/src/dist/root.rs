@@ -20,10 +20,6 @@ pub(crate) struct Root {
 impl Root {
     /// Unpacks a system of the same Debian release as this machine. It is fetched from Debian's
     /// mirror once.
-    ///
-    /// # Errors
-    ///
-    /// Fails without root, or if nothing can be fetched.
     pub(crate) fn unpack(kept_in: &Path) -> Result<Self, Failure> {
         if shell::output(Command::new("id").arg("-u")).is_none_or(|id| id.trim() != "0") {
             return Err("a package is installed into a system of its own as root; `--short` needs none".to_owned());
@@ -31,7 +27,7 @@ impl Root {
         if shell::find("mmdebstrap").is_none() {
             packages::install(&["mmdebstrap"])?;
         }
-        let suite = suite().ok_or("this is no Debian: a package of it cannot be tried here")?;
+        let suite = suite().ok_or("this is not Debian: packages cannot be tested here")?;
         let archive = kept_in.join(format!("root-{suite}.tar"));
         if !archive.is_file() {
             let fresh = archive.with_extension("new.tar");
@@ -67,10 +63,6 @@ impl Root {
     }
 
     /// Runs a program in the system and returns its output.
-    ///
-    /// # Errors
-    ///
-    /// If it fails, the error is its output.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String, Failure> {
         let done = self.within(words).output().map_err(|reason| format!("cannot start `unshare`: {reason}"))?;
         let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));

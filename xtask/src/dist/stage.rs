@@ -21,10 +21,6 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ];
 
 /// Creates the tree and returns its folder.
-///
-/// # Errors
-///
-/// Fails if a file cannot be written, or if the host cannot produce it.
 pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     let tree = release.folder.join("tree");
     if tree.exists() {

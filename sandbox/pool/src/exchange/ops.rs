@@ -11,7 +11,7 @@ use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, StopReason, limi
 
 use crate::{
     call_account::{Breach, OpKind},
-    flow::{CallAccount, answer_bytes},
+    flow::CallAccount,
     job::OpHost,
 };
 
@@ -84,7 +84,7 @@ impl<'a> Ops<'a> {
             self.begin(op, request, 0, 0);
             return Ok(());
         }
-        let (bytes, answer_bytes) = (request.bytes(), answer_bytes(&request, self.limits));
+        let (bytes, answer_bytes) = (request.bytes(), request.answer_bytes(self.limits));
         self.asked_bytes += bytes;
         if self.asked_bytes > CALL_BYTES {
             return Err(Breach::Limit(StopReason::Ops { what: "bytes under way".into(), limit: CALL_BYTES as u64 }));

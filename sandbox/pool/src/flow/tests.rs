@@ -1,5 +1,4 @@
 use futures_util::FutureExt;
-use tollhouse_protocol::{AtomicCheck, AtomicWrite};
 
 use super::*;
 
@@ -80,27 +79,4 @@ fn nothing_is_lost_or_counted_twice_and_owners_that_left_are_forgotten() {
     }
     drop(accounts);
     assert!(flow.held() == 0 && flow.lock().owners.is_empty());
-}
-
-#[test]
-fn answer_may_be_as_long_as_its_limit_and_a_timer_says_nothing() {
-    let limits = Limits { http_body_bytes: 100 * MIB as u64, ..Limits::default() };
-    let list = |limit| OpRequest::KvList { prefix: String::new(), limit, cursor: None };
-    let atomic = |checks: usize, writes: usize| OpRequest::KvAtomic {
-        checks: vec![AtomicCheck { key: "k".into(), value: None }; checks],
-        writes: vec![AtomicWrite::Delete { key: "k".into() }; writes],
-    };
-    for (request, bytes) in [
-        (OpRequest::Sleep { ms: 1 }, 0),
-        (OpRequest::KvGet { key: "k".into() }, 64 << 10),
-        (list(1_000), MIB),
-        (list(1), (64 << 10) + 512),
-        (OpRequest::KvDelete { key: "k".into() }, 1 << 10),
-        (atomic(3, 2), 5 * (64 << 10)),
-        (OpRequest::FileList { prefix: String::new(), limit: 3, cursor: None }, 3 << 10),
-        (OpRequest::FileRead { path: "p".into() }, MIB),
-        (OpRequest::HttpGetJson { url: "u".into(), headers: vec![], timeout_ms: None, auth: None }, CALL_BYTES),
-    ] {
-        assert_eq!(answer_bytes(&request, &limits), bytes, "{request:?}");
-    }
 }

@@ -1,4 +1,7 @@
-use std::process::{Child, Command};
+use std::{
+    io::Write as _,
+    process::{Child, Command},
+};
 
 use super::*;
 
@@ -48,13 +51,12 @@ fn busy_on_one_core() -> Busy {
 }
 
 #[tokio::test]
-#[expect(clippy::print_stdout, reason = "who is not judged is told")]
 async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
     let others = [(); 3].map(|()| busy_on_one_core());
     let (slowed, meter) = (busy_on_one_core(), Meter::new(Arc::default()));
     let pid = slowed.0.id();
     if pace::lower(pid).and_then(|()| pace::raise(pid)).is_err() {
-        println!("not judged: this system does not let a process that was slowed have as much as others again");
+        writeln!(std::io::stdout(), "skipped: the pace of slowed processes: this system does not let one be raised again").unwrap();
         return;
     }
     let computed = async |turns: bool| {

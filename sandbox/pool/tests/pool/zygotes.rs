@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write as _},
     path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
@@ -56,6 +56,7 @@ async fn forked_worker_is_in_every_layer_that_one_started_by_itself_is_in() {
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_is_in_a_namespace_of_pids_of_its_own_where_the_host_may_begin_any() {
     if !capabilities(None).unwrap().effective.contains(CapabilitySet::SYS_ADMIN) {
+        writeln!(std::io::stdout(), "skipped: namespaces of workers: this process lacks CAP_SYS_ADMIN").unwrap();
         return;
     }
     let here = namespace_of(std::process::id().cast_signed());

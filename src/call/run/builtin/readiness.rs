@@ -3,8 +3,8 @@
 //! It fetches the URL through a [`ReadinessClient`] and interprets the response: a 402 challenge of either version, a
 //! manifest, an OpenAPI document, a `server.json`, MCP metadata or an MCP endpoint. It also looks for the discovery
 //! documents of the same origin. It does *not* pay, sign or log in. It sends a GET, an empty POST if GET is refused,
-//! and MCP's `initialize` and `tools/list`, with the beginning and end of a session if there is one: at most
-//! [`MAX_REQUESTS`] in all and each under a time limit.
+//! and MCP's `initialize` and `tools/list`, with the beginning and end of a session if there is one: at most 11 in all,
+//! not counting redirects, and each under a time limit.
 //!
 //! A URL that cannot be reached is a result, not an error. Texts of the other side are shortened before they are
 //! repeated.
@@ -15,8 +15,8 @@ mod discovery;
 mod document;
 mod mcp;
 mod notes;
-pub mod request;
-pub mod seller;
+pub(crate) mod request;
+pub(crate) mod seller;
 
 use bytes::Bytes;
 use reqwest::StatusCode;
@@ -30,14 +30,11 @@ use self::{
     discovery::DiscoveryUrl,
     document::Kind,
     notes::{Note, Notes, short},
-    request::{BODY_BYTES, FIRST_WALL, REST_WALL, asking, post_json},
+    request::{BODY_BYTES, FIRST_WALL, REST_WALL, post_json, with_agent},
 };
 
-/// Maximum number of requests per check, not counting redirects.
-pub const MAX_REQUESTS: usize = 6 + discovery::PROBED;
-
 /// The result of a check.
-#[derive(Debug, Serialize)]
+#[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     url: String,
@@ -59,7 +56,7 @@ struct Report {
     paid: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct Reason {
     code: &'static str,
     message: String,
@@ -67,24 +64,23 @@ struct Reason {
 
 /// Checks `url`, and reports what an agent would find there.
 pub async fn check(client: &ReadinessClient, url: &str) -> Value {
-    let report = match client.fetch(asking(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
+    let report = match client.fetch(with_agent(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
         Ok(fetched) => inspect(client, url, fetched).await,
         Err(error) => {
-            let positions = client.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
-            unreachable(url, Reason { code: error.code(), message: error.to_string() }, positions)
+            let urls = client.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
+            unreachable(url, Reason { code: error.code(), message: error.to_string() }, urls)
         }
     };
     serde_json::to_value(report).unwrap_or_default()
 }
 
 /// Returns the result of a check that another check requested.
-#[must_use]
-pub fn of_a_check(url: &str) -> Value {
+pub(crate) fn of_a_check(url: &str) -> Value {
     let reason = Reason { code: "asked_by_a_check", message: "a check does not ask for another one".to_owned() };
     serde_json::to_value(unreachable(url, reason, vec![])).unwrap_or_default()
 }
 
-fn unreachable(url: &str, reason: Reason, positions: Vec<DiscoveryUrl>) -> Report {
+fn unreachable(url: &str, reason: Reason, urls: Vec<DiscoveryUrl>) -> Report {
     let mut notes = Notes::default();
     notes.error("unreachable", format!("nothing could be read: {}", reason.message));
     let action = match reason.code {
@@ -95,26 +91,20 @@ fn unreachable(url: &str, reason: Reason, positions: Vec<DiscoveryUrl>) -> Repor
     };
     Report {
         url: short(url),
-        final_url: None,
-        reachable: false,
         reason: Some(reason),
-        status: None,
-        kind: Kind::Unknown,
-        ready: false,
-        found: Map::new(),
         notes: notes.into_vec(),
-        expected_discovery_urls: positions,
+        expected_discovery_urls: urls,
         next_actions: vec![action.to_owned()],
-        paid: false,
+        ..Report::default()
     }
 }
 
 async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> Report {
     let mut seen = Seen::default();
     let origin = first.url.clone();
-    let looking = tokio::time::timeout(REST_WALL, seen.look(client, &first));
-    let (checked, positions) = tokio::join!(looking, discovery::probe(client, &origin, REST_WALL));
-    if checked.is_err() {
+    let look = tokio::time::timeout(REST_WALL, seen.look(client, &first));
+    let (looked, urls) = tokio::join!(look, discovery::probe(client, &origin, REST_WALL));
+    if looked.is_err() {
         seen.notes.warning("slow", "a further request got no answer in time, so this check is not complete");
     }
     if client.is_own(&origin) {
@@ -123,10 +113,9 @@ async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> R
     if origin.scheme() != "https" {
         seen.notes.warning("not_https", "the URL is not https: payments and prices can be changed on the way");
     }
-    let missing: Vec<&DiscoveryUrl> = positions.iter().filter(|position| position.found == Some(false) && position.important).collect();
+    let missing: Vec<_> = urls.iter().filter(|url| url.found == Some(false) && url.important).map(|url| url.url.as_str()).collect();
     if !missing.is_empty() {
-        let urls: Vec<&str> = missing.iter().map(|position| position.url.as_str()).collect();
-        seen.notes.info("discovery_missing", format!("indexers and agents look for these and do not find them: {}", urls.join(", ")));
+        seen.notes.info("discovery_missing", format!("indexers and agents look for these and do not find them: {}", missing.join(", ")));
     }
     let ready = seen.kind != Kind::Unknown && !seen.notes.any_error();
     let next_actions = next_actions(&seen, ready, !missing.is_empty());
@@ -134,29 +123,22 @@ async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> R
         url: short(submitted),
         final_url: (origin.as_str() != submitted).then(|| short(origin.as_str())),
         reachable: true,
-        reason: None,
         status: Some(first.status.as_u16()),
         kind: seen.kind,
         ready,
         found: seen.found,
         notes: seen.notes.into_vec(),
-        expected_discovery_urls: positions,
+        expected_discovery_urls: urls,
         next_actions,
-        paid: false,
+        ..Report::default()
     }
 }
 
-/// The findings so far.
+#[derive(Default)]
 struct Seen {
     kind: Kind,
     found: Map<String, Value>,
     notes: Notes,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self { kind: Kind::Unknown, found: Map::new(), notes: Notes::default() }
-    }
 }
 
 impl Seen {
@@ -212,27 +194,21 @@ fn next_actions(seen: &Seen, ready: bool, discovery_missing: bool) -> Vec<String
     if seen.notes.any_error() {
         actions.push("Correct what the notes of severity `error` name, then check again.".to_owned());
     }
-    actions.extend(
-        match (seen.kind, ready) {
-            (Kind::PaidEndpoint, true) => {
-                Some("Pay with an x402 client that has a spending limit; compare payTo, asset and amount with `found.payment` first.")
-            }
-            (Kind::McpEndpoint, true) => {
-                Some("Connect an MCP client and list the tools; paid tools ask for payment inside the result of `tools/call`.")
-            }
-            (Kind::McpMetadata | Kind::McpServerJson, true) => Some("Check the MCP endpoint that this document names."),
-            (Kind::Openapi | Kind::X402WellKnown | Kind::EndpointCatalog | Kind::ServiceManifest, true) => {
-                Some("Check one of the paid endpoints that this document names, unpaid, before paying it.")
-            }
-            (Kind::Facilitator, true) => Some("Use this facilitator from a seller's settings; buyers do not call it themselves."),
-            (Kind::LlmsTxt, true) => Some("Follow its links to the machine-readable documents and check those."),
-            (Kind::Unknown, _) => {
-                Some("Submit the URL of a paid endpoint, a public manifest, an OpenAPI document, a server.json or an MCP endpoint.")
-            }
-            (_, false) => None,
+    let action = match seen.kind {
+        Kind::Unknown => "Submit the URL of a paid endpoint, a public manifest, an OpenAPI document, a server.json or an MCP endpoint.",
+        _ if !ready => "",
+        Kind::PaidEndpoint => {
+            "Pay with an x402 client that has a spending limit; compare payTo, asset and amount with `found.payment` first."
         }
-        .map(str::to_owned),
-    );
+        Kind::McpEndpoint => "Connect an MCP client and list the tools; paid tools ask for payment inside the result of `tools/call`.",
+        Kind::McpMetadata | Kind::McpServerJson => "Check the MCP endpoint that this document names.",
+        Kind::Openapi | Kind::X402WellKnown | Kind::EndpointCatalog | Kind::ServiceManifest => {
+            "Check one of the paid endpoints that this document names, unpaid, before paying it."
+        }
+        Kind::Facilitator => "Use this facilitator from a seller's settings; buyers do not call it themselves.",
+        Kind::LlmsTxt => "Follow its links to the machine-readable documents and check those.",
+    };
+    actions.extend(Some(action.to_owned()).filter(|action| !action.is_empty()));
     if discovery_missing {
         actions.push("Serve the missing discovery documents named in `expectedDiscoveryUrls`.".to_owned());
     }

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_value_and_no_name_like_a_credential_is_repeated() {
+    fn values_and_names_like_credentials_are_hidden() {
         let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl";
         let input = json!({
             "note": "sk_live_~~not_one".replace("~~", ""),
@@ -127,7 +127,7 @@ mod tests {
 
     /// A card number has at least 12 digits. A key has at least 16 letters and digits, including some of each.
     #[test]
-    fn names_are_shown_up_to_where_they_could_be_a_secret_themselves() {
+    fn names_that_could_be_secrets_are_hidden() {
         for shown in
             ["12345678901", "1234567890123 or so", "a2345678901234", "abcdefghijklmnopqrst", "line 1 of the address 2", &"x".repeat(40)]
         {

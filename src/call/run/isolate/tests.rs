@@ -111,7 +111,7 @@ async fn an_answer_may_be_as_long_and_as_deep_as_the_limits_say() {
 }
 
 #[tokio::test]
-async fn bytes_are_what_their_content_type_says_and_json_only_where_they_are() {
+async fn bytes_follow_their_content_type_and_must_be_json_if_it_says_so() {
     let live = Fixture::new().await.tool(0.0).await;
     let plain = answer(reply(200, &[], raw("x")), &live).await.unwrap();
     assert_eq!(plain.headers, [("content-type".to_owned(), BYTES.to_owned())]);
@@ -138,7 +138,7 @@ fn an_answer_carries_the_headers_that_do_not_speak_for_the_host() {
     ];
     let given = given.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let carried = [("Link", "<a>, <b>"), ("content-type", "text/csv"), ("location", "a\tb")];
-    assert_eq!(chosen(given), carried.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(reply_headers(given), carried.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn the_result_proper_of_blocks_is_their_structured_content() {
 }
 
 #[tokio::test]
-async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn() {
+async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.0).await;
     let shares = CpuShares::new(None);
@@ -199,7 +199,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
         limits: live.endpoint.limits,
     };
     let scratch = DryRunStore::new(&Clock::fixed(Timestamp(0)));
-    let ops = Ops::new(grants, Arc::clone(&fixture.services)).is_dry_run(Arc::clone(&scratch));
+    let ops = Ops::new(grants, Arc::clone(&fixture.services)).with_dry_run(Arc::clone(&scratch));
     let hearing = CallListener { ops: &ops, task: &task };
     hearing.started();
     assert!(matches!(output.try_recv(), Ok(Progress::Accepted { receipt: output, .. }) if output == receipt));
@@ -207,8 +207,8 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
     hearing.used(Duration::from_millis(4));
     assert_eq!(turn.total(), Duration::from_millis(7));
     hearing.log(LogLine { level: tollhouse_protocol::LogLevel::Info, message: "a line".to_owned(), fields: String::new() });
-    assert_eq!(turn.total(), Duration::from_millis(7) + HOSTS_WORK, "what the host does for it counts too");
-    assert!(matches!(reported(&ops, CallError::Misbehaved("it said `teapot`".to_owned())), CallError::Misbehaved(_)));
+    assert_eq!(turn.total(), Duration::from_millis(7) + HOST_WORK, "what the host does for it counts too");
+    assert!(matches!(log_error(&ops, CallError::Misbehaved("it said `teapot`".to_owned())), CallError::Misbehaved(_)));
     let log = scratch.take_log();
     assert!(log.last().is_some_and(|line| line.message.contains("it said `teapot`")), "{log:?}");
 }

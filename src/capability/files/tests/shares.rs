@@ -110,7 +110,7 @@ async fn calls_that_are_stopped_hold_no_more_content_than_is_in_flight() {
     }
     host.release(5 * CHANGES);
     host.files.finish().await;
-    assert_eq!(host.started(), CHANGES as u64, "what had no turn yet went with its call");
+    assert_eq!(host.started(), CHANGES as u64, "queued ops are dropped with their call");
 }
 
 #[tokio::test]

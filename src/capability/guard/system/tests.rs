@@ -58,7 +58,7 @@ impl Lookup for Packets {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_asked_for_by_packets_where_the_system_is_silent_and_is_kept() {
+async fn dns_is_used_and_cached_if_the_system_is_silent() {
     let (answer, answers) = mpsc::channel::<()>();
     let (answers, request) = (Mutex::new(answers), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&request);
@@ -67,7 +67,7 @@ async fn a_name_is_asked_for_by_packets_where_the_system_is_silent_and_is_kept()
         _ = answers.lock().unwrap().recv();
         Err(io::ErrorKind::NotFound.into())
     });
-    let system = SystemResolver { packets: Some(Arc::new(Packets)), ..silent };
+    let system = SystemResolver { dns: Some(Arc::new(Packets)), ..silent };
     let looking = tokio::spawn(system.lookup("owner", "known.dev".into()));
     while request.load(Ordering::SeqCst) < 1 {
         yield_now().await;
@@ -75,7 +75,7 @@ async fn a_name_is_asked_for_by_packets_where_the_system_is_silent_and_is_kept()
     tokio::time::advance(TIMEOUT).await;
     assert_eq!(looking.await.unwrap().unwrap(), [IpAddr::from([8, 8, 4, 4])]);
     assert_eq!(system.lookup("owner", "known.dev".into()).await.unwrap(), [IpAddr::from([8, 8, 4, 4])]);
-    assert_eq!(request.load(Ordering::SeqCst), 1, "it is kept");
+    assert_eq!(request.load(Ordering::SeqCst), 1, "the settings are cached");
     drop(answer);
     for name in ["unknown.dev", "short"] {
         assert_eq!(system.lookup("owner", name.into()).await.unwrap_err().kind(), io::ErrorKind::NotFound, "{name}");

@@ -102,7 +102,7 @@ async fn a_body_without_end_is_read_up_to_the_limit() {
 
 /// Data that belongs to no body: chunk extensions and trailers.
 #[tokio::test]
-async fn what_stands_between_chunks_and_behind_them_has_an_end() {
+async fn chunk_extensions_and_trailers_are_bounded() {
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
     for (started, again) in [("1;", "x".repeat(1 << 12)), ("0\r\n", "x: y\r\n".repeat(1 << 9))] {
         let (ended, sent) = ended(TIMEOUT, Flood::of(format!("{chunked}{started}"), again)).await;
@@ -172,7 +172,7 @@ async fn headers_of_an_answer_are_read_up_to_their_limits() {
 }
 
 #[tokio::test]
-async fn anyone_who_changes_the_protocol_has_said_nothing() {
+async fn a_protocol_upgrade_is_not_an_answer() {
     let (address, _told) = flooding(Flood::of("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "x")).await;
     let fetched = fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap();
     assert_eq!((fetched.status.as_u16(), fetched.body.len()), (101, 0));

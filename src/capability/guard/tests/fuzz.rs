@@ -45,7 +45,7 @@ fn reads_as_number(label: &str) -> bool {
 fn is_safe(url: &Url) {
     assert_eq!(url.scheme(), "https", "{url}");
     assert!(url.username().is_empty() && url.password().is_none() && url.port().is_none(), "{url}");
-    match url.host().expect("what passes has a host") {
+    match url.host().expect("an accepted URL has a host") {
         Host::Ipv4(address) => assert!(!is_known_private(address.into()), "{url}"),
         Host::Ipv6(address) => assert!(!is_known_private(address.into()), "{url}"),
         Host::Domain(name) => {
@@ -57,14 +57,14 @@ fn is_safe(url: &Url) {
 }
 
 #[test]
-fn what_passes_is_plain_and_public_and_passes_again_as_it_was_read() {
+fn allowed_urls_are_public_and_stay_allowed_when_parsed_again() {
     tollhouse_fuzz::check("url", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let (text, target) = text.split_once('\n').unwrap_or((&text, ""));
         let Ok(url) = GUARD.check(text, None) else { return };
         is_safe(&url);
         assert_eq!(GUARD.check(url.as_str(), None).as_ref().map_err(ToString::to_string), Ok(&url));
-        let name = url.host().expect("what passes has a host").to_string();
+        let name = url.host().expect("an accepted URL has a host").to_string();
         let hosts = AllowedHosts::parse(&[&name]);
         // An asterisk in an entry is a wildcard or invalid.
         assert!(hosts.is_ok() || name.contains('*'), "{name}");
@@ -87,7 +87,7 @@ fn no_address_is_public_that_the_standard_library_knows_to_be_private() {
 }
 
 #[test]
-fn what_is_allowed_is_a_host_and_reads_as_it_was_read() {
+fn allowed_hosts_survive_a_round_trip() {
     tollhouse_fuzz::check("allowed-host", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let Ok(hosts) = AllowedHosts::parse(&[&text]) else { return };

@@ -121,7 +121,7 @@ async fn bytes_are_counted_as_they_come_from_the_network() {
 }
 
 #[tokio::test]
-async fn a_body_may_take_what_it_is_allowed_in_chunks_of_any_size() {
+async fn a_body_can_come_in_chunks_of_any_size() {
     let body = "x".repeat(4 << 20);
     let length = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     // On the wire it is more than is allowed before a head.
@@ -136,7 +136,7 @@ async fn a_body_may_take_what_it_is_allowed_in_chunks_of_any_size() {
 
 /// Each response is counted separately, even if nobody reads its body.
 #[tokio::test]
-async fn a_connection_that_is_kept_serves_any_number_of_answers() {
+async fn a_reused_connection_serves_any_number_of_answers() {
     let padding = "x".repeat(60 << 10);
     let moved = format!("HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: /\r\nx: {padding}\r\n\r\n");
     let read = format!("HTTP/1.1 200 OK\r\ncontent-length: 4\r\nx: {padding}\r\n\r\nhere");
@@ -156,7 +156,7 @@ async fn a_connection_that_is_kept_serves_any_number_of_answers() {
 }
 
 #[tokio::test]
-async fn what_a_large_body_might_have_taken_is_not_left_for_the_next_answer() {
+async fn the_allowance_of_a_large_body_ends_with_it() {
     let script = Script::new(vec![HERE.to_owned()], "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(64));
     let address = script.serve(None).await;
     let (guard, url) = (allowing(&[address]), format!("http://{address}/"));
@@ -167,7 +167,7 @@ async fn what_a_large_body_might_have_taken_is_not_left_for_the_next_answer() {
             flooded => return assert_eq!(flooded, Err(FetchError::Flooded(AWAITED_BYTES))),
         }
     }
-    panic!("no connection was kept");
+    panic!("no connection was reused");
 }
 
 #[tokio::test]

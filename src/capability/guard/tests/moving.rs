@@ -29,7 +29,7 @@ impl Lookup for Moving {
 /// A connection stays with the address that was checked and dialed, as long as it is used or idle. A changed address
 /// applies to the next connection.
 #[tokio::test]
-async fn a_connection_outlives_what_its_name_meant_and_the_next_one_does_not() {
+async fn a_new_connection_uses_the_new_address_of_a_name() {
     let server = || {
         let last = || async { ([(header::CONNECTION, "close")], "here") };
         Router::new().route("/", get(|| async { "here" })).route("/last", get(last))
@@ -89,7 +89,7 @@ async fn addresses_that_stand_for_others_are_not_dialled_in_answers_either() {
 }
 
 #[test]
-fn an_address_with_a_scope_is_no_host() {
+fn an_address_with_a_scope_is_not_a_host() {
     let guard = guard(GuardSettings::default());
     for host in ["[fe80::1%25eth0]", "[fe80::1%eth0]", "[fe80::1%251]", "[2606:4700:4700::1111%25lo]", "[::1%25lo]", "fe80::1%25eth0"] {
         let checked = guard.check(&format!("https://{host}/"), None);

@@ -24,7 +24,7 @@ async fn holding(reported: watch::Receiver<bool>, received: Arc<Mutex<Vec<String
 }
 
 #[tokio::test]
-async fn connections_to_exempt_hosts_are_kept_and_take_no_owner_s_share() {
+async fn connections_to_exempt_hosts_are_reused_outside_of_shares() {
     let guard = guard(GuardSettings { allow: vec!["own.dev:443".to_owned()], ..GuardSettings::default() });
     let url = |host: &str| Url::parse(&format!("https://{host}/")).unwrap();
     let mut others = (0..).map(|number| guard.keeps("greedy", &url(&format!("{number}.dev"))));

@@ -74,7 +74,7 @@ async fn log_takes_its_rate_and_an_owner_four_times_that() {
 }
 
 #[tokio::test]
-async fn log_is_kept_up_to_its_bytes() {
+async fn a_log_is_trimmed_to_its_bytes() {
     let (store, endpoint, call) = (StuckStore::new(), EndpointId::generate(), CallId::generate());
     store.permits.add_permits(10_000);
     let logs = start(&store, LogSettings { rate: ANY, bytes: 100_000, ..LogSettings::default() });
@@ -91,5 +91,5 @@ async fn log_is_kept_up_to_its_bytes() {
     // Up to an eighth and a batch above the limit may exist.
     assert!((80_000..130_000).contains(&bytes), "{bytes}");
     let stored = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
-    assert!(stored[0].starts_with("499 ") && stored.len() == rows.len(), "the newest are kept");
+    assert!(stored[0].starts_with("499 ") && stored.len() == rows.len(), "the newest lines stay");
 }

@@ -96,7 +96,7 @@ async fn lines_that_the_store_did_not_take_are_counted() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_trimmed_keeps_just_what_it_may() {
+async fn trimming_removes_only_the_excess() {
     let (store, endpoint) = store_and_endpoint();
     let retained = async |settings, lines| {
         let logs = start(&store, settings);

@@ -27,7 +27,7 @@ fn strings<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
 }
 
 #[test]
-fn no_secret_is_left_and_what_has_none_is_left_alone() {
+fn secrets_are_removed_and_other_texts_unchanged() {
     tollhouse_fuzz::check("redact", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let redacted = REDACTOR.redact(&text);

@@ -5,7 +5,7 @@ use tollhouse_store::Write;
 use super::{super::Cached, *};
 
 #[tokio::test]
-async fn what_was_read_once_is_opened_while_the_store_is_away_and_nothing_is_read_before() {
+async fn cached_secrets_need_no_store() {
     let mut host = Host::new().await;
     let (called, other) = (endpoint(builder()), endpoint(builder()));
     for tool in [&called, &other] {
@@ -40,7 +40,7 @@ async fn a_host_with_room_for_the_secrets_of_one_opens_those_of_all() {
 
 /// Checks that a value read while the secrets are changed does not reach later calls.
 #[tokio::test]
-async fn what_was_read_before_a_change_is_not_held_after_it() {
+async fn a_read_before_a_change_is_not_cached_after_it() {
     let host = Host::new().await;
     let tool = endpoint(builder());
     host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_secret_that_does_not_read_is_seen_all_the_same() {
 }
 
 #[tokio::test]
-async fn who_missed_changes_reads_what_is_held_again() {
+async fn after_missed_changes_the_cache_is_read_again() {
     let host = Host::new().await;
     let (changed, same, away) = (endpoint(builder()), endpoint(builder()), endpoint(builder()));
     for tool in [&changed, &same] {

@@ -54,7 +54,7 @@ async fn a_secret_that_is_set_while_its_endpoint_is_deleted_is_not_stored() {
 
 /// Regression: the follower of other hosts was blocked by it, and the host was fenced.
 #[tokio::test]
-async fn what_other_hosts_change_is_shown_while_a_change_of_this_one_takes_long() {
+async fn changes_of_other_hosts_do_not_wait_for_a_slow_change() {
     let host = Host::new().await;
     let tool = endpoint(builder());
     let slow = second_host(&host.store, &host.folder, std::future::pending()).await;

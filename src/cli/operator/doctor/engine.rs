@@ -36,7 +36,7 @@ struct WorkerInfo {
 /// Checks the worker of each engine, and starts one in each tier.
 pub(super) async fn examine(settings: &SandboxSettings, reported: &mut Findings) -> Result {
     for worker in of_each_engine(&settings.worker) {
-        let about = asked(&worker).await;
+        let about = describe(&worker).await;
         let name = about.as_ref().map_or_else(|| named(&worker), |about| about.engine.clone());
         reported.add([version(&worker, &name, about.as_ref())])?;
         let mut config = app::pool_config(settings);
@@ -76,7 +76,7 @@ fn version(worker: &Path, name: &str, about: Option<&WorkerInfo>) -> Finding {
 const SAME: &str = "install host and worker of one release: they speak a protocol of their own";
 
 /// Returns a worker's description of itself, or `None` if it gives none.
-async fn asked(worker: &Path) -> Option<WorkerInfo> {
+async fn describe(worker: &Path) -> Option<WorkerInfo> {
     let mut command = Command::new(worker);
     command.arg("--about").env_clear().stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(TIMEOUT, command.output()).await.ok()?.ok()?;

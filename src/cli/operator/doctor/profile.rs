@@ -18,15 +18,15 @@ use crate::base::{
 
 /// Checks files of profiles, and the profile that is `named`.
 pub(super) async fn examine(named: Option<&str>, files: Vec<(Option<String>, PathBuf)>, reported: &mut Findings) -> Result {
-    let mut are_kept = true;
+    let mut are_private = true;
     for (profile, path) in files {
         let found = modes::of_profile(profile.as_deref(), &path);
-        are_kept &= found.as_ref().is_none_or(|found| found.level == Level::Ok);
+        are_private &= found.as_ref().is_none_or(|found| found.level == Level::Ok);
         reported.add(found)?;
     }
     let Some(name) = named else { return Ok(()) };
     // A credential that others can read is not sent to any host.
-    if are_kept {
+    if are_private {
         reported.add([host(name).await.of(name)])?;
     }
     Ok(())
@@ -44,7 +44,7 @@ async fn host(name: &str) -> Finding {
     };
     let position = shown(session.client.base()).to_owned();
     match crate::known(&session).await {
-        Ok((role, _)) => Finding::ok("profile", format!("{position} takes its {}", role.what())),
+        Ok((role, _)) => Finding::ok("profile", format!("{position} takes its {}", role.label())),
         // A user who only pays has no stored credential.
         Err(error) if error.exit == Exit::Credential && error.code().is_empty() => match crate::answers(&session).await {
             Ok(()) => Finding::ok("profile", format!("{position} answers; nothing is kept to show it")),

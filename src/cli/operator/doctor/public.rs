@@ -13,6 +13,7 @@ use reqwest::{
     header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS},
 };
 use serde_json::Value;
+use tollhouse_api::{Catalog, SchemaDocument};
 use tollhouse_call::check_readiness;
 use tollhouse_capability::{
     Guard, GuardSettings,
@@ -31,14 +32,14 @@ const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("/llms.txt", "llms_txt", "agents read it first"),
 ];
 /// Codes of notes that are left out of the findings of each document, because they are reported once for the host or concern no document.
-const MAX_LISTED: [&str; 3] = ["not_https", "own_host", "discovery_missing"];
+const SKIPPED_NOTES: [&str; 3] = ["not_https", "own_host", "discovery_missing"];
 
 /// Checks the host whose public URL begins with `base`.
 pub(super) async fn examine(base: &str) -> Vec<Finding> {
     let remedy = "name a URL that begins with `https://` and a host";
     let url = match Url::parse(base) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
-        Ok(_) | Err(_) => return vec![Finding::fail("public", format!("`{base}` is no URL of a host"), remedy)],
+        Ok(_) | Err(_) => return vec![Finding::fail("public", format!("`{base}` is not the URL of a host"), remedy)],
     };
     let asker = match Asker::new(&url) {
         Ok(asker) => asker,
@@ -81,9 +82,11 @@ impl Asker {
         };
         match self.get("/health/live").await {
             Ok(answer) if answer.status.is_success() => Finding::ok("public", format!("{} answers", self.base)),
-            Ok(answer) => {
-                Finding::fail("public", format!("{} answers {}, and is no Tollhouse", self.at("/health/live"), answer.status), remedy)
-            }
+            Ok(answer) => Finding::fail(
+                "public",
+                format!("{} answers {}, and is not a Tollhouse host", self.at("/health/live"), answer.status),
+                remedy,
+            ),
             Err(error) => Finding::error("public", &error, remedy),
         }
     }
@@ -103,21 +106,18 @@ impl Asker {
     /// Checks the challenge of the first paid tool in the catalogue.
     async fn paid_tool(&self) -> Vec<Finding> {
         const NONE: &str = "publish a tool with a price, and approve it: indexers list what is paid for";
-        let listed = match self.get("/ai/endpoints").await.map(|answer| serde_json::from_slice::<Value>(&answer.body)) {
-            Ok(Ok(listed)) => listed,
-            Ok(Err(_)) => return vec![Finding::fail("public", "/ai/endpoints is no list", "let the proxy before the host pass it on")],
+        let catalog = match self.get("/ai/endpoints").await.map(|answer| serde_json::from_slice::<Catalog>(&answer.body)) {
+            Ok(Ok(catalog)) => catalog,
+            Ok(Err(_)) => return vec![Finding::fail("public", "/ai/endpoints is not a list", "let the proxy before the host pass it on")],
             Err(error) => return vec![Finding::error("public", &error, "let the proxy before the host pass /ai/endpoints on")],
         };
-        let paid = |tool: &&Value| tool["priceUsd"].as_f64().is_some_and(|price| price > 0.0);
-        let tool = listed["endpoints"].as_array().into_iter().flatten().find(paid);
-        let Some((tool, slug)) = tool.and_then(|tool| Some((tool, tool["slug"].as_str()?))) else {
+        let Some(tool) = catalog.endpoints.into_iter().map(|tool| tool.common).find(|tool| !tool.price_usd.is_zero()) else {
             return vec![Finding::warn("public", "no paid tool is listed", NONE)];
         };
-        let path = format!("/tools/{slug}");
+        let path = format!("/tools/{}", tool.slug);
         let mut found = notes(&path, &check_readiness(&self.client, &self.at(&path)).await);
-        let listed_at = tool["url"].as_str().unwrap_or_default();
-        if !listed_at.starts_with(&self.base) {
-            let text = format!("it is listed at `{listed_at}`, which is not below `{}`", self.base);
+        if !tool.url.starts_with(&self.base) {
+            let text = format!("it is listed at `{}`, which is not below `{}`", tool.url, self.base);
             found.push(Finding::fail("public", text, "set TOLLHOUSE_BASE_URL to the public URL: payments are bound to it").of(&path));
         }
         // Bodies that are not JSON, or that the tool would reject: the host must not validate the input before payment.
@@ -125,7 +125,7 @@ impl Asker {
             found.push(self.before_validation(&path, body).await);
         }
         match self.challenge(&path).await {
-            Ok(answer) => found.extend(challenge(&path, &answer, tool)),
+            Ok(answer) => found.extend(challenge(&path, &answer, &tool.input_schema)),
             Err(error) => found.push(Finding::error("public", &error, "let the proxy before the host pass it on").of(&path)),
         }
         found
@@ -151,7 +151,7 @@ impl Asker {
 fn notes(path: &str, report: &Value) -> Vec<Finding> {
     let text = |note: &Value, member: &str| note[member].as_str().unwrap_or_default().to_owned();
     let notes = report["notes"].as_array().into_iter().flatten();
-    let reported = notes.filter(|note| !MAX_LISTED.contains(&text(note, "code").as_str())).map(|note| {
+    let reported = notes.filter(|note| !SKIPPED_NOTES.contains(&text(note, "code").as_str())).map(|note| {
         let (message, code) = (text(note, "message"), text(note, "code"));
         let finding = match &*text(note, "severity") {
             "error" => Finding::fail("public", message, remedy(&code)),
@@ -177,8 +177,8 @@ fn remedy(code: &str) -> &'static str {
     }
 }
 
-/// Compares a challenge with the catalogue's entry for the tool.
-fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
+/// Checks a challenge of a tool with this input schema.
+fn challenge(path: &str, answer: &Fetched, input: &SchemaDocument) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |is_so: bool, well: &str, ill: String, remedy: &str| {
         found.push(if is_so { Finding::ok("public", well) } else { Finding::fail("public", ill, remedy) }.of(path));
@@ -200,13 +200,13 @@ fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
         format!("is described in {max_len} characters, more than {DESCRIBED}"),
         short,
     );
-    found.extend(schema(path, &v2, tool));
+    found.extend(schema(path, &v2, input));
     found.extend(origins(path, answer));
     found
 }
 
 /// Compares the input schema in the challenge, which indexers read, with the tool's own.
-fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
+fn schema(path: &str, challenge: &Value, own: &SchemaDocument) -> Option<Finding> {
     let named = |schema: &Value| schema["properties"].as_object().map(|of| of.keys().cloned().collect::<BTreeSet<_>>()).unwrap_or_default();
     let input = &challenge["extensions"]["bazaar"]["schema"]["properties"]["input"]["properties"];
     let reported = ["body", "queryParams"].iter().map(|member| &input[member]).find(|schema| schema.is_object());
@@ -216,9 +216,7 @@ fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
             "its challenge has no schema of its input: indexers list it without, or not",
             "give the tool an input schema; one that is too long for a header is left out",
         ),
-        Some(reported) if named(reported) == named(&tool["inputSchema"]) => {
-            Finding::ok("public", "its challenge has the schema of its input")
-        }
+        Some(reported) if named(reported) == named(&own.0) => Finding::ok("public", "its challenge has the schema of its input"),
         // The host leaves a schema out that is too long.
         Some(reported) if named(reported).is_empty() => {
             Finding::warn("public", "its challenge leaves its input's schema out", "make the schema shorter")

@@ -1,17 +1,20 @@
+use serde_json::value::to_raw_value;
+
 use super::*;
 
 fn reply(status: u16, body: Value) -> Reply {
+    let body = to_raw_value(&body).unwrap();
     Reply { status, headers: vec![("set-cookie".to_owned(), "a".to_owned())], body, elapsed: Duration::from_millis(40) }
 }
 
 fn wrong(case: Value, status: u16, body: Value) -> Option<String> {
     let mut case = case;
     case["name"] = json!("claims");
-    Case::of(case).unwrap().wrong(&reply(status, body))
+    Case::of(&to_raw_value(&case).unwrap()).unwrap().wrong(&reply(status, body))
 }
 
 #[test]
-fn what_differs_is_reported_with_its_place() {
+fn difference_has_its_place() {
     let describe = |requested: Value, found: Value| wrong(json!({ "output": requested }), 200, found);
     assert_eq!(describe(json!({ "text": "HI" }), json!({})).as_deref(), Some("/text expected \"HI\", got nothing"));
     assert_eq!(describe(json!({ "a": [1, { "b": 2 }] }), json!({ "a": [1, { "b": 3 }] })).as_deref(), Some("/a/1/b expected 2, got 3"));
@@ -21,7 +24,31 @@ fn what_differs_is_reported_with_its_place() {
 }
 
 #[test]
-fn each_member_of_a_case_is_followed() {
+fn numbers_are_compared_by_all_their_digits() {
+    let is_same = |requested: &str, found: &str| {
+        let case = format!("{{\"name\": \"a\", \"input\": {requested}, \"output\": [{requested}]}}");
+        let case = Case::of(serde_json::from_str(&case).unwrap()).unwrap();
+        assert_eq!(case.input(), requested);
+        let body = RawValue::from_string(format!("[{found}]")).unwrap();
+        case.wrong(&Reply { body, ..reply(200, json!(1)) }).is_none()
+    };
+    for (one, other) in [("1", "1.0"), ("0.10", "1e-1"), ("-1E+400", "-10e399"), ("0", "-0.0"), ("100", "1e2"), ("true", "true")] {
+        assert!(is_same(one, other), "{one} {other}");
+    }
+    for (one, other) in [
+        ("12345678901234567890123", "12345678901234567890124"),
+        ("0.1", "0.10000000000000000001"),
+        ("1e400", "1e401"),
+        ("1", "-1"),
+        ("1", "\"1\""),
+        ("1", "10"),
+    ] {
+        assert!(!is_same(one, other), "{one} {other}");
+    }
+}
+
+#[test]
+fn each_member_of_a_case_is_checked() {
     assert!(
         wrong(json!({ "output": 1 }), 502, json!({ "error": { "code": "handler_failed", "message": "boom" } }))
             .unwrap()
@@ -53,7 +80,7 @@ fn each_member_of_a_case_is_followed() {
 }
 
 #[test]
-fn cases_that_do_not_read_have_a_place() {
+fn malformed_cases_have_a_place() {
     let folder = tempfile::tempdir().unwrap();
     let problem = |text: &str| {
         std::fs::write(folder.path().join(FILE), text).unwrap();

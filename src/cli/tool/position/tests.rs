@@ -4,7 +4,7 @@ const TEXT: &str =
     "{\n  \"slug\": \"a\\\"b\",\n  \"limits\": { \"wallMs\" : 10, \"wallMs\": 20 },\n  \"tags\": [\"ü\", {\"x\": [1, 2]}, true]\n}";
 
 #[test]
-fn a_value_is_found_by_its_pointer_and_else_the_nearest_around_it() {
+fn value_or_the_nearest_around_it_is_found_by_pointer() {
     let text = |pointer: &str| {
         let (started, end) = find(TEXT, pointer);
         &TEXT[started..end]
@@ -19,7 +19,7 @@ fn a_value_is_found_by_its_pointer_and_else_the_nearest_around_it() {
 }
 
 #[test]
-fn text_that_ends_early_has_places_too() {
+fn incomplete_text_has_positions() {
     for end in (0..TEXT.len()).filter(|end| TEXT.is_char_boundary(*end)) {
         let (started, end_of) = find(&TEXT[..end], "/tags/1/x/1");
         assert!(started <= end_of && end_of <= end + 1, "{end}");
@@ -27,14 +27,14 @@ fn text_that_ends_early_has_places_too() {
 }
 
 #[test]
-fn a_place_counts_characters_from_one() {
+fn position_counts_characters_from_one() {
     let (started, _) = find(TEXT, "/tags/1");
     assert_eq!(FilePosition::of_byte("tool.json", TEXT, started).to_string(), "tool.json:4:17");
     assert_eq!(position("", 9), (1, 1));
 }
 
 #[test]
-fn a_column_in_other_units_is_one_of_characters() {
+fn column_in_other_units_is_converted() {
     const ROW: &str = "é 日本 😀 x";
     let describe =
         |line, column, units: fn(char) -> usize| FilePosition::at("a.ts", line, column).counted(&format!("first\n{ROW}\r\n"), units).column;

@@ -1,17 +1,25 @@
 //! Events of the token, and the facts that they prove.
 
-use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, b256};
+use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
+use alloy_sol_types::{SolEvent as _, sol};
 use serde::Deserialize;
 
 use crate::{Asset, x402::eip3009::Transfer};
 
-/// Topics 0 of `AuthorizationUsed(address,bytes32)` and `AuthorizationCanceled(address,bytes32)` (EIP-3009).
-pub(crate) const USED: B256 = b256!("98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
-pub(crate) const CANCELED: B256 = b256!("1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81");
-/// Topic 0 of `Transfer(address,address,uint256)` (ERC-20).
-pub(super) const MOVED: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+sol! {
+    /// The events of EIP-3009 and ERC-20 that are read.
+    interface TokenEvents {
+        event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
+        event AuthorizationCanceled(address indexed authorizer, bytes32 indexed nonce);
+        event Transfer(address indexed from, address indexed to, uint256 value);
+    }
+}
 
-/// An event.
+/// The first topics of these events.
+pub(crate) const USED: B256 = TokenEvents::AuthorizationUsed::SIGNATURE_HASH;
+pub(crate) const CANCELED: B256 = TokenEvents::AuthorizationCanceled::SIGNATURE_HASH;
+pub(crate) const MOVED: B256 = TokenEvents::Transfer::SIGNATURE_HASH;
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventLog {
@@ -56,11 +64,10 @@ impl EventLog {
     /// Returns the sender and amount if it is a transfer of the token to `to`.
     pub(crate) fn moved_to(&self, to: Address, asset: &Asset) -> Option<(Address, U256)> {
         let [MOVED, from, receiver] = self.topics[..] else { return None };
-        let reported = asset.address.parse() == Ok(self.address) && !self.removed && receiver == to.into_word() && self.data.len() == 32;
-        reported.then(|| (Address::from_word(from), U256::from_be_slice(&self.data)))
+        let is_transfer = asset.address.parse() == Ok(self.address) && !self.removed && receiver == to.into_word() && self.data.len() == 32;
+        is_transfer.then(|| (Address::from_word(from), U256::from_be_slice(&self.data)))
     }
 
-    /// Returns the number of its block.
     pub(crate) fn block(&self) -> Option<u64> {
         self.block_number.map(|number| number.to())
     }
@@ -72,9 +79,7 @@ impl EventLog {
 
     /// Returns whether it is a transfer of `value` from `from` to `to`.
     pub(crate) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
-        let of_token = asset.address.parse() == Ok(self.address);
-        let moved = of_token && !self.removed && self.topics[..] == [MOVED, from.into_word(), to.into_word()];
-        moved && self.data[..] == value.to_be_bytes::<32>()
+        self.topics.get(1) == Some(&from.into_word()) && self.moved_to(to, asset) == Some((from, value))
     }
 }
 
@@ -102,7 +107,6 @@ impl TxReceipt {
 
 #[cfg(test)]
 mod tests {
-    use alloy_primitives::keccak256;
     use serde_json::{Value, json};
 
     use super::*;
@@ -144,15 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_topics_are_those_of_eip_3009() {
-        let topic = |signature: &str| keccak256(signature);
-        assert_eq!(topic("AuthorizationUsed(address,bytes32)"), USED);
-        assert_eq!(topic("AuthorizationCanceled(address,bytes32)"), CANCELED);
-        assert_eq!(topic("Transfer(address,address,uint256)"), MOVED);
-    }
-
-    #[test]
-    fn an_event_spends_a_nonce_when_all_of_it_reports_it() {
+    fn an_event_spends_a_nonce_if_all_fields_match() {
         let spends = |log: Value| serde_json::from_value::<EventLog>(log).unwrap().spends(&transfer(), &ASSETS[0]);
         assert!(spends(used(1)) && spends(with(used(1), "/topics/0", json!(CANCELED))));
         for (pointer, other) in [
@@ -168,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_moves_so_much_of_the_token_when_all_of_it_reports_it() {
+    fn an_event_moves_an_amount_if_all_fields_match() {
         let moves = |log: Value| serde_json::from_value::<EventLog>(log).unwrap().moves(PAYER, SELLER, VALUE, &ASSETS[0]);
         assert!(moves(moved(1)));
         for (pointer, other) in [
@@ -185,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_is_made_by_the_event_right_after_its_mark() {
+    fn a_transfer_directly_follows_its_mark() {
         assert!(made(vec![moved(3), used(4), moved(5)]));
         let of_another = with(used(1), "/topics/2", json!(B256::ZERO));
         let to_another = with(moved(4), "/topics/2", json!(PAYER.into_word()));

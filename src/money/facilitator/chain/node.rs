@@ -9,16 +9,18 @@ use std::{
     time::Duration,
 };
 
-use alloy_primitives::{B256, Bytes, U64, U256};
-use reqwest::{StatusCode, Url, header::HeaderMap};
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use reqwest::{Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub(crate) use super::rpc_error::RpcError;
+use super::{events::TxReceipt, rate_refusals::RateRefusals, recent_reads::RecentReads};
 use crate::{
-    ConfigError, Network,
+    Asset, ConfigError, Network,
     facilitator::{
-        cut,
         json_client::{HttpAnswer, JsonClient},
+        reason::cut,
     },
 };
 
@@ -28,79 +30,30 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum gas that a payer's contract can use in a call, and a settlement in its transaction.
 pub(crate) const CONTRACT_GAS: u64 = 1_000_000;
 
-/// If a node had less gas than this for a call, the signer's balance was too low for more.
-const LEAST_ALLOWANCE: u64 = CONTRACT_GAS / 2;
+/// How long a balance or an allowance is remembered.
+const AMOUNT_TTL: Duration = Duration::from_secs(1);
 
-/// JSON-RPC error codes that concern the request or the node: unknown method, invalid parameters, limits of the
-/// provider.
-const OF_THE_NODE: &[i64] = &[-32700, -32600, -32601, -32602, -32005, 429];
-
-/// Parts of nodes' messages for code that failed before its end, in lower case with only letters and digits.
-const STOPPED: &[&str] = &[
-    "outofgas",
-    "insufficientgas",
-    "gasrequiredexceeds",
-    "gasuint64overflow",
-    "opcode",
-    "badinstruction",
-    "invalidinstruction",
-    "invalidoperation",
-    "invalidjump",
-    "jumpdestination",
-    "stackunderflow",
-    "stackoverflow",
-    "stacklimit",
-    "writeprotection",
-    "staticcall",
-    "accessviolation",
-    "returndataoutofbounds",
-    "outofoffset",
-    "calldepth",
-    "calltoodeep",
-    "memorylimit",
-    "memoryoog",
-    "precompileoog",
-    "operandoog",
-    "executionhalted",
-    "executionerror",
-    "vmerror",
-];
+/// How long the node need not be asked again for the code of an address without code. A contract wallet that is created
+/// meanwhile pays after this time.
+const CODELESS_TTL: Duration = Duration::from_secs(30);
 
 /// Maximum length of a node's message in the log, in characters.
 const MAX_MESSAGE: usize = 200;
 
 /// A node at a URL. The URL is secret, because it contains the operator's key.
-pub(crate) struct Node {
-    poster: JsonClient,
+pub struct Node {
+    client: JsonClient,
     url: Url,
     network: &'static Network,
     /// Whether it has confirmed its chain id since it was last unreachable. After that it may be another node.
     proven: AtomicBool,
     /// Number of blocks that a settlement needs to count, including its own.
     confirmations: u64,
-}
-
-/// Why a request has no result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RpcError {
-    /// There was no connection.
-    #[error("the node is not there: {0}")]
-    Unsent(String),
-    /// The request may have arrived.
-    #[error("the node did not answer: {0}")]
-    Silent(String),
-    /// The answer is too large to read.
-    #[error("the node's {0}")]
-    TooLarge(String),
-    /// The answer is a JSON-RPC error.
-    #[error("{method}: {message}")]
-    Said { method: &'static str, status: StatusCode, code: i64, message: String, data: Option<Bytes> },
-    /// The answer is JSON but neither an error nor a result of JSON-RPC. Gateways in front of a node do that.
-    #[error("{method}: answered {status}: {message}")]
-    Unclear { method: &'static str, status: StatusCode, message: String },
-    /// It is a node of another network.
-    #[error("the node is of chain {0}, and payments are made on {1}")]
-    WrongChain(U256, &'static str),
+    rate_refusals: RateRefusals,
+    /// Addresses that had no code recently.
+    codeless: RecentReads<Address, ()>,
+    /// Balances and allowances, by token and call data.
+    amounts: RecentReads<(&'static str, Vec<u8>), u128>,
 }
 
 /// The fields of a block that are used.
@@ -125,28 +78,16 @@ pub(crate) enum BlockTag {
     Hash(B256),
 }
 
-impl RpcError {
-    /// Returns whether the contract failed, as opposed to the node: it reverted, or its code could not run to its end.
-    pub(crate) fn reverted(&self) -> bool {
-        let Self::Said { code, message, data, .. } = self else { return false };
-        let message = message.to_lowercase();
-        // This comes first, because the contract chooses the rest of the message.
-        if data.is_some() || message.contains("revert") {
-            return true;
+impl BlockTag {
+    /// Returns it as a parameter of a call (EIP-1898).
+    fn parameter(self) -> Value {
+        match self {
+            Self::Latest => json!("latest"),
+            Self::Safe => json!("safe"),
+            Self::Number(number) => json!(U64::from(number)),
+            Self::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
         }
-        if OF_THE_NODE.contains(code) || allowance(&message).is_some_and(|gas| gas < LEAST_ALLOWANCE) {
-            return false;
-        }
-        let letters: String = message.chars().filter(char::is_ascii_alphanumeric).collect();
-        STOPPED.iter().any(|words| letters.contains(words))
     }
-}
-
-/// Parses the gas that a node had for a call that needed more, if the message contains it.
-fn allowance(message: &str) -> Option<u64> {
-    let (_, rest) = message.split_once("exceeds allowance")?;
-    let digits: String = rest.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
-    digits.parse().ok()
 }
 
 impl fmt::Debug for Node {
@@ -159,7 +100,16 @@ impl Node {
     /// Constructs a node of `network` at `url`. It sends no request yet.
     pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
         let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
-        Ok(Self { poster: JsonClient::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
+        Ok(Self {
+            client: JsonClient::new()?,
+            url,
+            network,
+            proven: AtomicBool::new(false),
+            confirmations: 1,
+            rate_refusals: RateRefusals::new(),
+            codeless: RecentReads::new(CODELESS_TTL),
+            amounts: RecentReads::new(AMOUNT_TTL),
+        })
     }
 
     /// Constructs a node with `confirmations`, and checks its chain id in the background. The result is logged.
@@ -193,7 +143,7 @@ impl Node {
     /// Checks its chain id.
     pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
-        let chain: U256 = self.question("eth_chainId", json!([])).await?;
+        let chain: U256 = self.request("eth_chainId", json!([])).await?;
         if self.network.chain_id().map(U256::from) != Some(chain) {
             return Err(RpcError::WrongChain(chain, self.network.caip2));
         }
@@ -202,27 +152,31 @@ impl Node {
     }
 
     /// Calls a method after the chain id is confirmed.
-    pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+    pub(crate) async fn rpc<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         self.proven().await?;
-        self.question(method, params).await
+        self.request(method, params).await
     }
 
     /// Checks its chain id unless it is already confirmed.
     pub(crate) async fn proven(&self) -> Result<(), RpcError> {
-        match self.proven.load(Ordering::Relaxed) {
-            true => Ok(()),
-            false => self.prove().await,
-        }
+        if self.proven.load(Ordering::Relaxed) { Ok(()) } else { self.prove().await }
     }
 
     pub(crate) async fn block(&self, at: BlockTag) -> Result<Block, RpcError> {
-        let which = match at {
-            BlockTag::Latest => json!("latest"),
-            BlockTag::Safe => json!("safe"),
-            BlockTag::Number(number) => json!(format!("{number:#x}")),
-            BlockTag::Hash(hash) => return self.ask("eth_getBlockByHash", json!([hash, false])).await,
-        };
-        self.ask("eth_getBlockByNumber", json!([which, false])).await
+        match at {
+            BlockTag::Hash(hash) => self.rpc("eth_getBlockByHash", json!([hash, false])).await,
+            at => self.rpc("eth_getBlockByNumber", json!([at.parameter(), false])).await,
+        }
+    }
+
+    /// Returns the receipt of a transaction, or `None` if it is not in a block.
+    pub(crate) async fn receipt(&self, hash: B256) -> Result<Option<TxReceipt>, RpcError> {
+        self.rpc("eth_getTransactionReceipt", json!([hash])).await
+    }
+
+    /// Returns the number of an address's transactions up to the block `latest` or `pending`.
+    pub(crate) async fn tx_count(&self, address: Address, block: &str) -> Result<u64, RpcError> {
+        Ok(self.rpc::<U64>("eth_getTransactionCount", json!([address, block])).await?.to())
     }
 
     /// Simulates a call of `to` on the state after a block, and returns the result.
@@ -232,34 +186,72 @@ impl Node {
 
     /// Simulates a call of a payer's contract with the maximum gas of a settlement, which bounds the node's work.
     pub(crate) async fn call_payer(&self, to: &str, data: &[u8], at: BlockTag) -> Result<Bytes, RpcError> {
-        let gas = U64::from(CONTRACT_GAS);
-        self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": gas }), at).await
+        self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": U64::from(CONTRACT_GAS) }), at).await
+    }
+
+    /// Returns whether an address has code now: a contract, or a delegation by its key (EIP-7702).
+    pub(crate) async fn has_code(&self, address: Address) -> Result<bool, RpcError> {
+        let code: Bytes = self.rpc("eth_getCode", json!([address, "latest"])).await?;
+        match code.is_empty() {
+            true => self.codeless.put(address, ()),
+            false => self.codeless.forget(&address),
+        }
+        Ok(!code.is_empty())
+    }
+
+    /// Like [`Self::has_code`], but does not ask the node again for an address that recently had no code.
+    pub(crate) async fn had_code(&self, address: Address) -> Result<bool, RpcError> {
+        if self.codeless.get(&address).is_some() { Ok(false) } else { self.has_code(address).await }
+    }
+
+    /// Reads an amount from a token as of the newest block, or within the last second. `None` if the call fails.
+    pub(crate) async fn amount(&self, asset: &'static Asset, question: Vec<u8>) -> Option<u128> {
+        let key = (asset.address, question);
+        if let Some(amount) = self.amounts.get(&key) {
+            return Some(amount);
+        }
+        let answer = self.call(asset.address, &key.1, BlockTag::Latest).await.ok()?;
+        let amount = U256::try_from_be_slice(&answer).filter(|_| answer.len() == 32)?.saturating_to();
+        self.amounts.put(key, amount);
+        Some(amount)
+    }
+
+    /// Forgets an amount, because a settlement changes it.
+    pub(crate) fn forget_amount(&self, asset: &'static Asset, question: Vec<u8>) {
+        self.amounts.forget(&(asset.address, question));
+    }
+
+    /// Returns the number of requests that the node refused in the last minute because too many were sent.
+    pub(crate) fn rate_refusals(&self) -> u64 {
+        self.rate_refusals.last_minute()
     }
 
     async fn called(&self, call: Value, at: BlockTag) -> Result<Bytes, RpcError> {
-        let which = match at {
-            BlockTag::Latest => json!("latest"),
-            BlockTag::Safe => json!("safe"),
-            BlockTag::Number(number) => json!(format!("{number:#x}")),
-            BlockTag::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
-        };
-        self.ask("eth_call", json!([call, which])).await
+        self.rpc("eth_call", json!([call, at.parameter()])).await
     }
 
-    async fn question<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
-        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let (status, mut body) = match self.poster.post(self.url.as_str(), HeaderMap::new(), &question, TIMEOUT).await {
+    async fn request<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+        let result = self.exchange(method, params).await;
+        if result.as_ref().is_err_and(RpcError::is_rate_refusal) {
+            self.rate_refusals.add();
+        }
+        result
+    }
+
+    async fn exchange<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let (status, mut body) = match self.client.post(self.url.as_str(), HeaderMap::new(), &request, TIMEOUT).await {
             HttpAnswer::Json(status, body) => (status, body),
             HttpAnswer::Unsent(reason) => return Err(self.unavailable(RpcError::Unsent(reason))),
             HttpAnswer::Nothing(reason) => return Err(self.unavailable(RpcError::Silent(reason))),
-            HttpAnswer::TooLarge(reason) => return Err(RpcError::TooLarge(reason)),
+            HttpAnswer::TooLarge(reason) => return Err(RpcError::TooLarge { method, reason }),
         };
         let unclear = |text: &str| RpcError::Unclear { method, status, message: cut(text, MAX_MESSAGE) };
         if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
             return Err(match (error["code"].as_i64(), error["message"].as_str()) {
                 (Some(code), Some(message)) => {
                     let data = error["data"].as_str().and_then(|data| data.parse().ok());
-                    RpcError::Said { method, status, code, message: cut(message, MAX_MESSAGE), data }
+                    RpcError::Answered { method, status, code, message: cut(message, MAX_MESSAGE), data }
                 }
                 _ => unclear(&error.to_string()),
             });
@@ -267,58 +259,11 @@ impl Node {
         let Some(result) = body.get_mut("result").map(Value::take).filter(|_| status.is_success()) else {
             return Err(unclear(body["message"].as_str().unwrap_or("neither a result nor an error")));
         };
-        serde_json::from_value(result).map_err(|_| unclear("the result is not what it has to be"))
+        serde_json::from_value(result).map_err(|_| unclear("the result has an unexpected form"))
     }
 
     fn unavailable(&self, error: RpcError) -> RpcError {
         self.proven.store(false, Ordering::Relaxed);
         error
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn says(code: i64, message: &str) -> RpcError {
-        RpcError::Said { method: "eth_call", status: StatusCode::OK, code, message: message.to_owned(), data: None }
-    }
-
-    #[test]
-    fn code_that_cannot_run_to_its_end_is_the_contracts_no() {
-        for (code, message) in [
-            (3, "execution reverted: rate limit exceeded"),
-            (-32000, "execution reverted: exceeds allowance (1)"),
-            (-32000, "out of gas"),
-            (-32000, "gas required exceeds allowance (50000000)"),
-            (-32003, "Out of gas: gas required exceeds allowance: 1000000"),
-            (-32000, "invalid opcode: INVALID"),
-            (-32603, "EVM error InvalidFEOpcode"),
-            (-32603, "EVM error OutOfGas"),
-            (-32000, "invalid jump destination"),
-            (-32000, "stack limit reached 1024 (1023)"),
-            (-32000, "write protection"),
-            (-32015, "VM execution error."),
-            (-32603, "Execution halted"),
-        ] {
-            assert!(says(code, message).reverted(), "{code} {message}");
-        }
-    }
-
-    #[test]
-    fn errors_of_the_node_are_no_contracts() {
-        for (code, message) in [
-            (-32601, "the method eth_call does not exist"),
-            (-32603, "Internal error"),
-            (-32005, "rate limited: out of gas credits"),
-            (429, "Too Many Requests"),
-            (-32000, "header not found"),
-            (-32000, "missing trie node"),
-            (-32000, "insufficient funds for gas * price + value: balance 0"),
-            (-32000, "gas required exceeds allowance (21000)"),
-        ] {
-            assert!(!says(code, message).reverted(), "{code} {message}");
-        }
-        assert!(!RpcError::Silent("out of gas".to_owned()).reverted());
     }
 }

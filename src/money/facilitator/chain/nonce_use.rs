@@ -86,27 +86,27 @@ impl Node {
         let asset = payment.asset;
         if !self.spent(asset, transfer, BlockTag::Hash(safe.hash)).await? {
             return match safe.timestamp.to::<u64>() >= transfer.valid_before_secs() {
-                true => Ok(refused("invalid_exact_evm_payload_authorization_valid_before")),
-                false => Err(Undecided::Says("the nonce is not used yet".to_owned())),
+                true => Ok(RefusalText::of("invalid_exact_evm_payload_authorization_valid_before").refused()),
+                false => Err(Undecided::Evidence("the nonce is not used yet".to_owned())),
             };
         }
         let event = self.event(asset, transfer, safe, after_secs).await?;
         if event.topics[0] == CANCELED {
-            return Ok(refused("authorization_canceled"));
+            return Ok(RefusalText::of("authorization_canceled").refused());
         }
         let receipt = self.receipt_of(&event, safe).await?;
         // The authorization may pay somebody else, or less than required.
         Ok(match exact::pays(transfer, payment).is_ok() && receipt.made(transfer, asset) {
             true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)),
-            false => refused("invalid_exact_evm_nonce_already_used"),
+            false => RefusalText::of("invalid_exact_evm_nonce_already_used").refused(),
         })
     }
 
     /// Returns the receipt of an event's transaction, which is in a block that will stay.
     pub(super) async fn receipt_of(&self, event: &EventLog, safe: &Block) -> Result<TxReceipt, Undecided> {
-        let receipt: TxReceipt = self.ask("eth_getTransactionReceipt", json!([event.transaction_hash])).await?;
+        let receipt: TxReceipt = self.rpc("eth_getTransactionReceipt", json!([event.transaction_hash])).await?;
         if receipt.transaction_hash != event.transaction_hash || receipt.block_number > safe.number || !receipt.logs.contains(event) {
-            return Err(Undecided::Says("the event is not in its transaction".to_owned()));
+            return Err(Undecided::Evidence("the event is not in its transaction".to_owned()));
         }
         Ok(receipt)
     }
@@ -132,10 +132,11 @@ impl Node {
         Some(balance?.min(allowance?))
     }
 
-    /// Reads an amount from a token, or `None` if the call fails.
-    async fn amount(&self, asset: &Asset, question: Vec<u8>) -> Option<u128> {
-        let answer = self.call(asset.address, &question, BlockTag::Latest).await.ok()?;
-        balanceOfCall::abi_decode_returns_validate(&answer).ok().map(|amount| amount.saturating_to())
+    /// Forgets the payer's balance, which a settlement of this payment changes.
+    pub(crate) fn forget_balance(&self, payment: &OfferedX402) {
+        if let Ok(account) = payment.signed.sender().parse() {
+            self.forget_amount(payment.asset, balanceOfCall { account }.abi_encode());
+        }
     }
 
     /// Returns whether the nonce of a payment is spent as of the newest block, which may still be replaced.
@@ -153,22 +154,17 @@ impl Node {
     pub(super) fn spends(&self, payment: &OfferedX402) -> Result<NonceKind, Undecided> {
         let (of, own) = (payment.asset.network, self.network());
         if of != own {
-            return Err(Undecided::Says(format!("the payment is of {}, the node of {}", of.caip2, own.caip2)));
+            return Err(Undecided::Evidence(format!("the payment is of {}, the node of {}", of.caip2, own.caip2)));
         }
         let transfer = payment.transfer().map(|(transfer, _)| NonceKind::Transfer(transfer));
         let spends = transfer.or_else(|| payment.permit().map(|(permit, _)| NonceKind::Permit(permit)));
-        spends.ok_or_else(|| Undecided::Says("the authorization does not read".to_owned()))
+        spends.ok_or_else(|| Undecided::Evidence("the authorization is malformed".to_owned()))
     }
 
     async fn spent(&self, asset: &Asset, transfer: &Transfer, at: BlockTag) -> Result<bool, Undecided> {
         let question = authorizationStateCall { authorizer: transfer.from, nonce: transfer.nonce };
         let answer = self.call(asset.address, &question.abi_encode(), at).await?;
         let read = authorizationStateCall::abi_decode_returns_validate(&answer);
-        read.map_err(|_| Undecided::Says("the token does not say whether the nonce is used".to_owned()))
+        read.map_err(|_| Undecided::Evidence("the token does not say whether the nonce is used".to_owned()))
     }
-}
-
-pub(super) fn refused(reason: &str) -> SettleOutcome {
-    let reported = RefusalText::of(reason);
-    SettleOutcome::Refused { reason: reported.code.to_owned(), message: reported.sentence.to_owned() }
 }

@@ -9,12 +9,11 @@ use serde_json::json;
 use super::{
     events::{EventLog, MOVED},
     node::{Block, BlockTag, Node, RpcError},
-    nonce_use::refused,
     search::{Undecided, Walk},
 };
 use crate::{
     OfferedX402, SettleOutcome,
-    facilitator::settlement,
+    facilitator::{reason::RefusalText, settlement},
     x402::permit2::{PERMIT2, Permit, ProxyCall, UPTO_PROXY, nonceBitmapCall},
 };
 
@@ -43,7 +42,7 @@ impl Node {
         let question = nonceBitmapCall { owner: permit.from, word: permit.nonce >> 8 };
         let answer = self.call(&PERMIT2.to_string(), &nonceBitmapCall::abi_encode(&question), at).await?;
         let read = nonceBitmapCall::abi_decode_returns_validate(&answer);
-        let word: U256 = read.map_err(|_| Undecided::Says("Permit2 does not say whether the nonce is used".to_owned()))?;
+        let word: U256 = read.map_err(|_| Undecided::Evidence("Permit2 does not say whether the nonce is used".to_owned()))?;
         Ok(word.bit(permit.nonce.as_limbs()[0] as usize & 0xff))
     }
 
@@ -58,17 +57,17 @@ impl Node {
         if !self.used(permit, BlockTag::Hash(safe.hash)).await? {
             // A permit is valid through the second of its deadline.
             return match safe.timestamp.to::<u64>() > permit.deadline_secs() {
-                true => Ok(refused("permit2_deadline_expired")),
-                false => Err(Undecided::Says("the permit's nonce is not used yet".to_owned())),
+                true => Ok(RefusalText::of("permit2_deadline_expired").refused()),
+                false => Err(Undecided::Evidence("the permit's nonce is not used yet".to_owned())),
             };
         }
-        let first = self.block_before(safe, after_secs).await?;
+        let first = self.search_back(safe, after_secs).await?;
         let used = self.used_in(permit, first, safe).await?;
         let (first, last) = match used {
             NonceUse::In(block) => (block, block),
             NonceUse::Since => (first, safe.number.to()),
         };
-        let charged = payment.asked().parse().map_err(|_| Undecided::Says("the charge does not read".to_owned()))?;
+        let charged = payment.asked().parse().map_err(|_| Undecided::Evidence("the charge is malformed".to_owned()))?;
         let topics = (MOVED, permit.from.into_word(), permit.to.into_word());
         let mut walk = Walk::new(self, json!({ "address": payment.asset.address, "topics": topics }), first, last);
         let (mut paid, mut checked_at) = (false, 0);
@@ -79,7 +78,7 @@ impl Node {
             let likely = |log: &EventLog| matches!(used, NonceUse::In(_)) || log.moves(permit.from, permit.to, charged, payment.asset);
             for log in logs.into_iter().filter(likely) {
                 if checked_at == MAX_TRANSACTIONS {
-                    return Err(walk.is_inconclusive());
+                    return Err(walk.inconclusive());
                 }
                 checked_at += 1;
                 if let Some(outcome) = self.taken_by(payment, permit, charged, &log, safe).await? {
@@ -88,8 +87,10 @@ impl Node {
             }
         }
         match used {
-            NonceUse::In(block) if !paid && self.has_events(payment, block).await? => Ok(refused("permit2_invalid_nonce")),
-            NonceUse::In(_) | NonceUse::Since => Err(walk.is_inconclusive()),
+            NonceUse::In(block) if !paid && self.has_events(payment, block).await? => {
+                Ok(RefusalText::of("permit2_invalid_nonce").refused())
+            }
+            NonceUse::In(_) | NonceUse::Since => Err(walk.inconclusive()),
         }
     }
 
@@ -97,12 +98,12 @@ impl Node {
     async fn used_in(&self, permit: &Permit, first: u64, safe: &Block) -> Result<NonceUse, Undecided> {
         let used = async |number| match self.used(permit, BlockTag::Number(number)).await {
             // The node may keep only the state of its newest blocks.
-            Err(Undecided::Node(RpcError::Said { .. })) => Ok(None),
+            Err(Undecided::Node(RpcError::Answered { .. })) => Ok(None),
             used => used.map(Some),
         };
         match used(first).await? {
             Some(false) => {}
-            Some(true) => return Err(Undecided::Says(format!("the permit's nonce was used up to block {first}"))),
+            Some(true) => return Err(Undecided::Evidence(format!("the permit's nonce was used up to block {first}"))),
             None => return Ok(NonceUse::Since),
         }
         let (mut before, mut after) = (first, safe.number.to::<u64>());
@@ -127,29 +128,29 @@ impl Node {
         event: &EventLog,
         safe: &Block,
     ) -> Result<Option<SettleOutcome>, Undecided> {
-        let called: TxCall = self.ask("eth_getTransactionByHash", json!([event.transaction_hash])).await?;
+        let called: TxCall = self.rpc("eth_getTransactionByHash", json!([event.transaction_hash])).await?;
         if called.hash != event.transaction_hash || called.to != Some(UPTO_PROXY) {
             return Ok(None);
         }
         let Some(taking) = ProxyCall::read(&called.input).filter(|taking| taking.spends(permit)) else { return Ok(None) };
         let receipt = self.receipt_of(event, safe).await?;
         if receipt.status != U64::ONE {
-            return Err(Undecided::Says("the event is of a transaction that was reverted".to_owned()));
+            return Err(Undecided::Evidence("the event is of a transaction that was reverted".to_owned()));
         }
         if !taking.takes(permit) {
             // The payer has signed another permit with the same nonce.
-            return Ok(Some(refused("permit2_invalid_nonce")));
+            return Ok(Some(RefusalText::of("permit2_invalid_nonce").refused()));
         }
         match taking.amount == charged && event.moves(permit.from, permit.to, charged, payment.asset) {
             true => Ok(Some(SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)))),
-            false => Err(Undecided::Says(format!("`{}` took {} of the permit, and {charged} was charged", called.hash, taking.amount))),
+            false => Err(Undecided::Evidence(format!("`{}` took {} of the permit, and {charged} was charged", called.hash, taking.amount))),
         }
     }
 
     /// Returns whether a transaction took the charge of a permit according to its call data, or `None` if it did not
     /// call x402's proxy.
-    pub(super) async fn elapsed(&self, permit: &Permit, charged: U256, hash: B256) -> Result<Option<bool>, Undecided> {
-        let called: Option<TxCall> = self.ask("eth_getTransactionByHash", json!([hash])).await?;
+    pub(super) async fn took_charge(&self, permit: &Permit, charged: U256, hash: B256) -> Result<Option<bool>, Undecided> {
+        let called: Option<TxCall> = self.rpc("eth_getTransactionByHash", json!([hash])).await?;
         let called = called.filter(|called| called.hash == hash && called.to == Some(UPTO_PROXY));
         Ok(called.and_then(|called| ProxyCall::read(&called.input)).map(|taking| taking.takes(permit) && taking.amount == charged))
     }

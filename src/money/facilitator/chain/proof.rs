@@ -12,7 +12,10 @@ use super::{
     nonce_use::NonceKind,
     search::Undecided,
 };
-use crate::{Evidence, OfferedX402, Settlement, facilitator::exact};
+use crate::{
+    Evidence, OfferedX402, Settlement,
+    facilitator::{chain_view::ChainError, exact},
+};
 
 /// How far a node may lag behind a block that somebody else has seen.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -30,10 +33,7 @@ impl Settlement {
 impl Node {
     /// Checks on the chain that a transaction made a payment. Waits for its block and the confirmations, at most
     /// `patience`.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not count, or not yet. The text is for the log.
+    /// The error is for the log.
     pub(crate) async fn proof(&self, payment: &OfferedX402, hash: B256, timeout: Duration) -> Result<Evidence, String> {
         let spends = self.spends(payment).map_err(|reason| reason.to_string())?;
         let receipt = self.confirmed(hash, timeout).await?;
@@ -45,13 +45,14 @@ impl Node {
     /// Returns the evidence that a transaction moved the money of a payment with the payment's own nonce, or `None` if
     /// the chain does not show this. A transfer of the same amount is not enough, because it may belong to another
     /// payment.
-    pub(super) async fn spent_by(&self, payment: &OfferedX402, hash: B256) -> Result<Option<Evidence>, Undecided> {
+    pub(crate) async fn spent_by(&self, payment: &OfferedX402, transaction: &str) -> Result<Option<Evidence>, ChainError> {
+        let Ok(hash) = transaction.parse() else { return Ok(None) };
         let spends = self.spends(payment)?;
         // The address may lead to another node by now.
         self.prove().await?;
         let Some((receipt, blocks)) = self.confirmations_of(hash).await? else { return Ok(None) };
         if blocks < self.confirmations() {
-            return Err(Undecided::Says(format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())));
+            return Err(ChainError(format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())));
         }
         let made = self.made(payment, &spends, &receipt).await?;
         Ok((made == Some(true)).then(|| evidence(&receipt, true)))
@@ -66,12 +67,12 @@ impl Node {
             }
             NonceKind::Permit(permit) => permit,
         };
-        let charged = payment.asked().parse().map_err(|_| Undecided::Says("the charge does not read".to_owned()))?;
+        let charged = payment.asked().parse().map_err(|_| Undecided::Evidence("the charge is malformed".to_owned()))?;
         if !receipt.paid(permit.from, permit.to, charged, payment.asset) {
             return Ok(None);
         }
-        Ok(match self.elapsed(permit, charged, receipt.transaction_hash).await? {
-            Some(elapsed) => elapsed.then_some(true),
+        Ok(match self.took_charge(permit, charged, receipt.transaction_hash).await? {
+            Some(took) => took.then_some(true),
             // It called another contract, whose call data is not readable. The nonce is marked, and the money moved.
             None => self.used(permit, BlockTag::Latest).await?.then_some(false),
         })
@@ -101,12 +102,12 @@ impl Node {
 
     /// Returns the receipt of a transaction, and the number of blocks from its own on.
     async fn confirmations_of(&self, hash: B256) -> Result<Option<(TxReceipt, u64)>, Undecided> {
-        let receipt: Option<TxReceipt> = self.ask("eth_getTransactionReceipt", json!([hash])).await?;
-        let Some(receipt) = receipt.filter(|receipt| receipt.transaction_hash == hash) else { return Ok(None) };
+        let receipt = self.receipt(hash).await?.filter(|receipt| receipt.transaction_hash == hash);
+        let Some(receipt) = receipt else { return Ok(None) };
         if self.confirmations() <= 1 {
             return Ok(Some((receipt, 1)));
         }
-        let head: U64 = self.ask("eth_blockNumber", json!([])).await?;
+        let head: U64 = self.rpc("eth_blockNumber", json!([])).await?;
         let blocks = head.to::<u64>().saturating_sub(receipt.block_number.to()) + 1;
         Ok(Some((receipt, blocks)))
     }

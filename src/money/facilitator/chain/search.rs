@@ -18,15 +18,15 @@ const MAX_QUESTIONS: u32 = 100;
 
 /// Why a node's answers decide nothing.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Undecided {
+pub(crate) enum Undecided {
     #[error(transparent)]
     Node(#[from] RpcError),
     #[error("{0}")]
-    Says(String),
+    Evidence(String),
 }
 
 /// An iteration over the events of a token, block by block, in ranges that the node allows.
-pub(super) struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     node: &'a Node,
     filter: Value,
     first: u64,
@@ -38,27 +38,27 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// Iterates over the events that match `filter`, from block `first` to `last`.
-    pub(super) fn new(node: &'a Node, filter: Value, first: u64, last: u64) -> Self {
+    pub(crate) fn new(node: &'a Node, filter: Value, first: u64, last: u64) -> Self {
         Self { node, filter, first, from: first, last, span: SPAN, questions: 0 }
     }
 
     /// Returns the events of the next range, or `None` at the end or after the maximum number of requests.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<EventLog>>, RpcError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<EventLog>>, RpcError> {
         while self.from <= self.last && self.questions < MAX_QUESTIONS {
             self.questions += 1;
             let to = (self.from + self.span - 1).min(self.last);
             (self.filter["fromBlock"], self.filter["toBlock"]) = (json!(format!("{:#x}", self.from)), json!(format!("{to:#x}")));
-            match self.node.ask("eth_getLogs", json!([self.filter])).await {
+            match self.node.rpc("eth_getLogs", json!([self.filter])).await {
                 Ok(logs) => {
                     self.from = to + 1;
                     return Ok(Some(logs));
                 }
                 // The range may be too large for the node.
-                Err(RpcError::Said { .. } | RpcError::Unclear { .. }) if self.span > LEAST_SPAN => {
+                Err(RpcError::Answered { .. } | RpcError::Unclear { .. }) if self.span > LEAST_SPAN => {
                     self.span = (self.span / 4).max(LEAST_SPAN)
                 }
                 // Even a few blocks can have too many events.
-                Err(RpcError::TooLarge(_)) if self.span > 1 => self.span = (self.span / 4).max(1),
+                Err(RpcError::TooLarge { .. }) if self.span > 1 => self.span = (self.span / 4).max(1),
                 Err(error) => return Err(error),
             }
         }
@@ -66,14 +66,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the last block that was searched, or the one before the first if there was none.
-    pub(super) fn looked_to(&self) -> u64 {
+    pub(crate) fn looked_to(&self) -> u64 {
         self.from.min(self.last + 1).saturating_sub(1)
     }
 
     /// The error for a nonce that is spent although no event so far shows how.
-    pub(super) fn is_inconclusive(&self) -> Undecided {
-        Undecided::Says(format!(
-            "the nonce is spent, but no event from block {} to {} says how",
+    pub(super) fn inconclusive(&self) -> Undecided {
+        Undecided::Evidence(format!(
+            "the nonce is spent, but no event from block {} to {} shows how",
             self.first,
             self.from.min(self.last + 1) - 1
         ))
@@ -83,7 +83,7 @@ impl<'a> Walk<'a> {
 impl Node {
     /// Finds the event that spent the nonce, after about this time.
     pub(super) async fn event(&self, asset: &Asset, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<EventLog, Undecided> {
-        let first = self.block_before(safe, after_secs).await?;
+        let first = self.search_back(safe, after_secs).await?;
         let topics: (_, B256, B256) = ([USED, CANCELED], transfer.from.into_word(), transfer.nonce);
         let mut walk = Walk::new(self, json!({ "address": asset.address, "topics": topics }), first, safe.number.to());
         while let Some(logs) = walk.next().await? {
@@ -91,11 +91,11 @@ impl Node {
                 return Ok(event);
             }
         }
-        Err(walk.is_inconclusive())
+        Err(walk.inconclusive())
     }
 
     /// Returns the number of a block at or shortly before this time.
-    pub(super) async fn block_before(&self, safe: &Block, secs: u64) -> Result<u64, RpcError> {
+    pub(crate) async fn search_back(&self, safe: &Block, secs: u64) -> Result<u64, RpcError> {
         let older = async |number| Ok::<_, RpcError>(self.block(BlockTag::Number(number)).await?.timestamp.to::<u64>() <= secs);
         let (mut young, mut step) = (safe.number.to::<u64>(), SPAN);
         let mut old = loop {

@@ -106,16 +106,16 @@ impl Node {
             // Nothing was sent.
             return SendOutcome::Refused(error.to_string());
         }
-        let error = match self.ask::<B256>("eth_sendRawTransaction", json!([raw])).await {
+        let error = match self.rpc::<B256>("eth_sendRawTransaction", json!([raw])).await {
             Ok(_) => return SendOutcome::Accepted,
             Err(error) => error,
         };
         let sending = read(&error);
-        if !matches!((&sending, &error), (SendOutcome::Refused(_), RpcError::Said { .. })) {
+        if !matches!((&sending, &error), (SendOutcome::Refused(_), RpcError::Answered { .. })) {
             return sending;
         }
         // A gateway may have asked a second node after the first one accepted it.
-        match self.ask::<Value>("eth_getTransactionByHash", json!([hash])).await {
+        match self.rpc::<Value>("eth_getTransactionByHash", json!([hash])).await {
             Ok(Value::Null) => sending,
             Ok(_) => SendOutcome::Accepted,
             Err(more) => SendOutcome::Unclear(format!("{error}; {more}")),
@@ -128,8 +128,8 @@ fn read(error: &RpcError) -> SendOutcome {
     let reason = error.to_string();
     let (status, code, message) = match error {
         RpcError::Unsent(_) | RpcError::WrongChain(..) => return SendOutcome::Refused(reason),
-        RpcError::Silent(_) | RpcError::TooLarge(_) | RpcError::Unclear { .. } => return SendOutcome::Unclear(reason),
-        RpcError::Said { status, code, message, .. } => (*status, *code, message.to_lowercase()),
+        RpcError::Silent(_) | RpcError::TooLarge { .. } | RpcError::Unclear { .. } => return SendOutcome::Unclear(reason),
+        RpcError::Answered { status, code, message, .. } => (*status, *code, message.to_lowercase()),
     };
     // The error of a failing or overloaded server does not show what it did before.
     if !status.is_success() && status != StatusCode::BAD_REQUEST {
@@ -159,11 +159,11 @@ mod tests {
 
     fn outcome_of(status: u16, code: i64, message: &str) -> SendOutcome {
         let status = StatusCode::from_u16(status).unwrap();
-        read(&RpcError::Said { method: "eth_sendRawTransaction", status, code, message: message.to_owned(), data: None })
+        read(&RpcError::Answered { method: "eth_sendRawTransaction", status, code, message: message.to_owned(), data: None })
     }
 
     #[test]
-    fn a_refusal_counts_with_its_code_its_text_and_its_status() {
+    fn a_refusal_needs_its_code_text_and_status() {
         let (code, text) = (-32000, "insufficient funds for gas * price + value: balance 1, tx cost 2");
         for status in [200, 400] {
             assert!(matches!(outcome_of(status, code, text), SendOutcome::Refused(_)), "{status}");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_about_the_nonce_may_be_about_this_very_transaction() {
+    fn an_answer_about_the_nonce_leaves_sending_open() {
         for text in ["nonce too low", "replacement transaction underpriced", "could not replace existing tx", "OldNonce, Current nonce: 9"]
         {
             assert!(matches!(outcome_of(200, -32000, text), SendOutcome::Contested(_)), "{text}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_left_the_host_nothing_was_sent() {
+    fn a_transaction_that_never_left_the_host_is_refused() {
         assert!(matches!(read(&RpcError::Unsent("connection refused".to_owned())), SendOutcome::Refused(_)));
         assert!(matches!(read(&RpcError::Silent("answered 502 without JSON".to_owned())), SendOutcome::Unclear(_)));
     }

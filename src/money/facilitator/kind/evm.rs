@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use k256::ecdsa::SigningKey;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::{sync::Mutex, time::Instant};
 use tollhouse_base::clock::Clock;
 use tollhouse_store::Store;
 
@@ -42,12 +43,16 @@ use crate::{
             events::TxReceipt,
             node::{BlockTag, Node, RpcError},
         },
-        chain_view::ChainView,
         reason::RefusalText,
         settlement,
     },
+    log_gate::LogGate,
     x402::permit2::PERMIT2,
 };
+
+/// How long the result of a check of the node is reused, and how long the check may take.
+const CHECK_TTL: Duration = Duration::from_secs(1);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time limits for transactions.
 #[derive(Debug, Clone, Copy)]
@@ -67,12 +72,24 @@ impl Default for TxTimeouts {
 /// A facilitator that sends its own transactions.
 pub(crate) struct EvmFacilitator {
     node: Arc<Node>,
-    desk: TxManager,
+    tx_manager: TxManager,
     signer: Address,
     gas: Arc<GasBalance>,
     proxy: Arc<ProxyCheck>,
     clock: Clock,
     timeout: TxTimeouts,
+    /// When the node was last checked by [`EvmFacilitator::is_node_down`], and the result.
+    checked: Mutex<Option<(Instant, bool)>>,
+    provoked: LogGate,
+}
+
+/// The stage of a payment in which its settlement is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SimulationStage {
+    /// Before the run.
+    Verify,
+    /// After the run, before the transaction is signed.
+    Settle,
 }
 
 impl fmt::Debug for EvmFacilitator {
@@ -84,53 +101,97 @@ impl fmt::Debug for EvmFacilitator {
 impl EvmFacilitator {
     /// Constructs a facilitator that sends through `node` and pays gas with `key`: 32 bytes in hex. If [the store is
     /// shared](Store::is_shared), its other hosts use the key too.
-    ///
-    /// # Errors
-    ///
-    /// An invalid key.
     pub(crate) fn new(node: Arc<Node>, key: &str, store: &Arc<dyn Store>, clock: Clock, timeout: TxTimeouts) -> Result<Self, ConfigError> {
         let bytes = zeroize::Zeroizing::new(hex::decode(key.trim().trim_start_matches("0x")).map_err(|_| ConfigError::GasKey)?);
         let key = SigningKey::from_slice(&bytes).map_err(|_| ConfigError::GasKey)?;
         let signer = Address::from_private_key(&key);
         let nonces = Nonces::of(store, format!("{}/{signer}", node.network().caip2), timeout.stuck);
-        let desk = TxManager::open(Arc::clone(&node), key, timeout.stuck, nonces);
+        let tx_manager = TxManager::open(Arc::clone(&node), key, timeout.stuck, nonces);
         let gas = GasBalance::watch(Arc::clone(&node), signer);
         let proxy = ProxyCheck::watch(Arc::clone(&node));
-        Ok(Self { node, desk, signer, gas, proxy, clock, timeout })
+        let (checked, provoked) = (Mutex::default(), LogGate::default());
+        Ok(Self { node, tx_manager, signer, gas, proxy, clock, timeout, checked, provoked })
     }
 
-    /// Returns who signed it, or the refusal if nobody did.
-    async fn signed_by(&self, order: &SignedOrder<'_>, payment: &OfferedX402) -> Result<SignedBy, VerifyResult> {
+    /// Returns who signed it, or the refusal if nobody did. The node is asked only if the payer's key did not sign, and
+    /// asked to run code only if the payer has some.
+    async fn signed_by(&self, order: &SignedOrder<'_>, payment: &OfferedX402, stage: SimulationStage) -> Result<SignedBy, VerifyResult> {
         if order.by_key(payment) {
             return Ok(SignedBy::Key);
         }
-        let nobody = || invalid(RefusalText::of(order.codes().signature));
+        let nobody = || RefusalText::of(order.codes().signature).invalid();
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
-        let question = isValidSignatureCall { hash: order.hash(payment.asset), signature };
-        match self.node.call_payer(payment.signed.sender(), &question.abi_encode(), BlockTag::Latest).await {
+        match self.has_code(order, stage).await {
+            Ok(true) => {}
+            Ok(false) => return Err(nobody()),
+            Err(error) => return Err(VerifyResult::Unavailable(error.to_string())),
+        }
+        let call = isValidSignatureCall { hash: order.hash(payment.asset), signature };
+        match self.node.call_payer(payment.signed.sender(), &call.abi_encode(), BlockTag::Latest).await {
             // A call to an address without a contract returns nothing.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
             Ok(_) => Err(nobody()),
-            Err(error) if error.reverted() => Err(nobody()),
+            Err(error) if error.reverted() || self.is_provoked(&error, order, payment).await => Err(nobody()),
             Err(error) => Err(VerifyResult::Unavailable(error.to_string())),
         }
     }
 
-    /// Simulates a call on the node, and returns the gas that it needs. Sender and fees are those of the real
-    /// transaction. Otherwise a payer's contract could tell the simulation from it by `tx.gasprice`, and behave
+    /// Returns whether the payer has code. Before the run, an answer of the last half minute is enough.
+    async fn has_code(&self, order: &SignedOrder<'_>, stage: SimulationStage) -> Result<bool, RpcError> {
+        let (payer, _) = order.costs();
+        match stage {
+            SimulationStage::Verify => self.node.had_code(payer).await,
+            SimulationStage::Settle => self.node.has_code(payer).await,
+        }
+    }
+
+    /// Returns whether an unexpected error of a simulation is the doing of the payer's code: the payer has some, and the
+    /// node works for everybody else.
+    async fn is_provoked(&self, error: &RpcError, order: &SignedOrder<'_>, payment: &OfferedX402) -> bool {
+        // The payer may have got code since it was asked for.
+        if !error.may_be_provoked() || !self.has_code(order, SimulationStage::Settle).await.unwrap_or(false) {
+            return false;
+        }
+        if self.is_node_down(payment.asset).await {
+            return false;
+        }
+        if let Some(skipped) = self.provoked.pass() {
+            let id = payment.id();
+            tracing::warn!(payment.id = %id, %error, skipped, "a payer's contract makes the node fail; its payment is refused");
+        }
+        true
+    }
+
+    /// Returns whether the node fails to simulate a call of the token that no payer can influence. A result is reused for
+    /// a second.
+    async fn is_node_down(&self, asset: &Asset) -> bool {
+        let mut checked = self.checked.lock().await;
+        if let Some((_, down)) = checked.filter(|(at, _)| at.elapsed() < CHECK_TTL) {
+            return down;
+        }
+        let Ok(token) = asset.address.parse() else { return true };
+        let data = Token::balanceOfCall { account: self.signer }.abi_encode().into();
+        let simulated = tokio::time::timeout(CHECK_TIMEOUT, self.estimate_gas(token, &data)).await;
+        let down = !matches!(simulated, Ok(Ok(_)));
+        *checked = Some((Instant::now(), down));
+        down
+    }
+
+    /// Simulates a call on the node, and returns the gas that it needs, at most [`MAX_GAS`]. Sender and fees are those of
+    /// the real transaction. Otherwise a payer's contract could tell the simulation from it by `tx.gasprice`, and behave
     /// differently.
-    async fn tried(&self, to: Address, data: &Bytes) -> Result<u64, RpcError> {
-        let fees = self.desk.fees().await.map_err(RpcError::Unsent)?;
+    async fn estimate_gas(&self, to: Address, data: &Bytes) -> Result<u64, RpcError> {
+        let fees = self.tx_manager.fees().await.map_err(RpcError::Unsent)?;
         let (max, tip) = (U128::from(fees.max), U128::from(fees.tip));
-        let call = json!({ "from": self.signer, "to": to, "data": data, "maxFeePerGas": max, "maxPriorityFeePerGas": tip });
-        let gas: U64 = self.node.ask("eth_estimateGas", json!([call])).await?;
+        let gas = U64::from(MAX_GAS);
+        let call = json!({ "from": self.signer, "to": to, "data": data, "gas": gas, "maxFeePerGas": max, "maxPriorityFeePerGas": tip });
+        let gas: U64 = self.node.rpc("eth_estimateGas", json!([call])).await?;
         Ok(gas.to())
     }
 
-    /// Reads a number from the token, or `None` if the call fails.
-    async fn number(&self, asset: &Asset, question: Vec<u8>) -> Option<U256> {
-        let answer = self.node.call(asset.address, &question, BlockTag::Latest).await.ok()?;
-        Token::balanceOfCall::abi_decode_returns_validate(&answer).ok()
+    /// Reads an amount from the token, or `None` if the call fails.
+    async fn read_amount(&self, asset: &'static Asset, call: Vec<u8>) -> Option<U256> {
+        self.node.amount(asset, call).await.map(U256::from)
     }
 
     /// Finds out why an order was reverted.
@@ -140,13 +201,13 @@ impl EvmFacilitator {
             return RefusalText::of(codes.spent);
         }
         let (account, amount) = order.costs();
-        let balance = self.number(payment.asset, Token::balanceOfCall { account }.abi_encode()).await;
+        let balance = self.read_amount(payment.asset, Token::balanceOfCall { account }.abi_encode()).await;
         if balance.is_some_and(|balance| balance < amount) {
             return RefusalText::of(codes.insufficient_funds);
         }
         if order.needs_allowance() {
             let allowance = Token::allowanceCall { owner: account, spender: PERMIT2 }.abi_encode();
-            if self.number(payment.asset, allowance).await.is_some_and(|allowance| allowance < amount) {
+            if self.read_amount(payment.asset, allowance).await.is_some_and(|allowance| allowance < amount) {
                 return RefusalText::of("permit2_allowance_required");
             }
         }
@@ -154,34 +215,47 @@ impl EvmFacilitator {
     }
 
     /// Builds the call that moves the money, and simulates it on the newest block.
-    async fn call(&self, order: &SignedOrder<'_>, payment: &OfferedX402) -> Result<TxCall, VerifyResult> {
-        let by = self.signed_by(order, payment).await?;
+    async fn call(&self, order: &SignedOrder<'_>, payment: &OfferedX402, stage: SimulationStage) -> Result<TxCall, VerifyResult> {
+        let by = self.signed_by(order, payment, stage).await?;
         let to = order.contract(payment.asset).ok_or_else(|| VerifyResult::Unavailable("the token has no address".to_owned()))?;
         let data = order.data(&by);
-        let gas = match self.tried(to, &data).await {
-            // A payer's contract may do anything, but not at any cost.
-            Ok(gas) if gas > MAX_GAS => return Err(invalid(RefusalText::of(order.codes().simulation))),
-            Ok(gas) => gas,
-            Err(error) if error.reverted() => return Err(invalid(self.diagnose(order, payment).await)),
-            Err(error) => return Err(VerifyResult::Unavailable(error.to_string())),
+        let has_code = async {
+            match by {
+                SignedBy::Key => self.has_code(order, stage).await.ok(),
+                SignedBy::Contract => Some(true),
+            }
         };
         // It is checked again at settlement, because an address may have got code since (EIP-7702).
-        let code = self.node.ask::<Bytes>("eth_getCode", json!([payment.signed.sender(), "latest"])).await;
-        // Without an answer the stricter limits apply.
-        payment.note_code(code.map_or(true, |code| !code.is_empty()));
+        let (simulated, has_code) = tokio::join!(self.estimate_gas(to, &data), has_code);
+        if let Some(has_code) = has_code {
+            payment.note_code(has_code);
+        }
+        let refused = || RefusalText::of(order.codes().simulation).invalid();
+        let gas = match simulated {
+            // A payer's contract may do anything, but not at any cost.
+            Ok(gas) if gas > MAX_GAS => return Err(refused()),
+            Ok(gas) => gas,
+            Err(error) if error.reverted() => return Err(self.diagnose(order, payment).await.invalid()),
+            Err(error) if self.is_provoked(&error, order, payment).await => return Err(refused()),
+            Err(error) => return Err(VerifyResult::Unavailable(error.to_string())),
+        };
+        if has_code.is_none() {
+            // The stricter limits apply.
+            payment.note_code(true);
+        }
         // The gas limit is 1.5 times the estimate. The first estimate, made before the call runs, counts against the
         // payer's limits, so that later ones cannot raise it.
         let limit = payment.note_tried_gas(gas + gas / 2);
         if gas > limit {
-            return Err(invalid(RefusalText::of(order.codes().simulation)));
+            return Err(RefusalText::of(order.codes().simulation).invalid());
         }
         Ok(TxCall { to, data, gas: limit.min(gas + gas / 2) })
     }
 
     async fn verified(&self, payment: &OfferedX402) -> Result<(), VerifyResult> {
-        let order = SignedOrder::of(payment).map_err(invalid)?;
-        order.fits(payment, self.clock.now(), self.signer).map_err(invalid)?;
-        self.call(&order, payment).await?;
+        let order = SignedOrder::of(payment).map_err(RefusalText::invalid)?;
+        order.fits(payment, self.clock.now(), self.signer).map_err(RefusalText::invalid)?;
+        self.call(&order, payment, SimulationStage::Verify).await?;
         self.gas.is_enough().map_err(VerifyResult::Unavailable)
     }
 
@@ -189,9 +263,9 @@ impl EvmFacilitator {
     /// authorization.
     async fn signed(&self, payment: &OfferedX402) -> Result<Option<B256>, PrepareError> {
         let away = PrepareError::Away;
-        let order = SignedOrder::of(payment).map_err(|reported| away(reported.sentence.to_owned()))?;
-        match self.call(&order, payment).await {
-            Ok(call) => self.desk.sign(call).await.map(Some).map_err(away),
+        let order = SignedOrder::of(payment).map_err(|refusal| away(refusal.sentence.to_owned()))?;
+        match self.call(&order, payment, SimulationStage::Settle).await {
+            Ok(call) => self.tx_manager.sign(call).await.map(Some).map_err(away),
             Err(VerifyResult::Unavailable(cause)) => Err(away(cause)),
             Err(VerifyResult::Invalid { reason, .. }) if reason == order.codes().spent => {
                 payment.note_spent_before();
@@ -204,7 +278,7 @@ impl EvmFacilitator {
 
     /// Sends the signed transaction, and returns the outcome.
     async fn sent(&self, payment: &OfferedX402, started: &StartedSettlement, hash: B256) -> SettleOutcome {
-        match tokio::time::timeout(self.timeout.settle, self.desk.send(hash)).await {
+        match tokio::time::timeout(self.timeout.settle, self.tx_manager.send(hash)).await {
             Ok(TxEnd::Mined(receipt)) => self.mined(payment, started, &receipt, self.timeout.settle).await,
             Ok(TxEnd::Unsent(reason)) => {
                 self.gas.refresh();
@@ -240,10 +314,7 @@ impl EvmFacilitator {
         }
         // It was reverted and moved nothing. But somebody else may have sent the authorization to the token before.
         match (self.node.is_recently_spent(payment).await, self.node.block(BlockTag::Safe).await) {
-            (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => {
-                let reported = RefusalText::of(order.codes().failed);
-                SettleOutcome::Refused { reason: reported.code.to_owned(), message: reported.sentence.to_owned() }
-            }
+            (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => RefusalText::of(order.codes().failed).refused(),
             (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that may be replaced".to_owned()),
             (Ok(true), Ok(_)) => self.node.nonce_state(payment, started.at).await,
             (Err(reason), _) => SettleOutcome::Unknown(reason),
@@ -254,21 +325,20 @@ impl EvmFacilitator {
     /// Looks up the transaction of an intent. Returns its outcome, which is unknown while the transaction is pending,
     /// or `None` if no node has it.
     async fn found(&self, payment: &OfferedX402, started: &StartedSettlement, hash: B256) -> Result<Option<SettleOutcome>, RpcError> {
-        let receipt: Option<TxReceipt> = self.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
-        if let Some(receipt) = receipt {
+        if let Some(receipt) = self.node.receipt(hash).await? {
             return Ok(Some(self.mined(payment, started, &receipt, Duration::ZERO).await));
         }
-        let pending: Option<PendingTx> = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
+        let pending: Option<PendingTx> = self.node.rpc("eth_getTransactionByHash", json!([hash])).await?;
         let Some(PendingTx { nonce, from }) = pending else { return Ok(None) };
         // Somebody else may have sent it, with a nonce of its own.
         if let Some(nonce) = nonce.filter(|_| from.is_none_or(|from| from == self.signer)) {
-            let used: U64 = self.node.ask("eth_getTransactionCount", json!([self.signer, "latest"])).await?;
-            if nonce < used {
+            let nonce = nonce.to();
+            if nonce < self.node.tx_count(self.signer, "latest").await? {
                 // Another transaction with this nonce is in a block, so this one never will be, even if a node keeps
                 // it.
                 return Ok(None);
             }
-            self.desk.track(nonce.to(), hash).await;
+            self.tx_manager.track(nonce, hash).await;
         }
         Ok(Some(SettleOutcome::Unknown(format!("`{hash}` is in no block yet"))))
     }
@@ -279,10 +349,6 @@ impl EvmFacilitator {
 struct PendingTx {
     nonce: Option<U64>,
     from: Option<Address>,
-}
-
-fn invalid(reported: RefusalText) -> VerifyResult {
-    VerifyResult::Invalid { reason: reported.code.to_owned(), message: reported.sentence.to_owned() }
 }
 
 #[async_trait]
@@ -314,13 +380,18 @@ impl Facilitator for EvmFacilitator {
         Ok(self.signed(payment).await?.map(|hash| hash.to_string()))
     }
 
+    async fn is_down(&self, payment: &OfferedX402) -> bool {
+        self.is_node_down(payment.asset).await
+    }
+
     fn abandon(&self, transaction: &str) {
         if let Ok(hash) = transaction.parse() {
-            self.desk.give_back(hash);
+            self.tx_manager.release(hash);
         }
     }
 
     async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        self.node.forget_balance(payment);
         match started.transaction.as_deref().and_then(|hash| hash.parse().ok()) {
             Some(hash) => self.sent(payment, started, hash).await,
             None => self.node.nonce_state(payment, started.at).await,
@@ -331,7 +402,7 @@ impl Facilitator for EvmFacilitator {
         if let Some(hash) = started.transaction.as_deref().and_then(|hash| hash.parse().ok()) {
             match self.found(payment, started, hash).await {
                 Ok(Some(outcome)) => return outcome,
-                Ok(None) if self.desk.has(hash).await => {
+                Ok(None) if self.tx_manager.has(hash).await => {
                     return SettleOutcome::Unknown(format!("`{hash}` is in no block yet, and is sent again"));
                 }
                 Ok(None) => {}
@@ -354,13 +425,13 @@ impl Facilitator for EvmFacilitator {
         }
         if matches!(found, SettleOutcome::Lost(_)) {
             // The nonce of the dropped transaction is unused too.
-            self.desk.recount().await;
+            self.tx_manager.recount().await;
         }
         found
     }
 
-    fn chain(&self) -> Option<Arc<dyn ChainView>> {
-        Some(Arc::clone(&self.node) as _)
+    fn chain(&self) -> Option<Arc<Node>> {
+        Some(Arc::clone(&self.node))
     }
 
     fn name(&self) -> &'static str {

@@ -25,9 +25,9 @@ const BATCH: usize = 256;
 
 /// Why the ledger refuses a request.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum LedgerError {
-    #[error("`{0}` is no address: 0x and 40 hex digits")]
+    #[error("`{0}` is not an address: 0x and 40 hex digits")]
     Address(String),
     #[error("the faucet gives at most {MAX_FAUCET} USD at once")]
     TooMuch,
@@ -64,31 +64,22 @@ impl std::fmt::Debug for Ledger {
 
 impl Ledger {
     /// Constructs a ledger in `store` whose default token is `asset`.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, asset: &'static Asset) -> Self {
         Self { store, asset }
     }
 
     /// Returns the default token.
-    #[must_use]
     pub fn asset(&self) -> &'static Asset {
         self.asset
     }
 
     /// Adds to an address's balance, and returns the new one.
-    ///
-    /// # Errors
-    ///
-    /// An invalid address, more than [`MAX_FAUCET`], or errors of the store.
+    /// An amount above [`MAX_FAUCET`] is rejected.
     pub async fn faucet(&self, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         self.faucet_of(self.asset, address, amount).await
     }
 
     /// Adds to an address's balance of a token, and returns the new one.
-    ///
-    /// # Errors
-    ///
-    /// See [`Ledger::faucet`].
     pub async fn faucet_of(&self, asset: &Asset, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         if amount > MAX_FAUCET {
             return Err(LedgerError::TooMuch);
@@ -101,29 +92,17 @@ impl Ledger {
     }
 
     /// Returns the balance of an address.
-    ///
-    /// # Errors
-    ///
-    /// An invalid address, or errors of the store.
     pub async fn balance(&self, address: &str) -> Result<MicroUsd, LedgerError> {
         self.balance_of(self.asset, address).await
     }
 
     /// Returns an address's balance of a token.
-    ///
-    /// # Errors
-    ///
-    /// See [`Ledger::balance`].
     pub async fn balance_of(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
         Ok(MicroUsd(unsigned(BALANCES.get(&*self.store, &balance_key(asset, parse(address)?)).await?)))
     }
 
     /// Returns an address's balance of a token after it is durable. A transfer can be read before it is durable, so
     /// this is the balance to show to clients.
-    ///
-    /// # Errors
-    ///
-    /// See [`Ledger::balance`].
     pub async fn balance_floor(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
         let balance = self.balance_of(asset, address).await?;
         Batch::new().commit(&*self.store, Durability::Durable).await?;
@@ -165,10 +144,7 @@ impl Ledger {
 
     /// Deletes the nonces of authorizations that expired well before `since`, when the oldest open settlement of any
     /// host of the store began. Open settlements are looked up by their nonce.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store. The next run deletes the rest.
+    /// After an error the next run deletes the rest.
     pub async fn forget(&self, since: Timestamp) -> Result<(), StoreError> {
         let due = EXPIRY.all().before(&since);
         loop {

@@ -82,7 +82,7 @@ impl FacilitatorSite<'_> {
         {
             return failing(
                 "the facilitator names no `feePayer` there".to_owned(),
-                "ask whoever runs it: nobody can be asked to pay on that network",
+                "ask its operator: without one, nobody can pay on that network",
             );
         }
         passing(format!("the facilitator answers in {elapsed} ms, and settles {}", listed.join(", ")))
@@ -114,7 +114,7 @@ impl FacilitatorSite<'_> {
         let Some(asset) = Asset::of(self.network).next() else { return Ok(()) };
         let data = balanceOfCall { account: Address::ZERO }.abi_encode();
         let call = json!({ "from": Address::ZERO, "to": asset.address, "data": Bytes::from(data) });
-        let gas: Result<U64, _> = node.ask("eth_estimateGas", json!([call])).await;
+        let gas: Result<U64, _> = node.rpc("eth_estimateGas", json!([call])).await;
         gas.map(drop).map_err(|error| logged(&error.to_string()).to_owned())
     }
 }

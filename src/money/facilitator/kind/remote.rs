@@ -35,7 +35,6 @@ use crate::{
     facilitator::{
         NOT_SERVED,
         chain::node::Node,
-        chain_view::ChainView,
         exact,
         json_client::HttpAnswer,
         reason::{MoneyEffect, RefusalText, logged},
@@ -61,6 +60,9 @@ impl Default for FacilitatorTimeouts {
     }
 }
 
+/// Length of a key's signature, in bytes.
+const KEY_SIGNATURE_BYTES: usize = 65;
+
 /// Minimum pauses before the second and later retries. Jitter makes them up to twice as long.
 const WAITS: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
@@ -70,7 +72,7 @@ const WAITS: ExponentialBuilder = ExponentialBuilder::new()
 
 /// A facilitator at a URL, and a node for settlements whose outcome it does not report.
 pub(crate) struct HttpFacilitator {
-    line: Arc<FacilitatorClient>,
+    client: Arc<FacilitatorClient>,
     /// The facilitator's `/supported` answer, which names the addresses that payments must contain.
     supported: Option<Arc<SupportedCache>>,
     node: Option<Arc<Node>>,
@@ -88,18 +90,14 @@ impl fmt::Debug for HttpFacilitator {
 
 impl HttpFacilitator {
     /// Constructs a facilitator at `url`.
-    ///
-    /// # Errors
-    ///
-    /// An invalid URL, or credentials that cannot be sent.
     pub(crate) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
-        let line = Arc::new(FacilitatorClient::new(url, access, clock.clone())?);
-        Ok(Self { line, supported: None, node, window: ConcurrencyWindow::new(), clock, timeout: FacilitatorTimeouts::default() })
+        let client = Arc::new(FacilitatorClient::new(url, access, clock.clone())?);
+        Ok(Self { client, supported: None, node, window: ConcurrencyWindow::new(), clock, timeout: FacilitatorTimeouts::default() })
     }
 
     /// Polls in the background for the addresses that payers on `network` must name.
-    pub(crate) fn asked_about(self, network: &'static Network) -> Self {
-        let supported = Some(SupportedCache::watch(Arc::clone(&self.line), network));
+    pub(crate) fn watching(self, network: &'static Network) -> Self {
+        let supported = Some(SupportedCache::watch(Arc::clone(&self.client), network));
         Self { supported, ..self }
     }
 
@@ -108,27 +106,45 @@ impl HttpFacilitator {
         Self { timeout, ..self }
     }
 
-    async fn ask(&self, path: &str, payment: &OfferedX402, timeout: Duration) -> HttpAnswer {
+    async fn post(&self, path: &str, payment: &OfferedX402, timeout: Duration) -> HttpAnswer {
         let version = match payment.version {
             WireVersion::V1 => 1,
             WireVersion::V2 => 2,
         };
         let body = json!({ "x402Version": version, "paymentPayload": payment.payload, "paymentRequirements": payment.requirements });
-        plain(self.line.post(path, &body, timeout).await)
+        plain(self.client.post(path, &body, timeout).await)
     }
 
     /// Returns the node that can decide how a payment ended, if a contract stores its nonce.
-    fn verdict_for(&self, payment: &OfferedX402) -> Option<&Arc<Node>> {
+    fn chain_node(&self, payment: &OfferedX402) -> Option<&Arc<Node>> {
         self.node.as_ref().filter(|_| payment.transfer().is_some() || payment.permit().is_some())
     }
 
     async fn try_settle(&self, payment: &OfferedX402) -> SettleResponse {
-        parse_settle(self.ask("/settle", payment, self.timeout.settle).await, payment.asset.network)
+        parse_settle(self.post("/settle", payment, self.timeout.settle).await, payment.asset.network)
+    }
+
+    /// Returns whether the payer's key signed a payment, or its contract may have. The facilitator is not asked about any
+    /// other payment, because its requests are paid for or limited.
+    async fn may_be_signed(&self, payment: &OfferedX402) -> bool {
+        if payment.is_signed_by_key() != Some(false) {
+            return true;
+        }
+        match payment.signed.signature_len() {
+            None => false,
+            // Contracts that are not deployed yet sign too (ERC-6492).
+            Some(length) if length > KEY_SIGNATURE_BYTES => true,
+            Some(length) => match (self.chain_node(payment), payment.signed.sender().parse()) {
+                // If the node cannot tell, the facilitator decides.
+                (Some(node), Ok(payer)) => node.had_code(payer).await.unwrap_or(true),
+                _ => length == KEY_SIGNATURE_BYTES,
+            },
+        }
     }
 
     /// Decides on the chain how a settlement ended that the facilitator did not report clearly.
-    async fn mark_uncertain(&self, payment: &OfferedX402, started: &StartedSettlement, reason: String) -> SettleOutcome {
-        let Some(node) = self.verdict_for(payment) else {
+    async fn decide_on_chain(&self, payment: &OfferedX402, started: &StartedSettlement, reason: String) -> SettleOutcome {
+        let Some(node) = self.chain_node(payment) else {
             return SettleOutcome::Unknown(format!("{reason}; only the chain knows, and no node can be asked (TOLLHOUSE_RPC_URL)"));
         };
         match node.nonce_state(payment, started.at).await {
@@ -138,17 +154,17 @@ impl HttpFacilitator {
     }
 
     /// Handles a reported success. If there is a node, the transaction must have made the transfer.
-    async fn proven(&self, payment: &OfferedX402, started: &StartedSettlement, transaction: String) -> SettleOutcome {
+    async fn prove_settled(&self, payment: &OfferedX402, started: &StartedSettlement, transaction: String) -> SettleOutcome {
         let settlement = settlement(payment, transaction);
-        let Some(node) = self.verdict_for(payment) else { return SettleOutcome::Settled(settlement) };
+        let Some(node) = self.chain_node(payment) else { return SettleOutcome::Settled(settlement) };
         let Ok(hash) = settlement.transaction.parse() else {
             return SettleOutcome::Unknown(format!("`{}` is not a transaction", logged(&settlement.transaction)));
         };
         match node.proof(payment, hash, self.timeout.settle).await {
             Ok(evidence) => SettleOutcome::Settled(Settlement { evidence: Some(evidence), ..settlement }),
             Err(reason) => {
-                tracing::warn!(payment.id = %payment.id(), reason, "the chain does not confirm what the facilitator said of a settlement");
-                self.mark_uncertain(payment, started, format!("the facilitator says that it settled; {reason}")).await
+                tracing::warn!(payment.id = %payment.id(), reason, "the chain does not confirm a settlement that the facilitator reported");
+                self.decide_on_chain(payment, started, format!("the facilitator reported success; {reason}")).await
             }
         }
     }
@@ -158,11 +174,11 @@ impl HttpFacilitator {
     /// authorization to the token.
     async fn refused(&self, payment: &OfferedX402, started: &StartedSettlement, reason: &str, refused: SettleOutcome) -> SettleOutcome {
         tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
-        let Some(node) = self.verdict_for(payment) else {
+        let Some(node) = self.chain_node(payment) else {
             // Only an EIP-3009 transfer can be sent by anybody. Other payments name their facilitator.
             let bound = payment.transfer().is_none();
             return match RefusalText::found(reason) {
-                Some(MoneyEffect::Trial) if !bound => self.mark_uncertain(payment, started, logged(reason).to_owned()).await,
+                Some(MoneyEffect::Trial) if !bound => self.decide_on_chain(payment, started, logged(reason).to_owned()).await,
                 _ => refused,
             };
         };
@@ -171,7 +187,7 @@ impl HttpFacilitator {
             Ok(true) => {
                 payment.note_spent_before();
                 tracing::warn!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a payment that is spent");
-                self.mark_uncertain(payment, started, logged(reason).to_owned()).await
+                self.decide_on_chain(payment, started, logged(reason).to_owned()).await
             }
             Err(cause) => SettleOutcome::Unknown(format!("{}; {cause}", logged(reason))),
         }
@@ -183,34 +199,41 @@ impl Facilitator for HttpFacilitator {
     async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
         // The host bears the loss if a facilitator does not check the authorization, so it checks this itself.
         if let Some((transfer, _)) = payment.transfer()
-            && let Err(reported) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
+            && let Err(refusal) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
         {
-            return VerifyResult::Invalid { reason: reported.code.to_owned(), message: reported.sentence.to_owned() };
+            return refusal.invalid();
         }
-        verdict(self.ask("/verify", payment, self.timeout.verify).await)
+        if !self.may_be_signed(payment).await {
+            let code = if payment.permit().is_some() { "invalid_permit2_signature" } else { "invalid_exact_evm_signature" };
+            return RefusalText::of(code).invalid();
+        }
+        verdict(self.post("/verify", payment, self.timeout.verify).await)
     }
 
     async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
-        self.verdict_for(payment)?.balance(payment).await
+        self.chain_node(payment)?.balance(payment).await
     }
 
     async fn is_spent(&self, payment: &OfferedX402) -> bool {
-        match self.verdict_for(payment) {
+        match self.chain_node(payment) {
             Some(node) => node.is_recently_spent(payment).await == Ok(true),
             None => false,
         }
     }
 
     async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        if let Some(node) = self.chain_node(payment) {
+            node.forget_balance(payment);
+        }
         let mut tries = RetryPolicy::beginning(Instant::now(), self.timeout.again, self.timeout.settle);
         let (mut waits, mut received) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
         loop {
-            let (text, queued) = self.window.ask(tries.last, self.try_settle(payment)).await;
+            let (response, queued) = self.window.run(tries.last, self.try_settle(payment)).await;
             tries.queued(queued);
-            let cause = match text {
+            let cause = match response {
                 SettleResponse::Settled(transaction) => {
                     self.window.succeeded();
-                    return self.proven(payment, started, transaction).await;
+                    return self.prove_settled(payment, started, transaction).await;
                 }
                 SettleResponse::NotServed(cause) if !received => {
                     tracing::error!(cause, "the facilitator does not settle for this host");
@@ -219,9 +242,7 @@ impl Facilitator for HttpFacilitator {
                     return self.refused(payment, started, &cause, refused).await;
                 }
                 SettleResponse::Refused(reason) if !received => {
-                    let reported = RefusalText::of(&reason);
-                    let refused = SettleOutcome::Refused { reason: reported.code.to_owned(), message: reported.sentence.to_owned() };
-                    return self.refused(payment, started, &reason, refused).await;
+                    return self.refused(payment, started, &reason, RefusalText::of(&reason).refused()).await;
                 }
                 SettleResponse::Unsent(cause) => cause,
                 SettleResponse::Doubtful(cause) => {
@@ -229,25 +250,25 @@ impl Facilitator for HttpFacilitator {
                     cause
                 }
                 SettleResponse::NotServed(cause) | SettleResponse::Refused(cause) | SettleResponse::Spent(cause) if received => {
-                    return self.mark_uncertain(payment, started, cause).await;
+                    return self.decide_on_chain(payment, started, cause).await;
                 }
                 SettleResponse::NotServed(cause) | SettleResponse::Refused(cause) | SettleResponse::Spent(cause) => {
                     payment.note_spent_before();
-                    return self.mark_uncertain(payment, started, cause).await;
+                    return self.decide_on_chain(payment, started, cause).await;
                 }
             };
             if tries.fails_first() {
                 self.window.failed();
             }
             let Some(again) = waits.next().map(|wait| Instant::now() + wait).filter(|again| *again <= tries.until) else {
-                return if received { self.mark_uncertain(payment, started, cause).await } else { SettleOutcome::Unsent(cause) };
+                return if received { self.decide_on_chain(payment, started, cause).await } else { SettleOutcome::Unsent(cause) };
             };
             tokio::time::sleep_until(again).await;
         }
     }
 
     async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        let open = match self.verdict_for(payment) {
+        let open = match self.chain_node(payment) {
             Some(node) => node.nonce_state(payment, started.at).await,
             None => SettleOutcome::Unknown(String::new()),
         };
@@ -256,31 +277,31 @@ impl Facilitator for HttpFacilitator {
         }
         // It has the same nonce, so the token moves money at most once.
         match self.try_settle(payment).await {
-            SettleResponse::Settled(transaction) => self.proven(payment, started, transaction).await,
+            SettleResponse::Settled(transaction) => self.prove_settled(payment, started, transaction).await,
             SettleResponse::Refused(reason)
             | SettleResponse::NotServed(reason)
             | SettleResponse::Spent(reason)
             | SettleResponse::Unsent(reason)
-            | SettleResponse::Doubtful(reason) => self.mark_uncertain(payment, started, reason).await,
+            | SettleResponse::Doubtful(reason) => self.decide_on_chain(payment, started, reason).await,
         }
     }
 
     async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        match self.verdict_for(payment) {
+        match self.chain_node(payment) {
             Some(node) => node.look_up(payment, started).await,
-            None => SettleOutcome::Unknown("it was asked of a facilitator that is not in force, and there is no node".to_owned()),
+            None => SettleOutcome::Unknown("its facilitator is not configured, and there is no node".to_owned()),
         }
     }
 
     async fn find_again(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        match self.verdict_for(payment) {
+        match self.chain_node(payment) {
             Some(node) => node.judge_again(payment, started.at, self.clock.now()).await,
             None => self.look_up(payment, started).await,
         }
     }
 
-    fn chain(&self) -> Option<Arc<dyn ChainView>> {
-        self.node.clone().map(|node| node as _)
+    fn chain(&self) -> Option<Arc<Node>> {
+        self.node.clone()
     }
 
     fn name(&self) -> &'static str {
@@ -296,7 +317,7 @@ impl Facilitator for HttpFacilitator {
     }
 
     fn identity(&self) -> String {
-        let mut at = self.line.base.clone();
+        let mut at = self.client.base.clone();
         at.set_query(None);
         at.set_fragment(None);
         _ = at.set_username("");

@@ -24,7 +24,6 @@ pub(crate) struct SimulatedFacilitator {
 
 impl SimulatedFacilitator {
     /// Constructs a facilitator that settles on this ledger, at this clock's time.
-    #[must_use]
     pub(crate) fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
         Self { ledger, clock }
     }
@@ -45,9 +44,7 @@ impl SimulatedFacilitator {
         let Transfer { from, to, nonce, .. } = transfer;
         Ok(Move { asset: payment.asset, from, to, micros, nonce, valid_before_secs: transfer.valid_before_secs() })
     }
-}
 
-impl SimulatedFacilitator {
     /// Returns the transfer of a permit's charge if nothing but balance and nonce can prevent it.
     fn check_permit(&self, permit: &Permit, signature: &str, payment: &OfferedX402) -> Result<Move, RefusalText> {
         if !payment.permitted_by_key(permit, signature) {
@@ -68,11 +65,11 @@ impl Facilitator for SimulatedFacilitator {
         let invalid = |reason: &str, message: String| VerifyResult::Invalid { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
-            Err(reported) => return invalid(reported.code, reported.sentence.to_owned()),
+            Err(refusal) => return refusal.invalid(),
         };
         match self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await {
             Ok(None) => {}
-            Ok(Some(_)) => return invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned()),
+            Ok(Some(_)) => return RefusalText::of("invalid_exact_evm_nonce_already_used").invalid(),
             Err(error) => return VerifyResult::Unavailable(error.to_string()),
         }
         match self.ledger.balance_of(payment.asset, payment.signed.sender()).await {
@@ -94,11 +91,11 @@ impl Facilitator for SimulatedFacilitator {
         let refused = |reason: &str, message: String| SettleOutcome::Refused { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
-            Err(reported) => return refused(reported.code, reported.sentence.to_owned()),
+            Err(refusal) => return refusal.refused(),
         };
         match self.ledger.transfer(&transfer).await {
             Ok(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Err(LedgerError::NonceUsed { .. }) => refused("invalid_exact_evm_nonce_already_used", "the authorization is spent".to_owned()),
+            Err(LedgerError::NonceUsed { .. }) => RefusalText::of("invalid_exact_evm_nonce_already_used").refused(),
             Err(error @ LedgerError::Insufficient { .. }) => refused("invalid_exact_evm_insufficient_balance", error.to_string()),
             Err(error) => SettleOutcome::Unknown(error.to_string()),
         }

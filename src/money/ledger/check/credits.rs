@@ -16,13 +16,12 @@ use crate::{
 };
 
 impl Check<'_> {
-    /// Sums the movements of each credit.
     pub(super) async fn credits(&mut self) -> Result<(), StoreError> {
         let mut range = CREDITS.all();
         while let Some(page) = CREDITS.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key: id, value: holder, .. }) = self.sound(row) else { continue };
-                self.found.credits += 1;
+                self.report.credits += 1;
                 self.credit(&id, &holder).await?;
             }
         }
@@ -30,7 +29,7 @@ impl Check<'_> {
         let mut range = LINES.all();
         while let Some((id, _)) = LINES.first(self.store, &range).await? {
             if CREDITS.get(self.store, &id).await?.is_none() {
-                self.found.wrong(format!("credit {id}"), "has movements, or a balance, and is not there");
+                self.report.mismatch(format!("credit {id}"), "has movements or a balance, but does not exist");
             }
             range = range.behind(&id);
         }
@@ -45,24 +44,24 @@ impl Check<'_> {
                 match line {
                     CreditRow::Balance(sum) => balance = sum,
                     CreditRow::Movement(movement) => {
-                        self.found.movements += 1;
+                        self.report.movements += 1;
                         moved += movement.change();
                         self.movement(id, number, &movement).await?;
                     }
                 }
             }
         }
-        self.found.agrees(format!("credit {id}"), ("its balance is", balance), ("its movements come to", moved));
+        self.report.expect_equal(format!("credit {id}"), ("its balance is", balance), ("its movements come to", moved));
         let taken = holder.revoked.as_ref().map_or(0, |revoked| revoked.amount.0.into());
         let revoked = self.posted(Dollars::Revoked(id.clone()));
-        self.found.agrees(format!("credit {id}"), ("was revoked with", taken), ("its account has", revoked));
+        self.report.expect_equal(format!("credit {id}"), ("was revoked with", taken), ("its account has", revoked));
         Ok(())
     }
 
     /// Checks that a movement has its posting. Their amounts are compared from the posting's side.
     async fn movement(&mut self, id: &CreditId, number: u64, movement: &Movement) -> Result<(), StoreError> {
-        // Movements from before the ledger, and those of zero, have none.
-        if movement.at < self.opened || movement.amount.is_zero() {
+        // Movements of zero have none.
+        if movement.amount.is_zero() {
             return Ok(());
         }
         let receipt = movement.receipt_id.as_ref().and_then(|id| id.parse::<ReceiptId>().ok());
@@ -74,9 +73,9 @@ impl Check<'_> {
         };
         let what = format!("movement {number} of credit {id}");
         match cause {
-            Some(cause) if POSTINGS.get(self.store, &cause.key()).await?.is_none() => self.found.wrong(what, "has no posting"),
+            Some(cause) if POSTINGS.get(self.store, &cause.key()).await?.is_none() => self.report.mismatch(what, "has no posting"),
             Some(_) => {}
-            None => self.found.wrong(what, "names no receipt"),
+            None => self.report.mismatch(what, "names no receipt"),
         }
         Ok(())
     }

@@ -16,14 +16,13 @@ use crate::{
 };
 
 impl Check<'_> {
-    /// Sums the unpaid earnings of each builder.
     pub(super) async fn unpaid(&mut self) -> Result<(), StoreError> {
         let mut waiting = std::collections::BTreeMap::new();
         let mut range = UNPAID.all();
         while let Some(page) = UNPAID.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key: (builder, receipt), value: unpaid, .. }) = self.sound(row) else { continue };
-                self.found.unpaid += 1;
+                self.report.unpaid += 1;
                 let account = Account::Dollars(Dollars::Builder(builder.0)).to_string();
                 self.earned(&receipt, &account, unpaid).await?;
                 *waiting.entry(account).or_insert(0) += i128::from(unpaid.net);
@@ -40,34 +39,34 @@ impl Check<'_> {
         let mut posted: std::collections::BTreeMap<_, _> = builders.map(|(name, (_, sum))| (name.clone(), *sum)).collect();
         for (account, waiting) in waiting {
             let posted = posted.remove(&account).unwrap_or(0);
-            self.found.agrees(format!("account {account}"), ("what waits comes to", waiting), ("its postings come to", posted));
+            self.report.expect_equal(format!("account {account}"), ("what waits comes to", waiting), ("its postings come to", posted));
         }
         for (account, posted) in posted {
-            self.found.agrees(format!("account {account}"), ("what waits comes to", 0), ("its postings come to", posted));
+            self.report.expect_equal(format!("account {account}"), ("what waits comes to", 0), ("its postings come to", posted));
         }
         Ok(())
     }
 
-    /// Compares the unpaid earnings of a receipt with its posting.
     async fn earned(&mut self, receipt: &ReceiptId, account: &str, unpaid: UnpaidSale) -> Result<(), StoreError> {
         let Some(posting) = POSTINGS.get(self.store, &Cause::Sold(receipt.clone()).key()).await? else {
-            if unpaid.at_ms >= self.opened.0 {
-                self.found.wrong(format!("receipt {receipt}"), "waits to be paid out and has no posting");
-            }
+            self.report.mismatch(format!("receipt {receipt}"), "waits to be paid out and has no posting");
             return Ok(());
         };
         let posted = posting.changes().into_iter().find(|(to, _)| to.to_string() == account).map_or(0, |(_, by)| by);
-        self.found.agrees(format!("receipt {receipt}"), ("waits to be paid out with", unpaid.net.into()), ("its posting gave", posted));
+        self.report.expect_equal(
+            format!("receipt {receipt}"),
+            ("waits to be paid out with", unpaid.net.into()),
+            ("its posting gave", posted),
+        );
         Ok(())
     }
 
-    /// Sums the receipts of each payout.
     pub(super) async fn packets(&mut self) -> Result<(), StoreError> {
         let mut range = PAYOUTS.all();
         while let Some(page) = PAYOUTS.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { value: packet, .. }) = self.sound(row) else { continue };
-                self.found.packets += 1;
+                self.report.packets += 1;
                 self.packet(&packet).await?;
             }
         }
@@ -85,10 +84,10 @@ impl Check<'_> {
         let what = || format!("packet {}", packet.id);
         let amount = packet.amount.into();
         let withheld = if packet.status == PayoutStatus::Collecting { 0 } else { packet.withheld.into() };
-        self.found.agrees(what(), ("its amount is", amount), ("its receipts come to", sum - withheld));
-        self.found.agrees(what(), ("its count is", packet.receipt_count.into()), ("its receipts are", count));
+        self.report.expect_equal(what(), ("its amount is", amount), ("its receipts come to", sum - withheld));
+        self.report.expect_equal(what(), ("its count is", packet.receipt_count.into()), ("its receipts are", count));
         let remaining = if packet.status == PayoutStatus::Paid { 0 } else { amount };
-        self.found.agrees(what(), ("is to pay", remaining), ("its account has", self.posted(Dollars::Packet(packet.id.clone()))));
+        self.report.expect_equal(what(), ("is to pay", remaining), ("its account has", self.posted(Dollars::Packet(packet.id.clone()))));
         Ok(())
     }
 }

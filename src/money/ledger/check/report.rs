@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Maximum number of inconsistencies listed. All are counted.
 const MAX_LISTED: usize = 100;
 
 /// The counts of checked rows, and the inconsistencies.
@@ -50,12 +49,12 @@ pub struct LedgerMismatch {
 }
 
 impl LedgerReport {
-    pub(super) fn wrong(&mut self, what: impl Into<String>, reason: impl Into<String>) {
+    pub(super) fn mismatch(&mut self, what: impl Into<String>, reason: impl Into<String>) {
         self.add(LedgerMismatch { what: what.into(), reason: reason.into(), off_by: None });
     }
 
     /// Reports an inconsistency if two labeled amounts differ.
-    pub(super) fn agrees(&mut self, what: impl Into<String>, (one_is, one): (&str, i128), (other_is, other): (&str, i128)) {
+    pub(super) fn expect_equal(&mut self, what: impl Into<String>, (one_is, one): (&str, i128), (other_is, other): (&str, i128)) {
         if one != other {
             let reason = format!("{one_is} {one}, {other_is} {other}");
             self.add(LedgerMismatch { what: what.into(), reason, off_by: Some((one - other).to_string()) });

@@ -108,7 +108,7 @@ async fn of_more_accounts_than_a_reading_adds_up_those_that_it_reports_are_read(
         let page = read_most(&*store, 40, cursor.as_deref(), 30).await.unwrap();
         // One more than are summed, those of the page, the opening time, and the searches for credits and unresolved settlements.
         assert!(store.rows() <= 31 + 40 + 3);
-        assert!(page.units.is_empty() && page.agrees, "what was not looked at is not told");
+        assert!(page.units.is_empty() && page.agrees, "accounts that were not read are not listed");
         reported.extend(page.accounts.into_iter().map(|line| line.account));
         cursor = page.next_cursor;
         if cursor.is_none() {

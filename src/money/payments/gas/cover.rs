@@ -7,11 +7,9 @@ use crate::{OfferedX402, x402::signed::SignedPayload};
 /// Whether a payment covers the gas of its settlement, as far as the host knows before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::payments) enum GasCover {
-    /// It covers the gas, or somebody else pays the gas.
     Full,
     /// It is below the least amount that covers the gas.
     TooLittle,
-    /// The run sets the charge.
     Unknown,
 }
 

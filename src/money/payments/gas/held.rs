@@ -25,7 +25,6 @@ const REVERTED_GAS: u64 = 65_000;
 /// Maximum time that a settlement waits for others of its payer.
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The counts of a builder or in total.
 #[derive(Debug, Clone, Copy, Default)]
 struct Both {
     newcomers: Burned,
@@ -137,7 +136,7 @@ impl GasMeter {
 
     /// Returns whether so much gas was burned, or may be by runs in flight, that the limits depend on who has paid for a
     /// tool of this builder before.
-    pub(in crate::payments) fn keeps_to_customers(&self, burner: &Burner) -> bool {
+    pub(in crate::payments) fn depends_on_standing(&self, burner: &Burner) -> bool {
         let (state, now) = (self.state(), self.now());
         let is_high = |max: Option<NonZeroU64>, of: &[Burned]| {
             let used = |of: &Burned| of.underpaid_and_burned(now).saturating_add(of.held).saturating_add(of.held_underpaid);

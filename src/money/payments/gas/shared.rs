@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{
     clock::{Clock, Timestamp},
@@ -12,7 +12,8 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, TextPrefix, schema};
 
 use super::{
-    Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Pending, SlidingWindow, Standing, State, WINDOW, WindowMoment, entry,
+    Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Pending, SlidingWindow, Standing, State, UnsentCounts, WINDOW, WindowMoment,
+    entry,
 };
 use crate::{OfferedX402, PaymentId, payments::Payments};
 
@@ -21,18 +22,16 @@ use crate::{OfferedX402, PaymentId, payments::Payments};
 const BURNED: Counter<(u64, String)> = schema::BURNED_GAS.counting();
 
 /// Length of an interval with its own sums, in milliseconds: 5 minutes.
-const STRETCH_MS: u64 = 5 * 60 * 1_000;
+const INTERVAL_MS: u64 = 5 * 60 * 1_000;
 
 /// Number of intervals in the window, including the one in which it begins.
-const STRETCHES: u64 = WINDOW.as_millis() as u64 / STRETCH_MS + 1;
+const INTERVALS: u64 = WINDOW.as_millis() as u64 / INTERVAL_MS + 1;
 
-/// Number of sums read at once.
 const PAGE: usize = 1_000;
 
 /// Pause after a failure of the store.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The kinds of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
     Gas,
@@ -99,14 +98,11 @@ impl Pending {
         if amount == 0 {
             return;
         }
-        let is_told = self.is_told;
-        let unreported = self.untold(count);
-        let has_room = is_total(name) || unreported.len() < MAX_KEYS;
-        match unreported.get_mut(name) {
-            Some(reported) if is_more => *reported = reported.saturating_add(amount),
-            Some(reported) => *reported = reported.saturating_sub(amount),
-            None if is_more && is_told && has_room => _ = unreported.insert(name.to_owned(), amount),
-            None => {}
+        let unsent = self.unsent(count);
+        if is_more {
+            unsent.add(name, amount, is_total(name))
+        } else {
+            unsent.subtract(name, amount)
         }
         let key = format!("{}/{name}", count.name());
         if is_total(name) || self.unwritten.len() < 2 * MAX_KEYS || self.unwritten.contains_key(&key) {
@@ -124,23 +120,16 @@ impl Pending {
         }
     }
 
-    fn untold(&mut self, count: Count) -> &mut HashMap<String, u64> {
+    fn unsent(&mut self, count: Count) -> &mut UnsentCounts {
         match count {
             Count::Gas => &mut self.gas,
             Count::Underpaid => &mut self.underpaid,
             Count::Reverts => &mut self.reverts,
         }
     }
-
-    fn take(&mut self, count: Count, max: usize) -> Vec<(String, u64)> {
-        self.is_told = true;
-        let unreported = self.untold(count);
-        let some: Vec<_> = unreported.keys().take(max).cloned().collect();
-        some.into_iter().filter_map(|name| unreported.remove_entry(&name)).filter(|(_, amount)| *amount > 0).collect()
-    }
 }
 
-/// Names of the totals of new payers and of customers. Hosts of earlier versions know only the first.
+/// Names of the totals of new payers and of customers.
 const ALL: &str = "all";
 const ALL_CUSTOMERS: &str = "customers/all";
 
@@ -180,7 +169,6 @@ fn pooled(name: &str) -> (bool, &str) {
 }
 
 impl Burner {
-    /// Adds the party with this name.
     fn add(&mut self, name: &str) {
         let (is_of_customers, name) = pooled(name);
         if is_of_customers {
@@ -196,7 +184,6 @@ impl Burner {
 }
 
 impl State {
-    /// Returns the entry with this name.
     fn named(&mut self, name: &str, now: WindowMoment) -> Option<&mut Burned> {
         let (is_of_customers, name) = pooled(name);
         match name.split_once('/') {
@@ -210,11 +197,11 @@ impl State {
 }
 
 /// Shares one kind of count with other hosts.
-struct Told(Arc<GasMeter>, Count);
+struct SharedCount(Arc<GasMeter>, Count);
 
-impl Tally for Told {
+impl Tally for SharedCount {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.state().pending.take(self.1, max)
+        self.0.state().pending.unsent(self.1).take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
@@ -223,9 +210,8 @@ impl Tally for Told {
 }
 
 impl GasMeter {
-    /// Returns the counts that hosts of a store share.
     pub(in crate::payments) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 3] {
-        Count::ALL.map(|count| (count.name(), Arc::new(Told(Arc::clone(self), count)) as Arc<dyn Tally>))
+        Count::ALL.map(|count| (count.name(), Arc::new(SharedCount(Arc::clone(self), count)) as Arc<dyn Tally>))
     }
 
     /// Records that gas was counted for this payment, and for whom, for lookups after a restart or by another host.
@@ -241,7 +227,6 @@ impl GasMeter {
         }
     }
 
-    /// Removes a count that was excused at `at`.
     fn remove(&self, count: Count, name: &str, amount: u64, at: WindowMoment) {
         let (mut state, now) = (self.state(), self.now());
         if let Some(of) = state.named(name, now) {
@@ -251,16 +236,12 @@ impl GasMeter {
 
     /// Returns the moment from which the sums of an interval count. Everything counts from the end of its interval, so
     /// that it counts for at least an hour.
-    fn end_of(&self, stretch: u64, now: Timestamp) -> WindowMoment {
-        self.ago(Duration::from_millis(now.0.saturating_sub((stretch + 1).saturating_mul(STRETCH_MS))))
+    fn end_of(&self, interval: u64, now: Timestamp) -> WindowMoment {
+        self.ago(Duration::from_millis(now.0.saturating_sub((interval + 1).saturating_mul(INTERVAL_MS))))
     }
 
     /// Reads the counts of the last hour from the store, and writes new ones in the background. Call it inside a tokio
     /// runtime.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(in crate::payments) async fn open(self: &Arc<Self>, store: &Arc<dyn Store>, clock: &Clock) -> Result<(), StoreError> {
         if std::mem::replace(&mut self.state().is_open, true) {
             return Ok(());
@@ -272,9 +253,9 @@ impl GasMeter {
                 changed.notified().await;
                 let Some(meter) = meter.upgrade() else { return };
                 if let Err(error) = meter.write(&*store, clock.now()).await {
-                    tracing::warn!(%error, "burned gas was not written to the store; it is tried again");
+                    tracing::warn!(%error, "burned gas was not written to the store; the host will try again");
                     drop(meter);
-                    tokio::time::sleep(AGAIN).await;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                     changed.notify_one();
                 }
             }
@@ -282,14 +263,13 @@ impl GasMeter {
         Ok(())
     }
 
-    /// Reads the counts of the last hour from the store.
     async fn read(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
         let rows = BURNED.rows();
-        let mut range = rows.all().from(&(now.0 / STRETCH_MS).saturating_sub(STRETCHES));
+        let mut range = rows.all().from(&(now.0 / INTERVAL_MS).saturating_sub(INTERVALS));
         while let Some((page, rest)) = rows.sound(store, &range, PAGE).await? {
             range = rest;
             for row in page {
-                let (stretch, key) = row.key;
+                let (interval, key) = row.key;
                 if key == SPENT {
                     let mut state = self.state();
                     state.wei = state.wei.saturating_add(u128::try_from(row.value.0).unwrap_or_default());
@@ -297,7 +277,7 @@ impl GasMeter {
                 }
                 let Some((count, name)) = key.split_once('/') else { continue };
                 let Some(count) = Count::ALL.into_iter().find(|known| known.name() == count) else { continue };
-                let (at, sum) = (self.end_of(stretch, now), row.value.0);
+                let (at, sum) = (self.end_of(interval, now), row.value.0);
                 match u64::try_from(sum.unsigned_abs()) {
                     Ok(amount @ 1..) if sum > 0 => self.add(count, name, amount, at),
                     // Counts of an earlier interval were excused in this one.
@@ -312,9 +292,9 @@ impl GasMeter {
     /// Writes the counts since the last time, and deletes those that no longer count.
     async fn write(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
         let unwritten = std::mem::take(&mut self.state().pending.unwritten);
-        let (stretch, mut batch) = (now.0 / STRETCH_MS, Batch::new());
+        let (interval, mut batch) = (now.0 / INTERVAL_MS, Batch::new());
         for (key, change) in &unwritten {
-            batch.add(&BURNED, &(stretch, key.clone()), *change, SumLimit::Floor(i128::MIN));
+            batch.add(&BURNED, &(interval, key.clone()), *change, SumLimit::Floor(i128::MIN));
         }
         if let Err(error) = batch.commit(store, Durability::Buffered).await {
             let mut state = self.state();
@@ -322,7 +302,7 @@ impl GasMeter {
             return Err(error);
         }
         let rows = BURNED.rows();
-        rows.clear(store, &rows.all().before(&stretch.saturating_sub(STRETCHES)), u64::MAX).await.map(drop)
+        rows.clear(store, &rows.all().before(&interval.saturating_sub(INTERVALS)), u64::MAX).await.map(drop)
     }
 }
 
@@ -330,18 +310,18 @@ impl Payments {
     /// Returns what another process has counted for this payment, or `None` if it has counted nothing.
     pub(in crate::payments) async fn counted_before(&self, payment: &OfferedX402, burned: BurnedGas) -> Option<CountedGas> {
         let (now, key, rows) = (self.clock.now(), format!("{COUNTED}/{}", payment.id()), BURNED.rows());
-        let last = now.0 / STRETCH_MS;
-        for stretch in last.saturating_sub(STRETCHES)..=last {
+        let last = now.0 / INTERVAL_MS;
+        for interval in last.saturating_sub(INTERVALS)..=last {
             // If it cannot be read, counting twice is better than not at all.
-            let noted = rows.sound(&*self.store, &rows.under(&(stretch, TextPrefix(&key))), MAX_COUNTED).await;
-            let Ok(Some((noted, _))) = noted else { continue };
+            let counted = rows.sound(&*self.store, &rows.under(&(interval, TextPrefix(&key))), MAX_COUNTED).await;
+            let Ok(Some((counted, _))) = counted else { continue };
             let mut burner = Burner::of_payer(payment.payer());
-            for row in &noted {
+            for row in &counted {
                 if let Some(name) = row.key.1.strip_prefix(&key).and_then(|rest| rest.strip_prefix('/')) {
                     burner.add(name);
                 }
             }
-            return Some(CountedGas { burner, gas: burned.gas, at: self.gas.end_of(stretch, now) });
+            return Some(CountedGas { burner, gas: burned.gas, at: self.gas.end_of(interval, now) });
         }
         None
     }

@@ -95,7 +95,7 @@ async fn gas_of_a_contracts_runs_in_flight_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_of_one_builder_burn_so_much_anyone_who_pays() {
+async fn gas_limit_of_a_builder_applies_to_all_payers_together() {
     let meter = meter(0, 1_000, 0, 0);
     for payer in ["a", "c", "d"] {
         burn(&meter, &customer(payer, "b"), 400);
@@ -176,7 +176,7 @@ async fn burst_of_new_payers_stays_in_their_part_and_customers_are_served() {
     let started: Vec<_> = fresh.filter_map(|payer| Some((meter.hold(payer.clone(), TRANSFER).ok()?, payer))).collect();
     assert_eq!(started.len(), 7_500_000 / 65_000);
     assert_eq!(bound(meter.hold(burner("new", "b"), TRANSFER)), Some(RunLimit::NewPayers));
-    assert!(meter.keeps_to_customers(&burner("new", "b").burner), "it must be known who is a customer");
+    assert!(meter.depends_on_standing(&burner("new", "b").burner), "it must be known who is a customer");
     let of_customers = || (0..100).map(|_| meter.hold(customer("known", "b"), TRANSFER).unwrap()).collect::<Vec<_>>();
     drop(of_customers());
     for (hold, payer) in started {
@@ -248,7 +248,7 @@ async fn gas_that_payers_burn_from_one_address_is_limited() {
     let burns: Vec<_> = (0..10).map(|n| counted(&meter, &burner_at(&format!("payer-{n}"), 1), 100)).collect();
     assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), Some(RunLimit::AddressGas));
     assert_eq!(bound(meter.hold(burner_at("new", 2), KEY)), None);
-    assert_eq!(bound(meter.hold(burner("new", "b"), KEY)), None, "an address that is not known is nobody's");
+    assert_eq!(bound(meter.hold(burner("new", "b"), KEY)), None, "an unknown address has no limit");
     assert_eq!(bound(meter.hold(standing(burner_at("known", 1), Standing::Customer), KEY)), None);
     burns.into_iter().take(1).for_each(|counted| meter.forgive(counted));
     assert_eq!(bound(meter.hold(burner_at("new", 1), KEY)), None);
@@ -279,7 +279,7 @@ async fn excusing_gas_of_an_hour_ago_leaves_later_gas_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before() {
+async fn payer_is_excused_if_another_transaction_settled_first() {
     let (meter, payer) = (meter(1_000, 1_000, 10_000, 2), burner("a", "b"));
     burn(&meter, &payer, 400);
     let burned = counted(&meter, &payer, 600);

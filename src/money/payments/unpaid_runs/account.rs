@@ -7,11 +7,14 @@ use crate::payments::sliding_window::{SlidingWindow, WindowMoment};
 /// The time for which an unpaid run counts.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
+/// The time for which an excused run counts.
+const EXCUSE_WINDOW: Duration = Duration::from_secs(60 * 60);
+
 /// Number of paid runs that allow their payer and its address one more run in flight.
 const PAID_FOR_ONE_MORE: u32 = 10;
 
 /// Maximum number of additional runs in flight, as a multiple of the limit. A developer credit has them from the start:
-/// its balance cannot be moved away during its calls, so its runs are unpaid only if a tool fails.
+/// its balance cannot be moved away during its calls, so its runs are unpaid only if a tool fails or an admin stops it.
 const MAX_MORE: u32 = 10;
 
 /// When a retry is worthwhile if only runs in flight exceed the limit.
@@ -24,20 +27,24 @@ const HISTORY_TTL: Duration = Duration::from_secs(60 * 60);
 const REGULAR_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Interval at which a customer is recorded in the store again.
-const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+const RECORDED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Maximum number of paid runs that count for a customer.
 const MAX_PAID: u32 = 1_000;
 
-/// Knowledge of a payer's funds.
+/// Maximum number of unpaid runs in a window, including forgiven ones, as a multiple of the limit. So paid runs forgive at
+/// most as many as the limit, and runs that were earned by paying.
+const MAX_UNPAID: u64 = 2;
+
+/// Time after which other hosts of the store know of a failure here. They exchange counts four times a second.
+const KNOWN_ELSEWHERE_AFTER: Duration = Duration::from_secs(2);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::payments) enum KnownFunds {
     /// A developer credit, on which the price is reserved.
     Credit,
     /// A balance on a network, on which this host holds the price.
     Balance,
-    /// The balance is unknown.
-    Untold,
+    Unknown,
 }
 
 /// A payer's standing with a tool. It decides which limits apply to the payer's runs.
@@ -45,7 +52,6 @@ pub(in crate::payments) enum KnownFunds {
 pub(in crate::payments) enum Standing {
     /// It has not paid for the tool, or its paid runs do not cover one more run in flight.
     New,
-    /// It has paid for the tool.
     Customer,
     /// It paid for the tool more than [`REGULAR_AFTER`] ago.
     Regular,
@@ -61,10 +67,11 @@ impl Standing {
     }
 }
 
-/// The current time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ThrottleTime {
     pub(super) at: WindowMoment,
+    /// The same for windows of [`KNOWN_ELSEWHERE_AFTER`].
+    recent: WindowMoment,
     /// Time since the start of the process.
     pub(super) elapsed: Duration,
 }
@@ -72,11 +79,15 @@ pub(super) struct ThrottleTime {
 impl ThrottleTime {
     /// Constructs it from the time since the start of the process.
     pub(super) fn new(elapsed: Duration) -> Self {
-        Self { at: WindowMoment::new(elapsed, WINDOW), elapsed }
+        Self { at: WindowMoment::new(elapsed, WINDOW), recent: WindowMoment::new(elapsed, KNOWN_ELSEWHERE_AFTER), elapsed }
+    }
+
+    /// Returns it as a moment of windows of an hour.
+    pub(super) fn hour(self) -> WindowMoment {
+        WindowMoment::new(self.elapsed, EXCUSE_WINDOW)
     }
 }
 
-/// The runs of a payer or from an address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunAccount {
     /// Unpaid runs that count against the limit: those that were not forgiven.
@@ -85,35 +96,57 @@ pub(super) struct RunAccount {
     prices: SlidingWindow,
     /// All unpaid runs, including forgiven ones.
     unpaid: SlidingWindow,
+    /// Runs of the last hour that would count, but were excused.
+    pub(super) excused: SlidingWindow,
+    /// Unpaid runs at this host that others may not know of yet.
+    recent: SlidingWindow,
     /// The amount paid since a run was last forgiven, in micro-USD.
     paid_since: u64,
     pub(super) in_flight: u32,
     /// Runs beyond the limit that were earned by paying.
     more: u32,
-    /// Maximum of `more`.
     max_more: u32,
     /// Paid runs since the last one that raised `more`.
     paid: u32,
     pub(super) has_paid: bool,
+    /// Number of paid runs at this host minus unpaid ones. That many runs at once are likely to be paid.
+    trust: u32,
     last: Duration,
+}
+
+/// Returns how many runs the other hosts may have begun without this one knowing: as many as are pending here, except for
+/// `covered` ones. A host admits one run even if its share of a limit is less.
+fn unknown_elsewhere(pending: u64, covered: u32, hosts: NonZeroU32) -> u64 {
+    match pending {
+        0 => 0,
+        _ => (pending + 1).saturating_sub(covered.into()).saturating_mul(u64::from(hosts.get()) - 1),
+    }
 }
 
 impl RunAccount {
     pub(super) fn new(limit: Option<NonZeroU32>, funds: KnownFunds, now: ThrottleTime) -> Self {
         let max_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MAX_MORE);
         let more = if funds == KnownFunds::Credit { max_more } else { 0 };
-        let (failed, prices, unpaid) = (SlidingWindow::default(), SlidingWindow::default(), SlidingWindow::default());
-        let (paid_since, in_flight, paid, has_paid) = (0, 0, 0, false);
-        Self { failed, prices, unpaid, paid_since, in_flight, more, max_more, paid, has_paid, last: now.elapsed }
+        let none = SlidingWindow::default();
+        let (failed, prices, unpaid, excused, recent) = (none, none, none, none, none);
+        let (paid_since, in_flight, paid, has_paid, trust) = (0, 0, 0, false, 0);
+        Self { failed, prices, unpaid, excused, recent, paid_since, in_flight, more, max_more, paid, has_paid, trust, last: now.elapsed }
     }
 
-    /// Admits one more run, or returns the time until one may begin.
-    pub(super) fn admit(&self, limit: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
+    /// Admits one more run, or returns the time until one may begin. `hosts` share the limit.
+    pub(super) fn admit(&self, limit: NonZeroU32, hosts: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
         let (failed, limit) = (self.failed.total(now.at), u64::from(limit.get()));
         if failed >= limit {
             return Err(self.failed.wait(now.at).unwrap_or(SOON));
         }
-        match failed + u64::from(self.in_flight) < limit + u64::from(self.more) {
+        let (unpaid, more) = (self.unpaid.total(now.at), u64::from(self.more));
+        let max_unpaid = MAX_UNPAID * limit + more;
+        if unpaid >= max_unpaid {
+            return Err(self.unpaid.wait(now.at).unwrap_or(SOON));
+        }
+        let in_flight = u64::from(self.in_flight);
+        let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), self.trust, hosts);
+        match failed + pending < limit + more && unpaid + pending < max_unpaid {
             true => Ok(()),
             false => Err(SOON),
         }
@@ -133,8 +166,9 @@ impl RunAccount {
         if self.failed.total(now.at) == 0 {
             self.paid_since = 0;
         }
-        self.more = self.more.saturating_sub(1);
+        (self.more, self.trust) = (self.more.saturating_sub(1), self.trust.saturating_sub(1));
         self.failed.add(1, now.at);
+        self.recent.add(1, now.recent);
         // A price of zero would let any payment forgive the run.
         self.prices.add(price.max(1), now.at);
         self.unpaid.add(1, now.at);
@@ -149,7 +183,7 @@ impl RunAccount {
     /// Counts a paid run. It forgives the oldest unpaid run if the payments since the last forgiven run reach its
     /// price. So a cheap run, maybe of the payer's own tool, does not make up for an expensive one.
     pub(super) fn pay(&mut self, price: u64, now: ThrottleTime) {
-        (self.has_paid, self.last) = (true, now.elapsed);
+        (self.has_paid, self.trust, self.last) = (true, (self.trust + 1).min(MAX_PAID), now.elapsed);
         let paid = self.paid_since.saturating_add(price);
         let forgiven = self.failed.forgive_for(&mut self.prices, paid, now.at);
         self.paid_since = if forgiven == Some(false) { paid } else { 0 };
@@ -165,12 +199,13 @@ impl RunAccount {
     /// Removes a failure that was not the payer's fault.
     pub(super) fn excuse(&mut self, now: ThrottleTime) {
         self.failed.forgive_for(&mut self.prices, u64::MAX, now.at);
-        self.unpaid.take_back(1, now.at);
+        self.paid_late(now);
     }
 
     /// Removes an unpaid run that was found to be paid. [`Self::pay`] counts the payment.
     pub(super) fn paid_late(&mut self, now: ThrottleTime) {
         self.unpaid.take_back(1, now.at);
+        self.recent.take_back(1, now.recent);
     }
 
     /// Returns the number of unpaid runs in the last minute, including forgiven ones.
@@ -178,7 +213,6 @@ impl RunAccount {
         self.unpaid.total(now.at)
     }
 
-    /// Returns whether it can be forgotten.
     pub(super) fn is_quiet(&self, now: ThrottleTime) -> bool {
         self.is_clean(now) && now.elapsed.saturating_sub(self.last) > HISTORY_TTL
     }
@@ -189,19 +223,54 @@ impl RunAccount {
     }
 }
 
-/// The runs of a tool by x402 payers who have not paid for it before.
+/// The runs of a tool by payers who have not paid for it before.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ToolAccount {
-    pub(super) failed: SlidingWindow,
+    failed: SlidingWindow,
+    /// Runs of the last hour that would count, but were excused.
+    pub(super) excused: SlidingWindow,
+    /// Those at this host that others may not know of yet.
+    recent: SlidingWindow,
     pub(super) in_flight: u32,
 }
 
 impl ToolAccount {
-    pub(super) fn admit(&self, positions: u32, now: ThrottleTime) -> Result<(), Duration> {
-        let failed = self.failed.total(now.at);
-        match failed + u64::from(self.in_flight) < u64::from(positions) {
+    pub(super) fn fail(&mut self, now: ThrottleTime) {
+        self.failed.add(1, now.at);
+        self.recent.add(1, now.recent);
+    }
+
+    pub(super) fn fail_elsewhere(&mut self, runs: u64, now: ThrottleTime) {
+        self.failed.add(runs, now.at);
+    }
+
+    /// Removes a failure that was not the payer's fault.
+    pub(super) fn excuse(&mut self, now: ThrottleTime) {
+        self.failed.forgive(now.at);
+        self.recent.take_back(1, now.recent);
+    }
+
+    pub(super) fn is_quiet(&self, now: ThrottleTime) -> bool {
+        self.in_flight == 0 && self.failed.total(now.at) == 0 && self.excused.total(now.hour()) == 0
+    }
+
+    /// Returns its weight. Accounts with the least weight are forgotten first.
+    pub(super) fn weight(&self, now: ThrottleTime) -> (u32, u64) {
+        (self.in_flight, self.failed.total(now.at))
+    }
+
+    /// Admits one more run, or returns the time until one may begin. Runs on credit may be more at once, as those of one
+    /// credit.
+    pub(super) fn admit(&self, positions: u32, on_credit: bool, hosts: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
+        let (failed, in_flight) = (self.failed.total(now.at), u64::from(self.in_flight));
+        let more = if on_credit { u64::from(positions) * u64::from(MAX_MORE) } else { 0 };
+        if failed >= u64::from(positions) {
+            return Err(self.failed.wait(now.at).unwrap_or(SOON));
+        }
+        let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), 0, hosts);
+        match failed + pending < u64::from(positions) + more {
             true => Ok(()),
-            false => Err(self.failed.wait(now.at).filter(|_| failed >= u64::from(positions)).unwrap_or(SOON)),
+            false => Err(SOON),
         }
     }
 }
@@ -217,7 +286,7 @@ pub(super) struct Customer {
     /// When it paid first. `None` if it paid before this host knew it.
     first: Option<Duration>,
     /// When it was last recorded in the store.
-    noted: Option<Duration>,
+    recorded: Option<Duration>,
 }
 
 impl Customer {
@@ -250,9 +319,9 @@ impl Customer {
     /// Counts a paid run. Returns true if the store should record it: for the first one, and once a day.
     pub(super) fn pay(&mut self, now: ThrottleTime) -> bool {
         (self.paid, self.last) = ((self.paid + 1).min(MAX_PAID), now.elapsed);
-        let is_due = self.noted.is_none_or(|noted| now.elapsed.saturating_sub(noted) >= NOTED_EVERY);
+        let is_due = self.recorded.is_none_or(|recorded| now.elapsed.saturating_sub(recorded) >= RECORDED_EVERY);
         if is_due {
-            self.noted = Some(now.elapsed);
+            self.recorded = Some(now.elapsed);
         }
         is_due
     }

@@ -9,7 +9,7 @@ use crate::payments::{Payments, gas::Burner};
 const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
 
 /// Length of an interval with its own rows, in milliseconds: a week.
-const STRETCH_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+const INTERVAL_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
 impl Unwritten {
     pub(super) fn add(&mut self, payer: &str, tool: &Slug) {
@@ -45,12 +45,12 @@ impl Payments {
         if let Some(known) = self.throttle.standing(running) {
             return Ok(known);
         }
-        if !self.gas.keeps_to_customers(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
+        if !self.gas.depends_on_standing(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
             return Ok(Standing::New);
         }
-        let (stretch, key) = (self.clock.now().0 / STRETCH_MS, key(&running.payer, &running.tool));
-        for stretch in [stretch, stretch.saturating_sub(1)] {
-            if CUSTOMERS.get(&*self.store, &(stretch, key.clone())).await?.is_some() {
+        let (interval, key) = (self.clock.now().0 / INTERVAL_MS, key(&running.payer, &running.tool));
+        for interval in [interval, interval.saturating_sub(1)] {
+            if CUSTOMERS.get(&*self.store, &(interval, key.clone())).await?.is_some() {
                 return Ok(self.throttle.remember_customer(running));
             }
         }
@@ -63,15 +63,15 @@ impl Payments {
         if unwritten.is_empty() || !self.gas.is_used() {
             return;
         }
-        let (stretch, mut batch) = (self.clock.now().0 / STRETCH_MS, Batch::new());
-        unwritten.into_iter().for_each(|key| _ = batch.put(&CUSTOMERS, &(stretch, key), &()));
+        let (interval, mut batch) = (self.clock.now().0 / INTERVAL_MS, Batch::new());
+        unwritten.into_iter().for_each(|key| _ = batch.put(&CUSTOMERS, &(interval, key), &()));
         let written = async {
             batch.commit(&*self.store, Durability::Buffered).await?;
-            CUSTOMERS.clear(&*self.store, &CUSTOMERS.all().before(&stretch.saturating_sub(1)), u64::MAX).await
+            CUSTOMERS.clear(&*self.store, &CUSTOMERS.all().before(&interval.saturating_sub(1)), u64::MAX).await
         };
         if let Err(error) = written.await {
             // They are recorded again in a day. Until then this host remembers them.
-            tracing::warn!(%error, "the store was not told who has paid for which tool");
+            tracing::warn!(%error, "paying customers could not be recorded in the store");
         }
     }
 }

@@ -10,7 +10,8 @@ const PRICE: MicroUsd = MicroUsd(10_000);
 
 fn throttle(of_payer: u32, of_address: u32, of_tool: u32) -> Arc<UnpaidRunLimiter> {
     let some = NonZeroU32::new;
-    UnpaidRunLimiter::new(FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool) })
+    let refused_of_address = None;
+    UnpaidRunLimiter::new(FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool), refused_of_address })
 }
 
 fn running(payer: &str, tool: &str) -> RunParties {
@@ -35,6 +36,21 @@ fn fail(throttle: &Arc<UnpaidRunLimiter>, running: RunParties) {
 
 fn pay(throttle: &Arc<UnpaidRunLimiter>, running: RunParties) {
     throttle.begin(running).unwrap().paid();
+}
+
+/// Begins as many runs at once as it can.
+fn begin_all(throttle: &Arc<UnpaidRunLimiter>, running: &RunParties) -> Vec<RunPermit> {
+    std::iter::from_fn(|| throttle.begin(running.clone()).ok()).take(1_000).collect()
+}
+
+/// Returns hosts of one store, which have not heard of each other's failures yet.
+fn hosts(count: u32, of_payer: u32, of_address: u32, of_tool: u32) -> Vec<Arc<UnpaidRunLimiter>> {
+    let host = || {
+        let throttle = throttle(of_payer, of_address, of_tool);
+        throttle.set_hosts(NonZeroU32::new(count).unwrap());
+        throttle
+    };
+    (0..count).map(|_| host()).collect()
 }
 
 /// Returns the limit that a run has reached.
@@ -103,7 +119,7 @@ async fn paid_run_forgives_no_unpaid_run_of_a_higher_price() {
     assert_eq!(bound(&throttle, &priced(1)), None, "$1 was paid in all");
     fail(&throttle, priced(1_000_000));
     throttle.settled_afterwards(&priced(999_999));
-    assert_eq!(bound(&throttle, &priced(1)), Some(RunLimit::Payer), "what was paid counts once");
+    assert_eq!(bound(&throttle, &priced(1)), Some(RunLimit::Payer), "a payment counts once");
     throttle.settled_afterwards(&priced(1));
     assert_eq!(bound(&throttle, &priced(1)), None);
 }
@@ -122,20 +138,71 @@ async fn payment_before_an_unpaid_run_does_not_forgive_it() {
 
 #[tokio::test(start_paused = true)]
 async fn forgiven_runs_are_still_reported_to_operators() {
-    let throttle = throttle(3, 0, 0);
-    for _ in 0..100 {
+    let throttle = throttle(50, 0, 0);
+    for _ in 0..50 {
         fail(&throttle, running("a", "one"));
         pay(&throttle, running("a", "one"));
     }
     assert_eq!(bound(&throttle, &running("a", "one")), None);
-    assert_eq!(throttle.unpaid(), 100);
+    assert_eq!(throttle.unpaid(), 50);
     fail(&throttle, running("b", "one"));
     throttle.settled_afterwards(&running("b", "one"));
     fail(&throttle, running("c", "one"));
-    throttle.forgive(&running("c", "one"));
-    assert_eq!(throttle.unpaid(), 100, "one was paid late, and one was excused");
+    throttle.excuse(&running("c", "one"));
+    assert_eq!(throttle.unpaid(), 50, "one was paid late, and one was excused");
     advance(WINDOW + WINDOW / 12).await;
     assert_eq!(throttle.unpaid(), 0);
+}
+
+/// Regression test: 240 paid runs beside them forgave 130 unpaid ones in 34 seconds.
+#[tokio::test(start_paused = true)]
+async fn paid_runs_forgive_no_more_runs_in_a_minute_than_the_limit() {
+    let (throttle, other) = (throttle(30, 60, 0), throttle(30, 60, 0));
+    let (mut unpaid, mut paid) = (0, 0);
+    for _ in 0..400 {
+        if let Ok(permit) = throttle.begin(running("a", "one")) {
+            permit.failed("failed");
+            unpaid += 1;
+        }
+        if let Ok(permit) = throttle.begin(running("a", "one")) {
+            permit.paid();
+            paid += 1;
+        }
+    }
+    assert_eq!((unpaid, paid), (60, 59));
+    let slowed = throttle.check(&running("a", "one")).unwrap_err();
+    assert_eq!(slowed.bound, RunLimit::Payer);
+    assert!(slowed.wait >= WINDOW, "{:?}", slowed.wait);
+    advance(slowed.wait).await;
+    assert_eq!(bound(&throttle, &running("a", "one")), None);
+    // The same of an address whose payers change.
+    let mut unpaid = 0;
+    for n in 0..400 {
+        let run = from(&format!("payer-{n}"), "one", 1);
+        if let Ok(permit) = other.begin(run.clone()) {
+            permit.failed("failed");
+            unpaid += 1;
+        }
+        if let Ok(permit) = other.begin(run) {
+            permit.paid();
+        }
+    }
+    assert_eq!(unpaid, 120);
+}
+
+/// Every tenth run of a flaky tool fails, 400 in a minute.
+#[tokio::test(start_paused = true)]
+async fn payer_who_pays_for_nine_runs_of_ten_is_served() {
+    let throttle = throttle(30, 60, 100);
+    for run in 0..4_000 {
+        let permit = throttle.begin(from("a", "flaky", 1)).unwrap();
+        if run % 10 == 9 {
+            permit.failed("failed")
+        } else {
+            permit.paid()
+        }
+        advance(Duration::from_millis(150)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,26 +237,43 @@ async fn ten_paid_runs_allow_one_more_run_at_once_and_a_failed_one_takes_it_back
     fail(&throttle, running("a", "one"));
     assert_eq!(at_once(), 2 + 19 - 1);
     fail(&throttle, running("a", "one"));
-    assert_eq!(at_once(), 0, "what failed is limited all the same");
+    assert_eq!(at_once(), 0, "failures are limited all the same");
 }
 
 #[tokio::test(start_paused = true)]
 async fn credit_has_many_runs_at_once_and_fails_no_more_often_than_others() {
-    let throttle = throttle(2, 0, 1);
+    let throttle = throttle(2, 0, 0);
     let credit = || RunParties { funds: KnownFunds::Credit, ..running("crd_a", "one") };
     let positions: Vec<_> = std::iter::from_fn(|| throttle.begin(credit()).ok()).take(100).collect();
     assert_eq!(positions.len(), 2 + 20);
     drop(positions);
     fail(&throttle, credit());
-    assert_eq!(bound(&throttle, &credit()), None, "the limit of the tool is for others");
+    assert_eq!(bound(&throttle, &credit()), None);
     fail(&throttle, credit());
     assert_eq!(bound(&throttle, &credit()), Some(RunLimit::Payer));
+}
+
+/// Regression test: runs on credit counted for no tool, so 330 of them failed at once.
+#[tokio::test(start_paused = true)]
+async fn runs_on_credit_share_a_limit_of_their_tool_apart_from_fresh_payers() {
+    let throttle = throttle(30, 0, 4);
+    let credit = |id: &str| RunParties { funds: KnownFunds::Credit, ..running(id, "one") };
+    let of_tool = Some(RunLimit::Tool("one".parse().unwrap()));
+    pay(&throttle, credit("crd_customer"));
+    (0..4).for_each(|n| fail(&throttle, running(&format!("fresh-{n}"), "one")));
+    assert_eq!(bound(&throttle, &running("fresh", "one")), of_tool);
+    let in_flight = begin_all(&throttle, &credit("crd_a"));
+    assert_eq!(in_flight.len(), 4 + 40, "fresh payers take none of these");
+    assert_eq!(bound(&throttle, &credit("crd_b")), of_tool);
+    assert_eq!(bound(&throttle, &credit("crd_customer")), None, "it has paid for the tool");
+    in_flight.into_iter().for_each(|permit| permit.failed("failed"));
+    assert_eq!(bound(&throttle, &credit("crd_b")), of_tool);
 }
 
 #[tokio::test(start_paused = true)]
 async fn payer_without_a_known_balance_has_few_runs_at_once_before_it_has_paid() {
     let throttle = throttle(30, 0, 0);
-    let unreported = || RunParties { funds: KnownFunds::Untold, ..running("a", "one") };
+    let unreported = || RunParties { funds: KnownFunds::Unknown, ..running("a", "one") };
     let positions: Vec<_> = (0..8).map(|_| throttle.begin(unreported()).unwrap()).collect();
     assert_eq!(bound(&throttle, &unreported()), Some(RunLimit::Unproven));
     positions.into_iter().next().unwrap().paid();
@@ -258,7 +342,63 @@ async fn unpaid_runs_at_one_host_count_at_the_others() {
     exchange();
     exchange();
     assert_eq!(bound(&other, &running("c", "one")), Some(RunLimit::Tool("one".parse().unwrap())));
-    assert_eq!(bound(&other, &running("b", "two")), None, "nothing is told twice");
+    assert_eq!(bound(&other, &running("b", "two")), None, "nothing is sent twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unpaid_runs_of_an_address_and_on_credit_count_at_all_hosts() {
+    let (one, other) = (throttle(30, 3, 5), throttle(30, 3, 5));
+    let credit = |id: &str| RunParties { funds: KnownFunds::Credit, ..running(id, "one") };
+    let exchange = || {
+        for ((_, reported), (_, received)) in one.tallies().into_iter().zip(other.tallies()) {
+            reported.take_used(100).into_iter().for_each(|(name, used)| received.used_elsewhere(&name, used));
+        }
+    };
+    exchange();
+    ["a", "b", "c"].into_iter().for_each(|payer| fail(&one, from(payer, "two", 1)));
+    (0..5).for_each(|_| fail(&one, credit("crd_a")));
+    exchange();
+    assert_eq!(bound(&other, &from("d", "three", 1)), Some(RunLimit::Address));
+    assert_eq!(bound(&other, &credit("crd_b")), Some(RunLimit::Tool("one".parse().unwrap())));
+    assert_eq!(bound(&other, &running("e", "one")), None, "these were on credit");
+}
+
+/// Regression test: each of three hosts admitted 30 runs of one payer in the first second.
+#[tokio::test(start_paused = true)]
+async fn hosts_of_one_store_share_the_limit_on_runs_in_flight() {
+    let hosts_of = |of_payer, of_address, of_tool| hosts(3, of_payer, of_address, of_tool);
+    for hosts in [hosts_of(30, 0, 0), hosts_of(0, 30, 0), hosts_of(0, 0, 30)] {
+        let run = from("a", "one", 1);
+        let in_flight: Vec<_> = hosts.iter().map(|host| begin_all(host, &run)).collect();
+        assert_eq!(in_flight.iter().map(Vec::len).collect::<Vec<_>>(), [10, 10, 10]);
+        in_flight.into_iter().flatten().for_each(|permit| permit.failed("failed"));
+        // They have not heard of each other's failures yet.
+        assert!(hosts.iter().all(|host| host.begin(run.clone()).is_err()));
+    }
+    let one_each: Vec<_> = hosts(3, 1, 0, 0).iter().flat_map(|host| begin_all(host, &running("a", "one"))).collect();
+    assert_eq!(one_each.len(), 3, "a host admits one if its share is less");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_that_all_hosts_know_of_leave_a_host_the_rest_of_the_limit() {
+    let host = hosts(3, 30, 0, 0).remove(0);
+    (0..10).for_each(|_| fail(&host, running("a", "one")));
+    assert_eq!(bound(&host, &running("a", "one")), Some(RunLimit::Payer));
+    for _ in 0..9 {
+        advance(Duration::from_secs(3)).await;
+        drop(host.begin(running("a", "one")).unwrap());
+        begin_all(&host, &running("a", "one")).into_iter().for_each(|permit| permit.failed("failed"));
+    }
+    assert_eq!((host.unpaid(), bound(&host, &running("a", "one"))), (30, Some(RunLimit::Payer)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn paid_runs_at_a_host_let_it_admit_as_many_at_once_beside_other_hosts() {
+    let host = hosts(3, 30, 0, 0).remove(0);
+    (0..9).for_each(|_| pay(&host, running("a", "one")));
+    assert_eq!(begin_all(&host, &running("a", "one")).len(), 16, "nine, and a third of the other 21");
+    (0..21).for_each(|_| pay(&host, running("a", "one")));
+    assert!(begin_all(&host, &running("a", "one")).len() >= 30);
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +420,7 @@ async fn remembered_payers_addresses_and_tools_are_bounded() {
         let accounts = throttle.accounts();
         assert!(accounts.payers.len() <= MAX_KEYS && accounts.addresses.len() <= MAX_KEYS && accounts.tools.len() <= MAX_KEYS);
     }
-    assert_eq!(bound(&throttle, &running("worst", "other")), Some(RunLimit::Payer), "who fails most stays");
+    assert_eq!(bound(&throttle, &running("worst", "other")), Some(RunLimit::Payer), "the key with most failures stays");
     advance(2 * WINDOW + Duration::from_secs(60 * 60)).await;
     throttle.prune_idle();
     let accounts = throttle.accounts();

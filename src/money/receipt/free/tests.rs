@@ -1,9 +1,9 @@
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
-use tollhouse_store::{KeyRange, Space, Value as _, Write, memory::MemoryStore, test_wrappers::InterleavingStore};
+use tollhouse_store::{KeyRange, Space, Value as _, memory::MemoryStore, test_wrappers::InterleavingStore};
 use tollhouse_tool::MicroUsd;
 
 use super::*;
-use crate::receipt::{PaymentKind, ReceiptDraft, ReceiptPayment, ReceiptSigner, UnsignedReceipt};
+use crate::receipt::{PaymentKind, ReceiptDraft, UnsignedReceipt};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const DAY: u64 = 24 * 3_600_000;
@@ -21,12 +21,12 @@ impl Fixture {
         let (memory, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(NOW));
         let store: Arc<dyn Store> = Arc::clone(&memory) as _;
         let settings = FreeReceiptSettings { count, ..FreeReceiptSettings::default() };
-        let free = FreeReceipts::open(Arc::clone(&store), clock.clone(), settings).await.unwrap();
+        let free = FreeReceipts::new(Arc::clone(&store), clock.clone(), settings);
         Self { memory, store, clock, settings, free }
     }
 
     async fn restarted(self) -> Self {
-        let free = FreeReceipts::open(Arc::clone(&self.store), self.clock.clone(), self.settings).await.unwrap();
+        let free = FreeReceipts::new(Arc::clone(&self.store), self.clock.clone(), self.settings);
         Self { free, ..self }
     }
 
@@ -152,17 +152,11 @@ async fn a_pack_goes_whole_where_that_leaves_enough_and_else_stays() {
     assert_eq!(fixture.free.size().await.entries, 101);
 }
 
-#[test]
-fn how_far_a_later_version_has_sorted_is_not_guessed() {
-    assert_eq!(SortProgress::read(SortProgress::FORMAT, &[EVERYWHERE]), Some(SortProgress::Everywhere));
-    assert_eq!(SortProgress::read(SortProgress::FORMAT + 1, &[EVERYWHERE]), None);
-}
-
 #[tokio::test]
 async fn hosts_of_one_store_count_together_and_remove_each_receipt_once() {
     let fixture = Fixture::keeping(10).await;
     fixture.free.turn().await.unwrap();
-    let open = async |store: Arc<dyn Store>| FreeReceipts::open(store, fixture.clock.clone(), fixture.settings).await.unwrap();
+    let open = async |store: Arc<dyn Store>| FreeReceipts::new(store, fixture.clock.clone(), fixture.settings);
     let other = open(Arc::clone(&fixture.store)).await;
     for n in 0..5 {
         fixture.add(NOW.plus_millis(n * 1_000), 10).await;
@@ -172,52 +166,4 @@ async fn hosts_of_one_store_count_together_and_remove_each_receipt_once() {
     let late = open(InterleavingStore::before_commit(1, Arc::clone(&fixture.memory), async move { other.turn().await.unwrap() })).await;
     late.turn().await.unwrap();
     assert_eq!((late.size().await, late.size().await.entries), (fixture.counted().await, 10));
-}
-
-#[tokio::test]
-async fn what_an_older_version_counted_is_gone_on_from() {
-    let fixture = Fixture::keeping(100).await;
-    let tally = |receipts, bytes| ReceiptTally { receipts, bytes };
-    let (mut older, store) = (Batch::new(), &*fixture.store);
-    older.put(&ADDED, &(), &tally(50, 5_000)).put(&SORTED, &(), &tally(7, 700)).put(&REMOVED, &(), &tally(17, 1_700));
-    older.commit(store, Durability::Buffered).await.unwrap();
-    let fixture = fixture.restarted().await;
-    assert_eq!(fixture.free.size().await, SpaceSize { entries: 40, bytes: 4_000 });
-    assert_eq!(fixture.restarted().await.free.size().await.entries, 40, "once");
-}
-
-/// A running host's older version stored receipts of free and paid calls in one space.
-#[tokio::test]
-async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
-    let fixture = Fixture::keeping(600).await;
-    let folder = tempfile::tempdir().unwrap();
-    let signer = ReceiptSigner::open(folder.path()).unwrap();
-    let (mut free, mut paid, mut writes) = (vec![], vec![], vec![]);
-    for n in 0..900_u64 {
-        let id = ReceiptId::of_time(Timestamp(NOW.0 - 8 * DAY + n * (8 * DAY / 900)));
-        let bytes = if n.is_multiple_of(3) {
-            paid.push(id.clone());
-            serde_json::to_vec(&signer.receipt(draft(&id), ReceiptPayment::Credit { credit: "crd_1".to_owned() })).unwrap()
-        } else {
-            free.push(id.clone());
-            UnsignedReceipt::free(draft(&id)).to_bytes()
-        };
-        writes.push(Write::put(Space::Receipts, id.as_str(), bytes));
-    }
-    fixture.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
-    // Interrupted after some pages, and started again.
-    _ = tokio::time::timeout(Duration::from_millis(15), fixture.free.turn()).await;
-    let fixture = fixture.restarted().await;
-    fixture.free.turn().await.unwrap();
-    assert_eq!(fixture.how_many(&free[76..]).await, 524, "those of the last seven days");
-    assert_eq!(fixture.how_many(&free[..74]).await, 0);
-    assert_eq!(fixture.all(Space::Receipts).await.len(), paid.len());
-    assert_eq!(fixture.free.size().await, fixture.counted().await);
-    // Sorted tables are not searched again.
-    let free = draft(&ReceiptId::generate());
-    let late = Write::put(Space::Receipts, free.receipt_id.as_str(), UnsignedReceipt::free(free.clone()).to_bytes());
-    fixture.store.apply(Batch::of(vec![], vec![late]), Durability::Buffered).await.unwrap();
-    let fixture = fixture.restarted().await;
-    fixture.free.turn().await.unwrap();
-    assert_eq!(fixture.all(Space::Receipts).await.len(), paid.len() + 1);
 }

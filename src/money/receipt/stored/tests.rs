@@ -5,9 +5,12 @@ use tollhouse_store::{Durability, Store as _, Value as _, memory::MemoryStore};
 use tollhouse_tool::MicroUsd;
 
 use super::{super::record::RECEIPTS, *};
-use crate::receipt::{
-    Receipt, ReceiptDraft, ReceiptPayment as Paid, ReceiptSigner, SettledTransfer,
-    samples::{draft, transfer},
+use crate::{
+    Settlement,
+    receipt::{
+        Receipt, ReceiptDraft, ReceiptSigner,
+        tests::{credit, draft, transfer},
+    },
 };
 
 fn signer() -> ReceiptSigner {
@@ -23,47 +26,46 @@ fn receipts(signer: &ReceiptSigner) -> Vec<Receipt> {
         resource_url: format!("https://x.example/a?{X402}{SIGNATURE}\\\"}}\u{1f600}"),
         ..draft()
     };
-    let odd = SettledTransfer { payer: format!("{SIGNATURE}\"é"), transaction: format!("{X402}.\\"), ..transfer() };
-    let solana = SettledTransfer { network: "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1".to_owned(), payer: "4".repeat(44), ..transfer() };
+    let odd = Settlement { payer: format!("{SIGNATURE}\"é"), transaction: format!("{X402}.\\"), ..transfer() };
+    let solana = Settlement { network: "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1".to_owned(), payer: "4".repeat(44), ..transfer() };
     let mut receipts = Vec::new();
     for draft in [plain, full] {
-        let credit = Paid::Credit { credit: "crd_01J00000000000000000000000".to_owned() };
-        let options = [Paid::X402(transfer()), Paid::X402(odd.clone()), Paid::X402(solana.clone()), credit];
-        receipts.extend(options.map(|method| signer.receipt(draft.clone(), method)));
+        receipts.extend([&transfer(), &odd, &solana, &credit()].map(|settlement| signer.receipt(draft.clone(), settlement, true)));
     }
     receipts
 }
 
-fn stored(json: &[u8], short: bool) -> Vec<u8> {
-    StoredReceipt { json: json.to_vec(), short }.to_bytes()
+fn stored(json: &[u8]) -> Vec<u8> {
+    StoredReceipt { json: json.to_vec() }.to_bytes()
+}
+
+fn is_short(row: &[u8]) -> bool {
+    matches!(ReceiptRow::of_bytes(row), Some(ReceiptRow::Short(_)))
 }
 
 #[test]
 fn a_short_receipt_reads_as_it_was() {
     for receipt in receipts(&signer()) {
         let json = serde_json::to_vec(&receipt).unwrap();
-        for (short, least) in [(true, json.len() * 2 / 3), (false, json.len())] {
-            let row = stored(&json, short);
-            let read = StoredReceipt::of_bytes(&row).unwrap();
-            assert_eq!((read.short, String::from_utf8(read.json).unwrap()), (short, String::from_utf8(json.clone()).unwrap()));
-            assert!(row.len() <= least + 2, "{} of {}", row.len(), json.len());
-        }
+        let row = stored(&json);
+        assert_eq!(StoredReceipt::of_bytes(&row).unwrap().json, json);
+        assert!(is_short(&row) && row.len() <= json.len() * 2 / 3 + 2, "{} of {}", row.len(), json.len());
     }
 }
 
 /// Checks the figure in `docs/scale.md`.
 #[test]
 fn a_short_receipt_is_less_than_two_fifths() {
-    let json = serde_json::to_vec(&signer().receipt(draft(), Paid::X402(transfer()))).unwrap();
-    let short = stored(&json, true);
+    let json = serde_json::to_vec(&signer().receipt(draft(), &transfer(), true)).unwrap();
+    let short = stored(&json);
     assert!(short.len() * 5 < json.len() * 2, "{} of {}", short.len(), json.len());
 }
 
 /// Includes additions of a later version, and receipts that no version makes.
 #[test]
-fn what_would_not_read_as_it_was_is_kept_whole() {
+fn receipt_that_the_short_form_cannot_restore_is_stored_whole() {
     let signer = signer();
-    let receipt = signer.receipt(draft(), Paid::X402(transfer()));
+    let receipt = signer.receipt(draft(), &transfer(), true);
     let text = serde_json::to_string(&receipt).unwrap();
     let (record, signature) = text.rsplit_once(SIGNATURE).unwrap();
     let more = json!({ "more": [1.5, { "b": 1, "a": "\u{7f}" }] }).to_string();
@@ -79,8 +81,8 @@ fn what_would_not_read_as_it_was_is_kept_whole() {
         "{}".to_owned(),
     ];
     for other in others {
-        let read = StoredReceipt::of_bytes(&stored(other.as_bytes(), true)).unwrap();
-        assert!(!read.short && read.json == other.as_bytes(), "{other}");
+        let row = stored(other.as_bytes());
+        assert!(!is_short(&row) && StoredReceipt::of_bytes(&row).unwrap().json == other.as_bytes(), "{other}");
     }
 }
 
@@ -88,33 +90,32 @@ fn what_would_not_read_as_it_was_is_kept_whole() {
 #[test]
 fn members_that_this_version_does_not_know_come_out_again() {
     let signer = signer();
-    let receipt = signer.receipt(draft(), Paid::X402(transfer()));
+    let receipt = signer.receipt(draft(), &transfer(), true);
     let mut record = serde_json::to_value(&receipt.record).unwrap();
     record["later"] = json!({ "of": ["it", 7, null, 0.25] });
     let text = serde_json::to_string(&record).unwrap();
     let signature = signer.present(text.as_bytes()).unwrap()["signature"].as_str().unwrap().to_owned();
     let text = format!("{}{SIGNATURE}{signature}\"}}", text.strip_suffix('}').unwrap());
-    let read = StoredReceipt::of_bytes(&stored(text.as_bytes(), true)).unwrap();
-    assert!(read.short && read.json == text.as_bytes(), "{text}");
+    let row = stored(text.as_bytes());
+    assert!(is_short(&row) && StoredReceipt::of_bytes(&row).unwrap().json == text.as_bytes(), "{text}");
 }
 
 #[test]
-fn a_damaged_row_is_no_receipt() {
-    let json = serde_json::to_vec(&signer().receipt(draft(), Paid::X402(transfer()))).unwrap();
-    let row = stored(&json, true);
+fn damaged_row_does_not_decode_as_a_receipt() {
+    let json = serde_json::to_vec(&signer().receipt(draft(), &transfer(), true)).unwrap();
+    let row = stored(&json);
     for cut in 0..row.len() {
         let read = StoredReceipt::of_bytes(&row[..cut]).unwrap();
-        assert!(!read.short && serde_json::from_slice::<Value>(&read.json).is_err(), "cut at {cut}");
+        assert!(serde_json::from_slice::<Value>(&read.json).is_err(), "cut at {cut}");
     }
 }
 
 #[tokio::test]
-async fn rows_of_either_form_lie_side_by_side() {
+async fn stored_receipt_is_read_from_its_table() {
     let (store, signer) = (MemoryStore::new(), signer());
-    for (at, receipt) in receipts(&signer).into_iter().enumerate() {
-        let id = receipt.record.draft.receipt_id.clone();
-        store.apply(receipt.stored(at % 2 == 0), Durability::Durable).await.unwrap();
-        let read = RECEIPTS.get(&store, &id).await.unwrap().unwrap();
-        assert_eq!((read.json, read.short), (serde_json::to_vec(&receipt).unwrap(), at % 2 == 0));
+    for receipt in receipts(&signer) {
+        store.apply(receipt.stored(), Durability::Durable).await.unwrap();
+        let read = RECEIPTS.get(&store, &receipt.record.draft.receipt_id).await.unwrap().unwrap();
+        assert_eq!(read.json, serde_json::to_vec(&receipt).unwrap());
     }
 }

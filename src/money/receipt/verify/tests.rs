@@ -7,8 +7,8 @@ use tollhouse_store::StoreError;
 
 use super::*;
 use crate::receipt::{
-    ReceiptPayment, ReceiptSigner, SettledTransfer,
-    samples::{draft, transfer},
+    Receipt, ReceiptSigner,
+    tests::{credit, draft, transfer},
 };
 
 fn signer() -> (TempDir, ReceiptSigner) {
@@ -18,19 +18,19 @@ fn signer() -> (TempDir, ReceiptSigner) {
 }
 
 fn paid(signer: &ReceiptSigner) -> Value {
-    serde_json::to_value(signer.receipt(draft(), ReceiptPayment::X402(transfer()))).unwrap()
+    serde_json::to_value(signer.receipt(draft(), &transfer(), true)).unwrap()
 }
 
-/// All means of payment.
-fn payments() -> [ReceiptPayment; 3] {
-    [ReceiptPayment::Free, ReceiptPayment::Credit { credit: "crd_01J00000000000000000000000".to_owned() }, ReceiptPayment::X402(transfer())]
+/// Receipts of all means of payment.
+fn receipts(signer: &ReceiptSigner) -> [Receipt; 3] {
+    let free = signer.sign(UnsignedReceipt::free(draft()));
+    [free, signer.receipt(draft(), &credit(), true), signer.receipt(draft(), &transfer(), true)]
 }
 
 #[test]
 fn receipts_hold_after_storage_and_transport() {
     let (_folder, signer) = signer();
-    for payment in payments() {
-        let signed = signer.receipt(draft(), payment);
+    for signed in receipts(&signer) {
         let shown = signer.present(&serde_json::to_vec(&signed).unwrap()).unwrap();
         let sent: Value = serde_json::from_str(&serde_json::to_string_pretty(&shown).unwrap()).unwrap();
         let verified = verify(&sent, &signer.jwks()).unwrap();
@@ -43,19 +43,15 @@ fn receipts_hold_after_storage_and_transport() {
 #[test]
 fn verified_receipt_is_reported_in_a_sentence() {
     let (_folder, signer) = signer();
-    let describe = |payment| {
-        let sent = serde_json::to_value(signer.receipt(draft(), payment)).unwrap();
-        verify(&sent, &signer.jwks()).unwrap().to_string()
-    };
-    let real = SettledTransfer { simulated: false, ..transfer() };
-    let [free, credit, _] = payments();
-    for (payment, how) in [
+    let describe = |receipt: Receipt| verify(&serde_json::to_value(receipt).unwrap(), &signer.jwks()).unwrap().to_string();
+    let [free, credit, simulated] = receipts(&signer);
+    for (receipt, how) in [
         (free, " USD (free), issued ".to_owned()),
         (credit, " USD by developer credit, issued ".to_owned()),
-        (ReceiptPayment::X402(real), format!(" USD by {} on eip155:84532, issued ", transfer().transaction)),
-        (ReceiptPayment::X402(transfer()), format!(" USD simulated as {} on eip155:84532, issued ", transfer().transaction)),
+        (signer.receipt(draft(), &transfer(), false), format!(" USD by {} on eip155:84532, issued ", transfer().transaction)),
+        (simulated, format!(" USD simulated as {} on eip155:84532, issued ", transfer().transaction)),
     ] {
-        let describe = describe(payment);
+        let describe = describe(receipt);
         assert!(describe.contains(&how) && describe.ends_with(signer.kid()), "{describe}");
     }
 }
@@ -83,12 +79,12 @@ fn record_shows_no_payer_in_full() {
     assert_eq!(receipt["startedAt"], "2026-09-21T14:13:20.123Z");
     assert_eq!((&receipt["kind"], &receipt["x402Version"], &receipt["simulated"]), (&json!("x402"), &json!(2), &json!(true)));
     assert_eq!((&receipt["asset"], &receipt["scheme"]), (&json!(transfer().asset), &json!("exact")));
-    let by_credit = signer.receipt(draft(), payments()[1].clone());
+    let by_credit = signer.receipt(draft(), &credit(), true);
     assert_eq!(by_credit.record.payer.as_deref(), Some("crd_01…0000"));
 }
 
 #[test]
-fn what_was_altered_is_named_in_the_refusal() {
+fn refusal_names_the_altered_member() {
     let (_folder, signer) = signer();
     let mut receipt = paid(&signer);
     let describe = |receipt: &Value| verify(receipt, &signer.jwks()).unwrap_err().to_string();
@@ -103,8 +99,8 @@ fn what_was_altered_is_named_in_the_refusal() {
 #[test]
 fn any_altered_member_is_refused_by_its_name() {
     let (_folder, signer) = signer();
-    for payment in payments() {
-        let good = serde_json::to_value(signer.receipt(draft(), payment)).unwrap();
+    for receipt in receipts(&signer) {
+        let good = serde_json::to_value(receipt).unwrap();
         let names: Vec<String> = good.as_object().unwrap().keys().filter(|name| *name != "signature").cloned().collect();
         assert!(names.len() >= 12, "{names:?}");
         for name in names {
@@ -189,7 +185,7 @@ fn algorithm_none_is_refused() {
 }
 
 #[test]
-fn what_is_no_receipt_is_refused() {
+fn document_that_is_not_a_receipt_is_refused() {
     let (_folder, signer) = signer();
     let good = paid(&signer);
     let mut unsigned = good.clone();
@@ -219,7 +215,7 @@ fn x402_receipt_does_not_pass_for_a_record() {
 #[test]
 fn x402_receipt_has_the_form_of_its_extension() {
     let (_folder, signer) = signer();
-    let signed = signer.receipt(draft(), ReceiptPayment::X402(transfer()));
+    let signed = signer.receipt(draft(), &transfer(), true);
     let offer_receipt = signed.record.offer_receipt.unwrap();
     assert_eq!(offer_receipt.extensions()["offer-receipt"]["info"]["receipt"]["format"], "jws");
     let parts = Parts::parse(&offer_receipt.signature).unwrap();
@@ -244,7 +240,7 @@ fn x402_receipt_has_the_form_of_its_extension() {
 #[test]
 fn x402_receipt_of_another_payment_is_refused() {
     let ((_one, signer), (_two, other)) = (signer(), signer());
-    let good = signer.receipt(draft(), ReceiptPayment::X402(transfer())).record;
+    let good = signer.receipt(draft(), &transfer(), true).record;
     let resigned = |change: &dyn Fn(&mut UnsignedReceipt)| {
         let mut record = good.clone();
         change(&mut record);
@@ -259,7 +255,7 @@ fn x402_receipt_of_another_payment_is_refused() {
     assert_eq!(resigned(&|record| record.transaction = None), other_payment("transaction"));
     assert_eq!(resigned(&|record| record.offer_receipt = None), Err(VerifyError::OfferReceipt));
     assert_eq!(resigned(&|record| record.kind = PaymentKind::Free), Err(VerifyError::OfferReceipt));
-    let foreign = other.receipt(good.draft.clone(), ReceiptPayment::X402(transfer())).record.offer_receipt;
+    let foreign = other.receipt(good.draft.clone(), &transfer(), true).record.offer_receipt;
     let by_another = resigned(&|record| record.offer_receipt.clone_from(&foreign));
     assert!(matches!(by_another, Err(VerifyError::UnknownKey(SignaturePart::OfferReceipt, _))), "{by_another:?}");
 }

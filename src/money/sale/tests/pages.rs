@@ -33,7 +33,7 @@ impl StoreWrapper for ScanSizes {
     }
 }
 
-fn asked() -> Arc<ScanSizes> {
+fn scan_sizes() -> Arc<ScanSizes> {
     Arc::new(ScanSizes { inner: Arc::new(MemoryStore::new()), max: AtomicUsize::new(0) })
 }
 
@@ -59,7 +59,7 @@ async fn sells(store: &dyn Store, owner: &Owner, calls: std::ops::Range<u64>) {
 
 #[tokio::test]
 async fn a_long_history_is_read_page_by_page() {
-    let store = asked();
+    let store = scan_sizes();
     let sales = Sales::new(Arc::clone(&store) as _);
     let owner = builder();
     let (days, rows) = (3 * PAGE as u64 + 7, 2 * TAIL as u64 + 7);
@@ -96,7 +96,7 @@ async fn a_call_that_is_folded_between_two_pages_is_counted_once() {
 /// Sells and folds during reports. Earlier calls must be counted, and none twice.
 #[tokio::test]
 async fn a_report_during_sales_and_folds_is_neither_low_nor_high() {
-    let store = asked();
+    let store = scan_sizes();
     let owner = builder();
     rolled_up(&*store, &owner, 2 * PAGE as u64).await;
     let (reports, folds) = (Sales::new(Arc::clone(&store) as _), Sales::new(Arc::clone(&store) as _));

@@ -71,7 +71,7 @@ async fn a_permit_that_could_not_be_taken_is_refused_before_the_work() {
 #[tokio::test]
 async fn a_wallet_that_is_a_contract_is_asked_for_the_hash_that_permits() {
     let text = json!("0x1626ba7e00000000000000000000000000000000000000000000000000000000");
-    let node = Node::of(Chain { instead: Some(("eth_call", text)), ..ready() }).await;
+    let node = Node::of(Chain { instead: Some(("eth_call", text)), code: "0x60", ..ready() }).await;
     let wallet = payment(1, |permit| permit["from"] = json!(Payer::new(2).address()));
     assert_eq!(patient(&node).verify(&wallet).await, VerifyResult::Valid);
     let request = node.requested.lock().unwrap();

@@ -10,7 +10,7 @@ async fn a_transaction_that_was_reverted_took_nothing_once_its_block_stays() {
         let node = Node::of(Chain { mined: Some(hash), mined_in: block, reverts: true, ..Chain::at(NOW) }).await;
         let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &started).await;
         assert_eq!(matches!(outcome, SettleOutcome::Refused { .. }), refused, "{outcome:?}");
-        assert!(node.chain.lock().unwrap().pool.is_empty(), "it is not sent anew");
+        assert!(node.chain.lock().unwrap().pool.is_empty(), "it is not sent again");
     }
 }
 

@@ -163,7 +163,7 @@ async fn a_nonce_another_host_never_sent_is_used_by_the_host_that_waits() {
     let waiting = sending(&facilitator, 2, hash);
     let sent = sent(&node, |sent| sent.iter().filter(|sent| sent.nonce == 7).count() > 1).await;
     assert!(sent.iter().all(|sent| empty(sent, 7) || (sent.nonce == 8 && !sent.data.is_empty())), "{sent:?}");
-    assert_eq!(sent.iter().filter(|sent| sent.nonce == 8).count(), 1, "it is not what all wait for: {sent:?}");
+    assert_eq!(sent.iter().filter(|sent| sent.nonce == 8).count(), 1, "it does not block the others: {sent:?}");
     waiting.abort();
 }
 

@@ -10,8 +10,11 @@ const SIGNED: &str = "0x1626ba7e000000000000000000000000000000000000000000000000
 const BY_KEY: &str = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)";
 const BY_CONTRACT: &str = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)";
 
+/// The code of an address whose key delegated to a contract (EIP-7702).
+pub(super) const DELEGATION: &str = "0xef01001111111111111111111111111111111111111111";
+
 /// Returns a payment whose signature is not by the payer's key.
-fn by_contract() -> OfferedX402 {
+pub(super) fn by_contract() -> OfferedX402 {
     let (wallet, owner) = (Payer::new(1), Payer::new(2));
     let mut payload = wallet.payload(&wallet.authorization(1));
     payload["payload"]["signature"] = json!(owner.sign(&wallet.authorization(1)));
@@ -20,7 +23,7 @@ fn by_contract() -> OfferedX402 {
 
 /// Returns a node that gives this answer to a call of any contract.
 async fn answering(answer: Value) -> Arc<Node> {
-    Node::of(Chain { instead: Some(("eth_call", answer)), ..Chain::at(NOW) }).await
+    Node::of(Chain { instead: Some(("eth_call", answer)), code: "0x60", ..Chain::at(NOW) }).await
 }
 
 /// Returns the transaction sent for a payment.
@@ -87,7 +90,7 @@ async fn wallet_that_uses_up_its_gas_has_not_signed() {
         let request = node.requested.lock().unwrap();
         let of_calls = request.iter().filter(|question| question["method"] == "eth_call").map(|question| &question["params"][0]["gas"]);
         let limits: Vec<_> = of_calls.filter_map(Value::as_str).collect();
-        assert_eq!(limits, ["0xf4240", "0xf4240"], "what a node runs for a wallet has an end");
+        assert_eq!(limits, ["0xf4240", "0xf4240"], "a node's run for a wallet is bounded");
     }
 }
 
@@ -122,7 +125,7 @@ async fn address_that_gets_code_after_verification_settles_as_a_contract() {
     let facilitator = patient(&node);
     assert_eq!(facilitator.verify(&payment).await, VerifyResult::Valid);
     assert!(payment.tried_gas().is_some_and(|tried| !tried.by_contract));
-    node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
+    node.chain.lock().unwrap().code = DELEGATION;
     facilitator.prepare(&payment).await.unwrap();
     assert!(payment.tried_gas().is_some_and(|tried| tried.by_contract));
 }

@@ -114,7 +114,7 @@ async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_wor
         let verdict = facilitator.verify(&signing(change)).await;
         assert!(matches!(&verdict, VerifyResult::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
     }
-    assert!(server.asked().is_empty(), "nobody is asked");
+    assert!(server.requested_paths().is_empty(), "nobody is asked");
     assert_eq!(facilitator.verify(&signing(|a| a.value = (PRICE.0 + 1).to_string())).await, VerifyResult::Valid);
 }
 
@@ -147,18 +147,7 @@ async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
     let no = refuses("invalid_exact_evm_signature");
     let answers = [valid, no, spent(), spent(), spent(), refuses("invalid_exact_evm_nonce_already_used")];
     let (server, node, fixture) = (Server::saying(answers).await, Node::of(Chain::at(NOW)).await, Fixture::new().await);
-    let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
-    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&fixture.store)));
-    let payments = Payments::new(
-        Arc::clone(&fixture.store),
-        facilitator,
-        fixture.clock.clone(),
-        config(),
-        finisher,
-        replica,
-        Arc::clone(&fixture.objects),
-    );
+    let payments = fixture.settling_with(facilitator(&server, Some(&node)));
     let first = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = first.id().clone();
     let refused = payments.settle(first, answer(ANSWER), &draft()).await;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     network::{BASE, SOLANA},
+    tests::evm::until,
     x402::svm::tests::FEE_PAYER,
 };
 
@@ -14,15 +15,10 @@ async fn payers_have_to_name_whom_the_facilitator_says_for_their_network() {
     ]);
     let server = Server::saying([replies(200, json!({ "kinds": kinds }))]).await;
     for (network, fee_payer, meter) in [(&SOLANA, Some(FEE_PAYER), None), (&BASE, None, Some(PAY_TO))] {
-        let facilitator = facilitator(&server, None).asked_about(network);
+        let facilitator = facilitator(&server, None).watching(network);
         let describe = || (facilitator.fee_payer(network), facilitator.meter(network));
-        let received = async {
-            while describe() == (None, None) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), received).await.unwrap();
-        assert_eq!(describe(), (fee_payer.map(str::to_owned), meter.map(str::to_owned)));
+        let received = until(|| Some(describe()).filter(|described| *described != (None, None))).await;
+        assert_eq!(received, (fee_payer.map(str::to_owned), meter.map(str::to_owned)));
     }
-    assert_eq!(server.asked(), ["/supported", "/supported"]);
+    assert_eq!(server.requested_paths(), ["/supported", "/supported"]);
 }

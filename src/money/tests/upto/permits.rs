@@ -121,7 +121,7 @@ async fn a_transaction_proves_that_it_took_this_permit() {
     let by = async |call: Value| judged(Chain { called: Some(call), ..taken() }).await.0;
     let mut more = settle(NONCE, CHARGED).abi_encode();
     more.extend_from_slice(b"who settled it");
-    assert!(settled(&by(called(&more)).await), "what follows the arguments says nothing");
+    assert!(settled(&by(called(&more)).await), "bytes after the arguments are ignored");
     let settleCall { permit, amount, owner, witness, signature } = settle(NONCE, CHARGED);
     let approval = Approval { value: U256::MAX, deadline: U256::MAX, r: U256::ONE.into(), s: U256::ONE.into(), v: 27 };
     let approved = settleWithPermitCall { approval, permit, amount, owner, witness, signature };

@@ -12,7 +12,7 @@ fn number() -> Value {
 }
 
 #[test]
-fn what_a_tool_answers_learns_where_all_of_it_is() {
+fn output_example_is_shown_in_full_detail_alone() {
     let terms = of(&json!({ "type": "object" }), &json!({ "type": "object", "examples": [{ "sum": 3 }] }));
     for (detail, reported) in [(Detail::Full, json!({ "sum": 3 })), (Detail::Input, Value::Null), (Detail::Short, Value::Null)] {
         let entry = entry(&terms, EntryMethod::Post, detail);
@@ -41,7 +41,7 @@ fn definitions_stand_at_the_root_where_references_look_for_them() {
 }
 
 #[test]
-fn what_would_not_mean_the_same_at_the_root_is_reported_as_anything() {
+fn schema_that_would_change_its_meaning_is_shown_as_any_value() {
     let twice = entry(&of(&number(), &number()), EntryMethod::Post, Detail::Full);
     assert_eq!(twice["schema"]["properties"]["output"]["properties"]["example"], json!({}), "the names are taken");
     let own = json!({ "$id": "https://a.test/own", "type": "object", "properties": { "a": { "$ref": "#" } } });

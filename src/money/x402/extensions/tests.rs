@@ -2,7 +2,7 @@ use super::*;
 use crate::tests::terms;
 
 #[test]
-fn what_is_cut_is_left_out_and_nothing_else() {
+fn each_detail_level_leaves_out_its_own_extensions_alone() {
     let names = |cut| {
         let reported = extensions_json(&terms(), EntryMethod::Post, &[json!({ "format": "jws" })], new_token().as_deref(), cut);
         ALL.map(|name| reported[name].is_object())

@@ -10,7 +10,7 @@ fn fits(schema: &Value) -> SampleInput {
 }
 
 #[test]
-fn a_sample_has_what_has_to_be_there_and_the_examples_that_are_given() {
+fn sample_has_the_required_members_and_the_given_examples() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -50,7 +50,7 @@ fn a_sample_has_what_has_to_be_there_and_the_examples_that_are_given() {
 }
 
 #[test]
-fn what_is_not_sure_to_fit_is_reported_without_what_it_demands() {
+fn schema_that_a_sample_may_not_satisfy_is_shown_without_its_constraints() {
     let unsure = [
         json!({ "type": "string", "pattern": "^a+$" }),
         json!({ "type": "string", "format": "ipv4" }),

@@ -27,7 +27,7 @@ fn a_transfer_is_read_in_both_forms_of_a_message() {
 }
 
 #[test]
-fn what_is_signed_is_its_identity_and_not_who_completes_it() {
+fn identity_of_a_transaction_is_its_message_and_not_its_signatures() {
     let (first, mut completed) = (Transaction::parse(VERSION_0).unwrap(), bytes());
     completed[1..65].fill(7);
     assert_eq!(parsed(&completed), Ok(first.clone()), "the fee payer has signed too");
@@ -47,7 +47,7 @@ fn nothing_in_it_can_be_altered() {
 }
 
 #[test]
-fn what_is_cut_or_longer_is_refused() {
+fn truncated_or_longer_transaction_is_refused() {
     let good = bytes();
     for end in 0..good.len() {
         assert!(parsed(&good[..end]).is_err(), "{end} bytes");
@@ -76,7 +76,7 @@ fn transfers(program: u8, data: &[u8]) -> usize {
 }
 
 #[test]
-fn only_what_a_token_program_is_reported_to_transfer_is_a_transfer() {
+fn only_transfer_instructions_of_a_token_program_are_transfers() {
     let checked = [TRANSFER_CHECKED, 1, 0, 0, 0, 0, 0, 0, 0, 6];
     assert_eq!([transfers(1, &checked), transfers(2, &checked)], [1, 1]);
     assert_eq!([transfers(0, &checked), transfers(3, &checked), transfers(9, &checked)], [0; 3], "another program's");

@@ -10,7 +10,7 @@ fn a_description_is_cut_where_that_is_to_be_cut() {
 }
 
 #[test]
-fn a_challenge_says_in_words_what_the_call_costs_and_why_it_was_not_made() {
+fn challenge_states_the_price_and_why_the_call_did_not_run() {
     let costs = format!("`sum-up` costs {} USD for each successful call, paid with x402 or developer credit.", terms().price);
     assert_eq!(sentence(&terms(), &Refusal::NoPayment.to_string()), costs);
     assert_eq!(sentence(&terms(), "insufficient_funds"), format!("Not charged: the payment was refused (insufficient_funds). {costs}"));

@@ -39,7 +39,7 @@ fn follow(folder: &Folder, bytes: usize) -> Result<u64, JournalError> {
         last = frame.sequence();
         taken += frame.money.len() + frame.rest.len();
         if let Some(parts) = frame.parts() {
-            let again = parts.each_ref().map(|part| FramePart::read(&part.bytes()).expect("what was read is written"));
+            let again = parts.each_ref().map(|part| FramePart::read(&part.bytes()).expect("the written bytes are those that were read"));
             assert_eq!(parts, again);
         }
     }
@@ -57,8 +57,8 @@ fn segment_is_read_to_its_end_or_damaged_and_the_same_every_time() {
         let named = SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap();
         if let Ok(last) = read() {
             fs::create_dir_all(folder.path().join(SegmentKind::Archive.folder())).unwrap();
-            Archive::keep(folder.path(), &named[0], last).expect("what reads can be kept");
-            assert!(Archive::check(folder.path()).expect("what was kept reads").last <= last);
+            Archive::keep(folder.path(), &named[0], last).expect("a readable entry can be written");
+            assert!(Archive::check(folder.path()).expect("a written entry can be read").last <= last);
         }
     });
 }
@@ -70,7 +70,7 @@ fn archive_and_checkpoint_are_read_to_their_ends_or_damaged() {
         let folder = placed(SegmentKind::Archive, 1, &file);
         if let Ok(archive) = Archive::check(folder.path()) {
             assert!(archive.files == 1 && archive.frames as usize <= file.len() / SECTOR);
-            Archive::look(folder.path()).expect("what reads is not damaged at its ends");
+            Archive::look(folder.path()).expect("a readable segment has undamaged ends");
         }
         let folder = placed(SegmentKind::Checkpoint, 1, &file);
         if let Ok(Some(mut checkpoint)) = CheckpointReader::newest(folder.path()) {

@@ -6,7 +6,7 @@ fn listed(schema: &Value) -> Value {
 }
 
 #[test]
-fn a_schema_that_needs_no_change_keeps_every_byte() {
+fn portable_schema_is_unchanged() {
     for schema in [
         json!({}),
         json!(true),
@@ -21,7 +21,7 @@ fn a_schema_that_needs_no_change_keeps_every_byte() {
 }
 
 #[test]
-fn what_strict_clients_cannot_compile_is_rewritten_or_left_out() {
+fn constructs_that_strict_clients_reject_are_rewritten_or_omitted() {
     let property = |schema: Value| json!({ "type": "object", "properties": { "a": schema } });
     for (schema, reported) in [
         (json!(true), json!({})),
@@ -48,7 +48,7 @@ fn what_strict_clients_cannot_compile_is_rewritten_or_left_out() {
 }
 
 #[test]
-fn older_drafts_are_reported_as_draft_07() {
+fn older_drafts_become_draft_07() {
     let four = json!({ "$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a.example/", "properties": {
         "a": { "minimum": 1, "exclusiveMinimum": true }, "b": { "maximum": 2, "exclusiveMaximum": false },
         "c": { "contains": 5, "propertyNames": 7, "examples": 1, "const": { "a": 1 } }, "d": { "$ref": "#/properties/a", "type": "string" } } });
@@ -60,7 +60,7 @@ fn older_drafts_are_reported_as_draft_07() {
 }
 
 #[test]
-fn references_are_pointers_below_the_place_of_the_schema() {
+fn references_become_pointers_below_the_schema() {
     let refs = |schema: Value| {
         let reported = portable(&schema, "#/components/schemas/a");
         let mut found = references_in(&reported);
@@ -97,7 +97,7 @@ fn references_are_pointers_below_the_place_of_the_schema() {
 }
 
 #[test]
-fn references_that_lead_to_themselves_alone_are_left_out() {
+fn circular_references_are_omitted() {
     for schema in
         [json!({ "$ref": "#" }), json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } })]
     {
@@ -106,7 +106,7 @@ fn references_that_lead_to_themselves_alone_are_left_out() {
 }
 
 #[test]
-fn a_discriminator_maps_to_places_of_the_document() {
+fn discriminator_maps_to_pointers_within_the_document() {
     let schema = json!({ "oneOf": [{ "$ref": "#/$defs/A" }], "$defs": { "A": {} },
         "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A", "b": "#/$defs/B", "c": 1 } } });
     let reported = portable(&schema, "#/components/schemas/t");
@@ -115,19 +115,20 @@ fn a_discriminator_maps_to_places_of_the_document() {
 }
 
 #[test]
-fn a_copy_of_the_largest_schema_takes_no_time() {
+fn largest_schema_is_copied_quickly() {
     // The longest chain of references that fits in a schema.
     let defs: Map<_, _> = (0..1_200).map(|at| (format!("d{at}"), json!({ "$ref": format!("#/$defs/d{}", at + 1) }))).collect();
     let mut schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });
     schema["$defs"]["d1200"] = json!({ "type": "string" });
     let started = std::time::Instant::now();
     let reported = listed(&schema);
+    // Quadratic work would take much longer.
     assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
     assert_eq!(references_in(&reported).len(), 1_201);
 }
 
 #[test]
-fn definitions_are_components_of_their_own() {
+fn definitions_become_components() {
     let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/A" }, "b": { "$ref": "#/$defs/A/properties/n" }, "c": { "$ref": "#" } },
         "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A" } },
         "$defs": { "A": { "properties": { "n": { "$ref": "#/definitions/My%20Type" } } }, "t": true }, "definitions": { "My Type": {}, "My_Type": {} } });
@@ -145,7 +146,7 @@ fn definitions_are_components_of_their_own() {
 
 /// openapi-typescript cannot create a type for a component that refers to a part of itself.
 #[test]
-fn definitions_of_definitions_and_of_properties_are_components_too() {
+fn nested_definitions_become_components() {
     let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/b" }, "p": { "$ref": "#/properties/p/definitions/d~1e", "definitions": { "d/e": { "const": 1 } } } },
         "$defs": { "b": { "$ref": "#/$defs/b/$defs/c/items", "$defs": { "c": { "items": { "$ref": "#/$defs/b/$defs/c" } } } } }, "anyOf": [{ "$defs": { "b": { "const": 2 } }, "$ref": "#/anyOf/0/$defs/b" }] });
     let at = |name: &str| json!(format!("#/components/schemas/{name}"));

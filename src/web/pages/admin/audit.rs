@@ -2,22 +2,12 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{AuditEntry, AuditPage};
 
-use super::shared::{Admin, ROWS, entries, owner, text_of};
+use super::shared::{Admin, ROWS, owner};
 use crate::{
     page::{Area, Page},
-    parts::{
-        cli_hint::{line, same},
-        empty::empty,
-        form,
-        page_links::tool,
-        pager::onward,
-        state::state,
-        table::{Column, table},
-        text,
-        time::moment,
-    },
+    parts::{Column, api_section, curl_command, empty, form, moment, onward, page_links::tool, state, table, text},
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, with_query},
 };
@@ -25,33 +15,33 @@ use crate::{
 const PATH: &str = "/dashboard/admin/audit";
 
 /// Query fields of the page.
-const WANTED: [&str; 3] = ["since", "actor", "slug"];
+const FILTERS: [&str; 3] = ["since", "actor", "slug"];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["since", "actor", "slug", "cursor"]);
-    let requested = WANTED.map(|name| (name, request.get(name)));
-    let api = with_query("/ai/admin/audit", requested);
-    let paged = requested.into_iter().chain([("limit", ROWS), ("cursor", request.get("cursor"))]);
-    let found = visitor.get(&with_query("/ai/admin/audit", paged)).await?;
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = PageQuery::read(raw.as_deref(), &["since", "actor", "slug", "cursor"]);
+    let fields = FILTERS.map(|name| (name, query.get(name)));
+    let api = with_query("/ai/admin/audit", fields);
+    let paged = fields.into_iter().chain([("limit", ROWS), ("cursor", query.get("cursor"))]);
+    let found = visitor.get::<AuditPage>(&with_query("/ai/admin/audit", paged)).await?;
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
-                (filters(&request))
-                (trail(&visitor, &found, &request))
-                (same(&visitor, &api))
+                (filters(&query))
+                (trail(&visitor, &found, &query))
+                (api_section(&visitor, &api))
             }
         })
         .await?;
     Ok(visitor.show(Page::new(Area::Audit, "Audit", main)).await)
 }
 
-fn filters(request: &PageQuery) -> Markup {
+fn filters(query: &PageQuery) -> Markup {
     let field = |id: &'static str, label: &str, note: &str| {
         form::field(
             id,
             label,
             Some(note),
-            html! { input id=(id) name=(id) value=(text::plain(request.get(id))) autocomplete="off" spellcheck="false"; },
+            html! { input id=(id) name=(id) value=(text::plain(query.get(id))) autocomplete="off" spellcheck="false"; },
         )
     };
     html! {
@@ -61,37 +51,37 @@ fn filters(request: &PageQuery) -> Markup {
             (field("slug", "Tool", "its slug"))
             button.primary { "Show" }
         }
-        @if WANTED.iter().any(|name| !request.get(name).is_empty()) { p.chips { a href=(PATH) { "Clear" } } }
+        @if query.has_any(&FILTERS) { p.chips { a href=(PATH) { "Clear" } } }
     }
 }
 
-fn trail(visitor: &Visitor, found: &Value, request: &PageQuery) -> Markup {
-    let trail = entries(found, "entries");
+fn trail(visitor: &Visitor, AuditPage { entries, next_cursor, .. }: &AuditPage, query: &PageQuery) -> Markup {
     html! {
-        @if trail.is_empty() { (empty("Nothing was changed that fits.", Some((PATH, "All of the trail")), &line(visitor, "/ai/admin/audit"))) }
+        @if entries.is_empty() { (empty("Nothing was changed that fits.", Some((PATH, "All of the trail")), &curl_command(visitor, "/ai/admin/audit"))) }
         @else {
-            (table("Trail", ["When", "Who", "What", "On", "Fields", "How it ended"].map(Column::Words), trail.iter().map(row)))
-            (onward(trail.len(), request.first(PATH).as_deref(), request.next(PATH, found).as_deref()))
+            (table("Trail", ["When", "Who", "What", "On", "Fields", "How it ended"].map(Column::Words), entries.iter().map(row)))
+            (onward(entries.len(), query, PATH, next_cursor.as_ref()))
         }
     }
 }
 
-fn row(entry: &Value) -> [Markup; 6] {
-    let fields: Vec<_> = entries(entry, "fields").iter().filter_map(Value::as_str).collect();
+fn row(entry: &AuditEntry) -> [Markup; 6] {
     [
-        moment(&entry["at"]),
-        html! { @match entry["actor"]["builderId"].as_str() { Some(id) => (owner(id)), None => "admin" } },
-        html! { (text_of(entry, "method")) " " code { (text::words(text_of(entry, "path"))) } },
+        moment(entry.at),
+        html! { @match &entry.actor.builder_id { Some(id) => (owner(id)), None => "admin" } },
+        html! { (entry.method) " " code { (text::words(&entry.path)) } },
         html! {
-            @if let Some(slug) = entry["slug"].as_str() { (tool(slug)) }
-            @if let Some(id) = entry["builderId"].as_str() { " " (owner(id)) }
+            @if let Some(slug) = &entry.slug { (tool(slug)) }
+            @if let Some(id) = &entry.builder_id { " " (owner(id)) }
         },
-        text::words(&fields.join(", ")),
+        text::words(&entry.fields.join(", ")),
         html! {
-            @match entry["outcome"]["status"].as_u64() {
+            @match &entry.outcome {
                 None => { (state("unknown")) " it is under way, or the host ended before it did" }
-                Some(status @ 200..300) => { (state("done")) span.aside { " " (status) } }
-                Some(status) => { (state("refused")) " " (status) " " code { (text::words(text_of(&entry["outcome"], "code"))) } }
+                Some(outcome) if (200..300).contains(&outcome.status) => { (state("done")) span.aside { " " (outcome.status) } }
+                Some(outcome) => {
+                    (state("refused")) " " (outcome.status) " " code { (text::words(outcome.code.as_deref().unwrap_or_default())) }
+                }
             }
         },
     ]

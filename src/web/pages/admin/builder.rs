@@ -2,26 +2,18 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Builder, BuilderResponse, EndpointSummary, EndpointSummaryPage, Revenue, RevenueTotals};
 use tollhouse_front::PathParams;
 
 use super::{
     builders,
-    shared::{Admin, DecisionTarget, ROWS, counted, entries, mark, reason, text_of, tiers},
+    shared::{Admin, DecisionTarget, ROWS, reason, tiers},
 };
 use crate::{
     page::{Area, Page},
     parts::{
-        cli_hint::line,
-        empty::empty,
-        facts, form, money,
-        page_links::tool,
-        pager::onward,
-        state::state,
-        table::{Column, table},
-        text,
-        time::moment,
-        time_range::MONTH,
+        Column, curl_command, empty, facts, form, moment, money, onward, page_links::tool, state, table, text, text::counted,
+        time_range::MONTH, word,
     },
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, segment, with_query},
@@ -30,88 +22,87 @@ use crate::{
 pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(id): PathParams<String>,
-    RawQuery(query): RawQuery,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["cursor"]);
-    let found = visitor.get(&with_query("/ai/builders/me", [("builderId", &*id)])).await?;
-    let fields = [("builderId", &*id), ("limit", ROWS), ("cursor", request.get("cursor"))];
-    let tools = visitor.get(&with_query("/ai/builders/endpoints", fields)).await?;
-    let revenue = visitor.get(&with_query("/ai/builders/revenue", [("builderId", &*id), ("since", MONTH)])).await?;
-    let builder = &found["builder"];
-    let simulated = visitor.plays().await?;
+    let query = PageQuery::read(raw.as_deref(), &["cursor"]);
+    let found = visitor.get::<BuilderResponse>(&with_query("/ai/builders/me", [("builderId", &*id)])).await?;
+    let fields = [("builderId", &*id), ("limit", ROWS), ("cursor", query.get("cursor"))];
+    let tools = visitor.get::<EndpointSummaryPage>(&with_query("/ai/builders/endpoints", fields)).await?;
+    let revenue = visitor.get::<Revenue>(&with_query("/ai/builders/revenue", [("builderId", &*id), ("since", MONTH)])).await?;
+    let builder = &found.builder;
+    let simulated = visitor.is_simulated().await?;
     let path = format!("{}/{}", builders::PATH, segment(&id));
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
                 div.split {
                     div {
-                        (about(builder, &revenue["totals"], simulated))
-                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &request)) }
+                        (about(builder, &revenue.totals, simulated))
+                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &query)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, builder, &path)) }
                 }
             }
         })
         .await?;
-    let page =
-        Page { style: Some("make.css"), ..Page::new(Area::Builders, text_of(builder, "name"), main) }.under(builders::PATH, "Builders");
+    let page = Page { style: Some("make.css"), ..Page::new(Area::Builders, &*builder.name, main) }.under(builders::PATH, "Builders");
     Ok(visitor.show(page).await)
 }
 
-fn about(builder: &Value, totals: &Value, simulated: bool) -> Markup {
-    let suspended = &builder["suspended"];
+fn about(builder: &Builder, totals: &RevenueTotals, simulated: bool) -> Markup {
     facts::list(&[
-        ("Id", Some(facts::id(text_of(builder, "builderId")))),
-        ("Contact", builder["contact"].as_str().map(text::words)),
-        ("Registered", Some(moment(&builder["createdAt"]))),
-        ("Key made", Some(moment(&builder["keyCreatedAt"]))),
-        ("Tier", Some(html! { (text_of(builder, "tier")) })),
+        ("Id", Some(facts::id(&builder.builder_id))),
+        ("Contact", builder.contact.as_deref().map(text::words)),
+        ("Registered", Some(moment(builder.created_at))),
+        ("Key made", Some(moment(builder.key_created_at))),
+        ("Tier", Some(html! { (word(builder.tier)) })),
         (
             "Suspended",
-            suspended.is_object().then(|| {
+            builder.suspended.as_ref().map(|suspended| {
                 html! {
-                    (state("suspended")) " since " (moment(&suspended["since"]))
-                    @if let Some(reason) = suspended["reason"].as_str() { ": " (text::words(reason)) }
+                    (state("suspended")) " since " (moment(suspended.since))
+                    @if let Some(reason) = &suspended.reason { ": " (text::words(reason)) }
                 }
             }),
         ),
         (
             "Last 30 days",
             Some(html! {
-                (counted(totals["calls"].as_u64().unwrap_or_default(), "call", "calls")) ", "
-                (counted(totals["failedCalls"].as_u64().unwrap_or_default(), "failure", "failures")) ", "
-                (money::usd(&totals["netUsd"])) " net of " (money::usd(&totals["grossUsd"])) (mark(simulated))
+                (counted(totals.calls, "call", "calls")) ", "
+                (counted(totals.failed_calls, "failure", "failures")) ", "
+                (money::usd(totals.net_usd)) " net of " (money::amount(totals.gross_usd, simulated))
             }),
         ),
     ])
 }
 
-fn offered(visitor: &Visitor, id: &str, found: &Value, path: &str, request: &PageQuery) -> Markup {
-    let endpoints = entries(found, "endpoints");
-    let row = |endpoint: &Value| {
-        let slug = text_of(endpoint, "slug");
+fn offered(visitor: &Visitor, id: &str, found: &EndpointSummaryPage, path: &str, query: &PageQuery) -> Markup {
+    let endpoints = &found.endpoints;
+    let row = |endpoint: &EndpointSummary| {
+        let endpoint = &endpoint.brief;
+        let slug = &endpoint.slug;
         [
             tool(slug),
-            text::words(text_of(endpoint, "title")),
-            state(&text_of(endpoint, "state").replace('_', " ")),
-            moment(&endpoint["updatedAt"]),
+            text::words(&endpoint.title),
+            state(&word(endpoint.state)),
+            moment(endpoint.updated_at),
             html! { a href={ "/dashboard/admin/reviews/" (segment(slug)) } { "Review" span.aside { " " (slug) } } },
         ]
     };
     html! {
-        @if endpoints.is_empty() { (empty("They have published nothing yet.", None, &line(visitor, &with_query("/ai/builders/endpoints", [("builderId", id)])))) }
+        @if endpoints.is_empty() { (empty("They have published nothing yet.", None, &curl_command(visitor, &with_query("/ai/builders/endpoints", [("builderId", id)])))) }
         @else {
             (table("Tools", ["Tool", "Title", "State", "Changed", "Review"].map(Column::Words), endpoints.iter().map(row)))
-            (onward(endpoints.len(), request.first(path).as_deref(), request.next(path, found).as_deref()))
+            (onward(endpoints.len(), query, path, found.next_cursor.as_deref()))
         }
     }
 }
 
-fn decisions(visitor: &Visitor, id: &str, builder: &Value, back: &str) -> Markup {
+fn decisions(visitor: &Visitor, id: &str, builder: &Builder, back: &str) -> Markup {
     let decided = DecisionTarget { visitor, operation: "judgeBuilder", id, back };
     let judged = |decision: &str, fields: Markup| decided.form(decision, fields);
     html! {
-        @if builder["suspended"].is_null() {
+        @if builder.suspended.is_none() {
             (judged("suspend", html! {
                 h3 { "Suspend" }
                 p.note { "Their key changes nothing, and their tools take no calls, until they are restored." }
@@ -127,12 +118,12 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Value, back: &str) -> Markup
         }
         (judged("tier", html! {
             h3 { "Tier" }
-            (form::field("tier", "Least strict tier of their tools", None, tiers("tier", "text:/tier", text_of(builder, "tier"), None)))
+            (form::field("tier", "Least strict tier of their tools", None, tiers("tier", "text:/tier", Some(builder.tier), None)))
             button { "Set the tier" }
         }))
-        (form::of(visitor, "rotateBuilderKey", &[], back, html! {
+        (form::operation(visitor, "rotateBuilderKey", &[], back, html! {
             h3 { "New key" }
-            p.note { "For who lost theirs. The old one is worth nothing from then on, and the new one is shown once: to you, who hand it on." }
+            p.note { "For a builder who lost the key. The old key stops working, and the new one is shown once: to you, to pass on." }
             input type="hidden" name="query:builderId" value=(id);
             button { "Make a new key" }
         }))

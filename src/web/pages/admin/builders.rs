@@ -3,39 +3,29 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{BuilderListEntry, BuilderPage};
 
-use super::shared::{Admin, ROWS, entries, heading, text_of};
+use super::shared::{Admin, ROWS};
 use crate::{
     page::{Area, Page},
-    parts::{
-        cli_hint::line,
-        empty::empty,
-        money,
-        pager::onward,
-        state::state,
-        table::{Column, table},
-        text,
-        time::moment,
-    },
+    parts::{Column, curl_command, empty, moment, money, onward, state, table, text, word},
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/builders";
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["cursor"]);
-    let found = visitor.get(&with_query("/ai/admin/builders", [("limit", ROWS), ("cursor", request.get("cursor"))])).await?;
-    let simulated = visitor.plays().await?;
-    let main = visitor.made(|| view(&visitor, &found, &request, simulated)).await?;
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = PageQuery::read(raw.as_deref(), &["cursor"]);
+    let found = visitor.get::<BuilderPage>(&with_query("/ai/admin/builders", [("limit", ROWS), ("cursor", query.get("cursor"))])).await?;
+    let simulated = visitor.is_simulated().await?;
+    let main = visitor.render(|| view(&visitor, &found, &query, simulated)).await?;
     Ok(visitor.show(Page::new(Area::Builders, "Builders", main)).await)
 }
 
-fn view(visitor: &Visitor, found: &Value, request: &PageQuery, simulated: bool) -> Markup {
-    let builders = entries(found, "builders");
-    let command = line(visitor, "/ai/admin/builders");
-    let net = heading("Net, 30 days", simulated);
+fn view(visitor: &Visitor, BuilderPage { builders, next_cursor, .. }: &BuilderPage, query: &PageQuery, simulated: bool) -> Markup {
+    let command = curl_command(visitor, "/ai/admin/builders");
+    let net = money::heading("Net, 30 days", simulated);
     let columns = [
         Column::Words("Builder"),
         Column::Words("State"),
@@ -49,20 +39,20 @@ fn view(visitor: &Visitor, found: &Value, request: &PageQuery, simulated: bool) 
         @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "How builders do")), &command)) }
         @else {
             (table("Builders", columns, builders.iter().map(row)))
-            (onward(builders.len(), request.first(PATH).as_deref(), request.next(PATH, found).as_deref()))
+            (onward(builders.len(), query, PATH, next_cursor.as_ref()))
         }
     }
 }
 
-fn row(builder: &Value) -> [Markup; 7] {
-    let (id, earned) = (text_of(builder, "builderId"), &builder["last30Days"]);
+fn row(BuilderListEntry { builder, endpoints, last30_days, seen_at }: &BuilderListEntry) -> [Markup; 7] {
+    let id = &builder.builder_id;
     [
-        html! { a href={ (PATH) "/" (segment(id)) } { (text::words(text_of(builder, "name"))) } p.note { code { (id) } } },
-        state(if builder["suspended"].is_null() { "active" } else { "suspended" }),
-        html! { (builder["endpoints"]) },
-        html! { (earned["calls"]) },
-        html! { (money::usd(&earned["netUsd"])) },
-        html! { @if builder["seenAt"].is_null() { "never" } @else { (moment(&builder["seenAt"])) } },
-        html! { (text_of(builder, "tier")) },
+        html! { a href={ (PATH) "/" (segment(id)) } { (text::words(&builder.name)) } p.note { code { (id) } } },
+        state(if builder.suspended.is_none() { "active" } else { "suspended" }),
+        html! { (endpoints) },
+        html! { (last30_days.calls) },
+        html! { (money::usd(last30_days.net_usd)) },
+        html! { @match seen_at { Some(at) => (moment(at)), None => "never" } },
+        html! { (word(builder.tier)) },
     ]
 }

@@ -2,15 +2,10 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_base::exact;
+use tollhouse_api::{OwnEndpoint, UploadedHandler};
 
-use super::shared::text_of;
-use crate::parts::{
-    diff::{self, DiffNames},
-    source,
-    table::{Column, table},
-    text,
-};
+use crate::pages::owner_pages::source_text;
+use crate::parts::{Column, DiffNames, diff, source, table, text};
 
 /// Maximum characters of a shown value.
 const CHARS: usize = 1_000;
@@ -19,25 +14,26 @@ const CHARS: usize = 1_000;
 pub(super) struct UploadedVersion<'a> {
     pub(super) version: &'a str,
     /// `None` if it is not stored, or is built in.
-    pub(super) handler: Option<&'a Value>,
+    pub(super) handler: Option<&'a UploadedHandler>,
 }
 
 /// Shows the fields that differ from the approved ones.
-pub(super) fn fields(tool: &Value) -> Markup {
-    let then = tool["review"]["approvedFields"].as_object();
-    let (long, short): (Vec<_>, Vec<_>) = then.into_iter().flatten().partition(|(_, value)| is_long(value));
+pub(super) fn fields(tool: &OwnEndpoint) -> Markup {
+    // Approved fields are stored by name.
+    let now = serde_json::to_value(tool).unwrap_or_default();
+    let (long, short): (Vec<_>, Vec<_>) = tool.review.approved_fields.iter().partition(|(_, value)| is_long(value));
     html! {
         @if long.is_empty() && short.is_empty() { p.muted { "No field but the handler differs from what was approved." } }
         @if !short.is_empty() {
             (table("Fields", ["Field", "As it was approved", "Now"].map(Column::Words), short.into_iter().map(|(name, before)| [
                 html! { code { (text::words(name)) } },
                 text::first(&value_text(before), CHARS),
-                text::first(&value_text(&tool[name]), CHARS),
+                text::first(&value_text(&now[name]), CHARS),
             ])))
         }
         @for (name, before) in long {
             h3 { code { (text::words(name)) } }
-            (diff::diff(DiffNames { old: "what was approved", new: "what it is" }, &value_text(before), &value_text(&tool[name])))
+            (diff::diff(DiffNames { old: "what was approved", new: "what it is" }, &value_text(before), &value_text(&now[name])))
         }
     }
 }
@@ -77,19 +73,18 @@ pub(super) struct SourcePart<'a> {
     pub(super) from: usize,
     /// Lines with findings.
     pub(super) found: &'a [u64],
-    /// Path of the page.
     pub(super) path: &'a str,
 }
 
 /// Shows the handler, and a comparison with the approved one if there is one.
 pub(super) fn handler(approved: Option<&UploadedVersion>, now: &UploadedVersion, part: &SourcePart) -> Markup {
-    let text = |uploaded: &UploadedVersion| uploaded.handler.map(as_text);
+    let text = |uploaded: &UploadedVersion| uploaded.handler.map(source_text);
     let before = approved.and_then(text);
     html! {
         @match (approved, &before, text(now)) {
             (_, _, None) => p.muted { "It is built into this host: there is no source." },
             (Some(approved), _, Some(_)) if approved.version == now.version => p.muted { "What runs is the version that was approved." },
-            (Some(approved), Some(before), Some(after)) => (diff::diff(DiffNames { old: &named(approved.version), new: &named(now.version) }, before, &after)),
+            (Some(approved), Some(before), Some(after)) => (diff::diff(DiffNames { old: &short_version(approved.version), new: &short_version(now.version) }, before, &after)),
             (Some(_), None, Some(_)) => p.muted { "The version that was approved is not kept any more: this is all of what runs." },
             (None, _, Some(_)) => p.muted { "No version was ever approved: this is all of it." },
         }
@@ -101,45 +96,49 @@ pub(super) fn handler(approved: Option<&UploadedVersion>, now: &UploadedVersion,
 }
 
 /// Returns the first digits of a version.
-fn named(version: &str) -> String {
+fn short_version(version: &str) -> String {
     version.trim_start_matches("sha256:").chars().take(8).collect()
-}
-
-/// Returns a source, or a static answer as JSON.
-pub(super) fn as_text(handler: &Value) -> String {
-    match handler["source"].as_str() {
-        Some(_) => text_of(handler, "source").to_owned(),
-        None => exact::pretty(text_of(handler, "response")).unwrap_or_default(),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tollhouse_tool::StaticResponse;
 
     use super::*;
 
+    fn tool(fields: Value) -> OwnEndpoint {
+        let examples: Value = serde_json::from_str(include_str!("../../../http/documents/examples.json")).unwrap();
+        let mut tool = examples["createEndpoint"]["endpoint"].clone();
+        tool["review"]["approvedFields"] = json!({});
+        tool.as_object_mut().unwrap().extend(fields.as_object().cloned().unwrap());
+        serde_json::from_value(tool).unwrap()
+    }
+
     #[test]
-    fn fields_are_reported_as_they_were_and_as_they_are() {
-        let tool = json!({
+    fn changed_fields_are_shown_before_and_after() {
+        let changes = json!({
             "title": "Second <b>", "priceUsd": 0.5, "tags": [], "capabilities": { "kv": true, "logs": false }, "ownLimits": {},
             "inputSchema": { "type": "object", "required": ["text"] },
-            "review": { "approvedFields": {
+            "review": { "state": "none", "since": null, "findings": [], "decision": null, "approvedVersion": null, "approvedFields": {
                 "title": "First", "priceUsd": 0.25, "tags": ["a", "b"], "capabilities": { "kv": true, "logs": true }, "ownLimits": { "wallMs": 5 },
                 "inputSchema": { "type": "object" },
             } },
         });
-        let shown = fields(&tool).into_string();
+        let shown = fields(&tool(changes)).into_string();
         for part in ["First", "Second &lt;b&gt;", "0.25", "0.5", "a, b", "none", "kv, logs", "wallMs 5", "table class=\"diff\"", "required"]
         {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert!(fields(&json!({ "review": { "approvedFields": {} } })).into_string().contains("No field"));
+        assert!(fields(&tool(json!({}))).into_string().contains("No field"));
     }
 
     #[test]
-    fn a_handler_is_reported_against_the_one_that_was_approved() {
-        let (old, new, response) = (json!({ "source": "a\nb" }), json!({ "source": "a\nc" }), json!({ "response": "{\"a\":0.1000}" }));
+    fn handler_is_compared_with_the_approved_one() {
+        let source =
+            |source: &str| UploadedHandler { version: String::new(), source: Some(source.to_owned()), language: None, response: None };
+        let (old, new) = (source("a\nb"), source("a\nc"));
+        let response = UploadedHandler { source: None, response: Some(StaticResponse::read("{\"a\":0.1000}").unwrap()), ..source("") };
         let of = |version, handler| UploadedVersion { version, handler };
         let describe = |approved: Option<UploadedVersion>, now: UploadedVersion| {
             handler(approved.as_ref(), &now, &SourcePart { from: 1, found: &[], path: "/p" }).into_string()

@@ -2,17 +2,17 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::CreditHistory;
 use tollhouse_front::PathParams;
 
 use super::{
     credits,
-    shared::{Admin, DecisionTarget, ROWS, mark, once, reason, text_of},
+    shared::{Admin, DecisionTarget, ROWS, once, reason},
 };
 use crate::{
     page::{Area, Page},
     pages::credit::movements,
-    parts::{facts, form, money, state::state, text, time::moment},
+    parts::{facts, form, moment, money, state, text},
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, segment, with_query},
 };
@@ -20,20 +20,20 @@ use crate::{
 pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(id): PathParams<String>,
-    RawQuery(query): RawQuery,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["cursor"]);
-    let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", request.get("cursor"))];
-    let credit = visitor.get(&with_query("/ai/credits", fields)).await?;
+    let query = PageQuery::read(raw.as_deref(), &["cursor"]);
+    let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", query.get("cursor"))];
+    let credit = visitor.get::<CreditHistory>(&with_query("/ai/credits", fields)).await?;
     let path = format!("{}/{}", credits::PATH, segment(&id));
-    let simulated = visitor.plays().await?;
+    let simulated = visitor.is_simulated().await?;
     let main = visitor
-        .made(|| {
+        .render(|| {
             html! {
                 div.split {
                     div {
                         (about(&credit, simulated))
-                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &request, &path, simulated)) }
+                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &query, &path, simulated)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, &credit, &path)) }
                 }
@@ -44,29 +44,29 @@ pub(crate) async fn page(
     Ok(visitor.show(page.under(credits::PATH, "Credits")).await)
 }
 
-fn about(credit: &Value, simulated: bool) -> Markup {
-    let revoked = &credit["revoked"];
+fn about(CreditHistory { credit, today, .. }: &CreditHistory, simulated: bool) -> Markup {
+    let amount = |usd| money::amount(usd, simulated);
     html! {
-        p.figure { (money::usd(&credit["balanceUsd"])) (mark(simulated)) " " (state(if revoked.is_null() { "active" } else { "revoked" })) }
+        p.figure { (amount(credit.balance_usd)) " " (state(if credit.revoked.is_none() { "active" } else { "revoked" })) }
         (facts::list(&[
-            ("Id", Some(facts::id(text_of(credit, "creditId")))),
-            ("Label", Some(text::words(text_of(credit, "label")))),
-            ("Made", Some(moment(&credit["createdAt"]))),
-            ("Spent today", credit["today"]["spentUsd"].is_number().then(|| html! { (money::usd(&credit["today"]["spentUsd"])) (mark(simulated)) })),
-            ("Revoked", revoked.is_object().then(|| html! {
-                (money::usd(&revoked["amountUsd"])) (mark(simulated)) " taken, " (moment(&revoked["since"]))
-                @if let Some(reason) = revoked["reason"].as_str() { ": " (text::words(reason)) }
+            ("Id", Some(facts::id(&credit.credit_id))),
+            ("Label", Some(text::words(&credit.label))),
+            ("Made", Some(moment(credit.created_at))),
+            ("Spent today", Some(amount(today.spent_usd))),
+            ("Revoked", credit.revoked.as_ref().map(|revoked| html! {
+                (amount(revoked.amount_usd)) " taken, " (moment(revoked.since))
+                @if let Some(reason) = &revoked.reason { ": " (text::words(reason)) }
             })),
         ]))
     }
 }
 
-fn decisions(visitor: &Visitor, id: &str, credit: &Value, back: &str) -> Markup {
+fn decisions(visitor: &Visitor, id: &str, CreditHistory { credit, .. }: &CreditHistory, back: &str) -> Markup {
     let decided = DecisionTarget { visitor, operation: "judgeCredit", id, back };
     let judged = |decision: &str, fields: Markup| decided.form(decision, fields);
     html! {
-        @if credit["revoked"].is_null() {
-            (form::of(visitor, "mintCredit", &[], back, html! {
+        @if credit.revoked.is_none() {
+            (form::operation(visitor, "mintCredit", &[], back, html! {
                 h3 { "Top up" }
                 (once())
                 input type="hidden" name="text:/creditId" value=(id);
@@ -75,14 +75,14 @@ fn decisions(visitor: &Visitor, id: &str, credit: &Value, back: &str) -> Markup 
             }))
             (judged("revoke", html! {
                 h3 { "Revoke" }
-                p.note { "What is left is taken, and it pays for nothing any more, until it is restored." }
+                p.note { "The balance is taken, and the credit pays for nothing until it is restored." }
                 (reason("why-revoke", "the holder"))
                 button.danger { "Revoke" }
             }))
         } @else {
             (judged("restore", html! {
                 h3 { "Restore" }
-                p.note { "It gets back what was taken." }
+                p.note { "The credit gets its balance back." }
                 button.primary { "Restore" }
             }))
         }

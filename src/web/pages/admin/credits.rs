@@ -2,38 +2,28 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Credit, CreditPage};
 
-use super::shared::{Admin, ROWS, entries, heading, once, text_of};
+use super::shared::{Admin, ROWS, once};
 use crate::{
     page::{Area, Page},
-    parts::{
-        cli_hint::line,
-        empty::empty,
-        form, money,
-        pager::onward,
-        state::state,
-        table::{Column, table},
-        text,
-        time::moment,
-    },
+    parts::{Column, curl_command, empty, form, moment, money, onward, state, table, text},
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/credits";
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["cursor"]);
-    let found = visitor.get(&with_query("/ai/credits", [("limit", ROWS), ("cursor", request.get("cursor"))])).await?;
-    let simulated = visitor.plays().await?;
-    let main = visitor.made(|| view(&visitor, &found, &request, simulated)).await?;
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = PageQuery::read(raw.as_deref(), &["cursor"]);
+    let found = visitor.get::<CreditPage>(&with_query("/ai/credits", [("limit", ROWS), ("cursor", query.get("cursor"))])).await?;
+    let simulated = visitor.is_simulated().await?;
+    let main = visitor.render(|| view(&visitor, &found, &query, simulated)).await?;
     Ok(visitor.show(Page::new(Area::Credits, "Credits", main)).await)
 }
 
-fn view(visitor: &Visitor, found: &Value, request: &PageQuery, simulated: bool) -> Markup {
-    let credits = entries(found, "credits");
-    let balance = heading("Balance", simulated);
+fn view(visitor: &Visitor, CreditPage { credits, next_cursor, .. }: &CreditPage, query: &PageQuery, simulated: bool) -> Markup {
+    let balance = money::heading("Balance", simulated);
     let columns =
         [Column::Words("Credit"), Column::Words("Label"), Column::Number(&balance), Column::Words("Made"), Column::Words("State")];
     html! {
@@ -42,7 +32,7 @@ fn view(visitor: &Visitor, found: &Value, request: &PageQuery, simulated: bool) 
             @if credits.is_empty() { (empty("No credit was minted yet.", None, &minting(visitor))) }
             @else {
                 (table("Credits", columns, credits.iter().map(row)))
-                (onward(credits.len(), request.first(PATH).as_deref(), request.next(PATH, found).as_deref()))
+                (onward(credits.len(), query, PATH, next_cursor.as_ref()))
             }
         }
         section aria-labelledby="mint" { h2 #mint { "Mint a credit" } (mint(visitor)) }
@@ -51,11 +41,11 @@ fn view(visitor: &Visitor, found: &Value, request: &PageQuery, simulated: bool) 
 
 /// Returns a command that creates a credit of one dollar.
 fn minting(visitor: &Visitor) -> String {
-    format!("{} \\\n  -H 'content-type: application/json' -d '{{\"amountUsd\":1}}'", line(visitor, "/ai/credits"))
+    format!("{} \\\n  -H 'content-type: application/json' -d '{{\"amountUsd\":1}}'", curl_command(visitor, "/ai/credits"))
 }
 
 fn mint(visitor: &Visitor) -> Markup {
-    form::of(
+    form::operation(
         visitor,
         "mintCredit",
         &[],
@@ -63,19 +53,19 @@ fn mint(visitor: &Visitor) -> Markup {
         html! {
             (once())
             (form::field("amount", "Amount in US dollars", None, html! { input #amount name="number:/amountUsd" inputmode="decimal" required autocomplete="off"; }))
-            (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength=(tollhouse_tool::public_texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
+            (form::field("label", "Label", Some("Its owner or purpose. The holder can read it."), html! { input #label name="some:/label" maxlength=(tollhouse_tool::public_texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
             button.primary { "Mint the credit" }
         },
     )
 }
 
-fn row(credit: &Value) -> [Markup; 5] {
-    let id = text_of(credit, "creditId");
+fn row(credit: &Credit) -> [Markup; 5] {
+    let id = &credit.credit_id;
     [
         html! { a href={ (PATH) "/" (segment(id)) } { code { (id) } } },
-        text::words(text_of(credit, "label")),
-        html! { (money::usd(&credit["balanceUsd"])) },
-        moment(&credit["createdAt"]),
-        state(if credit["revoked"].is_null() { "active" } else { "revoked" }),
+        text::words(&credit.label),
+        html! { (money::usd(credit.balance_usd)) },
+        moment(credit.created_at),
+        state(if credit.revoked.is_none() { "active" } else { "revoked" }),
     ]
 }

@@ -1,28 +1,28 @@
 //! Findings of a scan in an upload, with their lines.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_tool::finding::Finding;
 
-use super::shared::text_of;
-use crate::parts::{state::state, text};
+use crate::parts::{state, text, word};
 
-/// Maximum shown findings.
 const SHOWN: usize = 50;
 /// Lines of context around a finding.
 const AROUND: usize = 2;
 /// Maximum characters of a line.
 const CHARS: usize = 240;
 
+const SOURCE: &str = "/handler/source";
+
 /// Shows the findings. `source` contains their lines, and `path` is the page that shows it.
-pub(super) fn findings(findings: &[Value], source: Option<&str>, path: &str) -> Markup {
+pub(super) fn findings(findings: &[Finding], source: Option<&str>, path: &str) -> Markup {
     let whole: Vec<_> = source.into_iter().flat_map(str::lines).collect();
     html! {
         @if findings.is_empty() { p.muted { "The rules in force found nothing in it." } }
         ol.findings {
             @for finding in findings.iter().take(SHOWN) {
                 li {
-                    p.marks { (state(text_of(finding, "severity"))) code { (text::words(text_of(finding, "rule"))) } (place(finding, path)) }
-                    @if let Some(line) = line(finding).filter(|line| text_of(finding, "field") == "/handler/source" && (1..=whole.len()).contains(line)) {
+                    p.marks { (state(&word(finding.severity))) code { (text::words(&finding.rule)) } (location(finding, path)) }
+                    @if let Some(line) = line(finding).filter(|line| finding.field == SOURCE && (1..=whole.len()).contains(line)) {
                         (around(&whole, line, path))
                     }
                 }
@@ -32,29 +32,24 @@ pub(super) fn findings(findings: &[Value], source: Option<&str>, path: &str) -> 
     }
 }
 
-fn line(finding: &Value) -> Option<usize> {
-    finding["line"].as_u64().and_then(|line| usize::try_from(line).ok())
+fn line(finding: &Finding) -> Option<usize> {
+    finding.line.and_then(|line| usize::try_from(line).ok())
 }
 
-/// Returns the lines of the source with findings.
-pub(super) fn lines(findings: &[Value]) -> Vec<u64> {
-    findings
-        .iter()
-        .filter(|finding| text_of(finding, "field") == "/handler/source")
-        .filter_map(|finding| finding["line"].as_u64())
-        .collect()
+pub(super) fn lines(findings: &[Finding]) -> Vec<u64> {
+    findings.iter().filter(|finding| finding.field == SOURCE).filter_map(|finding| finding.line.map(u64::from)).collect()
 }
 
 /// Shows the location: the field, and the line if it is the source.
-fn place(finding: &Value, path: &str) -> Markup {
-    let field = text_of(finding, "field").trim_start_matches('/');
+fn location(finding: &Finding, path: &str) -> Markup {
+    let field = finding.field.trim_start_matches('/');
     html! {
         span {
             "in " code { (text::words(field)) }
             @if let Some(line) = line(finding) {
                 ", "
-                @if text_of(finding, "field") == "/handler/source" { a href={ (path) "?from=" (line.saturating_sub(AROUND).max(1)) "#L" (line) } { "line " (line) } } @else { "line " (line) }
-                @if let Some(column) = finding["column"].as_u64() { ", character " (column) }
+                @if finding.field == SOURCE { a href={ (path) "?from=" (line.saturating_sub(AROUND).max(1)) "#L" (line) } { "line " (line) } } @else { "line " (line) }
+                @if let Some(column) = finding.column { ", character " (column) }
             }
         }
     }
@@ -79,17 +74,22 @@ fn around(lines: &[&str], line: usize, path: &str) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn read(finding: Value) -> Finding {
+        serde_json::from_value(finding).unwrap()
+    }
+
     #[test]
-    fn a_finding_is_shown_at_its_line_with_those_around_it() {
+    fn finding_is_shown_with_the_lines_around_it() {
         let found = [
             json!({ "rule": "code.eval", "severity": "review", "field": "/handler/source", "line": 4, "column": 2 }),
             json!({ "rule": "text.title", "severity": "note", "field": "/title" }),
             json!({ "rule": "code.eval", "severity": "review", "field": "/handler/source", "line": 400 }),
-        ];
+        ]
+        .map(read);
         let html = findings(&found, Some("1st\n2nd\n3rd\n<b>\n5th\n6th\n7th"), "/p").into_string();
         assert_eq!(lines(&found), [4, 400]);
         assert!(!html.contains("1st") && !html.contains("7th") && !html.contains("<b>"), "{html}");
@@ -98,9 +98,9 @@ mod tests {
     }
 
     #[test]
-    fn many_findings_on_long_lines_make_no_long_page() {
+    fn many_findings_on_long_lines_stay_short() {
         let found: Vec<_> =
-            (1..=5_000).map(|line| json!({ "rule": "r", "severity": "review", "field": "/handler/source", "line": line })).collect();
+            (1..=5_000).map(|line| read(json!({ "rule": "r", "severity": "review", "field": SOURCE, "line": line }))).collect();
         let html = findings(&found, Some(&format!("{}\n", "\u{202e}a".repeat(500)).repeat(5_000)), "/p").into_string();
         assert!(html.len() < 400 << 10, "{} bytes", html.len());
         assert!(html.contains("4950 more are in the tool's record."));

@@ -4,13 +4,18 @@ use std::collections::BTreeMap;
 
 use axum::response::Response;
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{AllPayoutsPage, Health, HostRevenue, Metrics, PayoutCounts, RevenueTotals, ReviewPage};
 use tollhouse_front::Code;
+use tollhouse_tool::MicroUsd;
 
-use super::shared::{Admin, counted, entries, mark};
+use super::shared::Admin;
 use crate::{
     page::{Area, Page},
-    parts::{facts, money, text, time_range::MONTH},
+    parts::{
+        facts, money, text,
+        text::counted,
+        time_range::{MONTH, day},
+    },
     visitor::{ApiRefusal, with_query},
 };
 
@@ -18,14 +23,14 @@ use crate::{
 const MINUTES: usize = 5;
 
 pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, ApiRefusal> {
-    let reviews = visitor.get("/ai/admin/reviews?limit=1").await?;
-    let packets = visitor.get("/ai/admin/payouts?limit=1").await?;
-    let health = visitor.get("/health").await?;
-    let simulated = visitor.plays().await?;
-    let metrics = visitor.get("/ai/admin/metrics?since=1h&step=1m").await?;
-    let revenue = visitor.get(&with_query("/ai/admin/revenue", [("since", MONTH)])).await?;
+    let reviews = visitor.get::<ReviewPage>("/ai/admin/reviews?limit=1").await?;
+    let packets = visitor.get::<AllPayoutsPage>("/ai/admin/payouts?limit=1").await?;
+    let health = visitor.get::<Health>("/health").await?;
+    let simulated = visitor.is_simulated().await?;
+    let metrics = visitor.get::<Metrics>("/ai/admin/metrics?since=1h&step=1m").await?;
+    let revenue = visitor.get::<HostRevenue>(&with_query("/ai/admin/revenue", [("since", MONTH)])).await?;
     let main = html! {
-        (needed(&needs(&reviews, &packets["counts"], &health)))
+        (needed(&needs(&reviews, &packets.counts, &health)))
         (numbers(&metrics, &health))
         div.split {
             section { h2 { "Failures in the last hour" } (failures(&metrics)) }
@@ -42,43 +47,46 @@ struct AdminTask {
     action: &'static str,
 }
 
-fn needs(reviews: &Value, packets: &Value, health: &Value) -> Vec<AdminTask> {
+fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<AdminTask> {
+    const RUNTIME: &str = "/dashboard/admin/runtime";
     let mut needs = vec![];
     let mut need = |words: String, path, action| needs.push(AdminTask { words, path, action });
-    if let waiting @ 1.. = reviews["total"].as_u64().unwrap_or_default() {
-        let first = reviews["reviews"][0]["since"].as_str().and_then(|since| since.split_once('T')).map(|(day, _)| day);
-        let since = first.map(|day| format!(", the first since {day}")).unwrap_or_default();
-        need(format!("{} to decide{since}", counted(waiting, "review", "reviews")), "/dashboard/admin/reviews", "Review");
+    if reviews.total > 0 {
+        let first = reviews.reviews.first().and_then(|review| review.since);
+        let since = first.map(|since| format!(", the first since {}", day(&since.to_string()))).unwrap_or_default();
+        need(format!("{} to decide{since}", counted(reviews.total as u64, "review", "reviews")), "/dashboard/admin/reviews", "Review");
     }
-    for status in ["created", "approved", "failed"] {
-        let count @ 1.. = packets[status].as_u64().unwrap_or_default() else { continue };
-        let packets = counted(count, "packet", "packets");
-        match status {
-            "created" => need(format!("{packets} to approve"), "/dashboard/admin/payouts?status=created", "Approve"),
-            "approved" => need(format!("{packets} to send"), "/dashboard/admin/payouts?status=approved", "Send"),
-            _ => need(format!("{packets} failed"), "/dashboard/admin/payouts?status=failed", "See payouts"),
+    for (count, what, path, action) in [
+        (packets.created, "to approve", "/dashboard/admin/payouts?status=created", "Approve"),
+        (packets.approved, "to send", "/dashboard/admin/payouts?status=approved", "Send"),
+        (packets.failed, "failed", "/dashboard/admin/payouts?status=failed", "See payouts"),
+    ] {
+        if count > 0 {
+            need(format!("{} {what}", counted(count, "packet", "packets")), path, action);
         }
     }
-    if let open @ 1.. = health["openSettlements"].as_u64().unwrap_or_default() {
-        let words = format!("{} whose end is not known yet", counted(open, "settlement", "settlements"));
-        need(words, "/dashboard/admin/runtime", "Look");
+    if let open @ 1.. = health.open_settlements {
+        need(format!("{} whose end is not known yet", counted(open as u64, "settlement", "settlements")), RUNTIME, "Look");
     }
-    if let unresolved @ 1.. = health["unresolvedSettlements"].as_u64().unwrap_or_default() {
-        let words = format!("{} to resolve: nobody says how they ended", counted(unresolved, "settlement", "settlements"));
-        need(words, "/dashboard/admin/runtime", "Look");
+    if let unresolved @ 1.. = unresolved(health) {
+        need(format!("{} to resolve: nobody says how they ended", counted(unresolved, "settlement", "settlements")), RUNTIME, "Look");
     }
-    for warning in entries(&health["unpaid"], "warnings").iter().filter_map(Value::as_str) {
-        need(warning.to_owned(), "/dashboard/admin/runtime", "Look");
+    for warning in &health.unpaid.warnings {
+        need(warning.clone(), RUNTIME, "Look");
     }
-    let sandbox = &health["sandbox"];
-    if sandbox["startsFail"].is_string() {
-        need("no worker can be started: no handler runs".to_owned(), "/dashboard/admin/runtime", "Look");
+    if health.sandbox.starts_fail.is_some() {
+        need("no worker can be started: no handler runs".to_owned(), RUNTIME, "Look");
     }
-    if let missing @ 1.. = entries(sandbox, "jailRefused").len() as u64 {
-        let words = format!("{} of the jail {} missing", counted(missing, "layer", "layers"), if missing == 1 { "is" } else { "are" });
-        need(words, "/dashboard/admin/runtime", "Look");
+    if let missing @ 1.. = health.sandbox.jail_refused.len() as u64 {
+        let are = if missing == 1 { "is" } else { "are" };
+        need(format!("{} of the jail {are} missing", counted(missing, "layer", "layers")), RUNTIME, "Look");
     }
     needs
+}
+
+/// Returns the number of unresolved settlements, if it is known.
+fn unresolved(health: &Health) -> u64 {
+    health.unresolved_settlements.unwrap_or_default() as u64
 }
 
 fn needed(needs: &[AdminTask]) -> Markup {
@@ -98,41 +106,39 @@ fn needed(needs: &[AdminTask]) -> Markup {
 }
 
 /// Returns the recent calls per minute.
-fn rate(metrics: &Value) -> f64 {
-    let calls: Vec<_> = entries(metrics, "buckets").iter().map(|bucket| bucket["calls"].as_u64().unwrap_or_default()).collect();
-    let whole = &calls[..calls.len().saturating_sub(1)];
+fn rate(metrics: &Metrics) -> f64 {
+    let whole = metrics.buckets.split_last().map_or(&[][..], |(_, whole)| whole);
     let late = &whole[whole.len().saturating_sub(MINUTES)..];
-    late.iter().sum::<u64>() as f64 / late.len().max(1) as f64
+    late.iter().map(|bucket| bucket.calls).sum::<u64>() as f64 / late.len().max(1) as f64
 }
 
-fn numbers(metrics: &Value, health: &Value) -> Markup {
-    let sandbox = &health["sandbox"];
+fn numbers(metrics: &Metrics, health: &Health) -> Markup {
+    let sandbox = &health.sandbox;
     html! {
         dl.numbers {
             div { dt { "Calls a minute, last 5" } dd { (format!("{:.1}", rate(metrics))) } }
-            div { dt { "Running" } dd { (sandbox["running"]) } }
-            div { dt { "Queued" } dd { (sandbox["queued"]) } }
-            div { dt { "Workers" } dd { (sandbox["workers"]) } }
-            div { dt { "Open settlements" } dd { (health["openSettlements"]) } }
-            div { dt { "Unresolved settlements" } dd { (health["unresolvedSettlements"].as_u64().unwrap_or_default()) } }
+            div { dt { "Running" } dd { (sandbox.running) } }
+            div { dt { "Queued" } dd { (sandbox.queued) } }
+            div { dt { "Workers" } dd { (sandbox.workers) } }
+            div { dt { "Open settlements" } dd { (health.open_settlements) } }
+            div { dt { "Unresolved settlements" } dd { (unresolved(health)) } }
         }
     }
 }
 
 /// Counts failures by who is at fault, then by code.
-fn by_fault(metrics: &Value) -> BTreeMap<&'static str, BTreeMap<&str, u64>> {
+fn by_fault(metrics: &Metrics) -> BTreeMap<&'static str, BTreeMap<&str, u64>> {
     let mut faults: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-    let failed = entries(metrics, "buckets").iter().filter_map(|bucket| bucket["failed"].as_object()).flatten();
-    for (code, count) in failed {
-        let row = Code::ALL.iter().map(|known| known.row()).find(|row| row.name == code);
+    for (code, count) in metrics.buckets.iter().flat_map(|bucket| &bucket.failed) {
+        let row = Code::ALL.iter().map(|known| known.row()).find(|row| row.name == *code);
         let fault = row.map_or("host", |row| row.fault.as_str());
-        *faults.entry(fault).or_default().entry(code.as_str()).or_default() += count.as_u64().unwrap_or_default();
+        *faults.entry(fault).or_default().entry(code.as_str()).or_default() += count;
     }
     faults
 }
 
-fn failures(metrics: &Value) -> Markup {
-    let calls: u64 = entries(metrics, "buckets").iter().filter_map(|bucket| bucket["calls"].as_u64()).sum();
+fn failures(metrics: &Metrics) -> Markup {
+    let calls: u64 = metrics.buckets.iter().map(|bucket| bucket.calls).sum();
     let faults = by_fault(metrics);
     let failed: u64 = faults.values().flat_map(BTreeMap::values).sum();
     html! {
@@ -145,71 +151,81 @@ fn failures(metrics: &Value) -> Markup {
     }
 }
 
-fn earned(revenue: &Value, simulated: bool) -> Markup {
-    let line = |name: &str| html! { (money::usd(&revenue[name]["grossUsd"])) (mark(simulated)) " from " (counted(revenue[name]["paidCalls"].as_u64().unwrap_or_default(), "paid call", "paid calls")) };
+fn earned(revenue: &HostRevenue, simulated: bool) -> Markup {
+    let amount = |usd: MicroUsd| money::amount(usd, simulated);
+    let line =
+        |totals: &RevenueTotals| html! { (amount(totals.gross_usd)) " from " (counted(totals.paid_calls, "paid call", "paid calls")) };
     html! {
-        p.figure { (money::usd(&revenue["revenueUsd"])) (mark(simulated)) }
+        p.figure { (amount(revenue.revenue_usd)) }
         p.muted { "Fees of builders' sales, registrations, and what own tools earned." }
         (facts::list(&[
-            ("All sales", Some(line("totals"))),
-            ("Builders'", Some(line("builders"))),
-            ("Own tools, registrations", Some(line("own"))),
-            ("Given back", Some(html! { (money::usd(&revenue["totals"]["refundedUsd"])) (mark(simulated)) })),
+            ("All sales", Some(line(&revenue.totals))),
+            ("Builders'", Some(line(&revenue.builders))),
+            ("Own tools, registrations", Some(line(&revenue.own))),
+            ("Given back", Some(amount(revenue.totals.refunded_usd))),
         ]))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
+    use tollhouse_api::{RefusedLayer, True};
 
     use super::*;
 
     #[test]
-    fn what_waits_is_reported_with_where_it_is_done() {
-        let none = json!({ "created": 0, "approved": 0, "paid": 7, "failed": 0 });
-        let well = json!({ "openSettlements": 0, "sandbox": { "startsFail": null, "jailRefused": [] } });
-        assert!(needs(&json!({ "total": 0, "reviews": [] }), &none, &well).is_empty());
-        let reviews = json!({ "total": 2, "reviews": [{ "since": "2026-11-20T10:00:00.000Z" }] });
-        let ill = json!({ "openSettlements": 1, "sandbox": { "startsFail": "no such file", "jailRefused": [{}, {}] } });
-        let listed: Vec<_> =
-            needs(&reviews, &json!({ "created": 1, "approved": 200, "failed": 3 }), &ill).into_iter().map(|need| need.words).collect();
+    fn tasks_are_listed_with_their_pages() {
+        let (none, well) = (PayoutCounts { paid: 7, ..PayoutCounts::default() }, health());
+        let reviews = |total| ReviewPage { ok: True, reviews: vec![], total, next_cursor: None };
+        assert!(needs(&reviews(0), &none, &well).is_empty());
+        let mut ill = health();
+        ill.open_settlements = 1;
+        ill.sandbox.starts_fail = Some("no such file".to_owned());
+        ill.sandbox.jail_refused = vec![RefusedLayer { layer: String::new(), error: String::new(), more: Map::new() }; 2];
+        ill.unpaid.warnings = vec!["gas".to_owned()];
+        let packets = PayoutCounts { created: 1, approved: 200, failed: 3, ..PayoutCounts::default() };
+        let listed: Vec<_> = needs(&reviews(2), &packets, &ill).into_iter().map(|need| need.words).collect();
         assert_eq!(
             listed,
             [
-                "2 reviews to decide, the first since 2026-11-20",
+                "2 reviews to decide",
                 "1 packet to approve",
                 "200 packets to send",
                 "3 packets failed",
                 "1 settlement whose end is not known yet",
+                "gas",
                 "no worker can be started: no handler runs",
                 "2 layers of the jail are missing",
             ]
         );
     }
 
-    #[test]
-    fn each_warning_of_unpaid_runs_waits() {
-        let (reviews, packets) = (json!({ "total": 0, "reviews": [] }), json!({}));
-        let warnings = ["100 runs of the last minute were not paid for", "100 settlements are open", "gas", "another store"];
-        let health = json!({ "openSettlements": 0, "unpaid": { "warnings": warnings } });
-        let rendered = needs(&reviews, &packets, &health);
-        assert_eq!(rendered.iter().map(|need| &*need.words).collect::<Vec<_>>(), warnings);
-        assert!(rendered.iter().all(|need| need.path == "/dashboard/admin/runtime"));
+    /// Returns the health of a host without problems.
+    fn health() -> Health {
+        let examples: Value = serde_json::from_str(include_str!("../../../http/documents/examples.json")).unwrap();
+        serde_json::from_value(examples["getHealth"].clone()).unwrap()
+    }
+
+    fn metrics(buckets: &[(u64, Value)]) -> Metrics {
+        let at = "2026-11-21T00:00:00.000Z";
+        let bucket = |(calls, failed): &(u64, Value)| json!({ "at": at, "calls": calls, "paid": 0, "failed": failed, "grossUsd": 0 });
+        let buckets: Vec<_> = buckets.iter().map(bucket).collect();
+        serde_json::from_value(json!({ "ok": true, "since": at, "step": "1m", "buckets": buckets })).unwrap()
     }
 
     #[test]
-    fn the_rate_is_that_of_the_last_whole_minutes() {
-        let metrics = |calls: &[u64]| json!({ "buckets": calls.iter().map(|calls| json!({ "calls": calls })).collect::<Vec<_>>() });
-        for (calls, requested) in [(&[][..], 0.0), (&[9], 0.0), (&[4, 9], 4.0), (&[100, 1, 2, 3, 4, 5, 99], 3.0)] {
-            assert!((rate(&metrics(calls)) - requested).abs() < 1e-9, "{calls:?}");
+    fn rate_is_of_the_last_whole_minutes() {
+        for (calls, expected) in [(&[][..], 0.0), (&[9], 0.0), (&[4, 9], 4.0), (&[100, 1, 2, 3, 4, 5, 99], 3.0)] {
+            let buckets: Vec<_> = calls.iter().map(|calls| (*calls, json!({}))).collect();
+            assert!((rate(&metrics(&buckets)) - expected).abs() < 1e-9, "{calls:?}");
         }
     }
 
     #[test]
-    fn failures_are_those_of_who_can_fix_them() {
-        let metrics = json!({ "buckets": [{ "failed": { "handler_failed": 2, "busy": 1 } }, { "failed": { "handler_failed": 1 } }] });
-        let rendered = by_fault(&metrics);
-        assert_eq!((rendered["tool"]["handler_failed"], rendered["host"]["busy"], rendered.len()), (3, 1, 2));
+    fn failures_are_grouped_by_who_can_fix_them() {
+        let metrics = metrics(&[(3, json!({ "handler_failed": 2, "busy": 1 })), (1, json!({ "handler_failed": 1 }))]);
+        let faults = by_fault(&metrics);
+        assert_eq!((faults["tool"]["handler_failed"], faults["host"]["busy"], faults.len()), (3, 1, 2));
     }
 }

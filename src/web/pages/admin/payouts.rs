@@ -4,20 +4,13 @@ use std::collections::BTreeMap;
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use tollhouse_api::{AllPayoutsPage, Manifest, Payout, PayoutStatus};
+use tollhouse_tool::MicroUsd;
 
-use super::shared::{Admin, DecisionTarget, ROWS, counted, entries, mark, owner_by_name, text_of};
+use super::shared::{Admin, DecisionTarget, ROWS, owner_by_name};
 use crate::{
     page::{Area, Page},
-    parts::{
-        cli_hint::line,
-        empty::empty,
-        facts, form, money,
-        pager::onward,
-        state::{self, state},
-        text,
-        time::moment,
-    },
+    parts::{curl_command, empty, facts, form, moment, money, onward, state, text, text::counted, word},
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, with_query},
 };
@@ -27,36 +20,35 @@ const PATH: &str = "/dashboard/admin/payouts";
 /// States to filter payouts by.
 const STATES: [(&str, &str); 5] = [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed")];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = PageQuery::read(query.as_deref(), &["status", "cursor"]);
-    let fields = [("status", request.get("status")), ("limit", ROWS), ("cursor", request.get("cursor"))];
-    let found = visitor.get(&with_query("/ai/admin/payouts", fields)).await?;
-    let payment = &visitor.manifest().await?["payment"];
-    let shown = PayoutsView { visitor: &visitor, requested: &request, payment, simulated: payment["simulated"] == true };
-    let main = visitor.made(|| view(&shown, &found)).await?;
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = PageQuery::read(raw.as_deref(), &["status", "cursor"]);
+    let fields = [("status", query.get("status")), ("limit", ROWS), ("cursor", query.get("cursor"))];
+    let found = visitor.get::<AllPayoutsPage>(&with_query("/ai/admin/payouts", fields)).await?;
+    let shown = PayoutsView { visitor: &visitor, query: &query, manifest: visitor.manifest().await? };
+    let main = visitor.render(|| view(&shown, &found)).await?;
     Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::AdminPayouts, "Payouts", main) }).await)
 }
 
-/// The data of the page.
 struct PayoutsView<'a> {
     visitor: &'a Visitor,
     /// The state and the cursor.
-    requested: &'a PageQuery,
-    /// The payment section of the manifest.
-    payment: &'a Value,
-    simulated: bool,
+    query: &'a PageQuery,
+    manifest: &'a Manifest,
 }
 
 impl PayoutsView<'_> {
-    /// Returns the names of a network and a token.
-    fn called(&self, network: &Value, asset: &Value) -> String {
-        money::called(self.payment, network, asset).join(", ")
+    fn token_names(&self, network: &str, asset: &str) -> String {
+        money::token_names(&self.manifest.payment, network, asset).join(", ")
+    }
+
+    fn amount(&self, usd: MicroUsd) -> Markup {
+        money::amount(usd, self.manifest.payment.simulated)
     }
 }
 
-fn view(shown: &PayoutsView, found: &Value) -> Markup {
-    let status = shown.requested.get("status");
-    let packets = entries(found, "payouts");
+fn view(shown: &PayoutsView, found: &AllPayoutsPage) -> Markup {
+    let status = shown.query.get("status");
+    let packets = &found.payouts;
     let back = with_query(PATH, [("status", status)]);
     html! {
         nav.tabs aria-label="State" {
@@ -66,50 +58,50 @@ fn view(shown: &PayoutsView, found: &Value) -> Markup {
         @if !sums.is_empty() {
             p.words {
                 "To send, of what is shown: "
-                @for (position, ((network, asset), (micros, count))) in sums.iter().enumerate() {
+                @for (position, ((network, asset), (sum, count))) in sums.iter().enumerate() {
                     @if position > 0 { "; " }
-                    strong { (money::micros(*micros)) } (mark(shown.simulated)) " in " (counted(*count, "packet", "packets")) " on " (text::words(&shown.called(&json!(network), &json!(asset))))
+                    strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (counted(*count, "packet", "packets")) " on " (text::words(&shown.token_names(network, asset)))
                 }
                 "."
             }
         }
-        @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), &line(shown.visitor, "/ai/admin/payouts"))) }
+        @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), &curl_command(shown.visitor, "/ai/admin/payouts"))) }
         @else {
             ul.rows { @for packet in packets { (row(shown, packet, &back)) } }
-            (onward(packets.len(), shown.requested.first(PATH).as_deref(), shown.requested.next(PATH, found).as_deref()))
+            (onward(packets.len(), shown.query, PATH, found.next_cursor.as_ref()))
         }
     }
 }
 
 /// Sums up approved payouts by network and token, with their number.
-fn to_send(packets: &[Value]) -> BTreeMap<(&str, &str), (u64, u64)> {
-    let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    for packet in packets.iter().filter(|packet| packet["status"] == "approved") {
-        let sum = sums.entry((text_of(packet, "network"), text_of(packet, "asset"))).or_default();
-        *sum = (sum.0 + money::in_micros(&packet["amountUsd"]), sum.1 + 1);
+fn to_send(packets: &[Payout]) -> BTreeMap<(&str, &str), (MicroUsd, u64)> {
+    let mut sums: BTreeMap<_, (MicroUsd, u64)> = BTreeMap::new();
+    for packet in packets.iter().filter(|packet| packet.status == PayoutStatus::Approved) {
+        let (sum, count) = sums.entry((&*packet.network, &*packet.asset)).or_default();
+        *sum = MicroUsd(sum.0 + packet.amount_usd.0);
+        *count += 1;
     }
     sums
 }
 
-fn row(shown: &PayoutsView, packet: &Value, back: &str) -> Markup {
-    let id = text_of(packet, "id");
+fn row(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
     html! {
-        li #(id) {
-            h2 { (money::usd(&packet["amountUsd"])) (mark(shown.simulated)) " for " (owner_by_name(text_of(packet, "builderId"), &packet["builderName"])) }
-            p { (standing(text_of(packet, "status"))) }
+        li #(packet.id) {
+            h2 { (shown.amount(packet.amount_usd)) " for " (owner_by_name(&packet.builder_id, packet.builder_name.iter().flatten().next().map(String::as_str))) }
+            p { (status_badge(packet.status)) }
             div.what {
                 (facts::list(&[
-                    ("Packet", Some(facts::id(id))),
-                    ("Builder", packet["builderId"].as_str().map(facts::id)),
-                    ("To", packet["address"].as_str().map(facts::id)),
-                    ("On", Some(html! { (text::words(&shown.called(&packet["network"], &packet["asset"]))) " " (facts::id(text_of(packet, "asset"))) })),
-                    ("Receipts", Some(html! { (packet["receiptCount"]) })),
-                    ("Left out", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) (mark(shown.simulated)) ", which was given back of earlier sales" })),
-                    ("Digest", packet["digest"].as_str().map(facts::id)),
-                    ("Made", Some(moment(&packet["createdAt"]))),
-                    ("Decided", Some(moment(&packet["updatedAt"])).filter(|_| packet["status"] != "created")),
-                    ("Transaction", packet["transaction"].as_str().map(facts::id)),
-                    ("Reason", packet["reason"].as_str().map(text::words)),
+                    ("Packet", Some(facts::id(&packet.id))),
+                    ("Builder", Some(facts::id(&packet.builder_id))),
+                    ("To", Some(facts::id(&packet.address))),
+                    ("On", Some(html! { (text::words(&shown.token_names(&packet.network, &packet.asset))) " " (facts::id(&packet.asset)) })),
+                    ("Receipts", Some(html! { (packet.receipt_count) })),
+                    ("Left out", packet.withheld_usd.map(|usd| html! { (shown.amount(usd)) ", which was given back of earlier sales" })),
+                    ("Digest", packet.digest.as_deref().map(facts::id)),
+                    ("Made", Some(moment(packet.created_at))),
+                    ("Decided", (packet.status != PayoutStatus::Created).then(|| moment(packet.updated_at))),
+                    ("Transaction", packet.transaction.as_deref().map(facts::id)),
+                    ("Reason", packet.reason.as_deref().map(text::words)),
                 ]))
                 (decisions(shown, packet, back))
             }
@@ -117,16 +109,18 @@ fn row(shown: &PayoutsView, packet: &Value, back: &str) -> Markup {
     }
 }
 
-fn decisions(shown: &PayoutsView, packet: &Value, back: &str) -> Markup {
-    let id = text_of(packet, "id");
+fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
+    let id = packet.id.as_str();
     let back = format!("{back}#{id}");
     let decided = DecisionTarget { visitor: shown.visitor, operation: "decidePayout", id, back: &back };
     let decide = |decision: &str, fields: Markup| decided.form(decision, fields);
     let named = |of: &str| format!("{of}-{id}");
     html! {
-        @match text_of(packet, "status") {
-            "created" | "failed" => (decide("approve", html! { button.primary { "Approve " (money::usd(&packet["amountUsd"])) @if shown.simulated { " simulated" } } })),
-            "approved" => {
+        @match packet.status {
+            PayoutStatus::Created | PayoutStatus::Failed => (decide("approve", html! {
+                button.primary { "Approve " (money::usd(packet.amount_usd)) (money::marked(shown.manifest.payment.simulated)) }
+            })),
+            PayoutStatus::Approved => {
                 (decide("paid", html! {
                     (form::field(&named("sent"), "Transaction that paid it", None, html! {
                         input #(named("sent")) name="text:/transaction" required autocomplete="off" spellcheck="false";
@@ -138,17 +132,18 @@ fn decisions(shown: &PayoutsView, packet: &Value, back: &str) -> Markup {
                     button { "Mark as failed" }
                 }))
             }
-            _ => {}
+            PayoutStatus::Collecting | PayoutStatus::Paid => {}
         }
     }
 }
 
 /// Shows the state of a payout. A state that needs action has the same name as its list.
-fn standing(status: &str) -> Markup {
+fn status_badge(status: PayoutStatus) -> Markup {
+    let word = word(status);
     match status {
-        "created" => state::badge(status, "to approve"),
-        "approved" => state::badge(status, "to send"),
-        status => state(status),
+        PayoutStatus::Created => state::badge(&word, "to approve"),
+        PayoutStatus::Approved => state::badge(&word, "to send"),
+        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
     }
 }
 
@@ -159,10 +154,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_sent_is_added_up_to_the_last_digit() {
-        let packet = |status, amount: f64, asset| json!({ "status": status, "amountUsd": amount, "network": "n", "asset": asset });
+    fn approved_payouts_are_added_up_exactly() {
+        let at = "2026-11-22T09:58:03.000Z";
+        let packet = |status: &str, amount: f64, asset: &str| -> Payout {
+            let packet = json!({
+                "status": status, "amountUsd": amount, "network": "n", "asset": asset, "id": "pay_01KATR3Q6S4B8Z2M5V7X9C1D3F", "builderId": "bld_01KATR3Q6S4B8Z2M5V7X9C1D3F", "receiptCount": 1,
+                "digest": "", "period": null, "address": "", "createdAt": at, "updatedAt": at, "signature": null,
+            });
+            serde_json::from_value(packet).unwrap()
+        };
         let packets =
             [packet("approved", 0.1, "a"), packet("approved", 0.2, "a"), packet("approved", 0.000_001, "b"), packet("paid", 9.0, "a")];
-        assert_eq!(to_send(&packets), BTreeMap::from([(("n", "a"), (300_000, 2)), (("n", "b"), (1, 1))]));
+        assert_eq!(to_send(&packets), BTreeMap::from([(("n", "a"), (MicroUsd(300_000), 2)), (("n", "b"), (MicroUsd(1), 1))]));
     }
 }

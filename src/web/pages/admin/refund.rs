@@ -1,19 +1,19 @@
 //! Refunds, on the page of a receipt.
 
 use maud::{Markup, html};
-use serde_json::Value;
 use tollhouse_account::session::SessionKind;
+use tollhouse_api::{Receipt, ReceiptKind};
 
-use super::shared::{once, text_of};
+use super::shared::once;
 use crate::{
     parts::form,
     visitor::{Visitor, segment},
 };
 
 /// Returns the refund form for an admin if the receipt was paid, else nothing.
-pub(crate) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
-    let (id, kind) = (text_of(receipt, "receiptId"), text_of(receipt, "kind"));
-    if visitor.kind() != Some(SessionKind::Admin) || kind == "free" {
+pub(crate) fn offer(visitor: &Visitor, receipt: &Receipt) -> Markup {
+    let (id, kind) = (&*receipt.receipt_id, receipt.kind);
+    if visitor.kind() != Some(SessionKind::Admin) || kind == ReceiptKind::Free {
         return html! {};
     }
     let fields = html! {
@@ -22,7 +22,7 @@ pub(crate) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
         (form::field("refund", "Amount in US dollars", Some("Left empty, all that is left is given back."), html! {
             input #refund name="number:/amountUsd" inputmode="decimal" autocomplete="off";
         }))
-        @if kind == "x402" {
+        @if kind == ReceiptKind::X402 {
             (form::field("sent", "Transaction that sent it back", Some("Send it first: the host sends nothing."), html! {
                 input #sent name="some:/transaction" autocomplete="off" spellcheck="false";
             }))
@@ -33,7 +33,7 @@ pub(crate) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
     html! {
         details.way {
             summary { "Refund it" }
-            (form::of(visitor, "giveRefund", &[], &format!("/dashboard/receipts/{}", segment(id)), fields))
+            (form::operation(visitor, "giveRefund", &[], &format!("/dashboard/receipts/{}", segment(id)), fields))
         }
     }
 }

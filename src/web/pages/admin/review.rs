@@ -3,9 +3,9 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
-use tollhouse_base::offload::DropOffThread;
-use tollhouse_front::{Code, PathParams};
+use tollhouse_api::{BuilderResponse, EndpointSummaryPage, Event, EventPage, OwnEndpoint, ReviewPage, ReviewState};
+use tollhouse_front::PathParams;
+use tollhouse_tool::{EndpointState, ReviewRecord};
 
 use super::{
     capabilities,
@@ -13,11 +13,13 @@ use super::{
     findings::{self, findings},
     read_tool::ReadTool,
     review_form,
-    shared::{Admin, entries, owner, owner_by_name, text_of},
+    shared::{Admin, owner, owner_by_name},
 };
 use crate::{
+    answer::Answer,
     page::{Area, Page},
-    parts::{facts, money, state::state, tabs, text, time::moment},
+    pages::owner_pages,
+    parts::{facts, moment, money, state, tabs, text, word},
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, segment, with_query},
 };
@@ -30,108 +32,112 @@ const CHANGES: &str = "20";
 pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(slug): PathParams<String>,
-    RawQuery(query): RawQuery,
+    RawQuery(raw): RawQuery,
 ) -> Result<Response, ApiRefusal> {
-    let record = visitor.get(&format!("/ai/endpoints/{}", segment(&slug))).await?;
-    let tool = &record["endpoint"];
-    let (version, approved) = (text_of(tool, "version"), text_of(&tool["review"], "approvedVersion"));
-    let now = uploaded(&visitor, &slug, version).await?;
-    let before = if approved.is_empty() || approved == version { None } else { uploaded(&visitor, &slug, approved).await? };
-    let builder = Some(text_of(tool, "owner")).filter(|owner| owner.starts_with("bld_"));
-    let (mut others, mut events, mut owner) = (DropOffThread::default(), DropOffThread::default(), DropOffThread::default());
-    if let Some(id) = builder {
-        owner = visitor.get(&with_query("/ai/builders/me", [("builderId", id)])).await?;
-        others = visitor.get(&with_query("/ai/builders/endpoints", [("builderId", id), ("limit", OTHERS)])).await?;
-        let of = [("builderId", id), ("endpointSlug", &*slug), ("kind", "endpoint.updated"), ("limit", CHANGES)];
-        events = visitor.get(&with_query("/ai/builders/events", of)).await?;
-    }
-    let next = visitor.get("/ai/admin/reviews?limit=2").await?;
-    let simulated = visitor.plays().await?;
-    let request = PageQuery::read(query.as_deref(), &["done", "read", "after", "from"]);
-    let received = if request.get("done").is_empty() {
-        came(tool, &events, request.get("read"), request.get("after"))
+    let tool = &*owner_pages::record(&visitor, &slug).await?;
+    let approved = tool.review.approved_version.as_deref();
+    let now = owner_pages::handler(&visitor, &slug, &tool.version).await?;
+    let before = match approved.filter(|approved| *approved != tool.version) {
+        Some(approved) => owner_pages::handler(&visitor, &slug, approved).await?,
+        None => None,
+    };
+    let builder = match tool.owner.starts_with("bld_") {
+        true => Some(BuilderContext::read(&visitor, &slug, &tool.owner).await?),
+        false => None,
+    };
+    let next = visitor.get::<ReviewPage>("/ai/admin/reviews?limit=2").await?;
+    let simulated = visitor.is_simulated().await?;
+    let query = PageQuery::read(raw.as_deref(), &["done", "read", "after", "from"]);
+    let received = if query.get("done").is_empty() {
+        changes_since_read(tool, builder.as_ref().map_or(&[][..], BuilderContext::events), query.get("read"), query.get("after"))
     } else {
         html! {}
     };
     let main = visitor
-        .made(|| {
-            let seen = ReviewView {
-                visitor: &visitor,
-                slug: &slug,
-                tool,
-                events: &events,
-                from: request.get("from").parse().unwrap_or(1),
-                simulated,
-            };
-            let now = UploadedVersion { version, handler: now.as_ref().map(|now| &now["handler"]) };
-            let before = (!approved.is_empty())
-                .then(|| UploadedVersion { version: approved, handler: before.as_ref().map(|before| &before["handler"]) });
+        .render(|| {
+            let from = query.get("from").parse().unwrap_or(1);
+            let seen = ReviewView { visitor: &visitor, slug: &slug, tool, builder: builder.as_ref(), from, simulated };
+            let now = UploadedVersion { version: &tool.version, handler: now.as_ref().map(|now| &now.handler) };
+            let before = approved.map(|version| UploadedVersion { version, handler: before.as_ref().map(|before| &before.handler) });
             html! {
-                (tabs::of_tool(&visitor, &slug, tabs::Tab::Review))
+                (tabs::tool_tabs(&visitor, &slug, tabs::Tab::Review))
                 (received)
-                (view(&seen, before.as_ref(), &now, &others))
+                (view(&seen, before.as_ref(), &now))
                 (onward(&slug, &next))
             }
         })
         .await?;
+    let name = builder.as_ref().map(|builder| &*builder.record.builder.name);
     let heading = html! {
-        h1 { (text::words(text_of(tool, "title"))) }
-        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner_by_name(text_of(tool, "owner"), &owner["builder"]["name"])) } }
+        h1 { (text::words(&tool.common.title)) }
+        p.marks { code { (text::words(&slug)) } (state_badge(tool)) span { "revision " (tool.revision) } span { "of " (owner_by_name(&tool.owner, name)) } }
     };
     let page = Page {
         heading: Some(heading),
         style: Some("make.css"),
-        ..Page::new(Area::Reviews, text_of(tool, "title"), main).under("/dashboard/admin/reviews", "Reviews")
+        ..Page::new(Area::Reviews, &*tool.common.title, main).under("/dashboard/admin/reviews", "Reviews")
     };
     Ok(visitor.show(page).await)
 }
 
-/// Fetches a version as uploaded, with a static response as its text. Returns `None` if there is none.
-async fn uploaded(visitor: &Visitor, slug: &str, version: &str) -> Result<Option<DropOffThread>, ApiRefusal> {
-    match visitor.get_handler(&with_query(&format!("/ai/endpoints/{}/source", segment(slug)), [("version", version)])).await {
-        Ok(answer) => Ok(Some(answer)),
-        Err(refused) if refused.is(Code::UnknownVersion) => Ok(None),
-        Err(refused) => Err(refused),
+/// The builder of the tool, with their other tools, and the latest changes of the tool.
+struct BuilderContext {
+    record: Answer<BuilderResponse>,
+    others: Answer<EndpointSummaryPage>,
+    events: Answer<EventPage>,
+}
+
+impl BuilderContext {
+    async fn read(visitor: &Visitor, slug: &str, id: &str) -> Result<Self, ApiRefusal> {
+        let changes = [("builderId", id), ("endpointSlug", slug), ("kind", "endpoint.updated"), ("limit", CHANGES)];
+        Ok(Self {
+            record: visitor.get(&with_query("/ai/builders/me", [("builderId", id)])).await?,
+            others: visitor.get(&with_query("/ai/builders/endpoints", [("builderId", id), ("limit", OTHERS)])).await?,
+            events: visitor.get(&with_query("/ai/builders/events", changes)).await?,
+        })
+    }
+
+    fn events(&self) -> &[Event] {
+        &self.events.events
     }
 }
 
-fn standing(tool: &Value) -> Markup {
-    match text_of(&tool["review"], "state") {
-        "taken_down" => state("taken down"),
-        "content_review" => state("in review"),
-        "content_blocked" => state("blocked"),
-        "owner_suspended" => state("suspended"),
-        _ => state(text_of(tool, "status")),
+fn state_badge(tool: &OwnEndpoint) -> Markup {
+    match tool.review.state {
+        ReviewState::TakenDown => state("taken down"),
+        ReviewState::ContentReview => state("in review"),
+        ReviewState::ContentBlocked => state("blocked"),
+        ReviewState::OwnerSuspended => state("suspended"),
+        ReviewState::None | ReviewState::CapabilitiesRequested => state(&word(tool.common.status)),
     }
 }
 
-/// The data of the page.
 struct ReviewView<'a> {
     visitor: &'a Visitor,
     slug: &'a str,
-    tool: &'a Value,
-    events: &'a Value,
+    tool: &'a OwnEndpoint,
+    /// `None` for a tool of the host.
+    builder: Option<&'a BuilderContext>,
     /// First shown line of the source.
     from: usize,
     simulated: bool,
 }
 
-fn view(seen: &ReviewView, before: Option<&UploadedVersion>, now: &UploadedVersion, others: &Value) -> Markup {
-    let ReviewView { visitor, slug, tool, events, .. } = *seen;
+fn view(seen: &ReviewView, before: Option<&UploadedVersion>, now: &UploadedVersion) -> Markup {
+    let ReviewView { visitor, slug, tool, builder, .. } = *seen;
     let path = format!("/dashboard/admin/reviews/{}", segment(slug));
-    let newest = text_of(&events["events"][0], "id");
-    let revision = tool["revision"].to_string();
+    let newest = builder.and_then(|builder| builder.events().first()).map_or("", |event| event.id.as_str());
+    let revision = tool.revision.to_string();
     let back = with_query(&path, [("read", &*revision), ("after", newest)]);
     let read = ReadTool { visitor, slug, tool, back: &back };
-    let review = &tool["review"];
-    let source = now.handler.filter(|handler| handler["source"].is_string()).map(changes::as_text);
-    let found = entries(review, "findings");
+    let source = now.handler.and_then(|handler| handler.source.as_deref());
+    let found = &tool.review.findings;
     let part = SourcePart { from: seen.from, found: &findings::lines(found), path: &path };
     html! {
         div.split {
             div {
                 section aria-labelledby="asked" { h2 #asked { "What is asked" } (requested(tool)) }
-                section aria-labelledby="found" { h2 #found { "Findings" } (findings(found, source.as_deref(), &path)) }
+                section aria-labelledby="found" { h2 #found { "Findings" } (findings(found, source, &path)) }
                 section aria-labelledby="fields" {
                     h2 #fields { "Fields" }
                     @if before.is_some() { (changes::fields(tool)) } @else { (all(tool, seen.simulated)) }
@@ -143,20 +149,19 @@ fn view(seen: &ReviewView, before: Option<&UploadedVersion>, now: &UploadedVersi
                 @if read.waits() { (review_form::answers(&read)) } @else { p.muted { "Nothing waits for a decision." } }
                 (review_form::others(&read))
                 h2 { "Its builder" }
-                (history(tool, others))
+                (history(tool, builder))
             }
         }
     }
 }
 
 /// Shows what the tool requests, and since when.
-fn requested(tool: &Value) -> Markup {
-    let hosts: Vec<_> = entries(tool, "requestedHosts").iter().filter_map(Value::as_str).collect();
-    let names: Vec<_> = capabilities::named(&tool["requestedCapabilities"]).collect();
-    let review = &tool["review"];
-    let content = match text_of(review, "state") {
-        "content_review" => Some("waits for you, and answers no call"),
-        "content_blocked" => Some("is held back: it was rejected, or a later rule blocks it"),
+fn requested(tool: &OwnEndpoint) -> Markup {
+    let (hosts, review) = (&tool.requested_hosts, &tool.review);
+    let names: Vec<_> = tool.requested_capabilities.names().collect();
+    let content = match review.state {
+        ReviewState::ContentReview => Some("waits for you, and answers no call"),
+        ReviewState::ContentBlocked => Some("is held back: it was rejected, or a later rule blocks it"),
         _ => None,
     };
     facts::list(&[
@@ -169,64 +174,61 @@ fn requested(tool: &Value) -> Markup {
                 }
             }),
         ),
-        ("Hosts", (!hosts.is_empty()).then(|| html! { ul.plain { @for host in &hosts { li { code { (text::words(host)) } } } } })),
-        ("Has", Some(capabilities::had(tool))),
-        ("Since", review["since"].is_string().then(|| moment(&review["since"]))),
+        ("Hosts", (!hosts.is_empty()).then(|| html! { ul.plain { @for host in hosts { li { code { (text::words(host)) } } } } })),
+        ("Has", Some(capabilities::granted(tool))),
+        ("Since", review.since.map(moment)),
         (
             "Approved",
             Some(html! {
-                @match review["approvedVersion"].as_str() {
+                @match &review.approved_version {
                     None => "never",
-                    Some(version) if version == text_of(tool, "version") => "the version that runs",
+                    Some(version) if *version == tool.version => "the version that runs",
                     Some(version) => { "version " (facts::id(version)) }
                 }
             }),
         ),
-        ("Last decision", review["decision"].is_object().then(|| decided(&review["decision"]))),
+        ("Last decision", review.decision.as_ref().map(decided)),
     ])
 }
 
-fn decided(decision: &Value) -> Markup {
+fn decided(record: &ReviewRecord) -> Markup {
     html! {
-        (text_of(decision, "decision")) ", " (moment(&decision["at"]))
-        @if let Some(reason) = decision["reason"].as_str() { ": " (text::words(reason)) }
+        (word(record.decision)) ", " (moment(record.at))
+        @if let Some(reason) = &record.reason { ": " (text::words(reason)) }
     }
 }
 
 /// Shows all texts of a tool that was never approved.
-fn all(tool: &Value, simulated: bool) -> Markup {
-    let tags: Vec<_> = entries(tool, "tags").iter().filter_map(Value::as_str).collect();
+fn all(tool: &OwnEndpoint, simulated: bool) -> Markup {
+    let common = &tool.common;
     html! {
-        (text::paragraphs(text_of(tool, "description")))
+        (text::paragraphs(&common.description))
         (facts::list(&[
-            ("Price", Some(money::price(tool, simulated))),
-            ("Tags", (!tags.is_empty()).then(|| text::words(&tags.join(", ")))),
-            ("Runs", Some(html! { code { (text_of(tool, "handlerType")) } ", tier " (text_of(tool, "tier")) })),
+            ("Price", Some(money::price(common.price_usd, tool.max_price_usd, simulated))),
+            ("Tags", (!common.tags.is_empty()).then(|| text::words(&common.tags.join(", ")))),
+            ("Runs", Some(html! { code { (word(common.handler_type)) } ", tier " (word(tool.tier)) })),
         ]))
-        p { a href={ "/dashboard/tools/" (segment(text_of(tool, "slug"))) } { "Its page, with its schemas" } }
+        p { a href={ "/dashboard/tools/" (segment(&common.slug)) } { "Its page, with its schemas" } }
     }
 }
 
 /// Shows decisions about the builder's other tools.
-fn history(tool: &Value, others: &Value) -> Markup {
-    let id = text_of(tool, "owner");
-    let tools: Vec<_> = entries(others, "endpoints").iter().filter(|other| other["slug"] != tool["slug"]).collect();
-    let in_state = |requested: &[&str]| tools.iter().filter(|other| requested.contains(&text_of(other, "state"))).count();
-    let decided_on: Vec<_> = tools.iter().filter(|other| other["decision"].is_object()).collect();
-    if !id.starts_with("bld_") {
-        return html! { p.muted { "It is this host's own." } };
-    }
+fn history(tool: &OwnEndpoint, builder: Option<&BuilderContext>) -> Markup {
+    let Some(BuilderContext { others, .. }) = builder else { return html! { p.muted { "It is this host's own." } } };
+    let tools: Vec<_> = others.endpoints.iter().map(|other| &other.brief).filter(|other| other.slug != tool.common.slug).collect();
+    let in_state = |states: &[EndpointState]| tools.iter().filter(|other| states.contains(&other.state)).count();
+    let decided_on: Vec<_> = tools.iter().filter_map(|other| Some((&other.slug, other.decision.as_ref()?))).take(5).collect();
     html! {
-        p { (owner(id)) }
+        p { (owner(&tool.owner)) }
         (facts::list(&[
-            ("Other tools", Some(html! { (tools.len()) @if others["nextCursor"].is_string() { " or more" } })),
-            ("Held back", Some(html! { (in_state(&["held", "rejected"])) })),
-            ("Taken down", Some(html! { (in_state(&["taken_down"])) })),
+            ("Other tools", Some(html! { (tools.len()) @if others.next_cursor.is_some() { " or more" } })),
+            ("Held back", Some(html! { (in_state(&[EndpointState::Held, EndpointState::Rejected])) })),
+            ("Taken down", Some(html! { (in_state(&[EndpointState::TakenDown])) })),
         ]))
         @if !decided_on.is_empty() {
             ul.plain {
-                @for other in decided_on.iter().take(5) {
-                    li { a href={ "/dashboard/admin/reviews/" (segment(text_of(other, "slug"))) } { code { (text::words(text_of(other, "slug"))) } } ": " (decided(&other["decision"])) }
+                @for (slug, record) in decided_on {
+                    li { a href={ "/dashboard/admin/reviews/" (segment(slug)) } { code { (text::words(slug)) } } ": " (decided(record)) }
                 }
             }
         }
@@ -235,34 +237,34 @@ fn history(tool: &Value, others: &Value) -> Markup {
 
 /// Shows changes since the revision that was read, so that a decision does not overwrite them
 /// unnoticed.
-fn came(tool: &Value, events: &Value, read: &str, after: &str) -> Markup {
-    let now = tool["revision"].to_string();
+fn changes_since_read(tool: &OwnEndpoint, events: &[Event], read: &str, after: &str) -> Markup {
+    let now = tool.revision.to_string();
     if read.is_empty() || read == now {
         return html! {};
     }
-    let since: Vec<_> = entries(events, "events").iter().take_while(|event| after.is_empty() || text_of(event, "id") != after).collect();
-    let decision = &tool["review"]["decision"];
+    let since = events.iter().take_while(|event| after.is_empty() || event.id.as_str() != after);
     html! {
         section.notice aria-labelledby="came" {
             h2 #came { "It has changed since you read it" }
             p { "You read revision " (text::first(read, 20)) "; it is " (now) " now, which is what this page shows. What you decided then was not done." }
             ul.plain {
                 @for event in since {
-                    @let fields: Vec<_> = entries(&event["data"], "changed").iter().filter_map(Value::as_str).collect();
-                    li { (moment(&event["at"])) ", by " (text::words(text_of(&event["data"], "by"))) ": " (text::words(&fields.join(", "))) }
+                    @let fields: Vec<_> = event.data["changed"].as_array().into_iter().flatten().filter_map(|field| field.as_str()).collect();
+                    @let by = event.data["by"].as_str().unwrap_or_default();
+                    li { (moment(event.at)) ", by " (text::words(by)) ": " (text::words(&fields.join(", "))) }
                 }
-                @if decision.is_object() { li { "last decision: " (decided(decision)) } }
+                @if let Some(record) = &tool.review.decision { li { "last decision: " (decided(record)) } }
             }
         }
     }
 }
 
 /// Links to the next pending review.
-fn onward(slug: &str, queue: &Value) -> Markup {
-    let next = entries(queue, "reviews").iter().find(|review| review["slug"] != slug);
+fn onward(slug: &str, queue: &ReviewPage) -> Markup {
+    let next = queue.reviews.iter().find(|review| review.slug.as_str() != slug);
     html! {
         @if let Some(next) = next {
-            p { a.button href={ "/dashboard/admin/reviews/" (segment(text_of(next, "slug"))) } { "Next: " (text::words(text_of(next, "title"))) } }
+            p { a.button href={ "/dashboard/admin/reviews/" (segment(&next.slug)) } { "Next: " (text::words(&next.title)) } }
         }
     }
 }

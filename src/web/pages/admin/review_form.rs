@@ -1,20 +1,22 @@
 //! Decisions about a tool: one form for each, for the revision that was read.
 
 use maud::{Markup, html};
+use tollhouse_api::OwnEndpoint;
+use tollhouse_protocol::limits::TABLE;
+use tollhouse_tool::ReviewAction;
 
 use super::{
-    capabilities::{named, parts},
+    capabilities::parts,
     read_tool::ReadTool,
-    shared::{entries, reason, reason_field, text_of, tiers},
+    shared::{reason, reason_field, tiers},
     takedown,
-    tool_limits::caps,
 };
 use crate::parts::form;
 
 /// Returns the forms for pending requests.
 pub(super) fn answers(read: &ReadTool) -> Markup {
     let tool = read.tool;
-    let asks = named(&tool["requestedCapabilities"]).next().is_some() || read.asks_hosts();
+    let asks = read.has_requests();
     html! {
         (read.form("approve", html! {
             h3 { "Approve" }
@@ -25,11 +27,11 @@ pub(super) fn answers(read: &ReadTool) -> Markup {
                     // The list must be present even if no box is checked: without it, all requested
                     // hosts would be granted.
                     input type="hidden" name="each:/allowedHosts" value="";
-                    (parts("grant", &tool["requestedCapabilities"], entries(tool, "requestedHosts"), true))
+                    (parts("grant", &tool.requested_capabilities, &tool.requested_hosts, true))
                 }
             }
             (caps("cap", tool))
-            (form::field("tier", "Tier", None, tiers("tier", "some:/tier", "", Some("as it is"))))
+            (form::field("tier", "Tier", None, tiers("tier", "some:/tier", None, Some("as it is"))))
             (reason("why-approve", "its builder"))
             button.primary data-key="a" { "Approve" }
         }))
@@ -42,14 +44,12 @@ pub(super) fn answers(read: &ReadTool) -> Markup {
     }
 }
 
-/// Returns the forms for other decisions.
 pub(super) fn others(read: &ReadTool) -> Markup {
     let tool = read.tool;
-    let hosts = entries(tool, "allowedHosts");
-    let has = named(&tool["capabilities"]).next().is_some() || !hosts.is_empty();
-    let last = text_of(&tool["review"]["decision"], "decision");
+    let has = tool.common.capabilities.names().next().is_some() || !tool.allowed_hosts.is_empty();
+    let last = tool.review.decision.as_ref().map(|record| record.decision);
     html! {
-        @if matches!(last, "approve" | "reject") {
+        @if matches!(last, Some(ReviewAction::Approve | ReviewAction::Reject)) {
             details.way {
                 summary { "Undo the last decision" }
                 (read.form("reopen", html! {
@@ -67,7 +67,7 @@ pub(super) fn others(read: &ReadTool) -> Markup {
                     fieldset {
                         legend { "Take back" }
                         input type="hidden" name="each:/allowedHosts" value="";
-                        (parts("revoke", &tool["capabilities"], hosts, false))
+                        (parts("revoke", &tool.common.capabilities, &tool.allowed_hosts, false))
                     }
                     (reason("why-revoke", "its builder"))
                     button { "Take back" }
@@ -80,12 +80,32 @@ pub(super) fn others(read: &ReadTool) -> Markup {
                 (read.form("approve", html! {
                     p.note { "For this tool alone, beside what the policy says." }
                     (caps("cap", tool))
-                    (form::field("tier", "Tier", None, tiers("tier", "some:/tier", text_of(tool, "tierCap"), Some("as it is"))))
+                    (form::field("tier", "Tier", None, tiers("tier", "some:/tier", Some(tool.tier_cap), Some("as it is"))))
                     (reason("why-cap", "its builder"))
                     button { "Set" }
                 }))
             }
         }
         (takedown::offer(read.visitor, read.slug, tool, read.back))
+    }
+}
+
+/// Shows a field for each limit of the tool. An empty one leaves the limit unchanged.
+fn caps(id: &str, tool: &OwnEndpoint) -> Markup {
+    html! {
+        details.way {
+            summary { "Caps" @if let set @ 1.. = tool.limit_caps.0.len() { " (" (set) " set)" } }
+            p.note { "A number sets a cap, `null` lifts it, nothing leaves it as it is." }
+            div.caps {
+                @for row in TABLE {
+                    @let cap = tool.limit_caps.get(row.name);
+                    div.field {
+                        label for={ (id) "-" (row.name) } { code { (row.name) } ", " (row.unit) }
+                        input #{ (id) "-" (row.name) } name={ "json:/limits/" (row.name) } autocomplete="off" pattern="[0-9]+|null" placeholder=[cap];
+                        p.note { "in force " (tool.limits.get(row.name).unwrap_or(row.default)) @if cap.is_some() { ", capped" } }
+                    }
+                }
+            }
+        }
     }
 }

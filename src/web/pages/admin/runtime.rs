@@ -2,23 +2,12 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Health, Replica, RuntimeEndpoint, RuntimeStats, SandboxHealth, SandboxTotals, UnresolvedPage};
 
-use super::{
-    shared::{Admin, counted, entries, text_of},
-    unresolved,
-};
+use super::{shared::Admin, unresolved};
 use crate::{
     page::{Area, Page},
-    parts::{
-        facts,
-        follow::{self, renewed},
-        page_links,
-        state::state,
-        table::{Column, table},
-        text,
-        time::moment,
-    },
+    parts::{Column, facts, follow, follow::renewed, moment, page_links, state, table, text, text::counted, word},
     visitor::{ApiRefusal, with_query},
 };
 
@@ -26,90 +15,90 @@ const PATH: &str = "/dashboard/admin/runtime";
 /// Maximum shown tools.
 const TOOLS: usize = 20;
 
-/// Counters: their field in the host's health, and their label.
-const NOW: [(&str, &str); 8] = [
-    ("running", "Calls that compute"),
-    ("waitingInOps", "Calls that wait for an answer"),
-    ("queued", "Calls in the queue"),
-    ("workers", "Workers"),
-    ("idle", "Warm workers"),
-    ("spares", "Blank workers"),
-    ("processes", "Processes"),
-    ("zygotes", "Zygotes"),
+/// A counter: its field in the host's health, its label, and its value.
+type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+const NOW: [Counter<SandboxHealth>; 8] = [
+    ("running", "Calls that compute", |sandbox| sandbox.running),
+    ("waitingInOps", "Calls that wait for an answer", |sandbox| sandbox.waiting_in_ops),
+    ("queued", "Calls in the queue", |sandbox| sandbox.queued),
+    ("workers", "Workers", |sandbox| sandbox.workers),
+    ("idle", "Warm workers", |sandbox| sandbox.idle),
+    ("spares", "Blank workers", |sandbox| sandbox.spares),
+    ("processes", "Processes", |sandbox| sandbox.processes),
+    ("zygotes", "Zygotes", |sandbox| sandbox.zygotes),
 ];
-const SINCE_START: [(&str, &str); 13] = [
-    ("calls", "Calls"),
-    ("coldCalls", "Calls that loaded their handler"),
-    ("pipelined", "Calls sent ahead"),
-    ("refused", "Calls refused: busy or held"),
-    ("stops", "Calls stopped at a limit"),
-    ("kills", "Workers killed by the watchdog"),
-    ("crashes", "Workers that crashed"),
-    ("cancels", "Calls given up"),
-    ("started", "Processes started"),
-    ("forked", "Processes forked"),
-    ("failedStarts", "Starts that failed"),
-    ("idleFaults", "Idle workers found dead or talking"),
-    ("replaced", "Processes replaced"),
+const SINCE_START: [Counter<SandboxTotals>; 13] = [
+    ("calls", "Calls", |totals| totals.calls),
+    ("coldCalls", "Calls that loaded their handler", |totals| totals.cold_calls),
+    ("pipelined", "Calls sent ahead", |totals| totals.pipelined),
+    ("refused", "Calls refused: busy or held", |totals| totals.refused),
+    ("stops", "Calls stopped at a limit", |totals| totals.stops),
+    ("kills", "Workers killed by the watchdog", |totals| totals.kills),
+    ("crashes", "Workers that crashed", |totals| totals.crashes),
+    ("cancels", "Calls given up", |totals| totals.cancels),
+    ("started", "Processes started", |totals| totals.started),
+    ("forked", "Processes forked", |totals| totals.forked),
+    ("failedStarts", "Starts that failed", |totals| totals.failed_starts),
+    ("idleFaults", "Idle workers found dead or talking", |totals| totals.idle_faults),
+    ("replaced", "Processes replaced", |totals| totals.replaced),
 ];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let rows = follow::requested(query.as_deref(), TOOLS);
-    let runtime = visitor.get(&with_query("/ai/admin/runtime", [("limit", &*rows.unwrap_or(TOOLS).to_string())])).await?;
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let rows = follow::requested(raw.as_deref(), TOOLS);
+    let runtime = visitor.get::<RuntimeStats>(&with_query("/ai/admin/runtime", [("limit", &*rows.unwrap_or(TOOLS).to_string())])).await?;
     if rows.is_some() {
-        return Ok(visitor.part(visitor.made(|| follow::rows(by_tool(&runtime))).await?));
+        return Ok(visitor.fragment(visitor.render(|| follow::rows(by_tool(&runtime))).await?));
     }
-    let health = visitor.get("/health").await?;
+    let health = visitor.get::<Health>("/health").await?;
     let max = unresolved::ROWS.to_string();
     // The page also works while the store is unavailable.
-    let found = visitor.get(&with_query("/ai/admin/unresolved", [("limit", &*max)])).await.ok();
-    let simulated = visitor.plays().await.unwrap_or_default();
-    let main = visitor.made(|| view(&health, &runtime, &unresolved::list(found.as_deref(), simulated))).await?;
+    let found = visitor.get::<UnresolvedPage>(&with_query("/ai/admin/unresolved", [("limit", &*max)])).await.ok();
+    let simulated = visitor.is_simulated().await.unwrap_or_default();
+    let main = visitor.render(|| view(&health, &runtime, &unresolved::list(found.as_deref(), simulated))).await?;
     Ok(visitor.show(Page { script: Some("gauge.js"), style: Some("make.css"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
 }
 
-fn view(health: &Value, runtime: &Value, unresolved: &Markup) -> Markup {
-    let sandbox = &health["sandbox"];
+fn view(health: &Health, runtime: &RuntimeStats, unresolved: &Markup) -> Markup {
+    let sandbox = &health.sandbox;
     html! {
-        p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
+        p.lead { "The state of this process. " span data-gauge-said="" role="status" {} }
         p.buttons.needs-script { button type="button" data-gauge-pause="" { "Pause" } }
-        @if let Some(reason) = sandbox["startsFail"].as_str() { p.problem role="alert" { "No worker can be started: " (text::words(reason)) } }
+        @if let Some(reason) = &sandbox.starts_fail { p.problem role="alert" { "No worker can be started: " (text::words(reason)) } }
         section aria-labelledby="jail" { h2 #jail { "Jail" } (jail(sandbox)) }
         div.split {
             section aria-labelledby="now" { h2 #now { "Now" } (counts("/sandbox/", sandbox, &NOW)) }
             section aria-labelledby="since" {
                 h2 #since { "Since the start" }
-                (counts("/sandbox/totals/", &sandbox["totals"], &SINCE_START))
-                p.note { "Cold: " (share(&sandbox["totals"])) " of all calls loaded their handler first." }
+                (counts("/sandbox/totals/", &sandbox.totals, &SINCE_START))
+                p.note { "Cold: " (share(sandbox.totals.cold_calls, sandbox.totals.calls)) " of all calls loaded their handler first." }
             }
         }
         section aria-labelledby="tools" { h2 #tools { "By tool, since the start" } (renewed(&format!("{PATH}?rows={TOOLS}"), by_tool(runtime))) }
         section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) (unresolved) }
-        @let hosts = entries(health, "replicas");
-        @if hosts.iter().any(|host| host["leaseUntil"].is_string()) {
+        @let hosts = health.replicas.as_deref().unwrap_or_default();
+        @if hosts.iter().any(|host| host.lease_until.is_some()) {
             section aria-labelledby="hosts" { h2 #hosts { "Hosts of the store" } (replicas(hosts)) }
         }
-        section aria-labelledby="kept" { h2 #kept { "What is kept" } (retention_table(health)) }
+        section aria-labelledby="kept" { h2 #kept { "What is kept" } (stored(health)) }
     }
 }
 
 /// Shows the layers of each tier's jail: refused ones, and those in force, which are folded if any
 /// was refused.
-fn jail(sandbox: &Value) -> Markup {
-    let tiers = entries(sandbox, "tiers");
-    let layer = |name: &str, tier: &Value| [html! { code { (name) } }, html! { (text_of(tier, "tier")) }];
-    let of_tiers = |list: &'static str| tiers.iter().flat_map(move |tier| entries(tier, list).iter().map(move |entry| (tier, entry)));
-    let refused: Vec<_> = of_tiers("jailRefused")
-        .map(|(tier, missing)| {
-            let [name, tier] = layer(text_of(missing, "layer"), tier);
-            [name, tier, text::words(text_of(missing, "error"))]
-        })
-        .collect();
-    let held: Vec<_> = of_tiers("jail").filter_map(|(tier, name)| Some(layer(name.as_str()?, tier))).collect();
+fn jail(sandbox: &SandboxHealth) -> Markup {
+    let tiers = &sandbox.tiers;
+    let layer = |name: &str, tier| [html! { code { (name) } }, html! { (word(tier)) }];
+    let refused: Vec<_> = tiers.iter().flat_map(|tier| tier.jail_refused.iter().map(|missing| (tier.tier, missing))).collect();
+    let refused = refused.into_iter().map(|(tier, missing)| {
+        let [name, tier] = layer(&missing.layer, tier);
+        [name, tier, text::words(&missing.error)]
+    });
+    let held: Vec<_> = tiers.iter().flat_map(|tier| tier.jail.iter().map(|name| layer(name, tier.tier))).collect();
     let (missing, all) = (refused.len(), refused.len() + held.len());
     let in_force = html! { (table("Layers in force", ["Layer", "Tier"].map(Column::Words), held)) };
     html! {
-        @if tiers.is_empty() { p.muted { "No worker has started yet; the first one tells which layers are in force." } }
+        @if tiers.is_empty() { p.muted { "No worker has started yet. The first one reports which layers are in force." } }
         @else if missing == 0 {
             p { (state("in force")) " All " (all) " layers." }
             (in_force)
@@ -123,21 +112,20 @@ fn jail(sandbox: &Value) -> Markup {
 }
 
 /// Shows numbers that the script keeps up to date.
-fn counts(root: &str, of: &Value, names: &[(&str, &str)]) -> Markup {
+fn counts<T>(root: &str, of: &T, counters: &[Counter<T>]) -> Markup {
     html! {
-        dl.facts { @for (name, words) in names { div { dt { (words) } dd data-gauge={ (root) (name) } { (of[*name]) } } } }
+        dl.facts { @for (name, words, value) in counters { div { dt { (words) } dd data-gauge={ (root) (name) } { (value(of)) } } } }
     }
 }
 
-/// Returns the percentage of cold calls, of one tool or of all.
-fn share(counts: &Value) -> String {
-    let count = |name: &str| counts[name].as_f64().unwrap_or_default();
-    if count("calls") > 0.0 { format!("{:.1} %", count("coldCalls") / count("calls") * 100.0) } else { "none".to_owned() }
+/// Returns the percentage of cold calls.
+fn share(cold: u64, calls: u64) -> String {
+    if calls > 0 { format!("{:.1} %", cold as f64 / calls as f64 * 100.0) } else { "none".to_owned() }
 }
 
 /// Shows the tools that use the sandbox most.
-fn by_tool(runtime: &Value) -> Markup {
-    let tools = entries(runtime, "endpoints");
+fn by_tool(runtime: &RuntimeStats) -> Markup {
+    let tools = &runtime.endpoints;
     let columns = [
         Column::Words("Tool"),
         Column::Number("In the sandbox now"),
@@ -147,53 +135,49 @@ fn by_tool(runtime: &Value) -> Markup {
         Column::Number("Refused"),
         Column::Number("Processor time"),
     ];
-    let row = |tool: &Value| {
-        let count = |name: &str| html! { (tool[name]) };
-        let millis = tool["cpuUs"].as_f64().unwrap_or_default() / 1e3;
-        let time = html! { (format!("{millis:.0} ms")) };
-        let cold = html! { (share(tool)) };
-        [page_links::tool(text_of(tool, "slug")), count("running"), count("calls"), cold, count("stops"), count("refused"), time]
+    let row = |tool: &RuntimeEndpoint| {
+        let [running, calls, stops, refused] = [tool.running, tool.calls, tool.stops, tool.refused].map(|count| html! { (count) });
+        let time = html! { (format!("{:.0} ms", tool.cpu_us as f64 / 1e3)) };
+        [page_links::tool(&tool.slug), running, calls, html! { (share(tool.cold_calls, tool.calls)) }, stops, refused, time]
     };
     html! {
         @if tools.is_empty() { p.muted { "No handler was called since the process started." } }
         @else {
             (table("By tool", columns, tools.iter().map(row)))
             p.note { "Cold are calls that loaded their handler first." }
-            p.note { (tools.len()) " of " (runtime["total"]) " tools that were called. " a href="/dashboard/api/ai/admin/runtime?limit=200" { "More of them as JSON" } }
+            p.note { (tools.len()) " of " (runtime.total) " tools that were called. " a href="/dashboard/api/ai/admin/runtime?limit=200" { "More of them as JSON" } }
         }
     }
 }
 
-fn settlement(health: &Value) -> Markup {
+fn settlement(health: &Health) -> Markup {
     html! {
         (facts::list(&[
-            ("Open settlements", Some(html! { span data-gauge="/openSettlements" { (health["openSettlements"]) } })),
+            ("Open settlements", Some(html! { span data-gauge="/openSettlements" { (health.open_settlements) } })),
             (
                 "Unresolved settlements",
-                Some(html! { span data-gauge="/unresolvedSettlements" { (health["unresolvedSettlements"].as_u64().unwrap_or_default()) } }),
+                Some(html! { span data-gauge="/unresolvedSettlements" { (health.unresolved_settlements.unwrap_or_default()) } }),
             ),
-            ("Facilitator", health["facilitator"].is_object().then(|| text::words(&health["facilitator"].to_string()))),
+            ("Facilitator", health.facilitator.as_ref().map(|facilitator| text::words(facilitator.to_string()))),
         ]))
     }
 }
 
 /// Shows the other hosts of the same store.
-fn replicas(hosts: &[Value]) -> Markup {
-    let row = |host: &Value| {
-        let about = if host["own"] == true {
-            "this one"
-        } else if host["lives"] == true {
-            "serves"
-        } else {
-            "ended"
+fn replicas(hosts: &[Replica]) -> Markup {
+    let row = |host: &Replica| {
+        let about = match host {
+            Replica { own: true, .. } => "this one",
+            Replica { lives: true, .. } => "serves",
+            Replica { .. } => "ended",
         };
         [
-            html! { code { (text::words(text_of(host, "id"))) } },
+            html! { code { (text::words(&host.id)) } },
             html! { (about) },
-            html! { (text::words(text_of(host, "version"))) },
-            moment(&host["startedAt"]),
-            moment(&host["leaseUntil"]),
-            html! { (host["behind"]) },
+            html! { (text::words(&host.version)) },
+            moment(host.started_at),
+            html! { @if let Some(until) = host.lease_until { (moment(until)) } },
+            html! { (host.behind) },
         ]
     };
     let [host, state, version, since, until] = ["Host", "State", "Version", "Since", "Lease until"].map(Column::Words);
@@ -201,22 +185,23 @@ fn replicas(hosts: &[Value]) -> Markup {
     table("Hosts of the store", columns, hosts.iter().map(row))
 }
 
-fn retention_table(health: &Value) -> Markup {
-    let kinds = health["stored"].as_object().into_iter().flatten().filter(|(_, kind)| kind.is_object());
-    let rows = kinds.map(|(name, kind)| [html! { (name) }, html! { (kind["count"]) }, html! { (bytes(&kind["bytes"])) }]);
+fn stored(health: &Health) -> Markup {
+    let kinds = health.stored.kinds.iter().map(|(kind, size)| (&**kind, size));
+    let rows = kinds.chain([("freeReceipts", &health.stored.free_receipts)]);
+    let rows = rows.map(|(name, size)| [html! { (name) }, html! { (size.count) }, html! { (bytes(Some(size.bytes as f64))) }]);
     html! {
         (facts::list(&[
-            ("Used", Some(html! { (bytes(&health["disk"]["usedBytes"])) })),
-            ("Free on the disk", Some(html! { (bytes(&health["disk"]["freeBytes"])) })),
-            ("Workers' memory", Some(html! { (bytes(&health["sandbox"]["processBytes"])) })),
+            ("Used", Some(html! { (bytes(health.disk["usedBytes"].as_f64())) })),
+            ("Free on the disk", Some(html! { (bytes(health.disk["freeBytes"].as_f64())) })),
+            ("Workers' memory", Some(html! { (bytes(Some(health.sandbox.process_bytes as f64))) })),
         ]))
         (table("Kept", [Column::Words("Kind"), Column::Number("Count"), Column::Number("Bytes")], rows))
     }
 }
 
 /// Formats a number of bytes with a suitable unit.
-fn bytes(count: &Value) -> String {
-    let Some(count) = count.as_f64() else { return "?".to_owned() };
+fn bytes(count: Option<f64>) -> String {
+    let Some(count) = count else { return "?".to_owned() };
     let (unit, name) = [((1_u64 << 30) as f64, "GiB"), ((1 << 20) as f64, "MiB"), ((1 << 10) as f64, "KiB")]
         .into_iter()
         .find(|(unit, _)| count >= *unit)
@@ -226,35 +211,45 @@ fn bytes(count: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
-    fn the_jail_is_reported_layer_by_layer() {
-        assert!(jail(&json!({ "tiers": [] })).into_string().contains("No worker has started yet"));
-        let sandbox = json!({ "tiers": [{ "tier": "jit", "jail": ["seccomp"], "jailRefused": [{ "layer": "landlock", "errno": 1, "error": "<no>" }] }] });
-        let html = jail(&sandbox).into_string();
+    fn jail_shows_missing_layers_first() {
+        let sandbox = |tiers: Value| {
+            let examples: Value = serde_json::from_str(include_str!("../../../http/documents/examples.json")).unwrap();
+            let mut sandbox = examples["getHealth"]["sandbox"].clone();
+            sandbox["tiers"] = tiers;
+            serde_json::from_value::<SandboxHealth>(sandbox).unwrap()
+        };
+        assert!(jail(&sandbox(json!([]))).into_string().contains("No worker has started yet"));
+        let refused = json!([{ "layer": "landlock", "errno": 1, "error": "<no>" }]);
+        let html = jail(&sandbox(json!([{ "tier": "jit", "jail": ["seccomp"], "jailRefused": refused }]))).into_string();
         assert!(html.contains("seccomp") && html.contains("in force") && html.contains("missing") && html.contains("&lt;no&gt;"), "{html}");
-        assert!(html.contains("1 of 2 layers.") && html.find("landlock") < html.find("seccomp"), "what is missing comes first: {html}");
+        assert!(html.contains("1 of 2 layers.") && html.find("landlock") < html.find("seccomp"), "{html}");
     }
 
     #[test]
-    fn hosts_of_a_store_are_reported_with_how_they_stand() {
-        let host = |id: &str, lives, own| {
-            json!({ "id": id, "version": "0.1.0", "startedAt": "2026-11-21T09:58:03.120Z", "leaseUntil": "2026-11-21T09:58:06.120Z",
-                "lives": lives, "behind": 7, "own": own })
+    fn hosts_are_listed_with_their_state() {
+        const FIRST: &str = "rpl_01KATR3Q6S4B8Z2M5V7X9C1D3F";
+        const SECOND: &str = "rpl_01KATR3Q6S4B8Z2M5V7X9C1D3G";
+        let host = |id: &str, lives: bool, own: bool| -> Replica {
+            let host = json!({
+                "id": id, "version": "0.1.0", "formats": 1, "startedAt": "2026-11-21T09:58:03.120Z", "leaseUntil": "2026-11-21T09:58:06.120Z",
+                "lives": lives, "behind": 7, "own": own,
+            });
+            serde_json::from_value(host).unwrap()
         };
-        let html = replicas(&[host("rpl_<a>", true, true), host("rpl_b", true, false), host("rpl_c", false, false)]).into_string();
-        assert!(html.contains("rpl_&lt;a&gt;") && html.contains("2026-11-21 09:58:06 UTC") && html.contains(">7<"), "{html}");
+        let html = replicas(&[host(FIRST, true, true), host(SECOND, true, false), host(SECOND, false, false)]).into_string();
+        assert!(html.contains(FIRST) && html.contains("2026-11-21 09:58:06 UTC") && html.contains(">7<"), "{html}");
         assert!(["this one", "serves", "ended"].iter().all(|state| html.contains(state)), "{html}");
     }
 
     #[test]
-    fn bytes_and_shares_are_reported_as_they_are_read() {
-        let listed: Vec<_> = [json!(5), json!(2048), json!(3 << 20), json!(5_u64 << 30), json!(null)].iter().map(bytes).collect();
-        assert_eq!(listed, ["5 bytes", "2.0 KiB", "3.0 MiB", "5.0 GiB", "?"]);
-        assert_eq!(share(&json!({ "calls": 8, "coldCalls": 1 })), "12.5 %");
-        assert_eq!(share(&json!({ "calls": 0, "coldCalls": 0 })), "none");
+    fn bytes_and_shares_have_units() {
+        let counts = [Some(5.0), Some(2048.0), Some(f64::from(3 << 20)), Some((5_u64 << 30) as f64), None];
+        assert_eq!(counts.map(bytes), ["5 bytes", "2.0 KiB", "3.0 MiB", "5.0 GiB", "?"]);
+        assert_eq!((share(1, 8), share(0, 0)), ("12.5 %".to_owned(), "none".to_owned()));
     }
 }

@@ -8,23 +8,17 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use maud::{Markup, html};
-use serde_json::Value;
 use tollhouse_account::session::SessionKind;
 use tollhouse_base::id::RequestId;
 use tollhouse_front::{ApiError, Code};
+use tollhouse_protocol::Tier;
 
 use crate::{
-    parts::{form, text},
+    parts::{form, text, word},
     services::Services,
     visitor::{SignedIn, Visitor, segment},
 };
 
-pub(super) use crate::parts::{
-    money::{heading, mark},
-    text::counted,
-};
-
-/// Rows of a page.
 pub(super) const ROWS: &str = "50";
 
 /// A signed-in admin. Others get the API's refusal.
@@ -48,17 +42,8 @@ pub(super) fn only_admins(visitor: &Visitor) -> Result<(), ApiError> {
     }
 }
 
-/// Returns the entries of a list in an answer.
-pub(super) fn entries<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
-    answer[name].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
-}
-
-/// Shows an owner by id.
-pub(super) fn owner(id: &str) -> Markup {
+pub(super) fn owner(id: impl AsRef<str>) -> Markup {
+    let id = id.as_ref();
     html! {
         @if id.starts_with("bld_") { a href={ "/dashboard/admin/builders/" (segment(id)) } { code { (text::words(id)) } } }
         @else { (text::words(id)) }
@@ -66,9 +51,9 @@ pub(super) fn owner(id: &str) -> Markup {
 }
 
 /// Shows an owner by name, if it is known.
-pub(super) fn owner_by_name(id: &str, name: &Value) -> Markup {
-    match name.as_str() {
-        Some(name) => html! { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } },
+pub(super) fn owner_by_name(id: impl AsRef<str>, name: Option<&str>) -> Markup {
+    match name {
+        Some(name) => html! { a href={ "/dashboard/admin/builders/" (segment(&id)) } { (text::words(name)) } },
         None => owner(id),
     }
 }
@@ -82,10 +67,9 @@ pub(super) struct DecisionTarget<'a> {
 }
 
 impl DecisionTarget<'_> {
-    /// Returns the form for a decision.
     pub(super) fn form(&self, decision: &str, fields: Markup) -> Markup {
         let fields = html! { input type="hidden" name="text:/decision" value=(decision); (fields) };
-        form::of(self.visitor, self.operation, &[("id", self.id)], self.back, fields)
+        form::operation(self.visitor, self.operation, &[("id", self.id)], self.back, fields)
     }
 }
 
@@ -105,12 +89,12 @@ pub(super) fn reason_field(id: &str, label: &str, key: Option<&str>) -> Markup {
     }
 }
 
-/// Returns the choice of tiers, with their names in the API.
-pub(super) fn tiers(id: &str, name: &str, now: &str, unsaid: Option<&str>) -> Markup {
+/// Returns the choice of tiers, with their names in the API. `unset` is the text of an empty choice.
+pub(super) fn tiers(id: &str, name: &str, now: Option<Tier>, unset: Option<&str>) -> Markup {
     html! {
         select id=(id) name=(name) {
-            @if let Some(unsaid) = unsaid { option value="" { (unsaid) } }
-            @for tier in ["jit", "jitless"] { option value=(tier) selected[tier == now] { (tier) } }
+            @if let Some(unset) = unset { option value="" { (unset) } }
+            @for tier in [Tier::Jit, Tier::Jitless] { option value=(word(tier)) selected[Some(tier) == now] { (word(tier)) } }
         }
     }
 }

@@ -1,28 +1,14 @@
 //! The text in the form of a tool, and its conversion to API requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
-use tollhouse_base::exact;
-use tollhouse_tool::StaticResponse;
+use tollhouse_api::{OwnEndpoint, UploadedHandler};
+use tollhouse_tool::{Capabilities, MicroUsd, StaticResponse};
 
-use crate::forms::Fields;
-
-/// The fields of a tool: name in the form, and label.
-pub(super) const FIELDS: [(&str, &str); 11] = [
-    ("title", "Title"),
-    ("description", "Description"),
-    ("priceUsd", "Price"),
-    ("maxPriceUsd", "Most that a call costs"),
-    ("tags", "Tags"),
-    ("kind", "Kind"),
-    ("source", "Handler"),
-    ("inputSchema", "Input schema"),
-    ("outputSchema", "Output schema"),
-    ("capabilities", "Capabilities"),
-    ("allowedHosts", "Hosts"),
-];
+use super::problems::{FIELDS, Problem};
+use crate::{forms::Fields, pages::owner_pages::source_text, parts::word};
 
 /// Other fields of the form: slug and paused state of a new tool, input of a run, attestation, and
 /// note.
@@ -32,58 +18,42 @@ const EXTRA_FIELDS: [&str; 5] = ["slug", "paused", "input", "attested", "note"];
 const CHANGEABLE: [&str; 10] =
     ["title", "description", "priceUsd", "maxPriceUsd", "tags", "handler", "inputSchema", "outputSchema", "capabilities", "allowedHosts"];
 
-/// The contents of the form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ToolDraft(BTreeMap<&'static str, String>);
 
-/// The fields of an upload, with a static response as its [text](tollhouse_tool::WithResponse), and the problems with it
-/// in the API's format.
-pub(super) type UploadBody = (Map<String, Value>, Vec<Value>);
+/// The fields of an upload, with a static response as its [text](tollhouse_tool::WithResponse), and the problems with it.
+pub(super) type UploadBody = (Map<String, Value>, Vec<Problem>);
 
 impl ToolDraft {
     /// Creates the draft of an existing tool with its handler, in the same form as a browser would
     /// send it. A static response is its text.
-    pub(super) fn of(tool: &Value, handler: &Value) -> Self {
-        let describe = |name: &str| tool[name].as_str().unwrap_or_default();
-        let usd = |name: &str| tool[name].as_f64().map(|usd| usd.to_string()).unwrap_or_default();
+    pub(super) fn from_tool(tool: &OwnEndpoint, handler: Option<&UploadedHandler>) -> Self {
+        let common = &tool.common;
+        let usd = |usd: MicroUsd| usd.to_string();
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-        let kind = handler["language"].as_str().unwrap_or(describe("handlerType"));
-        let source = match (handler["source"].as_str(), handler["response"].as_str()) {
-            (Some(source), _) => source.to_owned(),
-            (None, Some(response)) => exact::pretty(response).unwrap_or_default(),
-            (None, None) => String::new(),
+        let language = handler.and_then(|handler| handler.language);
+        let set = |granted: &Capabilities, requested: &Capabilities| {
+            let names: BTreeSet<_> = granted.names().chain(requested.names()).collect();
+            names.into_iter().collect::<Vec<_>>().join("\n")
         };
-        let request = |granted: &str, request: &str| {
-            let on = |set: &str| match &tool[set] {
-                Value::Object(members) => members.iter().filter(|(_, on)| **on == true).map(|(name, _)| name.clone()).collect(),
-                Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-                _ => Vec::<String>::new(),
-            };
-            let mut names = on(granted);
-            let more: Vec<_> = on(request).into_iter().filter(|name| !names.contains(name)).collect();
-            names.extend(more);
-            names
-        };
-        let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let mut capabilities = request("capabilities", "requestedCapabilities");
-        capabilities.sort_unstable();
+        let more_hosts = tool.requested_hosts.iter().filter(|host| !tool.allowed_hosts.contains(host));
+        let hosts: Vec<_> = tool.allowed_hosts.iter().chain(more_hosts).map(String::as_str).collect();
         let texts = [
-            ("title", describe("title").replace(['\r', '\n'], "")),
-            ("description", describe("description").to_owned()),
-            ("priceUsd", usd("priceUsd")),
-            ("maxPriceUsd", usd("maxPriceUsd")),
-            ("tags", tags.join("\n")),
-            ("kind", kind.to_owned()),
-            ("source", source),
-            ("inputSchema", pretty(&tool["inputSchema"])),
-            ("outputSchema", pretty(&tool["outputSchema"])),
-            ("capabilities", capabilities.join("\n")),
-            ("allowedHosts", request("allowedHosts", "requestedHosts").join("\n")),
+            ("title", common.title.replace(['\r', '\n'], "")),
+            ("description", common.description.clone()),
+            ("priceUsd", usd(common.price_usd)),
+            ("maxPriceUsd", tool.max_price_usd.map(usd).unwrap_or_default()),
+            ("tags", common.tags.join("\n")),
+            ("kind", language.map_or_else(|| word(common.handler_type), word)),
+            ("source", handler.map(source).unwrap_or_default()),
+            ("inputSchema", pretty(&common.input_schema.0)),
+            ("outputSchema", pretty(&common.output_schema.0)),
+            ("capabilities", set(&common.capabilities, &tool.requested_capabilities)),
+            ("allowedHosts", hosts.join("\n")),
         ];
         Self(texts.into_iter().map(|(name, text)| (name, carried(&text))).collect())
     }
 
-    /// Reads a draft from form fields.
     pub(super) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut draft = Self::default();
         let mut capabilities = Vec::new();
@@ -113,14 +83,14 @@ impl ToolDraft {
         fields.get("reviewed").is_none_or(|reviewed| reviewed == self.name())
     }
 
-    /// Parses the text of [`ToolDraft::written`], without a source.
-    pub(super) fn of_written(text: &str) -> Self {
+    /// Parses the text of [`ToolDraft::to_json`], without a source.
+    pub(super) fn parse(text: &str) -> Self {
         let members: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
         Self(members.into_iter().filter_map(|(name, text)| Some((known(&name)?, text))).collect())
     }
 
     /// Returns everything except the source as one text, for a hidden field.
-    pub(super) fn written(&self) -> String {
+    pub(super) fn to_json(&self) -> String {
         let fields = FIELDS.iter().filter(|(name, _)| *name != "source");
         let members: Map<_, _> = fields.map(|(name, _)| ((*name).to_owned(), json!(self.get(name)))).collect();
         Value::Object(members).to_string()
@@ -162,7 +132,6 @@ impl ToolDraft {
         taken.into_iter().map(|(_, title)| title).collect()
     }
 
-    /// Converts the draft to the body of an upload.
     pub(super) fn body(&self) -> UploadBody {
         let mut problems = Vec::new();
         let mut members = Map::new();
@@ -186,18 +155,16 @@ impl ToolDraft {
         (members, problems)
     }
 
-    /// Returns the handler to run, and problems with it or its input.
-    pub(super) fn run(&self, input: &str) -> (Option<Value>, Vec<Value>) {
+    pub(super) fn run(&self, input: &str) -> (Option<Value>, Vec<Problem>) {
         let mut problems = Vec::new();
         if let Err(error) = serde_json::from_str::<&RawValue>(input) {
-            problems.push(no_json("/input", &error));
+            problems.push(Problem::no_json("/input", &error));
         }
         let (_, handler) = self.handler(&mut problems);
         (handler, problems)
     }
 
-    /// Returns the handler type and the handler.
-    fn handler(&self, problems: &mut Vec<Value>) -> (&str, Option<Value>) {
+    fn handler(&self, problems: &mut Vec<Problem>) -> (&str, Option<Value>) {
         let source = self.get("source");
         match self.get("kind") {
             language @ ("js" | "ts") => ("js_request_response", Some(json!({ "source": source, "language": language }))),
@@ -212,6 +179,11 @@ impl ToolDraft {
         members.retain(|name, value| CHANGEABLE.contains(&name.as_str()) && theirs.get(name) != Some(value));
         (members, problems)
     }
+}
+
+/// Returns the source of a handler, as a form would send it.
+pub(super) fn source(handler: &UploadedHandler) -> String {
+    carried(&source_text(handler))
 }
 
 /// A field in which two drafts differ.
@@ -234,11 +206,11 @@ fn carried(text: &str) -> String {
 }
 
 /// Parses an amount. An invalid one is passed on, for the API to refuse.
-fn price(text: &str, absent: Option<Value>, name: &str, problems: &mut Vec<Value>) -> Option<Value> {
+fn price(text: &str, absent: Option<Value>, name: &str, problems: &mut Vec<Problem>) -> Option<Value> {
     let text = text.trim().trim_start_matches('$');
     if text.is_empty() {
         if absent.is_none() {
-            problems.push(json!({ "pointer": format!("/{name}"), "message": "say what a call costs; 0 is free" }));
+            problems.push(Problem::new(&format!("/{name}"), "say what a call costs; 0 is free"));
         }
         return absent;
     }
@@ -247,40 +219,48 @@ fn price(text: &str, absent: Option<Value>, name: &str, problems: &mut Vec<Value
 }
 
 /// Parses typed JSON.
-fn parsed(text: &str, pointer: &str, problems: &mut Vec<Value>) -> Option<Value> {
+fn parsed(text: &str, pointer: &str, problems: &mut Vec<Problem>) -> Option<Value> {
     match serde_json::from_str(text) {
         Ok(value) => Some(value),
         Err(error) => {
-            problems.push(no_json(pointer, &error));
+            problems.push(Problem::no_json(pointer, &error));
             None
         }
     }
 }
 
 /// Reads a typed static response.
-fn response(text: &str, problems: &mut Vec<Value>) -> Option<StaticResponse> {
-    StaticResponse::read(text).map_err(|error| problems.push(no_json("/handler/response", &error))).ok()
-}
-
-fn no_json(pointer: &str, error: &serde_json::Error) -> Value {
-    let at = json!({ "line": error.line().max(1), "column": error.column().max(1) });
-    json!({ "pointer": pointer, "message": "it is not JSON", "at": at })
+fn response(text: &str, problems: &mut Vec<Problem>) -> Option<StaticResponse> {
+    StaticResponse::read(text).map_err(|error| problems.push(Problem::no_json("/handler/response", &error))).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tool() -> Value {
-        json!({
+    fn tool() -> OwnEndpoint {
+        let at = "2026-11-22T09:58:03.000Z";
+        let review = json!({
+            "state": "none", "since": null, "findings": [], "decision": null, "approvedVersion": null, "approvedFields": {},
+        });
+        let tool = json!({
             "title": "Shout", "description": "a\r\nb", "priceUsd": 0.000_001, "tags": ["x", "y"], "handlerType": "js_request_response",
             "inputSchema": { "type": "object" }, "outputSchema": {}, "capabilities": { "kv": true, "logs": false },
             "requestedCapabilities": { "httpGetJson": true }, "allowedHosts": ["a.test"], "requestedHosts": ["b.test", "a.test"],
-        })
+            "slug": "shout", "id": "ep_01KATR3Q6S4B8Z2M5V7X9C1D3F", "status": "active", "runtime": "admin_gated_js_request_response_v1", "url": "https://a.test",
+            "pricingMode": "fixed_price_success_receipt", "method": "POST", "createdAt": at, "updatedAt": at, "version": "sha256:1",
+            "versions": [], "revision": 1, "owner": "bld_1", "limits": {}, "ownLimits": {}, "limitCaps": {}, "tier": "jit",
+            "tierCap": "jit", "isolation": "warm", "accepts": [], "settle": "after", "review": review,
+        });
+        serde_json::from_value(tool).unwrap()
+    }
+
+    fn of(handler: &str) -> ToolDraft {
+        ToolDraft::from_tool(&tool(), Some(&serde_json::from_str(handler).unwrap()))
     }
 
     fn draft() -> ToolDraft {
-        ToolDraft::of(&tool(), &json!({ "source": "one\r\ntwo\0", "language": "ts" }))
+        of(r#"{ "version": "sha256:1", "source": "one\r\ntwo\u0000", "language": "ts" }"#)
     }
 
     /// Returns the draft as a browser would send it.
@@ -294,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_was_not_touched_changes_nothing() {
+    fn untouched_form_changes_nothing() {
         let draft = draft();
         assert_eq!(sent(&draft), draft);
         assert!(sent(&draft).change(&draft).0.is_empty());
@@ -303,21 +283,22 @@ mod tests {
     }
 
     #[test]
-    fn a_static_response_keeps_its_digits_in_the_form() {
-        let handler = json!({ "response": "{\"a\":[0.1000,1e400,12345678901234567890123]}" });
-        let fixed = ToolDraft::of(&json!({ "handlerType": "static_json" }), &handler);
+    fn static_response_keeps_its_digits() {
+        let response = r#"{"a":[0.1000,1e400,12345678901234567890123]}"#;
+        let mut fixed = of(&format!("{{\"version\":\"sha256:1\",\"response\":{response}}}"));
+        fixed.set("kind", "static_json");
         assert_eq!(fixed.get("source"), "{\n  \"a\": [\n    0.1000,\n    1e400,\n    12345678901234567890123\n  ]\n}");
         let mut sent = sent(&fixed);
-        assert_eq!(sent.handler(&mut vec![]).1, Some(handler));
+        assert_eq!(sent.handler(&mut vec![]).1, Some(json!({ "response": response })));
         assert!(sent.changed(&fixed).is_empty());
         sent.set("source", fixed.get("source").replace("0123\n", "0124\n"));
         assert_eq!(sent.changed(&fixed).len(), 1, "a digit that a double does not hold");
         sent.set("source", "{\n 1}");
-        assert_eq!(sent.body().1.last().unwrap()["at"]["line"], 2);
+        assert_eq!(sent.body().1.last().unwrap().line(), Some(2));
     }
 
     #[test]
-    fn a_change_names_what_differs_and_nothing_else() {
+    fn change_contains_only_the_differing_fields() {
         let theirs = draft();
         let mut ours = theirs.clone();
         ours.set("priceUsd", " $0.02 ");
@@ -332,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn json_that_is_written_otherwise_is_no_change() {
+    fn json_formatting_is_not_a_change() {
         let theirs = draft();
         let mut ours = theirs.clone();
         ours.set("inputSchema", "{\"type\":\"object\"}");
@@ -343,19 +324,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_reported_with_its_place() {
+    fn invalid_json_is_reported_with_its_line() {
         let mut draft = draft();
         draft.set("inputSchema", "{\n  nothing");
         draft.set("priceUsd", "");
         draft.set("maxPriceUsd", "much");
         let (members, problems) = draft.body();
-        assert_eq!(problems[0]["pointer"], "/priceUsd");
-        assert_eq!((&problems[1]["pointer"], &problems[1]["at"]["line"]), (&json!("/inputSchema"), &json!(2)));
+        assert_eq!(problems[0].pointer, "/priceUsd");
+        assert_eq!((&*problems[1].pointer, problems[1].line()), ("/inputSchema", Some(2)));
         assert_eq!(members["maxPriceUsd"], "much");
     }
 
     #[test]
-    fn going_on_keeps_what_was_typed_and_takes_what_was_not_touched() {
+    fn rebasing_keeps_typed_text_and_takes_untouched_fields() {
         let base = draft();
         let (mut ours, mut theirs) = (base.clone(), base.clone());
         ours.set("source", "mine");
@@ -364,8 +345,8 @@ mod tests {
         theirs.set("description", "theirs");
         assert_eq!(ours.next_step(&base, &theirs), ["Description"]);
         assert_eq!((ours.get("source"), ours.get("title"), ours.get("description")), ("mine", "Mine", "theirs"));
-        let written = ToolDraft::of_written(&base.written());
+        let written = ToolDraft::parse(&base.to_json());
         assert_eq!((written.get("title"), written.get("source")), (base.get("title"), ""));
-        assert_eq!(ToolDraft::of_written("[]"), ToolDraft::default());
+        assert_eq!(ToolDraft::parse("[]"), ToolDraft::default());
     }
 }

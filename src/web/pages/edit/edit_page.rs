@@ -2,9 +2,8 @@
 
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
 use tollhouse_account::session::SessionKind;
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::{Manifest, OwnEndpoint, ReviewState, SafetyPolicyResponse};
 
 use super::{
     current::{CurrentTool, InitialForm},
@@ -16,20 +15,19 @@ use super::{
 use crate::{
     page::{Area, Page},
     pages::owner_pages,
-    parts::{form, state::state, tabs::Tab, text},
+    parts::{Tab, form, state, text, word},
     visitor::{ApiRefusal, Visitor},
 };
 
 /// Path of the form for a new tool.
 const NEW: &str = "/dashboard/new";
 
-/// The data of the page.
 pub(super) struct EditPage<'a> {
     pub(super) visitor: &'a Visitor,
     /// Empty for a new tool.
     pub(super) slug: String,
-    /// Its record. Null for a new tool.
-    tool: Value,
+    /// Its record. `None` for a new tool.
+    tool: Option<&'a OwnEndpoint>,
     pub(super) draft: ToolDraft,
     pub(super) given: InitialForm,
 }
@@ -37,11 +35,11 @@ pub(super) struct EditPage<'a> {
 impl<'a> EditPage<'a> {
     pub(super) fn new(visitor: &'a Visitor, draft: ToolDraft) -> Self {
         let given = InitialForm { base: ToolDraft::default(), revision: 0, version: String::new() };
-        Self { visitor, slug: String::new(), tool: Value::Null, draft, given }
+        Self { visitor, slug: String::new(), tool: None, draft, given }
     }
 
-    pub(super) fn of(visitor: &'a Visitor, slug: &str, now: &CurrentTool, draft: ToolDraft, given: InitialForm) -> Self {
-        Self { visitor, slug: slug.to_owned(), tool: now.tool().clone(), draft, given }
+    pub(super) fn for_tool(visitor: &'a Visitor, slug: &str, now: &'a CurrentTool, draft: ToolDraft, given: InitialForm) -> Self {
+        Self { visitor, slug: slug.to_owned(), tool: Some(&now.tool), draft, given }
     }
 
     fn is_new(&self) -> bool {
@@ -50,7 +48,7 @@ impl<'a> EditPage<'a> {
 
     /// Returns whether the host keeps all earnings, as for tools that an admin creates.
     fn is_hosts_own(&self) -> bool {
-        if self.is_new() { self.visitor.kind() == Some(SessionKind::Admin) } else { self.tool["owner"] == "platform" }
+        self.tool.map_or(self.visitor.kind() == Some(SessionKind::Admin), |tool| tool.owner == "platform")
     }
 
     /// Returns whether the form has another handler than it was opened with.
@@ -65,7 +63,7 @@ impl<'a> EditPage<'a> {
 
     /// Shows the other change, before the user continues from it.
     pub(super) async fn conflict(self, now: &CurrentTool) -> Result<Response, ApiRefusal> {
-        let rendered = Feedback::Conflict { base: self.given.base.clone(), theirs: now.draft.clone(), revision: now.revision };
+        let rendered = Feedback::Conflict { base: self.given.base.clone(), theirs: now.draft.clone(), revision: now.tool.revision };
         self.with(rendered, StatusCode::PRECONDITION_FAILED).await
     }
 
@@ -73,18 +71,17 @@ impl<'a> EditPage<'a> {
     pub(super) async fn next_step(mut self, now: &CurrentTool) -> Result<Response, ApiRefusal> {
         let taken = self.draft.next_step(&self.given.base, &now.draft);
         self.given = now.given();
-        self.with(Feedback::Went { revision: now.revision, taken }, StatusCode::OK).await
+        self.with(Feedback::Went { revision: now.tool.revision, taken }, StatusCode::OK).await
     }
 
-    /// Returns the page with the result of a button.
     pub(super) async fn with(self, rendered: Feedback, status: StatusCode) -> Result<Response, ApiRefusal> {
         let manifest = self.visitor.manifest().await?;
         let policy = match rendered {
-            Feedback::Review { .. } => self.visitor.get("/ai/content-safety/policy").await?,
-            _ => DropOffThread::default(),
+            Feedback::Review { .. } => Some(self.visitor.get::<SafetyPolicyResponse>("/ai/content-safety/policy").await?),
+            _ => None,
         };
-        let statement = policy["policy"]["attestation"]["statement"].as_str().unwrap_or_default();
-        let main = self.visitor.made(|| self.view(&rendered, manifest, statement)).await?;
+        let statement = policy.as_ref().map_or("", |answer| &answer.policy.attestation.statement);
+        let main = self.visitor.render(|| self.view(&rendered, manifest, statement)).await?;
         let page = if self.is_new() {
             Page { style: Some("make.css"), ..Page::new(Area::Tools, "A new tool", main) }.under("/dashboard", "Tools")
         } else {
@@ -93,23 +90,22 @@ impl<'a> EditPage<'a> {
         Ok(self.visitor.show(Page { status, script: Some("edit.js"), ..page }).await)
     }
 
-    fn view(&self, rendered: &Feedback, manifest: &Value, statement: &str) -> Markup {
-        let builders = &manifest["builders"];
-        let fee_bps = if self.is_hosts_own() { 0 } else { builders["feeBps"].as_u64().unwrap_or_default() };
+    fn view(&self, rendered: &Feedback, manifest: &Manifest, statement: &str) -> Markup {
+        let builders = &manifest.builders;
+        let fee_bps = if self.is_hosts_own() { 0 } else { builders.fee_bps };
         let known = FormContext {
-            tool: &self.tool,
-            at_once: &builders["capabilities"],
-            problems: rendered.wrong(),
-            fee_bps,
+            tool: self.tool,
+            at_once: &builders.capabilities,
+            problems: rendered.all_problems(),
+            fee_bps: fee_bps.into(),
             gets: if self.visitor.kind() == Some(SessionKind::Admin) { "the builder gets" } else { "you get" },
-            simulated: manifest["payment"]["simulated"] == true,
+            simulated: manifest.payment.simulated,
         };
-        let position = if self.is_new() { NEW.to_owned() } else { owner_pages::place(&self.slug, "edit") };
+        let position = if self.is_new() { NEW.to_owned() } else { owner_pages::page_path(&self.slug, "edit") };
         html! {
-            @if self.is_new() {
-                p.lead { "What it takes, what it answers, what it costs, and the code that answers. Nothing is seen by anybody before you publish it." }
-            } @else {
-                (self.standing())
+            @match self.tool {
+                Some(tool) => (state_summary(tool)),
+                None => p.lead { "What it takes, what it answers, what it costs, and the code that answers. Nothing is seen by anybody before you publish it." },
             }
             form.sheet #sheet method="post" action=(position) data-slug=(self.slug) data-revision=(self.given.revision) data-owner=(self.visitor.session().map_or("", |session| &session.owner))
                 data-began[matches!(rendered, Feedback::Nothing)] {
@@ -119,10 +115,10 @@ impl<'a> EditPage<'a> {
                 @if !self.is_new() {
                     input type="hidden" name="revision" value=(self.given.revision);
                     input type="hidden" name="version" value=(self.given.version);
-                    input type="hidden" name="base" value=(self.given.base.written());
+                    input type="hidden" name="base" value=(self.given.base.to_json());
                 }
                 @if matches!(rendered, Feedback::Review { .. }) { input type="hidden" name="reviewed" value=(self.draft.name()); }
-                div #told { (feedback::view(rendered, &self.draft, &self.tool, statement, self.visitor.kind())) }
+                div #told { (feedback::view(rendered, &self.draft, self.tool, statement, self.visitor.kind())) }
                 (fields::details(&self.draft, &known, self.is_new()))
                 (fields::handler(&self.draft, &known, self.is_new()))
                 (fields::schemas(&self.draft, &known))
@@ -140,28 +136,26 @@ impl<'a> EditPage<'a> {
             }
         }
     }
+}
 
-    /// Shows the tool's state and findings.
-    fn standing(&self) -> Markup {
-        let review = &self.tool["review"];
-        let findings = review["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let word = review["state"].as_str().unwrap_or_default();
-        html! {
-            p.marks {
-                (state(self.tool["status"].as_str().unwrap_or_default()))
-                span { "revision " (self.tool["revision"]) }
-                @match word {
-                    "none" => {},
-                    "capabilities_requested" => { (state("in review")) span { "what it asks to touch waits for an admin" } }
-                    "content_review" => { (state("in review")) span { "an admin looks at its content first" } }
-                    word => { (state("refused")) span { (text::words(&word.replace('_', " "))) } }
-                }
+/// Shows the tool's state and findings.
+fn state_summary(tool: &OwnEndpoint) -> Markup {
+    let review = &tool.review;
+    html! {
+        p.marks {
+            (state(&word(tool.common.status)))
+            span { "revision " (tool.revision) }
+            @match review.state {
+                ReviewState::None => {},
+                ReviewState::CapabilitiesRequested => { (state("in review")) span { "what it asks to touch waits for an admin" } }
+                ReviewState::ContentReview => { (state("in review")) span { "an admin looks at its content first" } }
+                other => { (state("refused")) span { (text::words(&word(other).replace('_', " "))) } }
             }
-            @if !findings.is_empty() {
-                section {
-                    h2 { "Found in what is published" }
-                    (problems::findings(findings))
-                }
+        }
+        @if !review.findings.is_empty() {
+            section {
+                h2 { "Found in what is published" }
+                (problems::findings(&review.findings))
             }
         }
     }

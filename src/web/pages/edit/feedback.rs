@@ -5,21 +5,22 @@ mod change;
 mod run_result;
 
 use maud::{Markup, html};
-use serde_json::Value;
 use tollhouse_account::session::SessionKind;
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::{DryRunResponse, EndpointCheckResponse, ErrorDetails, OwnEndpoint};
 
-use super::{draft::ToolDraft, problems};
+use super::{
+    draft::ToolDraft,
+    problems::{self, Problem},
+};
+use crate::answer::Answer;
 
 /// The result of a button.
 pub(super) enum Feedback {
     Nothing,
-    /// Problems in the API's format.
-    Problems(Vec<Value>),
-    /// The answer to a check.
-    Checked(DropOffThread),
+    Problems(Vec<Problem>),
+    Checked(Answer<EndpointCheckResponse>),
     /// The answer to a run, with the text of its result.
-    Ran(DropOffThread),
+    Ran(Answer<DryRunResponse>),
     /// The changes to publish, compared with the existing tool unless it is new.
     Review {
         before: Option<ToolDraft>,
@@ -40,23 +41,27 @@ pub(super) enum Feedback {
 }
 
 impl Feedback {
-    /// Returns the problems of a refusal.
-    pub(super) fn problems(error: &Value) -> Self {
+    pub(super) fn problems(error: &ErrorDetails) -> Self {
         Self::Problems(problems::each(error))
     }
 
-    /// Returns the problems.
-    pub(super) fn wrong(&self) -> &[Value] {
+    pub(super) fn all_problems(&self) -> &[Problem] {
         if let Self::Problems(problems) = self { problems } else { &[] }
     }
 }
 
-pub(super) fn view(rendered: &Feedback, draft: &ToolDraft, tool: &Value, statement: &str, kind: Option<SessionKind>) -> Markup {
+pub(super) fn view(
+    rendered: &Feedback,
+    draft: &ToolDraft,
+    tool: Option<&OwnEndpoint>,
+    statement: &str,
+    kind: Option<SessionKind>,
+) -> Markup {
     match rendered {
         Feedback::Nothing => html! {},
         Feedback::Problems(problems) => problems::render_problems(problems),
-        Feedback::Checked(answer) => run_result::checked(&answer["check"]),
-        Feedback::Ran(answer) => run_result::ran(&answer["run"], tool),
+        Feedback::Checked(answer) => run_result::checked(&answer.check),
+        Feedback::Ran(answer) => run_result::ran(&answer.run, tool),
         Feedback::Review { before, unvouched } => {
             let statement = (kind == Some(SessionKind::Builder)).then_some(statement);
             change::review(before.as_ref(), draft, statement, *unvouched)

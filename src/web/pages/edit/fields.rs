@@ -1,19 +1,19 @@
 //! The fields of the form, each with its problem.
 
 use maud::{Markup, html};
-use serde_json::{Value, json};
-use tollhouse_tool::{Capability, CapabilityRow};
+use tollhouse_api::OwnEndpoint;
+use tollhouse_tool::{Capabilities, Capability, CapabilityRow, MicroUsd};
 
-use super::{draft::ToolDraft, problems::field_of};
+use super::{draft::ToolDraft, problems::Problem};
 use crate::parts::{code, money, text};
 
 /// Data besides the draft.
 pub(super) struct FormContext<'a> {
-    /// The record. Null for a new tool.
-    pub(super) tool: &'a Value,
+    /// The record. `None` for a new tool.
+    pub(super) tool: Option<&'a OwnEndpoint>,
     /// Capabilities that need no approval.
-    pub(super) at_once: &'a Value,
-    pub(super) problems: &'a [Value],
+    pub(super) at_once: &'a Capabilities,
+    pub(super) problems: &'a [Problem],
     /// The host's fee in basis points. 0 for the host's own tools.
     pub(super) fee_bps: u64,
     /// The receiver of the rest, as subject and verb.
@@ -35,14 +35,13 @@ const KINDS: [(&str, &str); 5] = [
 ];
 
 impl FormContext<'_> {
-    /// Returns the problem of a field.
-    fn wrong(&self, name: &str) -> Option<&Value> {
-        self.problems.iter().find(|problem| field_of(problem) == Some(name))
+    fn problem(&self, name: &str) -> Option<&Problem> {
+        self.problems.iter().find(|problem| problem.field() == Some(name))
     }
 
     /// Shows a field with its label, note and problem.
     fn field(&self, name: &str, label: &str, note: &Markup, input: impl FnOnce(FieldIds) -> Markup) -> Markup {
-        let wrong = self.wrong(name);
+        let wrong = self.problem(name);
         let marks = FieldIds { id: format!("field-{name}"), invalid: wrong.map(|_| "true"), note: format!("note-{name}") };
         let (id, note_id) = (marks.id.clone(), marks.note.clone());
         html! {
@@ -50,7 +49,7 @@ impl FormContext<'_> {
                 label for=(id) { (label) }
                 (input(marks))
                 p.note #(note_id) {
-                    @if let Some(wrong) = wrong { strong.wrong { (text::line(wrong["message"].as_str().unwrap_or_default())) ". " } }
+                    @if let Some(wrong) = wrong { strong.wrong { (text::line(&wrong.message)) ". " } }
                     (note)
                 }
             }
@@ -112,13 +111,14 @@ pub(super) fn details(draft: &ToolDraft, known: &FormContext, is_new: bool) -> M
 
 /// Shows the builder's share of a price. The script updates it.
 fn net(name: &str, draft: &ToolDraft, known: &FormContext) -> Markup {
-    let price = draft.get(name).trim().trim_start_matches('$').parse().map_or(0, |usd: f64| money::in_micros(&json!(usd)));
-    let [net, fee] = money::shares(price, known.fee_bps).map(money::micros);
+    let typed = draft.get(name).trim().trim_start_matches('$').parse::<f64>().unwrap_or_default();
+    let price = MicroUsd((typed * 1e6).round() as u64);
+    let [net, fee] = money::shares(price, known.fee_bps).map(money::usd);
     let mark = money::marked(known.simulated);
     html! {
         @if known.fee_bps > 0 {
             output for={ "field-" (name) } data-fee-bps=(known.fee_bps) data-gets=(known.gets) data-mark=(mark) {
-                @if price > 0 { "Of " (money::micros(price)) (mark) " " (known.gets) " " (net) (mark) ": the host keeps " (fee) (mark) "." }
+                @if !price.is_zero() { "Of " (money::usd(price)) (mark) " " (known.gets) " " (net) (mark) ": the host keeps " (fee) (mark) "." }
             }
         }
     }
@@ -144,7 +144,7 @@ pub(super) fn handler(draft: &ToolDraft, known: &FormContext, is_new: bool) -> M
                 (known.field("source", if now == "static_json" { "Answer, as JSON" } else { "Source" }, &html! {
                     @if now == "static_json" { "What each call is answered." }
                     @else { "One module, whose default export is " code { "async (req, ctx) => …" } "." }
-                    (odd(draft.get("source")))
+                    (invisible_lines(draft.get("source")))
                 }, |marks| marks.area("source", draft, 24, "mono")))
                 @if now != "static_json" {
                     p.needs-script { label.box { input #plain type="checkbox"; "Plain text field, for screen readers and phones" } }
@@ -158,7 +158,7 @@ pub(super) fn handler(draft: &ToolDraft, known: &FormContext, is_new: bool) -> M
 }
 
 /// Names the lines of a source with invisible characters, which must not be lost.
-fn odd(source: &str) -> Markup {
+fn invisible_lines(source: &str) -> Markup {
     let odd = |line: &str| tollhouse_base::invisible_chars::marked(line).any(|(_, unseen)| unseen);
     let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(position, _)| position + 1).collect();
     html! {
@@ -186,10 +186,11 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
             h2 { "What it may touch" }
             fieldset.field {
                 legend { "Capabilities" }
-                @for CapabilityRow { name, does, .. } in Capability::ALL.iter().map(|one| one.row()) {
+                @for capability in Capability::ALL {
+                    @let CapabilityRow { name, does, .. } = capability.row();
                     label.box {
                         input type="checkbox" name="capabilities" value=(name) checked[draft.lines("capabilities").any(|one| one == *name)];
-                        span { code { (name) } " " (does) " " span.muted { "(" (standing(name, known)) ")" } }
+                        span { code { (name) } " " (does) " " span.muted { "(" (grant_status(*capability, known)) ")" } }
                     }
                 }
             }
@@ -200,12 +201,12 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
 }
 
 /// Describes whether a capability is granted, or what happens if it is requested.
-fn standing(name: &str, known: &FormContext) -> &'static str {
-    if known.tool["capabilities"][name] == true {
+fn grant_status(capability: Capability, known: &FormContext) -> &'static str {
+    if known.tool.is_some_and(|tool| tool.common.capabilities.has(capability)) {
         "granted"
-    } else if known.tool["requestedCapabilities"][name] == true {
+    } else if known.tool.is_some_and(|tool| tool.requested_capabilities.has(capability)) {
         "waits for an admin"
-    } else if known.at_once[name] == true {
+    } else if known.at_once.has(capability) {
         "at once"
     } else {
         "asks an admin"

@@ -1,35 +1,92 @@
 //! Problems with links to their fields, and findings of a scan.
 
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tollhouse_api::ErrorDetails;
+use tollhouse_tool::finding::{Finding, Severity};
 
-use super::draft::FIELDS;
 use crate::parts::text::{line, words};
 
-/// Returns the problems of a refusal.
-pub(super) fn each(error: &Value) -> Vec<Value> {
-    let all = error["problems"].as_array().filter(|all| !all.is_empty());
-    match all {
-        // A schema violation locates the problem within the input.
-        Some(all) if error["code"] == "invalid_input" => {
-            let of_input = |problem: &Value| {
-                let pointer = problem["pointer"].as_str().unwrap_or_default();
-                json!({ "pointer": format!("/input{pointer}"), "message": problem["message"] })
-            };
-            all.iter().map(of_input).collect()
+/// The fields of a tool: name in the form, and label.
+pub(super) const FIELDS: [(&str, &str); 11] = [
+    ("title", "Title"),
+    ("description", "Description"),
+    ("priceUsd", "Price"),
+    ("maxPriceUsd", "Most that a call costs"),
+    ("tags", "Tags"),
+    ("kind", "Kind"),
+    ("source", "Handler"),
+    ("inputSchema", "Input schema"),
+    ("outputSchema", "Output schema"),
+    ("capabilities", "Capabilities"),
+    ("allowedHosts", "Hosts"),
+];
+
+/// A problem with an upload or a run.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Problem {
+    /// The wrong field, as a JSON Pointer. Empty if it is none.
+    pub(super) pointer: String,
+    pub(super) message: String,
+    code: String,
+    hint: Option<String>,
+    at: Option<SourcePosition>,
+    findings: Option<Vec<Finding>>,
+}
+
+/// A position in a source, from 1.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct SourcePosition {
+    line: u64,
+    column: u64,
+}
+
+impl Problem {
+    pub(super) fn new(pointer: &str, message: &str) -> Self {
+        Self { pointer: pointer.to_owned(), message: message.to_owned(), ..Self::default() }
+    }
+
+    /// Returns the problem of a text that is not JSON.
+    pub(super) fn no_json(pointer: &str, error: &serde_json::Error) -> Self {
+        let at = SourcePosition { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
+        Self { at: Some(at), ..Self::new(pointer, "it is not JSON") }
+    }
+
+    fn read(fields: &Map<String, Value>) -> Self {
+        serde_json::from_value(Value::Object(fields.clone())).unwrap_or_default()
+    }
+
+    pub(super) fn line(&self) -> Option<u64> {
+        self.at.as_ref().map(|at| at.line)
+    }
+
+    pub(super) fn field(&self) -> Option<&'static str> {
+        match &*self.code {
+            "invalid_handler" => Some("source"),
+            "attestation_required" => Some("attested"),
+            "slug_taken" => Some("slug"),
+            _ => field_at(&self.pointer),
         }
-        Some(all) => all.clone(),
-        None => vec![error.clone()],
     }
 }
 
-/// Returns the form field of a problem.
-pub(super) fn field_of(problem: &Value) -> Option<&'static str> {
-    match problem["code"].as_str() {
-        Some("invalid_handler") => Some("source"),
-        Some("attestation_required") => Some("attested"),
-        Some("slug_taken") => Some("slug"),
-        _ => field_at(problem["pointer"].as_str().unwrap_or_default()),
+pub(super) fn each(error: &ErrorDetails) -> Vec<Problem> {
+    let all: Vec<_> = error.problems.iter().flatten().map(Problem::read).collect();
+    match all.is_empty() {
+        // A schema violation locates the problem within the input.
+        false if error.code == "invalid_input" => {
+            all.into_iter().map(|problem| Problem::new(&format!("/input{}", problem.pointer), &problem.message)).collect()
+        }
+        false => all,
+        true => vec![Problem {
+            pointer: error.pointer.clone().unwrap_or_default(),
+            message: error.message.clone(),
+            code: error.code.clone(),
+            hint: error.hint.clone(),
+            ..Problem::read(&error.more)
+        }],
     }
 }
 
@@ -55,24 +112,19 @@ fn field_at(pointer: &str) -> Option<&'static str> {
     }
 }
 
-/// Shows all problems above the form.
-pub(super) fn render_problems(problems: &[Value]) -> Markup {
+pub(super) fn render_problems(problems: &[Problem]) -> Markup {
     html! {
         section.told.problems role="alert" aria-labelledby="told-problems" {
             h2 #told-problems { (problems.len()) @if problems.len() == 1 { " problem" } @else { " problems" } }
             ul.plain {
                 @for problem in problems {
                     li {
-                        (at_field(field_of(problem), problem["at"]["line"].as_u64(), problem["at"]["column"].as_u64()))
-                        (line(problem["message"].as_str().unwrap_or("the host did not say why")))
-                        @if let (Some(line), Some(column)) = (problem["at"]["line"].as_u64(), problem["at"]["column"].as_u64()) {
-                            ", line " (line) ", column " (column)
-                        }
-                        @if let Some(pointer) = problem["pointer"].as_str().filter(|pointer| pointer.matches('/').count() > 1) {
-                            ", at " code { (words(pointer)) }
-                        }
-                        @if let Some(hint) = problem["hint"].as_str() { " — " (line(hint)) }
-                        @if let Some(findings) = problem["findings"].as_array() { (self::findings(findings)) }
+                        (at_field(problem.field(), problem.line(), problem.at.as_ref().map(|at| at.column)))
+                        (line(&problem.message))
+                        @if let Some(at) = &problem.at { ", line " (at.line) ", column " (at.column) }
+                        @if problem.pointer.matches('/').count() > 1 { ", at " code { (words(&problem.pointer)) } }
+                        @if let Some(hint) = &problem.hint { " — " (line(hint)) }
+                        @if let Some(findings) = &problem.findings { (self::findings(findings)) }
                     }
                 }
             }
@@ -83,12 +135,11 @@ pub(super) fn render_problems(problems: &[Value]) -> Markup {
 /// Links to a field, and to a line in it.
 fn at_field(field: Option<&str>, line: Option<u64>, column: Option<u64>) -> Markup {
     html! {
-        @if let Some(field) = field { a href={ "#field-" (field) } data-line=[line] data-column=[column] { (named(field)) } ": " }
+        @if let Some(field) = field { a href={ "#field-" (field) } data-line=[line] data-column=[column] { (label(field)) } ": " }
     }
 }
 
-/// Returns the label of a field.
-fn named(field: &str) -> &'static str {
+fn label(field: &str) -> &'static str {
     let of_tool = FIELDS.iter().find(|(name, _)| *name == field).map(|(_, title)| *title);
     of_tool.unwrap_or(match field {
         "slug" => "Name",
@@ -98,20 +149,20 @@ fn named(field: &str) -> &'static str {
 }
 
 /// Shows the findings of the scan: rules and locations, never the text.
-pub(super) fn findings(findings: &[Value]) -> Markup {
+pub(super) fn findings(findings: &[Finding]) -> Markup {
     html! {
         ul.plain {
             @for finding in findings {
                 li {
-                    (at_field(field_at(finding["field"].as_str().unwrap_or_default()), finding["line"].as_u64(), finding["column"].as_u64()))
-                    code { (words(finding["rule"].as_str().unwrap_or_default())) }
-                    @match finding["severity"].as_str() {
-                        Some("block") => { ", which is not published here" }
-                        Some("review") => { ", which an admin looks at" }
-                        _ => { ", for you to know" }
+                    (at_field(field_at(&finding.field), finding.line.map(u64::from), finding.column.map(u64::from)))
+                    code { (words(&finding.rule)) }
+                    @match finding.severity {
+                        Severity::Block => ", which is not published here",
+                        Severity::Review => ", which an admin looks at",
+                        Severity::Note => ", for you to know",
                     }
-                    @if let Some(line) = finding["line"].as_u64() { ", line " (line) }
-                    @if let Some(column) = finding["column"].as_u64() { ", column " (column) }
+                    @if let Some(line) = finding.line { ", line " (line) }
+                    @if let Some(column) = finding.column { ", column " (column) }
                 }
             }
         }
@@ -120,10 +171,12 @@ pub(super) fn findings(findings: &[Value]) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn a_problem_leads_to_its_field() {
+    fn problem_belongs_to_its_field() {
         for (problem, field) in [
             (json!({ "pointer": "/tags/1" }), Some("tags")),
             (json!({ "pointer": "/handler/response/a" }), Some("source")),
@@ -133,14 +186,18 @@ mod tests {
             (json!({ "pointer": "/limits/cpuMs" }), None),
             (json!({ "pointer": "" }), None),
         ] {
-            assert_eq!(field_of(&problem), field, "{problem}");
+            assert_eq!(Problem::read(problem.as_object().unwrap()).field(), field, "{problem}");
         }
     }
 
     #[test]
-    fn what_does_not_fit_the_input_schema_learns_of_the_input() {
-        let error = json!({ "code": "invalid_input", "message": "no", "problems": [{ "pointer": "/n", "message": "it is no number" }] });
-        assert_eq!(each(&error), [json!({ "pointer": "/input/n", "message": "it is no number" })]);
-        assert_eq!(each(&json!({ "code": "busy", "message": "later" })).len(), 1);
+    fn problems_of_an_input_are_located_in_its_field() {
+        let error = |error: Value| serde_json::from_value::<ErrorDetails>(error).unwrap();
+        let problems = json!([{ "pointer": "/n", "message": "it is no number" }]);
+        let invalid = error(json!({ "code": "invalid_input", "fault": "caller", "message": "no", "problems": problems }));
+        assert_eq!(each(&invalid), [Problem::new("/input/n", "it is no number")]);
+        let at = json!({ "line": 3, "column": 1 });
+        let one = each(&error(json!({ "code": "invalid_handler", "fault": "caller", "message": "no", "at": at })));
+        assert_eq!((one.len(), one[0].line(), one[0].field()), (1, Some(3), Some("source")));
     }
 }

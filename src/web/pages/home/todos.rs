@@ -2,16 +2,12 @@
 //! without a payout address.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{EndpointRevenue, EndpointSummary};
+use tollhouse_tool::EndpointState;
 
 use super::view::{HomeView, PATH};
 use crate::{
-    parts::{
-        money, page_links,
-        state::state,
-        text::{self, counted},
-        time::moment,
-    },
+    parts::{moment, money, page_links, state, text, text::counted},
     visitor::with_query,
 };
 
@@ -28,14 +24,14 @@ struct BuilderTask {
 }
 
 pub(super) fn view(shown: &HomeView) -> Markup {
-    let tools = shown.checked_at["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let tools = &shown.checked.endpoints;
     let decided = tools.iter().filter_map(decided);
     let waiting = tools.iter().filter_map(waiting);
     let stopped = tools.iter().filter_map(stopped);
     let sealed = tools.iter().filter_map(sealed);
-    let failing = shown.report["byEndpoint"].as_array().into_iter().flatten().filter_map(|line| failing(shown, line));
+    let failing = shown.report.by_endpoint.iter().filter_map(|line| failing(shown, line));
     let needs: Vec<_> = decided.chain(sealed).chain(stopped).chain(failing).chain(payout(shown)).chain(waiting).collect();
-    let builder = shown.requested.get("builderId");
+    let builder = shown.query.get("builderId");
     html! {
         section aria-labelledby="needs" {
             h2 #needs { "Needs you" }
@@ -44,7 +40,7 @@ pub(super) fn view(shown: &HomeView) -> Markup {
                 @for BuilderTask { words, path, action } in needs.iter().take(MAX) { li { p { (words) } a.button href=(path) { (action) } } }
             }
             @if needs.len() > MAX { p.note { "And " (needs.len() - MAX) " more." } }
-            @if shown.checked_at["nextCursor"].is_string() {
+            @if shown.checked.next_cursor.is_some() {
                 p.note { "Looked through: the first " (tools.len()) " tools. " a href=(with_query(PATH, [("builderId", builder)])) { "The others are in the list" } "." }
             }
         }
@@ -52,98 +48,90 @@ pub(super) fn view(shown: &HomeView) -> Markup {
 }
 
 /// A tool that takes no calls because of a decision, or until there is one.
-fn decided(tool: &Value) -> Option<BuilderTask> {
-    let slug = tool["slug"].as_str().unwrap_or_default();
-    let (words, action, below) = match tool["state"].as_str().unwrap_or_default() {
-        "held" => ("waits for an admin, and takes no calls", "See why", "/settings"),
-        "rejected" => ("was not let through", "Change it", "/edit"),
-        "taken_down" => ("was taken down", "See why", "/settings"),
-        "suspended" => ("takes no calls while its owner is suspended", "See it", "/settings"),
-        _ => return None,
+fn decided(tool: &EndpointSummary) -> Option<BuilderTask> {
+    let (words, action, below) = match tool.brief.state {
+        EndpointState::Held => ("waits for an admin, and takes no calls", "See why", "/settings"),
+        EndpointState::Rejected => ("was rejected", "Change it", "/edit"),
+        EndpointState::TakenDown => ("was taken down", "See why", "/settings"),
+        EndpointState::Suspended => ("takes no calls while its owner is suspended", "See it", "/settings"),
+        EndpointState::Active | EndpointState::Paused => return None,
     };
-    let reason = tool["decision"]["reason"].as_str().filter(|reason| !reason.is_empty());
+    let reason = tool.brief.decision.as_ref().and_then(|decision| decision.reason.as_deref()).filter(|reason| !reason.is_empty());
     Some(BuilderTask {
         words: html! {
-            (page_links::tool(slug)) " " (words)
-            @if tool["since"].is_string() { " since " (moment(&tool["since"])) }
+            (page_links::tool(&tool.brief.slug)) " " (words)
+            @if let Some(since) = tool.brief.since { " since " (moment(since)) }
             @if let Some(reason) = reason { ": " (text::summary(reason, 160)) } @else { "." }
         },
-        path: page_links::of_tool(slug, below),
+        path: page_links::tool_path(&tool.brief.slug, below),
         action,
     })
 }
 
 /// A tool that requests more capabilities or hosts.
-fn waiting(tool: &Value) -> Option<BuilderTask> {
-    let slug = tool["slug"].as_str().unwrap_or_default();
-    let asks = tool["requestedCapabilities"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(_, request)| **request == true)
-        .map(|(name, _)| name.as_str());
-    let hosts = tool["requestedHosts"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let request: Vec<_> = asks.chain(hosts).collect();
-    let listed = request.join(", ");
-    (!request.is_empty()).then(|| BuilderTask {
-        words: html! { (page_links::tool(slug)) " asks for " (text::summary(&listed, 120)) ", which an admin has not granted yet." },
-        path: page_links::of_tool(slug, ""),
+fn waiting(tool: &EndpointSummary) -> Option<BuilderTask> {
+    let query: Vec<_> = tool
+        .brief
+        .requested_capabilities
+        .names()
+        .map(|name| name as &str)
+        .chain(tool.brief.requested_hosts.iter().map(String::as_str))
+        .collect();
+    (!query.is_empty()).then(|| BuilderTask {
+        words: html! {
+            (page_links::tool(&tool.brief.slug)) " asks for " (text::summary(&query.join(", "), 120)) ", which an admin has not granted yet."
+        },
+        path: page_links::tool_path(&tool.brief.slug, ""),
         action: "See what it asks",
     })
 }
 
 /// A tool of whose calls more than one in twenty failed.
-fn failing(shown: &HomeView, line: &Value) -> Option<BuilderTask> {
-    let (calls, failed) = (line["calls"].as_u64()?, line["failedCalls"].as_u64()?);
-    let slug = line["endpointSlug"].as_str()?;
-    let since = shown.first();
+fn failing(shown: &HomeView, line: &EndpointRevenue) -> Option<BuilderTask> {
+    let (slug, calls, failed) = (&line.endpoint_slug, line.totals.calls, line.totals.failed_calls);
     (failed * ONE_OF > calls).then(|| BuilderTask {
         words: html! { (page_links::tool(slug)) ": " (failed) " of " (counted(calls, "call", "calls")) " failed in 30 days." },
-        path: with_query(&page_links::of_tool(slug, "/calls"), [("code", "failed"), ("since", since)]),
+        path: with_query(&page_links::tool_path(slug, "/calls"), [("code", "failed"), ("since", &*shown.first())]),
         action: "See the failures",
     })
 }
 
 /// A tool whose calls are refused for a while, because its code was stopped too often.
-fn stopped(tool: &Value) -> Option<BuilderTask> {
-    let slug = tool["slug"].as_str().unwrap_or_default();
-    let seconds = tool["heldForMs"].as_u64()?.div_ceil(1_000);
+fn stopped(tool: &EndpointSummary) -> Option<BuilderTask> {
+    let seconds = tool.held_for_ms?.div_ceil(1_000);
     Some(BuilderTask {
         words: html! {
-            (page_links::tool(slug)) " " (state("held")) ": its code was stopped again and again, and its calls are refused for " (seconds) " seconds more."
+            (page_links::tool(&tool.brief.slug)) " " (state("held")) ": its code was stopped again and again, and its calls are refused for " (seconds) " seconds more."
         },
-        path: with_query(&page_links::of_tool(slug, "/calls"), [("code", "failed")]),
+        path: with_query(&page_links::tool_path(&tool.brief.slug, "/calls"), [("code", "failed")]),
         action: "See what was stopped",
     })
 }
 
 /// A tool whose secrets cannot be decrypted.
-fn sealed(tool: &Value) -> Option<BuilderTask> {
-    let slug = tool["slug"].as_str().unwrap_or_default();
-    (tool["secretsUnreadable"] == true).then(|| BuilderTask {
-        words: html! { (page_links::tool(slug)) " has secrets that the host has no key for any more: its calls are refused until they are set anew." },
-        path: page_links::of_tool(slug, "/secrets"),
-        action: "Set them anew",
+fn sealed(tool: &EndpointSummary) -> Option<BuilderTask> {
+    tool.secrets_unreadable.then(|| BuilderTask {
+        words: html! { (page_links::tool(&tool.brief.slug)) " has secrets that no key of the host decrypts: its calls are refused until they are set again." },
+        path: page_links::tool_path(&tool.brief.slug, "/secrets"),
+        action: "Set them again",
     })
 }
 
 /// Money that waits for a payout address, or for a payout.
 fn payout(shown: &HomeView) -> Option<BuilderTask> {
-    let (settings, waiting) = (&shown.payouts["payoutSettings"], &shown.payouts["waiting"]);
-    let [amount, least] = [&waiting["amountUsd"], &settings["minimumUsd"]].map(money::in_micros);
-    let path = with_query("/dashboard/payouts", [("builderId", shown.requested.get("builderId"))]);
-    let receipts = waiting["receiptCount"].as_u64().unwrap_or_default();
-    let waits =
-        html! { (money::usd(&waiting["amountUsd"])) (money::mark(shown.simulated)) " of " (counted(receipts, "receipt", "receipts")) };
-    if amount == 0 || amount < least {
+    let (settings, waiting) = (shown.payouts.payout_settings.as_ref(), &shown.payouts.waiting);
+    if waiting.amount_usd.is_zero() || settings.is_some_and(|settings| waiting.amount_usd < settings.minimum_usd) {
         return None;
     }
-    Some(match settings.is_null() {
-        true => BuilderTask {
-            words: html! { (waits) " " (if receipts == 1 { "waits" } else { "wait" }) " to be paid out, and it is not said yet where payouts go." },
+    let path = with_query("/dashboard/payouts", [("builderId", shown.query.get("builderId"))]);
+    let receipts = waiting.receipt_count;
+    let waits = html! { (money::amount(waiting.amount_usd, shown.simulated)) " of " (counted(receipts, "receipt", "receipts")) };
+    Some(match settings {
+        None => BuilderTask {
+            words: html! { (waits) " " (if receipts == 1 { "waits" } else { "wait" }) " to be paid out, and there is no address for payouts yet." },
             path,
-            action: "Say where",
+            action: "Set an address",
         },
-        false => BuilderTask { words: html! { (waits) " can be paid out." }, path, action: "Make a packet" },
+        Some(_) => BuilderTask { words: html! { (waits) " can be paid out." }, path, action: "Make a packet" },
     })
 }

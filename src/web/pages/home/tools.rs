@@ -1,25 +1,18 @@
 //! Lists a builder's tools with their prices, calls and earnings.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use tollhouse_api::{EndpointRevenue, EndpointSummary};
 
 use super::view::{HomeView, PATH};
 use crate::{
-    parts::{
-        chart::{Bar, spark},
-        money, page_links,
-        pager::onward,
-        state::state,
-        table::{Column, table},
-        text,
-    },
+    parts::{Bar, Column, chart::spark, money, onward, page_links, state, table, text, word},
     visitor::with_query,
 };
 
 pub(super) fn view(shown: &HomeView) -> Markup {
-    let tools = shown.tools["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let next = shown.tools["nextCursor"].as_str().map(|cursor| shown.requested.with(PATH, &[("cursor", cursor)]));
-    let first = (!shown.requested.get("cursor").is_empty()).then(|| shown.requested.with(PATH, &[("cursor", "")]));
+    let tools = &shown.tools.endpoints;
     let net = money::heading("Net, 30 days", shown.simulated);
     let columns = [
         Column::Words("Tool"),
@@ -35,36 +28,34 @@ pub(super) fn view(shown: &HomeView) -> Markup {
         section {
             h2 { "Tools" }
             (table("Tools and their calls", columns, tools.iter().map(|tool| row(shown, &days, tool))))
-            (onward(tools.len(), first.as_deref(), next.as_deref()))
+            (onward(tools.len(), shown.query, PATH, shown.tools.next_cursor.as_deref()))
             p { a.button href="/dashboard/new" { "Write a tool" } }
         }
     }
 }
 
-fn row(shown: &HomeView, days: &[String], tool: &Value) -> [Markup; 7] {
-    let describe = |name: &str| tool[name].as_str().unwrap_or_default();
-    let slug = describe("slug");
-    let since = shown.first();
-    let mut lines = shown.report["byEndpoint"].as_array().into_iter().flatten();
-    let none = json!({ "calls": 0, "failedCalls": 0, "netUsd": 0 });
-    let line = lines.find(|line| line["endpointSlug"] == slug).unwrap_or(&none);
-    let calls = |code: &str| with_query(&page_links::of_tool(slug, "/calls"), [("code", code), ("since", since)]);
-    let settled = [("builderId", shown.requested.get("builderId")), ("kind", "payment.settled"), ("tool", slug), ("since", since)];
+fn row(shown: &HomeView, days: &[String], tool: &EndpointSummary) -> [Markup; 7] {
+    let tool = &tool.brief;
+    let (slug, since) = (tool.slug.as_str(), shown.first());
+    let line = shown.report.by_endpoint.iter().find(|line| line.endpoint_slug == tool.slug);
+    let totals = line.map(|line| line.totals).unwrap_or_default();
+    let calls = |code: &str| with_query(&page_links::tool_path(slug, "/calls"), [("code", code), ("since", &*since)]);
+    let settled = [("builderId", shown.query.get("builderId")), ("kind", "payment.settled"), ("tool", slug), ("since", &*since)];
     [
-        html! { a href=(page_links::of_tool(slug, "")) { (text::words(describe("title"))) } " " code.muted { (text::words(slug)) } },
-        state(describe("state")),
-        money::price(tool, shown.simulated),
-        html! { a href=(calls("")) { (line["calls"]) } },
-        html! { a href=(calls("failed")) { (line["failedCalls"]) } },
-        by_day(line, days),
-        html! { a href=(with_query("/dashboard/events", settled)) { (money::usd(&line["netUsd"])) } },
+        html! { a href=(page_links::tool_path(slug, "")) { (text::words(&tool.title)) } " " code.muted { (text::words(slug)) } },
+        state(&word(tool.state)),
+        money::price(tool.price_usd, tool.max_price_usd, shown.simulated),
+        html! { a href=(calls("")) { (totals.calls) } },
+        html! { a href=(calls("failed")) { (totals.failed_calls) } },
+        line.map_or_else(|| html! {}, |line| by_day(line, days)),
+        html! { a href=(with_query("/dashboard/events", settled)) { (money::usd(totals.net_usd)) } },
     ]
 }
 
 /// Shows the calls of each day, with failed ones marked.
-fn by_day(line: &Value, days: &[String]) -> Markup {
-    let number = |by: &str, day: &str| line[by][day].as_u64().unwrap_or_default() as f64;
-    let bar = |day: &String| Bar { name: day.clone(), value: number("callsByDay", day), bad: number("failedByDay", day) };
+fn by_day(line: &EndpointRevenue, days: &[String]) -> Markup {
+    let number = |by: &Option<BTreeMap<String, u64>>, day: &str| by.as_ref().and_then(|by| by.get(day).copied()).unwrap_or_default() as f64;
+    let bar = |day: &String| Bar { name: day.clone(), value: number(&line.calls_by_day, day), bad: number(&line.failed_by_day, day) };
     let bars: Vec<_> = days.iter().map(bar).collect();
     let Some(max) = bars.iter().filter(|bar| bar.value > 0.0).max_by(|one, other| one.value.total_cmp(&other.value)) else {
         return html! {};

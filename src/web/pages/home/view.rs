@@ -1,6 +1,6 @@
 //! Data of the page with a builder's tools.
 
-use serde_json::Value;
+use tollhouse_api::{EndpointSummaryPage, PayoutSettingsResponse, Revenue};
 
 use crate::{
     parts::time_range::{day, days},
@@ -11,29 +11,26 @@ pub(super) const PATH: &str = "/dashboard/home";
 /// Number of days in sums.
 const DAYS: usize = 30;
 
-/// The data of the page.
 pub(super) struct HomeView<'a> {
-    pub(super) requested: &'a PageQuery,
+    pub(super) query: &'a PageQuery,
     /// One page of the builder's tools.
-    pub(super) tools: &'a Value,
+    pub(super) tools: &'a EndpointSummaryPage,
     /// The tools that are checked for tasks.
-    pub(super) checked_at: &'a Value,
-    pub(super) report: &'a Value,
+    pub(super) checked: &'a EndpointSummaryPage,
+    pub(super) report: &'a Revenue,
     /// Payout settings, and the waiting amount.
-    pub(super) payouts: &'a Value,
+    pub(super) payouts: &'a PayoutSettingsResponse,
     pub(super) simulated: bool,
-    /// Today's date.
     pub(super) today: &'a str,
 }
 
 impl HomeView<'_> {
     /// Returns the first day of the sums.
-    pub(super) fn first(&self) -> &str {
-        day(self.report["since"].as_str().unwrap_or_default())
+    pub(super) fn first(&self) -> String {
+        day(&self.report.since.to_string()).to_owned()
     }
 
-    /// Returns all days of the sums.
     pub(super) fn days(&self) -> Vec<String> {
-        days(self.first(), self.today, DAYS)
+        days(&self.first(), self.today, DAYS)
     }
 }

@@ -3,30 +3,27 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use tollhouse_api::RevenueTotals;
+use tollhouse_tool::MicroUsd;
 
 use super::report::{PATH, RevenueView, columns, headings};
-use crate::parts::{
-    chart::{Bar, Chart},
-    money,
-    table::table,
-    time_range::days,
-};
+use crate::parts::{Bar, Chart, money, table, time_range::days};
 
 /// Maximum days, bars of the chart, and rows of its table.
 const MAX_DAYS: usize = 3_660;
 const BARS: usize = 92;
 const ROWS: usize = 31;
 
+type Sold<'a> = HashMap<&'a str, RevenueTotals>;
+
 /// Shows revenue by day, including days without calls.
 pub(super) fn view(shown: &RevenueView) -> Markup {
-    let sold: HashMap<&str, &Value> =
-        shown.report["byDay"].as_array().into_iter().flatten().filter_map(|line| Some((line["day"].as_str()?, line))).collect();
-    let days = days(shown.first(), &shown.today, MAX_DAYS);
+    let sold: Sold = shown.report.by_day.iter().map(|line| (&*line.day, line.totals)).collect();
+    let days = days(&shown.first, &shown.today, MAX_DAYS);
     let together = days.len().div_ceil(BARS).max(1);
     let bars = bars(&days, &sold, together);
     let max = bars.iter().max_by(|one, other| one.value.total_cmp(&other.value));
-    let csv = shown.requested.with(&format!("{PATH}.csv"), &[("by", "day"), ("page", "")]);
+    let csv = shown.query.with(&format!("{PATH}.csv"), &[("by", "day"), ("page", "")]);
     let chart = Chart {
         id: "by-day",
         caption: caption(&days, together, max, shown.simulated),
@@ -45,8 +42,8 @@ pub(super) fn view(shown: &RevenueView) -> Markup {
 }
 
 /// Groups days into bars. The last bar is complete.
-fn bars(days: &[String], sold: &HashMap<&str, &Value>, together: usize) -> Vec<Bar> {
-    let net = |day: &String| sold.get(day.as_str()).map_or(0.0, |line| micros(&line["netUsd"]));
+fn bars(days: &[String], sold: &Sold, together: usize) -> Vec<Bar> {
+    let net = |day: &String| sold.get(day.as_str()).map_or(0.0, |totals| totals.net_usd.0 as f64);
     let bar = |some: &[String]| Bar { name: some[0].clone(), value: some.iter().map(net).sum(), bad: 0.0 };
     let mut bars: Vec<_> = days.rchunks(together).map(bar).collect();
     bars.reverse();
@@ -62,34 +59,28 @@ fn caption(days: &[String], together: usize, max: Option<&Bar>, simulated: bool)
     }
 }
 
-fn rows(shown: &RevenueView, days: &[String], sold: &HashMap<&str, &Value>) -> Markup {
-    let none = json!({ "calls": 0, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 });
+fn rows(shown: &RevenueView, days: &[String], sold: &Sold) -> Markup {
     table(
         "Revenue by day",
         columns("Day", &headings(shown.simulated)),
         days.iter().rev().take(ROWS).map(|day| {
-            let line = sold.get(day.as_str()).copied();
+            let totals = sold.get(day.as_str()).copied();
             // Refunds happened on later days, and the total of calls has no list of events.
             let leads = |sum: &str| match sum {
                 "failedCalls" => Some("call.failed"),
                 "calls" | "refundedUsd" => None,
                 _ => Some("payment.settled"),
             };
-            let cells =
-                RevenueView::cells(line.unwrap_or(&none), |sum| line.and_then(|_| leads(sum)).map(|kind| shown.events_of(kind, day)));
-            let [calls, paid, failed, gross, refunded, fees, net] = cells;
+            let link = |sum: &str| totals.and_then(|_| leads(sum)).map(|kind| shown.events_of(kind, day));
+            let [calls, paid, failed, gross, refunded, fees, net] = RevenueView::cells(&totals.unwrap_or_default(), link);
             [html! { (day) }, calls, paid, failed, gross, refunded, fees, net]
         }),
     )
 }
 
-/// Returns micro-dollars, whose sums are exact.
-fn micros(usd: &Value) -> f64 {
-    (usd.as_f64().unwrap_or_default() * 1e6).round()
-}
-
+/// Formats micro-dollars, whose sums are exact.
 fn format_amount(micros: f64) -> String {
-    money::usd(&json!(micros / 1e6))
+    money::usd(MicroUsd(micros as u64))
 }
 
 #[cfg(test)]
@@ -97,10 +88,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_days_stand_together_and_none_is_lost() {
+    fn days_are_grouped_without_loss() {
         let days: Vec<_> = days("2026-01-01", "2026-11-22", MAX_DAYS);
-        let lines: Vec<_> = days.iter().map(|day| (day.as_str(), json!({ "netUsd": 0.1 }))).collect();
-        let sold: HashMap<_, _> = lines.iter().map(|(day, line)| (*day, line)).collect();
+        let totals = RevenueTotals { net_usd: MicroUsd(100_000), ..RevenueTotals::default() };
+        let sold: Sold = days.iter().map(|day| (day.as_str(), totals)).collect();
         let bars = bars(&days, &sold, 4);
         assert_eq!((bars.len(), bars[0].name.as_str(), bars[1].name.as_str()), (82, "2026-01-01", "2026-01-03"));
         assert_eq!(format_amount(bars.iter().map(|bar| bar.value).sum()), "$32.6", "to the micro-dollar");

@@ -8,29 +8,28 @@ use axum::{
     http::{HeaderValue, header},
     response::Response,
 };
-use serde_json::Value;
+use tollhouse_api::{Revenue, RevenueTotals};
 
-use super::report::{SUMS, asked, path};
+use super::report::{SUMS, Sum, parse, path};
 use crate::{
-    host_checks::seal,
+    host_checks::set_security_headers,
     visitor::{ApiRefusal, SignedIn},
 };
 
-/// Kinds of reports: value of `by`, list of the report, name of its key, file name.
-const KINDS: [(&str, &str, &str, &str); 2] = [
-    ("day", "byDay", "day", "attachment; filename=\"revenue-by-day.csv\""),
-    ("tool", "byEndpoint", "endpointSlug", "attachment; filename=\"revenue-by-tool.csv\""),
-];
-
-/// Returns the report by day, or as `by` says.
-pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
-    let request = asked(query.as_deref());
-    let report = visitor.get(&path(&request)).await?;
-    let (_, list, name, file) = KINDS.into_iter().find(|(by, ..)| *by == request.get("by")).unwrap_or(KINDS[0]);
-    let text = visitor.made(|| lines(&report[list], name)).await?;
+/// Returns the report by day, or by tool with `by=tool`.
+pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+    let query = parse(raw.as_deref());
+    let report = visitor.get::<Revenue>(&path(&query)).await?;
+    let (text, file) = if query.get("by") == "tool" {
+        let rows = report.by_endpoint.iter().map(|line| (line.endpoint_slug.as_str(), &line.totals));
+        (visitor.render(|| lines("endpointSlug", rows)).await?, "attachment; filename=\"revenue-by-tool.csv\"")
+    } else {
+        let rows = report.by_day.iter().map(|line| (&*line.day, &line.totals));
+        (visitor.render(|| lines("day", rows)).await?, "attachment; filename=\"revenue-by-day.csv\"")
+    };
     let mut response = Response::new(Body::from(text));
     let headers = response.headers_mut();
-    seal(headers);
+    set_security_headers(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(file));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -39,33 +38,41 @@ pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) 
 
 /// Returns a header and one line for each entry. Slugs, days and numbers contain nothing that a
 /// spreadsheet would interpret.
-fn lines(list: &Value, name: &str) -> String {
+fn lines<'a>(name: &str, rows: impl Iterator<Item = (&'a str, &'a RevenueTotals)>) -> String {
     let mut text = name.to_owned();
     SUMS.iter().for_each(|(sum, ..)| _ = write!(text, ",{sum}"));
     text.push_str("\r\n");
-    for line in list.as_array().into_iter().flatten() {
-        text.push_str(line[name].as_str().unwrap_or_default());
-        SUMS.iter().for_each(|(sum, ..)| _ = write!(text, ",{}", decimal(&line[sum])));
+    for (key, totals) in rows {
+        text.push_str(key);
+        for (_, _, sum) in SUMS {
+            _ = match sum {
+                Sum::Count(count) => write!(text, ",{}", count(totals)),
+                Sum::Amount(amount) => write!(text, ",{}", amount(totals)),
+            };
+        }
         text.push_str("\r\n");
     }
     text
 }
 
-/// Formats a number without an exponent.
-fn decimal(number: &Value) -> String {
-    number.as_f64().map_or_else(String::new, |number| number.to_string())
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use tollhouse_tool::MicroUsd;
 
     use super::*;
 
     #[test]
-    fn a_micro_dollar_is_written_out() {
-        let line = json!({ "day": "2026-11-21", "calls": 3, "paidCalls": 1, "failedCalls": 2, "grossUsd": 1e-6, "refundedUsd": 0, "feesUsd": 0.5, "netUsd": 12 });
-        let requested = "day,calls,paidCalls,failedCalls,grossUsd,refundedUsd,feesUsd,netUsd\r\n2026-11-21,3,1,2,0.000001,0,0.5,12\r\n";
-        assert_eq!(lines(&json!([line]), "day"), requested);
+    fn amounts_have_no_exponent() {
+        let totals = RevenueTotals {
+            calls: 3,
+            paid_calls: 1,
+            failed_calls: 2,
+            gross_usd: MicroUsd(1),
+            refunded_usd: MicroUsd(0),
+            fees_usd: MicroUsd(500_000),
+            net_usd: MicroUsd(12_000_000),
+        };
+        let expected = "day,calls,paidCalls,failedCalls,grossUsd,refundedUsd,feesUsd,netUsd\r\n2026-11-21,3,1,2,0.000001,0,0.5,12\r\n";
+        assert_eq!(lines("day", [("2026-11-21", &totals)].into_iter()), expected);
     }
 }

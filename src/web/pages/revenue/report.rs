@@ -1,14 +1,11 @@
 //! Data of a builder's revenue page, and the links of its sums.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Revenue, RevenueTotals};
+use tollhouse_tool::MicroUsd;
 
 use crate::{
-    parts::{
-        money,
-        table::Column,
-        time_range::{day, next_day},
-    },
+    parts::{Column, money, time_range::next_day},
     query::PageQuery,
     visitor::with_query,
 };
@@ -17,39 +14,44 @@ pub(super) const PATH: &str = "/dashboard/revenue";
 /// Default time span.
 pub(super) const USUAL: &str = "30d";
 
-/// Columns of the report: field, heading, and whether it is an amount.
-pub(super) const SUMS: [(&str, &str, bool); 7] = [
-    ("calls", "Calls", false),
-    ("paidCalls", "Paid", false),
-    ("failedCalls", "Failed", false),
-    ("grossUsd", "Gross", true),
-    ("refundedUsd", "Given back", true),
-    ("feesUsd", "Fees", true),
-    ("netUsd", "Net", true),
+/// A value of a column.
+#[derive(Clone, Copy)]
+pub(super) enum Sum {
+    Count(fn(&RevenueTotals) -> u64),
+    Amount(fn(&RevenueTotals) -> MicroUsd),
+}
+
+/// Columns of the report: field in the CSV, heading, and value.
+pub(super) const SUMS: [(&str, &str, Sum); 7] = [
+    ("calls", "Calls", Sum::Count(|totals| totals.calls)),
+    ("paidCalls", "Paid", Sum::Count(|totals| totals.paid_calls)),
+    ("failedCalls", "Failed", Sum::Count(|totals| totals.failed_calls)),
+    ("grossUsd", "Gross", Sum::Amount(|totals| totals.gross_usd)),
+    ("refundedUsd", "Given back", Sum::Amount(|totals| totals.refunded_usd)),
+    ("feesUsd", "Fees", Sum::Amount(|totals| totals.fees_usd)),
+    ("netUsd", "Net", Sum::Amount(|totals| totals.net_usd)),
 ];
 
-/// The query and the API's answer.
 pub(super) struct RevenueView<'a> {
-    pub(super) requested: &'a PageQuery,
-    pub(super) report: &'a Value,
+    pub(super) query: &'a PageQuery,
+    pub(super) report: &'a Revenue,
     pub(super) simulated: bool,
-    /// Today's date.
+    /// First day of the report, and today.
+    pub(super) first: String,
     pub(super) today: String,
 }
 
-pub(super) fn asked(query: Option<&str>) -> PageQuery {
+pub(super) fn parse(query: Option<&str>) -> PageQuery {
     PageQuery::read(query, &["builderId", "since", "page", "by"])
 }
 
-/// Returns the API path for a query.
-pub(super) fn path(request: &PageQuery) -> String {
-    let since = Some(request.get("since")).filter(|since| !since.is_empty()).unwrap_or(USUAL);
-    with_query("/ai/builders/revenue", [("builderId", request.get("builderId")), ("since", since)])
+pub(super) fn path(query: &PageQuery) -> String {
+    let since = Some(query.get("since")).filter(|since| !since.is_empty()).unwrap_or(USUAL);
+    with_query("/ai/builders/revenue", [("builderId", query.get("builderId")), ("since", since)])
 }
 
-/// Returns the headings of the sums.
 pub(super) fn headings(simulated: bool) -> [String; 7] {
-    SUMS.map(|(_, heading, is_amount)| money::heading(heading, is_amount && simulated))
+    SUMS.map(|(_, heading, sum)| money::heading(heading, simulated && matches!(sum, Sum::Amount(_))))
 }
 
 /// Returns the columns of a table of sums.
@@ -59,28 +61,25 @@ pub(super) fn columns<'a>(name: &'a str, headings: &'a [String; 7]) -> [Column<'
 }
 
 impl RevenueView<'_> {
-    /// Returns the first day of the report.
-    pub(super) fn first(&self) -> &str {
-        day(self.report["since"].as_str().unwrap_or_default())
-    }
-
     /// Returns the address of events of a kind since a day, of one tool or of all.
     pub(super) fn events(&self, kind: &str, slug: &str, from: &str) -> String {
-        let builder = self.requested.get("builderId");
+        let builder = self.query.get("builderId");
         with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("tool", slug), ("since", from)])
     }
 
-    /// Returns the address of events of a kind on one day.
     pub(super) fn events_of(&self, kind: &str, day: &str) -> String {
-        let builder = self.requested.get("builderId");
+        let builder = self.query.get("builderId");
         with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("since", day), ("until", &next_day(day))])
     }
 
-    /// Returns the cells of an entry, linked as `linked` says.
-    pub(super) fn cells(line: &Value, linked: impl Fn(&str) -> Option<String>) -> [Markup; 7] {
-        SUMS.map(|(name, _, is_amount)| {
-            let text = if is_amount { money::usd(&line[name]) } else { line[name].to_string() };
-            html! { @match linked(name) { Some(path) => a href=(path) { (text) }, None => (text) } }
+    /// Returns the cells of an entry. `links` returns the address for a field.
+    pub(super) fn cells(totals: &RevenueTotals, links: impl Fn(&str) -> Option<String>) -> [Markup; 7] {
+        SUMS.map(|(name, _, sum)| {
+            let text = match sum {
+                Sum::Count(count) => count(totals).to_string(),
+                Sum::Amount(amount) => money::usd(amount(totals)),
+            };
+            html! { @match links(name) { Some(path) => a href=(path) { (text) }, None => (text) } }
         })
     }
 }

@@ -2,22 +2,18 @@
 //! values.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::{Limits, OwnEndpoint};
 use tollhouse_protocol::limits::{LimitRow, TABLE};
 
 use crate::{
     pages::owner_pages,
-    parts::{
-        form,
-        table::{Column, table},
-        text,
-    },
+    parts::{Column, form, table, text},
     visitor::Visitor,
 };
 
 /// Shows the limits with a form. `policy` contains the ceilings of builders' limits.
-pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value) -> Markup {
-    let of_builder = tool["owner"] != "platform";
+pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: &Limits) -> Markup {
+    let of_builder = tool.owner != "platform";
     let columns = [
         Column::Words("Limit"),
         Column::Words("Owner's"),
@@ -29,7 +25,7 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
         // Limits that are not named below keep their defaults.
         input type="hidden" name="json:/limits" value="{}";
         (owner_pages::if_match(tool))
-        (table("Limits", columns, TABLE.iter().map(|row| limit_cells(row, tool, if of_builder { policy[row.name].as_u64() } else { Some(row.ceiling) }))))
+        (table("Limits", columns, TABLE.iter().map(|row| limit_cells(row, tool, if of_builder { policy.get(row.name) } else { Some(row.ceiling) }))))
         button { "Save limits" }
     };
     html! {
@@ -37,12 +33,11 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
             "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what its owner, an admin "
             "and the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
         }
-        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &owner_pages::place(slug, "settings"), fields))
+        (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &owner_pages::page_path(slug, "settings"), fields))
     }
 }
 
-fn limit_cells(row: &LimitRow, tool: &Value, ceiling: Option<u64>) -> [Markup; 5] {
-    let of = |set: &str| tool[set][row.name].as_u64();
+fn limit_cells(row: &LimitRow, tool: &OwnEndpoint, ceiling: Option<u64>) -> [Markup; 5] {
     let id = format!("limit-{}", row.name);
     [
         html! {
@@ -52,13 +47,13 @@ fn limit_cells(row: &LimitRow, tool: &Value, ceiling: Option<u64>) -> [Markup; 5
         html! {
             span.unit {
                 input #(id) name={ "number:/limits/" (row.name) } type="number" inputmode="numeric" min="1" step="1"
-                    max=[ceiling] value=[of("ownLimits")] placeholder=(row.default);
+                    max=[ceiling] value=[tool.own_limits.get(row.name)] placeholder=(row.default);
                 (row.unit)
             }
         },
-        amount(of("limitCaps")),
+        amount(tool.limit_caps.get(row.name)),
         amount(ceiling),
-        amount(Some(of("limits").unwrap_or(row.default))),
+        amount(Some(tool.limits.get(row.name).unwrap_or(row.default))),
     ]
 }
 

@@ -8,21 +8,18 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use maud::{Markup, html};
-use serde::Deserialize as _;
 use serde_json::Value;
-use tollhouse_base::{clock::Timestamp, offload::DropOffThread};
+use tollhouse_api::{Receipt, ReceiptKind, ReceiptResponse};
 use tollhouse_front::{ApiError, Code, code_of};
 
-use super::{call::PaymentSource, request::CallRequest, step};
+use super::{call::PaymentSource, step, tool::CallRequest};
 use crate::{
-    host_checks::seal,
+    host_checks::set_security_headers,
     page::Page,
     parts::{
-        facts, money,
+        facts, moment, money, page_links,
         schema_form::{minified, spread},
-        state::state,
-        text,
-        time::moment,
+        state, text,
     },
     visitor::{ApiRefusal, segment},
 };
@@ -82,7 +79,7 @@ impl CallAnswer {
         };
         let mut response = Response::new(Body::from(self.body));
         let headers = response.headers_mut();
-        seal(headers);
+        set_security_headers(headers);
         let name: String = slug.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '-').collect();
         let rendered = [
             (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
@@ -97,30 +94,30 @@ impl CallAnswer {
     }
 }
 
-/// Shows the page of an answer.
 pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, answer: &CallAnswer) -> Result<Response, ApiRefusal> {
     let receipt = match answer.header("x-receipt-id") {
-        Some(id) => request.visitor.unsigned().get(&format!("/ai/receipts/{}", segment(id))).await.unwrap_or_default(),
-        None => DropOffThread::default(),
+        Some(id) => request.visitor.without_session().get::<ReceiptResponse>(&format!("/ai/receipts/{}", segment(id))).await.ok(),
+        None => None,
     };
     // The stamp comes from the host, because a receipt paid by credit does not say that its money
     // is simulated.
-    let stamp = html! { @if request.visitor.plays().await? { " " span.stamp { (state("simulated")) } } };
-    let main = request.visitor.made(|| view(request, pays, answer, &receipt["receipt"], &stamp)).await?;
+    let stamp = html! { @if request.visitor.is_simulated().await? { " " span.stamp { (state("simulated")) } } };
+    let main = request.visitor.render(|| view(request, pays, answer, receipt.as_ref().map(|answer| &answer.receipt), &stamp)).await?;
     let page = Page { unlisted: true, ..request.tool.page("Answer of", main) };
     Ok(request.visitor.show(page).await)
 }
 
-fn view(request: &CallRequest, pays: &PaymentSource, answer: &CallAnswer, receipt: &Value, stamp: &Markup) -> Markup {
+fn view(request: &CallRequest, pays: &PaymentSource, answer: &CallAnswer, receipt: Option<&Receipt>, stamp: &Markup) -> Markup {
     let (receipt_id, payment_id) = (answer.header("x-receipt-id"), answer.header("x-payment-id"));
+    let is_stored = receipt.is_some_and(|receipt| was_bought_before(request, receipt));
     let settled = answer.decoded("payment-response").unwrap_or_default();
     html! {
-        (charged(receipt_id.is_some(), receipt, is_stored(request, receipt), stamp))
+        (charged(receipt_id.is_some(), receipt, is_stored, stamp))
         (facts::list(&[
             ("Status", Some(html! { (answer.status.as_u16()) })),
             ("Type", (!answer.media().is_empty()).then(|| text::first(answer.media(), 100))),
             ("Size", Some(html! { (answer.body.len()) " bytes" })),
-            ("Receipt", receipt_id.map(|id| html! { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } })),
+            ("Receipt", receipt_id.map(page_links::receipt)),
             ("Payment", payment_id.map(|id| html! { a href={ "/dashboard/payments/" (segment(id)) } { code { (text::words(id)) } } })),
             ("Transaction", settled["transaction"].as_str().filter(|id| !id.is_empty()).map(facts::id)),
         ]))
@@ -128,11 +125,11 @@ fn view(request: &CallRequest, pays: &PaymentSource, answer: &CallAnswer, receip
             h2 { "Result" }
             (result(answer))
             div.buttons {
-                (step::again(request, pays, "save", "Download"))
-                @if is_stored(request, receipt) { (step::restart(request, step::NEW_ANSWER)) }
+                (step::repeat_form(request, pays, "save", "Download"))
+                @if is_stored { (step::restart(request, step::NEW_ANSWER)) }
                 (step::other(request))
             }
-            @if *pays == PaymentSource::Nothing { p.note { "To download it, the tool is called again." } }
+            @if *pays == PaymentSource::Nothing { p.note { "The download calls the tool again." } }
         }
         section {
             h2 { "As it came" }
@@ -143,33 +140,29 @@ fn view(request: &CallRequest, pays: &PaymentSource, answer: &CallAnswer, receip
 }
 
 /// Returns whether the answer was bought before, and is only repeated.
-fn is_stored(request: &CallRequest, receipt: &Value) -> bool {
-    let issued = Timestamp::deserialize(&receipt["issuedAt"]).ok();
-    receipt["kind"] != "free" && issued.is_some_and(|issued| issued < request.started_at)
+fn was_bought_before(request: &CallRequest, receipt: &Receipt) -> bool {
+    receipt.kind != ReceiptKind::Free && receipt.issued_at.0 < request.started_at.0
 }
 
 /// Shows whether anything was charged, and how much.
-fn charged(has_receipt: bool, receipt: &Value, is_kept: bool, stamp: &Markup) -> Markup {
-    let kind = receipt["kind"].as_str().unwrap_or_default();
+fn charged(has_receipt: bool, receipt: Option<&Receipt>, is_stored: bool, stamp: &Markup) -> Markup {
+    let paid = receipt.filter(|receipt| receipt.kind != ReceiptKind::Free);
     html! {
         p.figure {
-            @match kind {
-                "x402" | "credit" => {
-                    (money::usd(&receipt["priceUsd"])) " " (state("settled"))
-                    (stamp)
-                }
-                "free" => (state("free")),
-                _ if has_receipt => (state("succeeded")),
-                _ => { (state("failed")) }
+            @match (paid, receipt) {
+                (Some(receipt), _) => { (money::usd(receipt.price_usd)) " " (state("settled")) (stamp) }
+                (None, Some(_)) => (state("free")),
+                (None, None) if has_receipt => (state("succeeded")),
+                (None, None) => (state("failed")),
             }
         }
         p {
-            @match kind {
-                "x402" | "credit" if is_kept => { "It was charged once, at " (moment(&receipt["issuedAt"])) ". This time nothing was charged." }
-                "x402" | "credit" => "It was charged once. The same form sent again is the same call, and is not charged again.",
-                "free" => "Nothing was charged.",
-                _ if has_receipt => "Its receipt says what was charged.",
-                _ => "The tool answered that it failed: nothing was charged.",
+            @match (paid, receipt) {
+                (Some(receipt), _) if is_stored => { "It was charged once, at " (moment(receipt.issued_at)) ". This time nothing was charged." }
+                (Some(_), _) => "It was charged once. The same form sent again is the same call, and is not charged again.",
+                (None, Some(_)) => "Nothing was charged.",
+                (None, None) if has_receipt => "Its receipt says what was charged.",
+                (None, None) => "The tool answered that it failed: nothing was charged.",
             }
         }
     }
@@ -210,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_text_or_a_size() {
+    fn result_is_shown_as_text_or_as_a_size() {
         let shown = |media, body| result(&answer(media, body)).into_string();
         assert!(shown("application/json", r#"{"a":"<b>"}"#).contains("{\n  &quot;a&quot;: &quot;&lt;b&gt;&quot;\n}"));
         assert!(shown("text/html; charset=utf-8", "<script>x</script>").contains("&lt;script&gt;x"));
@@ -220,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_result_is_cut_and_said_to_be() {
+    fn long_result_is_cut_with_a_note() {
         let long: &'static str = "x".repeat(SHOWN + 1).leak();
         let shown = result(&answer("text/plain", long)).into_string();
         assert!(shown.contains("The download has all of it") && shown.len() < SHOWN + 500);
     }
 
     #[test]
-    fn a_file_is_nothing_that_a_browser_runs() {
+    fn download_is_never_rendered_by_a_browser() {
         let response = answer("text/html", "<script>x</script>").saved("a-tool");
         let header = |name| response.headers().get(name).unwrap().to_str().unwrap().to_owned();
         assert_eq!(header("content-type"), "application/octet-stream");

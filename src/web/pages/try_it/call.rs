@@ -5,16 +5,17 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     response::Response,
 };
+use tollhouse_account::session::SessionKind;
 use tollhouse_front::{ApiError, Code, header_names};
 
 use super::tool::{TriedTool, send_unpaid};
 use crate::{
-    host_checks::seal,
+    forms::Fields,
+    host_checks::set_security_headers,
     play_wallet::Payment,
     visitor::{ApiRefusal, Visitor},
 };
 
-/// The payment of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PaymentSource {
     Nothing,
@@ -23,7 +24,6 @@ pub(super) enum PaymentSource {
     Credit(CreditCall),
 }
 
-/// Payment by credit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CreditCall {
     /// The credit's token. `None` uses the credit of the session.
@@ -34,7 +34,38 @@ pub(super) struct CreditCall {
     pub(super) quote: String,
 }
 
-/// A call of a tool with an input.
+impl PaymentSource {
+    /// Reads the payment of a form: a signed payment of the amount that the form names, or a credit at the price of the
+    /// quote that it names.
+    ///
+    /// # Errors
+    ///
+    /// A field is missing or invalid.
+    pub(super) fn read(fields: &Fields, visitor: &Visitor) -> Result<Self, ApiError> {
+        let field = |name: &str| {
+            let value = fields.get(name).map(str::trim).filter(|value| !value.is_empty());
+            value.ok_or_else(|| ApiError::bad_request(format!("the form has no `{name}`")))
+        };
+        let on_credit = |token: Option<String>| -> Result<Self, ApiError> {
+            // The price beside the button must be present. The quote guarantees it.
+            field("usd")?;
+            Ok(Self::Credit(CreditCall { token, key: field("key")?.to_owned(), quote: field("quote")?.to_owned() }))
+        };
+        match field("way")? {
+            "signed" => {
+                let payment = Payment::read(field("payment")?).ok_or_else(|| ApiError::bad_request("`payment` is not a signed payment"))?;
+                if !payment.pays(field("amount")?, field("asset")?, field("network")?) {
+                    return Err(ApiError::bad_request("the payment is not what the form says: nothing was sent"));
+                }
+                Ok(Self::Signed(payment))
+            }
+            "credit" => on_credit(Some(field("credit")?.to_owned())),
+            "own" if visitor.kind() == Some(SessionKind::Holder) => on_credit(None),
+            _ => Err(ApiError::bad_request("this way to pay does not exist")),
+        }
+    }
+}
+
 pub(super) struct ToolCall<'a> {
     pub(super) tool: &'a TriedTool,
     pub(super) input: &'a str,
@@ -53,7 +84,7 @@ impl ToolCall<'_> {
             PaymentSource::Nothing => Ok(send_unpaid(visitor, Method::POST, &path, headers, body).await),
             PaymentSource::Signed(payment) => {
                 put(&mut headers, &header_names::PAYMENT_SIGNATURE, &payment.header)?;
-                Ok(visitor.unsigned().send(Method::POST, &path, headers, body).await)
+                Ok(visitor.without_session().send(Method::POST, &path, headers, body).await)
             }
             PaymentSource::Credit(CreditCall { token, key, quote }) => {
                 put(&mut headers, &header_names::IDEMPOTENCY_KEY, key)?;
@@ -61,7 +92,7 @@ impl ToolCall<'_> {
                 let Some(token) = token else { return Ok(visitor.send(Method::POST, &path, headers, body).await) };
                 visitor.may_show_credential()?;
                 put(&mut headers, &header_names::DEVELOPER_CREDIT, token)?;
-                Ok(visitor.unsigned().send(Method::POST, &path, headers, body).await)
+                Ok(visitor.without_session().send(Method::POST, &path, headers, body).await)
             }
         }
     }
@@ -74,7 +105,6 @@ fn put(headers: &mut HeaderMap, name: &HeaderName, value: &str) -> Result<(), Ap
     Ok(())
 }
 
-/// Returns whether a response is a stream of events.
 pub(super) fn is_stream(response: &Response) -> bool {
     response.headers().get(header::CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"))
 }
@@ -82,7 +112,7 @@ pub(super) fn is_stream(response: &Response) -> bool {
 /// Returns a stream for the page's script.
 pub(super) fn passed(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    seal(headers);
+    set_security_headers(headers);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -9,7 +9,6 @@ use tollhouse_base::clock::Timestamp;
 use super::name::FormName;
 use crate::play_wallet::is_id;
 
-/// Maximum remembered forms.
 const MAX: usize = 4;
 
 /// Hex digits of a call's hash.
@@ -37,12 +36,16 @@ pub(super) fn call(slug: &str, input: &str) -> String {
 }
 
 impl FormMemory {
-    /// Returns the name of the form for a call, while it is still valid.
-    pub(super) fn name(&self, call: &str, now: Timestamp) -> Option<FormName> {
-        self.0.iter().rev().find(|form| form.call == call && form.name.is_good(now)).map(|form| form.name.clone())
+    /// Returns the name of the latest form for a call, while it is valid.
+    pub(super) fn name(&self, call: &str, now: Timestamp) -> Option<&FormName> {
+        self.forms(call).map(|form| &form.name).find(|name| name.is_good(now))
     }
 
-    /// Returns the payments of other calls.
+    /// Returns all forms for a call, latest first.
+    pub(super) fn forms(&self, call: &str) -> impl Iterator<Item = &UsedForm> {
+        self.0.iter().rev().filter(move |form| form.call == call)
+    }
+
     pub(super) fn other_payments(&self, call: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |form| form.call != call).filter_map(|form| form.payment.as_deref())
     }
@@ -95,21 +98,22 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_asked_for_again_has_the_name_that_it_had() {
+    fn repeated_call_has_the_name_of_its_latest_form() {
         let mut memory = FormMemory::default();
         let forms = [form("a", Some('1')), form("b", None), form("a", Some('2'))];
         forms.iter().for_each(|form| memory.remember(form.clone()));
         let stored: FormMemory = memory.to_string().parse().unwrap();
         assert_eq!(stored.0, forms);
-        assert_eq!(stored.name(&call("a", "{}"), NOW), Some(forms[2].name.clone()), "the last one");
+        assert_eq!(stored.name(&call("a", "{}"), NOW), Some(&forms[2].name), "the last one");
         assert_eq!(stored.name(&call("a", "[]"), NOW), None);
         assert_eq!(stored.name(&call("a", "{}"), NOW.plus_millis(60 * 60 * 1_000)), None, "it is too old to pay with");
+        assert_eq!(stored.forms(&call("a", "{}")).collect::<Vec<_>>(), [&forms[2], &forms[0]]);
         assert_eq!(stored.other_payments(&call("b", "{}")).count(), 2);
         assert_eq!(stored.other_payments(&call("a", "{}")).count(), 0);
     }
 
     #[test]
-    fn few_forms_are_remembered_and_of_what_was_kept_what_reads() {
+    fn latest_valid_forms_are_remembered() {
         let mut memory = FormMemory::default();
         let forms: Vec<_> = "abcdef".chars().map(|tool| form(&tool.to_string(), Some('3'))).collect();
         forms.iter().chain([&forms[4]]).for_each(|form| memory.remember(form.clone()));

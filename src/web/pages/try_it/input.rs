@@ -12,7 +12,6 @@ use crate::{
     },
 };
 
-/// The view of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InputState {
     Form,
@@ -43,7 +42,6 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_ROWS: usize = 20;
 
 impl GivenInput {
-    /// Returns the initial input for a schema.
     pub(super) fn initial(schema: &Value, state: InputState) -> Self {
         let given = initial(schema);
         let started = match state {
@@ -51,38 +49,37 @@ impl GivenInput {
             InputState::Json if given == "{}" => sample::input(schema).to_string(),
             InputState::Json | InputState::Form => given,
         };
-        Self { input: None, ..Self::of(schema, &started, state) }
+        Self { input: None, ..Self::from_json(schema, &started, state) }
     }
 
-    /// Reads the input that a form sent, and changes the view to `anew` if requested. In that case
+    /// Reads the input that a form sent, and changes the view to `again` if it is given. In that case
     /// required fields may be missing.
     pub(super) fn sent(schema: &Value, fields: &Fields, again: Option<InputState>) -> Self {
-        let form = Form::of(schema);
+        let form = Form::from_schema(schema);
         match (fields.get("input"), form.filter(|_| fields.get("as") != Some("json"))) {
-            (Some(input), _) => Self::shown(schema, Self::json(input), again),
-            (None, None) => Self::shown(schema, Self::json(fields.get("json").unwrap_or_default()), again),
+            (Some(input), _) => Self::in_view(schema, Self::json(input), again),
+            (None, None) => Self::in_view(schema, Self::json(fields.get("json").unwrap_or_default()), again),
             (None, Some(form)) => {
                 let draft = FormDraft::sent(fields.all());
-                let made = form.typed(&draft);
-                let mut problems = made.wrong;
+                let typed = form.typed(&draft);
+                let mut problems = typed.wrong;
                 if again == Some(InputState::Json) && problems.is_empty() {
-                    return Self::of(schema, &made.json, InputState::Json);
+                    return Self::from_json(schema, &typed.json, InputState::Json);
                 }
                 if again.is_none() {
-                    problems.extend(made.missing);
+                    problems.extend(typed.missing);
                 }
-                let input = problems.is_empty().then_some(made.json).and_then(|json| line(&json));
+                let input = problems.is_empty().then_some(typed.json).and_then(|json| line(&json));
                 Self { typed: TypedInput::Fields(draft), input, problems, refused: false }.bounded()
             }
         }
     }
 
     /// Returns an input with the problems that the tool reported.
-    pub(super) fn wrong(schema: &Value, input: &str, state: InputState, problems: Vec<Problem>) -> Self {
-        Self { problems, refused: true, ..Self::of(schema, input, state) }
+    pub(super) fn with_problems(schema: &Value, input: &str, state: InputState, problems: Vec<Problem>) -> Self {
+        Self { problems, refused: true, ..Self::from_json(schema, input, state) }
     }
 
-    /// Marks the input as refused.
     pub(super) fn refused(self) -> Self {
         Self { refused: true, ..self }
     }
@@ -91,7 +88,7 @@ impl GivenInput {
     fn json(text: &str) -> Self {
         let text = if text.trim().is_empty() { "{}" } else { text };
         let input = line(text);
-        let problems = if input.is_some() { vec![] } else { vec![Problem::new("", "this is no JSON")] };
+        let problems = if input.is_some() { vec![] } else { vec![Problem::new("", "this is not valid JSON")] };
         Self { typed: TypedInput::Json(text.to_owned()), input, problems, refused: false }.bounded()
     }
 
@@ -105,25 +102,25 @@ impl GivenInput {
         self
     }
 
-    fn shown(schema: &Value, given: Self, again: Option<InputState>) -> Self {
+    fn in_view(schema: &Value, given: Self, again: Option<InputState>) -> Self {
         match (again, given.input.as_deref()) {
-            (Some(state), Some(input)) => Self::of(schema, input, state),
+            (Some(state), Some(input)) => Self::from_json(schema, input, state),
             _ => given,
         }
     }
 
     /// Shows an input in fields if it is an object that the form supports, else as JSON.
-    fn of(schema: &Value, input: &str, state: InputState) -> Self {
+    fn from_json(schema: &Value, input: &str, state: InputState) -> Self {
         let input = line(input);
         let text = input.as_deref().unwrap_or_default();
-        let draft = Form::of(schema).filter(|_| state == InputState::Form).and_then(|form| form.draft(text));
+        let draft = Form::from_schema(schema).filter(|_| state == InputState::Form).and_then(|form| form.draft(text));
         let typed = draft.map_or_else(|| TypedInput::Json(spread(text)), TypedInput::Fields);
         Self { typed, input, problems: vec![], refused: false }
     }
 
     /// Shows the input fields, with their problems.
     pub(super) fn view(&self, schema: &Value) -> Markup {
-        let form = Form::of(schema);
+        let form = Form::from_schema(schema);
         html! {
             @if !self.problems.is_empty() { (self.render(form.as_ref())) }
             @match (&self.typed, &form) {
@@ -139,7 +136,7 @@ impl GivenInput {
                         textarea.mono #json name="json" rows=(json.lines().count().clamp(6, MAX_ROWS)) spellcheck="false" autocomplete="off"
                             aria-invalid=[(!self.problems.is_empty()).then_some("true")] { "\n" (json) }
                     }
-                    @if form.is_none() { p.note { "No fields can be made of what this tool takes." } }
+                    @if form.is_none() { p.note { "No fields can be typed of what this tool takes." } }
                 }
             }
         }
@@ -171,7 +168,7 @@ impl GivenInput {
     pub(super) fn other(&self, schema: &Value) -> Option<(&'static str, &'static str)> {
         match self.typed {
             TypedInput::Fields(_) => Some(("json", "Edit as JSON")),
-            TypedInput::Json(_) if Form::of(schema).is_some() => Some(("form", "Edit in fields")),
+            TypedInput::Json(_) if Form::from_schema(schema).is_some() => Some(("form", "Edit in fields")),
             TypedInput::Json(_) => None,
         }
     }
@@ -201,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_goes_from_fields_to_json_and_back_without_a_loss() {
+    fn input_survives_switching_views() {
         let fields = sent("as=form&f/a=&f/n=1.10&f={\"x\":[1.0]}", Some(InputState::Json));
         let TypedInput::Json(json) = &fields.typed else { panic!("{fields:?}") };
         assert_eq!(json, "{\n  \"n\": 1.10,\n  \"x\": [\n    1.0\n  ]\n}");
@@ -213,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_the_other_way_stays_as_it_was_typed() {
+    fn invalid_input_stays_in_its_view() {
         let number = sent("as=form&f/n=x", Some(InputState::Json));
         assert!(matches!(&number.typed, TypedInput::Fields(_)));
         assert_eq!(pointers(&number), ["/n"]);
@@ -225,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_what_has_to_be_there() {
+    fn required_fields_must_be_present() {
         assert_eq!(pointers(&sent("as=form&f/n=1", None)), ["/a"]);
         assert_eq!(sent("as=form&f/a=x", None).input.as_deref(), Some(r#"{"a":"x"}"#));
         assert_eq!(sent("as=json&json=+", None).input.as_deref(), Some("{}"));

@@ -23,7 +23,6 @@ pub(crate) struct FormName {
 }
 
 impl FormName {
-    /// Creates a new name.
     pub(crate) fn new(now: Timestamp) -> Self {
         let mut chance = [0; DIGITS / 2];
         // Without randomness, two forms of the same second share a name. A call with the same input
@@ -33,7 +32,7 @@ impl FormName {
     }
 
     /// Returns the name of the submitted form while it is valid, else a new one.
-    pub(crate) fn of(fields: &Fields, now: Timestamp) -> Self {
+    pub(crate) fn from_fields(fields: &Fields, now: Timestamp) -> Self {
         fields.get("try").and_then(|sent| sent.parse::<Self>().ok()).filter(|name| name.is_good(now)).unwrap_or_else(|| Self::new(now))
     }
 
@@ -41,7 +40,6 @@ impl FormName {
         now.as_secs().checked_sub(self.made_secs).is_some_and(|age| age < FRESH_SECS)
     }
 
-    /// Returns the hidden field with the name.
     pub(crate) fn field(&self) -> Markup {
         html! { input type="hidden" name="try" value=(self); }
     }
@@ -76,11 +74,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_keeps_its_name_while_what_it_pays_with_can_be_shown() {
+    fn form_keeps_its_name_while_it_is_fresh() {
         let now = Timestamp(1_800_000_000_000);
         let name = FormName::new(now);
         let sent = name.to_string();
-        let of = |sent: &str, secs: u64| FormName::of(&Fields::read(format!("try={sent}").as_bytes()), now.plus_millis(secs * 1_000));
+        let of =
+            |sent: &str, secs: u64| FormName::from_fields(&Fields::read(format!("try={sent}").as_bytes()), now.plus_millis(secs * 1_000));
         assert_eq!(of(&sent, 0), name);
         assert_eq!(of(&sent, FRESH_SECS - 1), name);
         assert_ne!(of(&sent, FRESH_SECS), name);
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_named_by_its_form_its_tool_and_its_input() {
+    fn idempotency_key_depends_on_form_tool_and_input() {
         let name = FormName::new(Timestamp(0));
         assert_eq!(name.key("a", "{}"), name.key("a", "{}"));
         assert_ne!(name.key("a", "{}"), name.key("b", "{}"));

@@ -2,21 +2,22 @@
 
 use axum::{http::header, response::Response};
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::json;
 use tollhouse_account::session::SessionKind;
+use tollhouse_api::{PaymentRequirements, PaymentState};
 
 use super::{
-    form_memory::{self, FormMemory},
+    form_memory::{self, FormMemory, UsedForm},
     name::FormName,
-    play::{self, PlayOption},
-    request::CallRequest,
+    play::{self, PlayOption, SentState},
     step::{EditStep, NEW_ANSWER, NEW_PAYMENT, RUN_AGAIN, restart, signed},
     terms::CallTerms,
+    tool::CallRequest,
 };
 use crate::{
     page::Page,
     pages::tool::paid_with,
-    parts::{facts, form, money, sample, schema_form::spread, state::state, text, time::moment},
+    parts::{facts, form, moment, money, sample, schema_form::spread, state, text},
     play_wallet::Payment,
     visitor::{ApiRefusal, segment},
 };
@@ -29,25 +30,43 @@ pub(super) async fn show(request: &CallRequest<'_>, terms: &CallTerms<'_>) -> Re
     let (cookies, now) = (&request.visitor.services.cookie, request.visitor.now());
     let (cookie, call) = (cookies.companion("try"), form_memory::call(request.tool.slug(), request.input));
     let mut memory: FormMemory = cookie.read(request.headers).unwrap_or_default();
-    let known = memory.name(&call, now).filter(|_| request.fields.get("anew").is_none());
-    let name = known.unwrap_or_else(|| FormName::of(request.fields, now));
+    let name = match request.fields.get("anew") {
+        Some(_) => None,
+        None => known_name(request, terms, &memory, &call).await,
+    };
+    let name = name.unwrap_or_else(|| FormName::from_fields(request.fields, now));
     let (play, wallet) = match terms.simulated() {
         true => play::offered(request, &name, terms, &memory.other_payments(&call).collect::<Vec<_>>()).await,
         false => (PlayOption::Away(String::new()), None),
     };
     let offer = PaymentPrompt { requested: request, name: &name, terms, play: &play };
-    let main = request.visitor.made(|| offer.view()).await?;
+    let main = request.visitor.render(|| offer.view()).await?;
     let page = Page { unlisted: true, ..request.tool.page("Terms of", main) };
     let mut response = request.visitor.show(page).await;
     let payment = if let PlayOption::Signed { payment, .. } = &play { Some(payment.id.clone()) } else { None };
-    memory.remember(form_memory::UsedForm { name, call, payment });
-    for stored in wallet.into_iter().chain([cookie.keep(&memory)]) {
+    memory.remember(UsedForm { name, call, payment });
+    for stored in wallet.into_iter().chain([cookie.set(&memory)]) {
         response.headers_mut().append(header::SET_COOKIE, stored);
     }
     Ok(response)
 }
 
-/// The data of the page.
+/// Returns the name of the form that this browser got for the call: while it is valid, or as long as the host owes a run
+/// for its payment.
+async fn known_name(request: &CallRequest<'_>, terms: &CallTerms<'_>, memory: &FormMemory, call: &str) -> Option<FormName> {
+    if let Some(name) = memory.name(call, request.visitor.now()) {
+        return Some(name.clone());
+    }
+    for UsedForm { name, payment, .. } in memory.forms(call) {
+        if let Some(id) = payment
+            && play::is_owed(request, name, id, terms).await
+        {
+            return Some(name.clone());
+        }
+    }
+    None
+}
+
 struct PaymentPrompt<'a> {
     requested: &'a CallRequest<'a>,
     name: &'a FormName,
@@ -56,9 +75,8 @@ struct PaymentPrompt<'a> {
 }
 
 impl PaymentPrompt<'_> {
-    /// Returns the price for buttons.
     fn price(&self) -> String {
-        format!("{}{}", if self.terms.is_most() { "up to " } else { "" }, money::usd(self.terms.price()))
+        format!("{}{}", if self.terms.is_maximum() { "up to " } else { "" }, money::usd(self.terms.price()))
     }
 
     /// Returns the price, and whether it is simulated.
@@ -67,7 +85,7 @@ impl PaymentPrompt<'_> {
     }
 
     fn view(&self) -> Markup {
-        let accepts = self.terms.accepts();
+        let accepts = &self.terms.accepts;
         html! {
             p.figure { (self.price()) @if self.terms.simulated() { " " span.stamp { (state("simulated")) } } }
             p.lead {
@@ -79,10 +97,10 @@ impl PaymentPrompt<'_> {
                 }
             }
             @match self.play {
-                PlayOption::Open { id, state } => (self.open(id, state)),
-                PlayOption::Signed { payment, accepted, state: Some(state) } if state == "settled" => (self.paid(payment, accepted)),
-                PlayOption::Signed { payment, accepted, state: Some(state) } if state == "owed" => (self.owed(payment, accepted)),
-                PlayOption::Signed { payment, accepted, state: Some(state) } if play::is_open(state) => (self.in_progress(payment, accepted, state)),
+                PlayOption::Open { id, state } => (self.open(id, *state)),
+                PlayOption::Signed { payment, accepted, state: Some(SentState::Known(PaymentState::Settled)) } => (self.paid(payment, accepted)),
+                PlayOption::Signed { payment, accepted, state: Some(SentState::Known(PaymentState::Owed)) } => (self.owed(payment, accepted)),
+                PlayOption::Signed { payment, accepted, state: Some(state) } if state.is_open() => (self.in_progress(payment, accepted, *state)),
                 PlayOption::Signed { payment, accepted, .. } => {
                     (self.with_play_money(payment, accepted))
                     (self.options())
@@ -92,7 +110,7 @@ impl PaymentPrompt<'_> {
                     (self.options())
                 }
             }
-            @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(&accepts, self.terms.price(), &self.terms.manifest["payment"])) } }
+            @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(accepts, self.terms.price(), &self.terms.manifest.payment)) } }
             section {
                 h2 { "What it is called with" }
                 (self.input())
@@ -110,7 +128,7 @@ impl PaymentPrompt<'_> {
             // for one.
             @if let Some(accepted) = self.terms.signable().filter(|_| !self.terms.simulated()) { (self.with_wallet(accepted)) }
             // The script shows it if the run fails.
-            @if self.terms.is_upfront() { div data-restart="" hidden { (restart(self.requested, NEW_PAYMENT)) } }
+            @if self.terms.is_upfront() { div data-anew="" hidden { (restart(self.requested, NEW_PAYMENT)) } }
         }
     }
 
@@ -131,7 +149,7 @@ impl PaymentPrompt<'_> {
         }
     }
 
-    fn with_play_money(&self, payment: &Payment, accepted: &Value) -> Markup {
+    fn with_play_money(&self, payment: &Payment, accepted: &PaymentRequirements) -> Markup {
         html! {
             section {
                 h2 { "Pay with play money" }
@@ -149,7 +167,7 @@ impl PaymentPrompt<'_> {
     }
 
     /// Shows that this call was paid before.
-    fn paid(&self, payment: &Payment, accepted: &Value) -> Markup {
+    fn paid(&self, payment: &Payment, accepted: &PaymentRequirements) -> Markup {
         html! {
             section {
                 h2 { "This call is paid for" }
@@ -164,7 +182,7 @@ impl PaymentPrompt<'_> {
     }
 
     /// Shows that this call was charged before its run and has no answer.
-    fn owed(&self, payment: &Payment, accepted: &Value) -> Markup {
+    fn owed(&self, payment: &Payment, accepted: &PaymentRequirements) -> Markup {
         html! {
             section {
                 h2 { "You are owed a run" }
@@ -180,11 +198,11 @@ impl PaymentPrompt<'_> {
     }
 
     /// Shows that this call is running.
-    fn in_progress(&self, payment: &Payment, accepted: &Value, word: &str) -> Markup {
+    fn in_progress(&self, payment: &Payment, accepted: &PaymentRequirements, sent: SentState) -> Markup {
         html! {
             section {
                 h2 { "This call is under way" }
-                p { (state(word)) " " (facts::id(&payment.id)) }
+                p { (state(&sent.word())) " " (facts::id(&payment.id)) }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
                     button.primary { "Ask again with the same payment · cannot be charged twice" }
@@ -197,7 +215,7 @@ impl PaymentPrompt<'_> {
         html! {
             section {
                 h2 { "Pay on your credit" }
-                (self.form("own", None, html! { (self.named()) button { "Call for " (self.price()) " on your credit" } }))
+                (self.form("own", None, html! { (self.key_and_quote()) button { "Call for " (self.price()) " on your credit" } }))
             }
         }
     }
@@ -207,28 +225,28 @@ impl PaymentPrompt<'_> {
             section {
                 h2 { "Pay on a prepaid credit" }
                 (self.form("credit", None, html! {
-                    (self.named())
+                    (self.key_and_quote())
                     (form::field("credit", "Token of the credit", Some("It begins with dc_, and an admin of this host has minted it. It is not kept."), html! {
                         input #credit name="credit" type="password" required autocomplete="off" spellcheck="false";
                     }))
                     button { "Call for " (self.price()) " on this credit" }
                 }))
-                p.note { "The price holds until " (moment(&self.terms.quote["expiresAt"])) "." }
+                p.note { "The price holds until " (moment(self.terms.quote.quote.expires_at)) "." }
             }
         }
     }
 
     /// Returns hidden fields with the idempotency key and the quote.
-    fn named(&self) -> Markup {
+    fn key_and_quote(&self) -> Markup {
         html! {
             input type="hidden" name="key" value=(self.name.key(self.requested.tool.slug(), self.requested.input));
-            input type="hidden" name="quote" value=(self.terms.quote["quoteId"].as_str().unwrap_or_default());
+            input type="hidden" name="quote" value=(self.terms.quote.quote.quote_id);
         }
     }
 
     /// Returns the section that the script shows if the browser has a wallet.
-    fn with_wallet(&self, accepted: &Value) -> Markup {
-        let offer = json!({ "accepted": accepted, "resource": self.terms.resource() });
+    fn with_wallet(&self, accepted: &PaymentRequirements) -> Markup {
+        let offer = json!({ "accepted": accepted, "resource": self.terms.resource });
         html! {
             section data-wallet=(sample::json(&offer)) hidden {
                 h2 { "Pay with a wallet of your browser" }
@@ -242,11 +260,11 @@ impl PaymentPrompt<'_> {
     }
 
     /// Shows that another payment is still open.
-    fn open(&self, id: &str, word: &str) -> Markup {
+    fn open(&self, id: &str, sent: SentState) -> Markup {
         html! {
             section {
                 h2 { "A payment of yours is still open" }
-                p { (state(word)) " " (facts::id(id)) }
+                p { (state(&sent.word())) " " (facts::id(id)) }
                 p { "Nothing else is signed until it has ended. " a href={ "/dashboard/payments/" (segment(id)) } { "What became of it" } }
                 (EditStep { label: "Look again", step: "call", restarts: false }.form(self.requested, self.name))
             }

@@ -1,11 +1,12 @@
 //! Payments with play money, signed for the form that is shown.
 
 use axum::http::HeaderValue;
-use serde_json::Value;
+use tollhouse_api::{PaymentRequirements, PaymentResponse, PaymentState};
 use tollhouse_front::Code;
 
-use super::{name::FormName, request::CallRequest, terms::CallTerms};
+use super::{name::FormName, terms::CallTerms, tool::CallRequest};
 use crate::{
+    parts::word,
     play_wallet::{Payment, PaymentPurpose, PlayWallet, fund},
     visitor::{Visitor, segment},
 };
@@ -13,9 +14,9 @@ use crate::{
 /// The offer of the play wallet.
 pub(super) enum PlayOption {
     /// A payment for these terms from a funded wallet, with its state if it was sent before.
-    Signed { payment: Payment, accepted: Value, state: Option<String> },
+    Signed { payment: Payment, accepted: PaymentRequirements, state: Option<SentState> },
     /// A payment of another call is open. Nothing is signed until it has ended.
-    Open { id: String, state: String },
+    Open { id: String, state: SentState },
     /// The wallet cannot pay, for this reason.
     Away(String),
 }
@@ -27,9 +28,9 @@ pub(super) async fn offered(
     terms: &CallTerms<'_>,
     alongside: &[&str],
 ) -> (PlayOption, Option<HeaderValue>) {
-    let CallRequest { visitor, tool, input, headers, .. } = *request;
+    let CallRequest { visitor, headers, .. } = *request;
     for id in alongside {
-        if let Some(state) = state(visitor, id).await.filter(|state| is_open(state)) {
+        if let Some(state) = state(visitor, id).await.filter(|state| state.is_open()) {
             return (PlayOption::Open { id: (*id).to_owned(), state }, None);
         }
     }
@@ -37,9 +38,7 @@ pub(super) async fn offered(
     let Some(wallet) = cookie.read::<PlayWallet>(headers).or_else(PlayWallet::new) else {
         return (PlayOption::Away("the host could not make a key".to_owned()), None);
     };
-    let purpose = PaymentPurpose { form: &name.name, made_secs: name.made_secs, slug: tool.slug(), input };
-    let signed = terms.signable().and_then(|accepted| Some((wallet.pay(purpose, accepted, terms.resource())?, accepted)));
-    let Some((payment, accepted)) = signed else {
+    let Some((payment, accepted)) = sign(&wallet, request, name, terms) else {
         return (PlayOption::Away("what is asked for cannot be signed here".to_owned()), None);
     };
     let state = state(visitor, &payment.id).await;
@@ -48,21 +47,57 @@ pub(super) async fn offered(
     {
         return (PlayOption::Away(reason), None);
     }
-    (PlayOption::Signed { payment, accepted: accepted.clone(), state }, Some(cookie.keep(&wallet)))
+    (PlayOption::Signed { payment, accepted: accepted.clone(), state }, Some(cookie.set(&wallet)))
 }
 
-/// Returns the state of a payment, or `None` if it was never sent. An unknown state may mean that
-/// it is open.
-async fn state(visitor: &Visitor, id: &str) -> Option<String> {
-    match visitor.unsigned().get(&format!("/ai/payments/{}", segment(id))).await {
-        Ok(answer) => answer["payment"]["state"].as_str().map(str::to_owned),
-        Err(refused) if refused.is(Code::UnknownPayment) => None,
-        Err(_) => Some("unknown".to_owned()),
+fn sign<'t>(
+    wallet: &PlayWallet,
+    request: &CallRequest,
+    name: &FormName,
+    terms: &'t CallTerms,
+) -> Option<(Payment, &'t PaymentRequirements)> {
+    let purpose = PaymentPurpose { form: &name.name, made_secs: name.made_secs, slug: request.tool.slug(), input: request.input };
+    let accepted = terms.signable()?;
+    Some((wallet.pay(purpose, accepted, &terms.resource)?, accepted))
+}
+
+/// Returns whether the host owes a run for this payment of a form. The form must still pay the same
+/// terms with it.
+pub(super) async fn is_owed(request: &CallRequest<'_>, name: &FormName, id: &str, terms: &CallTerms<'_>) -> bool {
+    let Some(wallet) = request.visitor.services.cookie.companion("play").read::<PlayWallet>(request.headers) else { return false };
+    sign(&wallet, request, name, terms).is_some_and(|(payment, _)| payment.id == id)
+        && state(request.visitor, id).await == Some(SentState::Known(PaymentState::Owed))
+}
+
+/// The state of a payment that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SentState {
+    Known(PaymentState),
+    /// The host did not answer. The payment may be open.
+    Unknown,
+}
+
+impl SentState {
+    /// Returns whether the outcome can still be unknown. The money of an owed payment has moved, and only its run is
+    /// left.
+    pub(super) fn is_open(self) -> bool {
+        use PaymentState::{Owed, Refused, Released, Settled};
+        !matches!(self, Self::Known(Settled | Owed | Released | Refused))
+    }
+
+    pub(super) fn word(self) -> String {
+        match self {
+            Self::Known(state) => word(state),
+            Self::Unknown => "unknown".to_owned(),
+        }
     }
 }
 
-/// Returns whether the outcome of a payment can still be unknown. The money of an owed payment has moved, and only its
-/// run is left.
-pub(super) fn is_open(state: &str) -> bool {
-    !matches!(state, "settled" | "owed" | "released" | "refused")
+/// Returns the state of a payment, or `None` if it was never sent.
+async fn state(visitor: &Visitor, id: &str) -> Option<SentState> {
+    match visitor.without_session().get::<PaymentResponse>(&format!("/ai/payments/{}", segment(id))).await {
+        Ok(answer) => Some(SentState::Known(answer.payment.state)),
+        Err(refused) if refused.is(Code::UnknownPayment) => None,
+        Err(_) => Some(SentState::Unknown),
+    }
 }

@@ -10,26 +10,24 @@ use super::{
 };
 use crate::{
     page::Page,
-    parts::{form, money, state::state, text},
+    parts::{form, state, text, word},
     visitor::{ApiRefusal, Visitor},
 };
 
-/// Shows the form with the typed input.
 pub(super) async fn show(visitor: &Visitor, tool: &TriedTool, given: &GivenInput) -> Result<Response, ApiRefusal> {
     let costs = tool.costs(visitor).await;
-    let simulated = visitor.plays().await?;
+    let simulated = visitor.is_simulated().await?;
     let start = StartPage { visitor, tool, given, costs, simulated };
-    let main = visitor.made(|| start.view()).await?;
+    let main = visitor.render(|| start.view()).await?;
     let status = if given.refused { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     Ok(visitor.show(Page { status, heading: Some(heading(tool, simulated)), ..tool.page("Try", main) }).await)
 }
 
-/// Shows the tool and its price.
 fn heading(tool: &TriedTool, simulated: bool) -> Markup {
     html! {
-        h1 { "Try " (text::words(tool.title())) }
+        h1 { "Try " (text::words(&tool.record().title)) }
         p.marks {
-            code { (tool.slug()) } (state(tool.record()["status"].as_str().unwrap_or_default())) (money::price(tool.record(), simulated))
+            code { (tool.slug()) } (state(&word(tool.record().status))) (tool.price(simulated))
         }
     }
 }
@@ -69,7 +67,7 @@ impl StartPage<'_> {
 
     /// Explains what the button does.
     fn lead(&self) -> Markup {
-        let is_paid = self.tool.record()["pricingMode"] != "free_public_utility";
+        let is_paid = self.tool.is_paid();
         html! {
             p.lead {
                 @match self.costs {

@@ -1,22 +1,20 @@
 //! Forms that continue from a page: the same call again, its terms, or its input for editing.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use tollhouse_api::PaymentRequirements;
 
 use super::{
     call::{CreditCall, PaymentSource},
     name::FormName,
-    request::CallRequest,
+    tool::CallRequest,
 };
 use crate::parts::form;
 
 /// Returns hidden fields with a signed payment and what it pays.
-pub(super) fn signed(header: &str, accepted: &Value) -> Markup {
+pub(super) fn signed(header: &str, accepted: &PaymentRequirements) -> Markup {
+    let PaymentRequirements { amount, asset, network, .. } = accepted;
     html! {
-        input type="hidden" name="payment" value=(header);
-        @for name in ["amount", "asset", "network"] {
-            input type="hidden" name=(name) value=(accepted[name].as_str().unwrap_or_default());
-        }
+        @for (name, value) in [("payment", header), ("amount", &**amount), ("asset", &**asset), ("network", &**network)] { (form::hidden(name, value)) }
     }
 }
 
@@ -58,19 +56,19 @@ impl EditStep {
 }
 
 /// Returns a form for the same call with the same payment.
-pub(super) fn again(request: &CallRequest, pays: &PaymentSource, step: &str, label: &str) -> Markup {
-    let describe = |name: &str| html! { input type="hidden" name=(name) value=(request.fields.get(name).unwrap_or_default()); };
+pub(super) fn repeat_form(request: &CallRequest, pays: &PaymentSource, step: &str, label: &str) -> Markup {
+    let same = |name: &str| form::hidden(name, request.fields.get(name).unwrap_or_default());
     html! {
         form.form.try method="post" action=(request.tool.here()) data-call[step != "save"] data-payment=[payment(pays)] {
             (form::token(request.visitor))
-            @for name in ["try", "as", "usd"] { (describe(name)) }
+            @for name in ["try", "as", "usd"] { (same(name)) }
             input type="hidden" name="input" value=(request.input);
             input type="hidden" name="step" value=(step);
             @match pays {
                 PaymentSource::Nothing => {}
-                PaymentSource::Signed(_) => { @for name in ["way", "payment", "amount", "asset", "network"] { (describe(name)) } }
+                PaymentSource::Signed(_) => { @for name in ["way", "payment", "amount", "asset", "network"] { (same(name)) } }
                 PaymentSource::Credit(CreditCall { token, .. }) => {
-                    @for name in ["way", "key", "quote"] { (describe(name)) }
+                    @for name in ["way", "key", "quote"] { (same(name)) }
                     @if token.is_some() {
                         @let id = format!("credit-{step}");
                         (form::field(&id, "Token of the same credit", None, html! {

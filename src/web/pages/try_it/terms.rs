@@ -1,61 +1,67 @@
 //! Terms of payment for a call: the tool's challenge, with a quoted price.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::{Manifest, PaymentRequirements, QuoteResponse};
+use tollhouse_tool::MicroUsd;
 
 use super::{answer::CallAnswer, tool::TriedTool};
-use crate::visitor::{ApiRefusal, Visitor};
+use crate::{
+    answer::Answer,
+    play_wallet,
+    visitor::{ApiRefusal, Visitor},
+};
 
-/// The terms of a call.
 pub(super) struct CallTerms<'v> {
-    /// The x402 challenge.
-    challenge: Value,
-    pub(super) quote: DropOffThread,
-    pub(super) manifest: &'v Value,
+    /// The resource to pay for.
+    pub(super) resource: Value,
+    /// The ways to pay that are in both the challenge and the quote.
+    pub(super) accepts: Vec<PaymentRequirements>,
+    pub(super) quote: Answer<QuoteResponse>,
+    pub(super) manifest: &'v Manifest,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Challenge {
+    resource: Value,
+    accepts: Vec<PaymentRequirements>,
 }
 
 impl<'v> CallTerms<'v> {
     /// Reads the terms from the answer that requires a payment.
     pub(super) async fn read(visitor: &'v Visitor, tool: &TriedTool, answer: &CallAnswer) -> Result<Self, ApiRefusal> {
-        let challenge = answer.decoded("payment-required").unwrap_or_default();
-        let quote = visitor.unsigned().fetch_about("/ai/quote", &json!({ "slug": tool.slug() })).await?;
-        let manifest = visitor.manifest().await?;
-        Ok(Self { challenge, quote, manifest })
+        let challenge = answer.decoded("payment-required").and_then(|challenge| serde_json::from_value(challenge).ok());
+        let Challenge { resource, mut accepts } = challenge.unwrap_or_default();
+        let quote: Answer<QuoteResponse> = visitor.without_session().post("/ai/quote", &json!({ "slug": tool.slug() })).await?;
+        accepts.retain(|accepted| quote.quote.accepts.contains(accepted));
+        Ok(Self { resource, accepts, quote, manifest: visitor.manifest().await? })
     }
 
-    /// Returns the ways to pay that are in both the challenge and the quote.
-    pub(super) fn accepts(&self) -> Vec<&Value> {
-        let quoted = self.quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
-        self.challenge["accepts"].as_array().into_iter().flatten().filter(|accepted| quoted.contains(accepted)).collect()
-    }
-
-    /// Returns the first of them that an Ethereum wallet can sign for.
-    pub(super) fn signable(&self) -> Option<&Value> {
-        let signs = |accepted: &&Value| accepted["network"].as_str().is_some_and(|network| network.starts_with("eip155:"));
-        self.accepts().into_iter().find(signs)
-    }
-
-    /// Returns the resource to pay for.
-    pub(super) fn resource(&self) -> &Value {
-        &self.challenge["resource"]
+    /// Returns the first way to pay that an Ethereum wallet can sign for.
+    pub(super) fn signable(&self) -> Option<&PaymentRequirements> {
+        play_wallet::signable(&self.accepts)
     }
 
     /// Returns the price in dollars.
-    pub(super) fn price(&self) -> &Value {
-        &self.quote["priceUsd"]
+    pub(super) fn price(&self) -> MicroUsd {
+        self.quote.quote.price_usd
     }
 
     /// Returns whether the price is a maximum, so that a call may cost less.
-    pub(super) fn is_most(&self) -> bool {
-        self.quote["accepts"].as_array().into_iter().flatten().any(|accepted| accepted["scheme"] == "upto")
+    pub(super) fn is_maximum(&self) -> bool {
+        self.quote.quote.accepts.iter().any(|accepted| accepted.scheme == "upto")
     }
 
-    /// Whether the call is charged before the tool runs.
+    /// Returns whether the call is charged before the tool runs.
     pub(super) fn is_upfront(&self) -> bool {
-        self.quote["accepts"].as_array().into_iter().flatten().any(|accepted| accepted["extra"]["paymentFlow"] == "upfront")
+        let flow = |accepted: &PaymentRequirements| {
+            accepted.extra.as_ref().is_some_and(|extra| extra.get("paymentFlow") == Some(&json!("upfront")))
+        };
+        self.quote.quote.accepts.iter().any(flow)
     }
 
     pub(super) fn simulated(&self) -> bool {
-        self.manifest["payment"]["simulated"] == true
+        self.manifest.payment.simulated
     }
 }

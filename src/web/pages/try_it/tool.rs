@@ -1,4 +1,4 @@
-//! The tool to call.
+//! The tool to call, and a requested call of it.
 
 use axum::{
     body::Body,
@@ -8,19 +8,24 @@ use axum::{
 use maud::Markup;
 use serde_json::Value;
 use tollhouse_account::session::SessionKind;
-use tollhouse_base::offload::DropOffThread;
+use tollhouse_api::{EndpointCommon, EndpointResponse};
+use tollhouse_base::clock::Timestamp;
 use tollhouse_front::{Code, code_of};
+use tollhouse_tool::PricingMode;
 
 use crate::{
+    answer::Answer,
+    forms::Fields,
     page::{Area, Page},
-    parts::text,
+    pages::owner_pages,
+    parts::{money, text},
     visitor::{ApiRefusal, Visitor, segment},
 };
 
-/// A tool's public record.
+/// A tool, as far as the visitor can see it.
 pub(super) struct TriedTool {
     slug: String,
-    answer: DropOffThread,
+    answer: Answer<EndpointResponse>,
 }
 
 /// The price of a call for this visitor.
@@ -34,7 +39,7 @@ pub(super) enum CallCost {
 
 impl TriedTool {
     pub(super) async fn find(visitor: &Visitor, slug: &str) -> Result<Self, ApiRefusal> {
-        let answer = visitor.get(&format!("/ai/endpoints/{}", segment(slug))).await?;
+        let answer = visitor.get(&owner_pages::api_path(slug)).await?;
         Ok(Self { slug: slug.to_owned(), answer })
     }
 
@@ -42,26 +47,30 @@ impl TriedTool {
         &self.slug
     }
 
-    pub(super) fn record(&self) -> &Value {
-        &self.answer["endpoint"]
+    pub(super) fn record(&self) -> &EndpointCommon {
+        self.answer.endpoint.common()
     }
 
     pub(super) fn schema(&self) -> &Value {
-        &self.record()["inputSchema"]
+        &self.record().input_schema.0
     }
 
-    pub(super) fn title(&self) -> &str {
-        self.record()["title"].as_str().unwrap_or_default()
+    /// Returns whether a call has a price, at least for others.
+    pub(super) fn is_paid(&self) -> bool {
+        self.record().pricing_mode != PricingMode::FreePublicUtility
     }
 
-    /// Returns the address for calls.
+    pub(super) fn price(&self, simulated: bool) -> Markup {
+        money::price(self.record().price_usd, self.answer.endpoint.max_price_usd(), simulated)
+    }
+
     pub(super) fn address(&self) -> String {
         format!("/tools/{}", segment(&self.slug))
     }
 
     /// Returns the path of this page.
     pub(super) fn here(&self) -> String {
-        format!("/dashboard/tools/{}/try", segment(&self.slug))
+        owner_pages::page_path(&self.slug, "try")
     }
 
     /// Finds out whether a call has a price, with a request that is never a call and shows no
@@ -75,10 +84,9 @@ impl TriedTool {
         }
     }
 
-    /// Returns a page about the tool.
     pub(super) fn page(&self, heading: &str, main: Markup) -> Page {
         let below = format!("/dashboard/tools/{}", segment(&self.slug));
-        let page = Page::new(Area::Tools, format!("{heading} {}", text::plain(self.title())), main);
+        let page = Page::new(Area::Tools, format!("{heading} {}", text::plain(&self.record().title)), main);
         Page { script: Some("try.js"), ..page.under("/dashboard", "Tools").under(&below, &self.slug) }
     }
 }
@@ -88,6 +96,24 @@ impl TriedTool {
 pub(super) async fn send_unpaid(visitor: &Visitor, method: Method, path: &str, headers: HeaderMap, body: Body) -> Response {
     match visitor.kind() {
         Some(SessionKind::Admin | SessionKind::Builder) => visitor.send(method, path, headers, body).await,
-        Some(SessionKind::Holder) | None => visitor.unsigned().send(method, path, headers, body).await,
+        Some(SessionKind::Holder) | None => visitor.without_session().send(method, path, headers, body).await,
+    }
+}
+
+pub(super) struct CallRequest<'a> {
+    pub(super) visitor: &'a Visitor,
+    pub(super) tool: &'a TriedTool,
+    /// JSON on a single line.
+    pub(super) input: &'a str,
+    pub(super) fields: &'a Fields,
+    pub(super) headers: &'a HeaderMap,
+    /// When this step began.
+    pub(super) started_at: Timestamp,
+}
+
+impl CallRequest<'_> {
+    /// Returns how the input was typed.
+    pub(super) fn state(&self) -> &'static str {
+        if self.fields.get("as") == Some("json") { "json" } else { "form" }
     }
 }

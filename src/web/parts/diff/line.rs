@@ -16,7 +16,6 @@ const PIECE_BYTES: usize = 26;
 /// Maximum additional bytes of an escaped character.
 const ESCAPE_BYTES: usize = 5;
 
-/// A piece of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// Unchanged, or not compared.
@@ -77,7 +76,7 @@ fn middles<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>
         return (head(old, MAX_CHARS, Piece::Marked), head(new, MAX_CHARS, Piece::Marked), 0);
     }
     let (olds, news) = (tokens(old), tokens(new));
-    let (mut before, mut after, mut same) = (Pieces::of(old), Pieces::of(new), 0);
+    let (mut before, mut after, mut same) = (Pieces::new(old), Pieces::new(new), 0);
     for op in capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline)) {
         let (removed, come) = (bytes(&olds[op.old_range()]), bytes(&news[op.new_range()]));
         let kind = if let DiffOp::Equal { .. } = op { Piece::Same } else { Piece::Marked };
@@ -97,7 +96,7 @@ struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn of(text: &'a str) -> Self {
+    fn new(text: &'a str) -> Self {
         Self { rest: text, pieces: vec![] }
     }
 
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_differ_are_marked() {
+    fn differing_words_are_marked() {
         let (before, after) = paired("const a = one(two, 3);", "const a = uno(two, 4);");
         assert_eq!(before, [Same("const a = "), Marked("one"), Same("(two, "), Marked("3"), Same(");")]);
         assert_eq!(after, [Same("const a = "), Marked("uno"), Same("(two, "), Marked("4"), Same(");")]);
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_lines_it_is_shown_where_they_differ() {
+    fn long_lines_are_cut_around_differences() {
         let (same, old, new) = ("é".repeat(1_000), "x".repeat(500), "y".repeat(300));
         let (before, after) = (format!("{same}{old}{same}"), format!("{same}{new}{same}"));
         let alongside = &same[..2 * CONTEXT];
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_its_tokens() {
+    fn text_is_split_into_tokens() {
         assert_eq!(tokens("a_1  +=\t(é)"), ["a_1", "  ", "+", "=", "\t", "(", "é", ")"]);
         assert_eq!(tokens(""), [""; 0]);
     }

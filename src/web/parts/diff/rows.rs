@@ -20,7 +20,6 @@ pub(super) const MAX_BYTES: usize = 128 << 10;
 /// Approximate size of a row without its text, in bytes.
 const ROW_BYTES: usize = 110;
 
-/// The result of a comparison.
 #[derive(Default)]
 pub(super) struct DiffResult<'a> {
     pub(super) rows: Vec<DiffRow<'a>>,

@@ -19,17 +19,14 @@ const MAX_STRAY: usize = 5;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FormDraft(pub(super) BTreeMap<String, String>);
 
-/// A problem of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) pointer: String,
     pub(crate) message: String,
 }
 
-/// The input that results from a draft.
 #[derive(Debug)]
 pub(crate) struct TypedInput {
-    /// The input as JSON.
     pub(crate) json: String,
     /// Parts of the draft that are not in it, with the reason.
     pub(crate) wrong: Vec<Problem>,
@@ -60,7 +57,6 @@ impl FormDraft {
 }
 
 impl Form<'_> {
-    /// Converts a draft to an input.
     pub(crate) fn typed(&self, draft: &FormDraft) -> TypedInput {
         let mut typed = TypedInput { json: String::new(), wrong: self.stray(draft), missing: vec![] };
         let others = match draft.get("").trim() {
@@ -68,7 +64,7 @@ impl Form<'_> {
             text => members(text),
         };
         if others.is_none() {
-            typed.wrong.push(Problem::new("", "the other members are no JSON object"));
+            typed.wrong.push(Problem::new("", "the other members are not a JSON object"));
         }
         typed.json = object(&typed.group(&self.root, draft, others.unwrap_or_default())).get().to_owned();
         typed
@@ -77,13 +73,9 @@ impl Form<'_> {
     /// Reports texts for fields that do not exist any more, because the schema has changed.
     fn stray(&self, draft: &FormDraft) -> Vec<Problem> {
         let stray = draft.0.iter().filter(|(pointer, text)| !pointer.is_empty() && !text.is_empty() && self.field(pointer).is_none());
-        stray
-            .take(MAX_STRAY)
-            .map(|(pointer, _)| Problem::new(pointer, "the form has no such field any more: the tool has changed"))
-            .collect()
+        stray.take(MAX_STRAY).map(|(pointer, _)| Problem::new(pointer, "the form no longer has this field: the tool has changed")).collect()
     }
 
-    /// Returns the field of a pointer.
     pub(super) fn field(&self, pointer: &str) -> Option<&Field<'_>> {
         self.root.field(pointer)
     }
@@ -102,27 +94,27 @@ impl TypedInput {
     /// Builds an object from its fields, and from `others` without a field.
     fn group(&mut self, group: &Group<'_>, draft: &FormDraft, mut others: Members) -> Members {
         for item in &group.items {
-            let (name, pointer, made) = match item {
+            let (name, pointer, built) = match item {
                 FormItem::Field(field) => {
-                    let made = self.member(field, draft);
-                    if made.is_none() && field.required && !others.contains_key(field.name) {
-                        self.missing.push(Problem::new(&field.pointer, "this has to be there"));
+                    let built = self.member(field, draft);
+                    if built.is_none() && field.required && !others.contains_key(field.name) {
+                        self.missing.push(Problem::new(&field.pointer, "this is required"));
                     }
-                    (field.name, &field.pointer, made)
+                    (field.name, &field.pointer, built)
                 }
                 FormItem::Group(inner) => {
-                    let (made, rest) = self.inner(inner, draft, others.get(inner.name).map(AsRef::as_ref));
+                    let (built, rest) = self.inner(inner, draft, others.get(inner.name).map(AsRef::as_ref));
                     if rest == RestText::Taken {
                         others.remove(inner.name);
                     }
-                    (inner.name, &inner.pointer, made)
+                    (inner.name, &inner.pointer, built)
                 }
             };
-            let Some(made) = made else { continue };
+            let Some(built) = built else { continue };
             if others.contains_key(name) {
-                self.wrong.push(Problem::new(pointer, "this stands among the other members too"));
+                self.wrong.push(Problem::new(pointer, "this is also among the other members"));
             } else {
-                others.insert(name.to_owned(), made);
+                others.insert(name.to_owned(), built);
             }
         }
         others
@@ -136,12 +128,12 @@ impl TypedInput {
             None => (Members::new(), RestText::None),
         };
         let before = self.missing.len();
-        let made = self.group(group, draft, others);
-        let is_there = !made.is_empty() || rest == RestText::Taken || group.required && rest == RestText::None;
+        let built = self.group(group, draft, others);
+        let is_there = !built.is_empty() || rest == RestText::Taken || group.required && rest == RestText::None;
         if !is_there {
             self.missing.truncate(before);
         }
-        (is_there.then(|| object(&made)), rest)
+        (is_there.then(|| object(&built)), rest)
     }
 
     fn member(&mut self, field: &Field<'_>, draft: &FormDraft) -> Option<Box<RawValue>> {
@@ -184,7 +176,7 @@ mod tests {
     }
 
     fn typed(fields: &[(&str, &str)]) -> TypedInput {
-        Form::of(&schema()).unwrap().typed(&FormDraft::sent(fields.iter().copied()))
+        Form::from_schema(&schema()).unwrap().typed(&FormDraft::sent(fields.iter().copied()))
     }
 
     fn pointers(problems: &[Problem]) -> Vec<&str> {
@@ -192,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_an_object_of_objects_and_what_is_empty_is_left_out() {
+    fn typed_fields_build_nested_objects_without_empty_ones() {
         let sent = [
             ("csrf", "x"),
             ("f/text", "a"),
@@ -205,15 +197,15 @@ mod tests {
             ("f/any", r#"{"o": [1.0]}"#),
             ("f", r#"{"more": 12345678901234567890}"#),
         ];
-        let made = typed(&sent);
-        assert_eq!((&*made.wrong, &*made.missing), (&[][..], &[][..]));
+        let built = typed(&sent);
+        assert_eq!((&*built.wrong, &*built.missing), (&[][..], &[][..]));
         let json =
             r#"{"any":{"o": [1.0]},"at":{"city":"Rome","zip":100},"more":12345678901234567890,"n":1.10,"tags":["b","c"],"text":"a"}"#;
-        assert_eq!(made.json, json);
+        assert_eq!(built.json, json);
     }
 
     #[test]
-    fn what_has_to_be_there_is_named_where_its_object_is() {
+    fn missing_required_fields_are_reported_within_present_objects() {
         let none = typed(&[]);
         assert_eq!((none.json.as_str(), pointers(&none.missing)), (r#"{"at":{}}"#, vec!["/text", "/at/city"]));
         let started = typed(&[("f/text", "a"), ("f/at/city", "b"), ("f/by/old", "true")]);
@@ -223,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_input_is_named_and_never_dropped() {
+    fn invalid_fields_are_reported_and_never_dropped() {
         let wrong = typed(&[("f/n", "x"), ("f/at/zip", "1.5"), ("f/any", "{"), ("f", "[]"), ("f/gone", "y"), ("f/empty", "")]);
         assert_eq!(pointers(&wrong.wrong), ["/gone", "", "/at/zip", "/n", "/any"]);
         let twice =

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_comes_back_from_its_form_as_it_was() {
+    fn input_survives_its_form_unchanged() {
         let schema = json!({
             "required": ["must"],
             "properties": {
@@ -106,7 +106,7 @@ mod tests {
                 "must": { "properties": { "s": { "type": "string" } } },
             },
         });
-        let form = Form::of(&schema).unwrap();
+        let form = Form::from_schema(&schema).unwrap();
         for (input, others) in [
             (r#"{"must":{}}"#, ""),
             (
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_begins_with_what_its_schema_gives() {
+    fn form_starts_with_examples_and_defaults() {
         let members = json!({
             "properties": {
                 "a": { "default": 1 }, "b": { "examples": ["x", "y"] }, "c": { "type": "string" }, "d": { "const": "k" }, "e": { "const": "l" },

@@ -10,7 +10,6 @@ use crate::parts::sample;
 const CHOICES: usize = 50;
 const CHOICE_BYTES: usize = 200;
 
-/// The kind of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FieldKind {
     Text(TextKind),
@@ -39,7 +38,6 @@ pub(super) enum TextKind {
     Date,
 }
 
-/// The entries of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListItem {
     Text,
@@ -69,7 +67,7 @@ const SHORT: u64 = 200;
 impl FieldKind {
     /// Returns the kind for a schema that is not an object with properties. `items` is the schema
     /// of list entries.
-    pub(super) fn of(schema: &Value, items: &Value) -> Self {
+    pub(super) fn from_schema(schema: &Value, items: &Value) -> Self {
         if FURTHER.iter().any(|word| schema.get(word).is_some()) {
             return Self::Json;
         }
@@ -113,10 +111,10 @@ impl FieldKind {
             Self::Text(_) => quoted(typed.trim()),
             Self::Number { whole } => {
                 let number = number(typed).filter(|number| !whole || !number.contains('.'));
-                number.ok_or(if *whole { "this is no whole number" } else { "this is no number" })?
+                number.ok_or(if *whole { "this is not a whole number" } else { "this is not a number" })?
             }
             Self::Flag => Some(typed.to_owned()).filter(|typed| is_flag(typed)).ok_or("this is neither `true` nor `false`")?,
-            Self::Choice(values) => Some(typed.to_owned()).filter(|typed| values.contains(typed)).ok_or("this is none of the values")?,
+            Self::Choice(values) => Some(typed.to_owned()).filter(|typed| values.contains(typed)).ok_or("this is not one of the values")?,
             Self::Lines(item) => {
                 let lines = typed.lines().filter(|line| !line.trim().is_empty());
                 let items: Result<Vec<_>, _> = lines.map(|line| item.json(line)).collect();
@@ -124,7 +122,7 @@ impl FieldKind {
             }
             Self::Json => typed.trim().to_owned(),
         };
-        raw(&text).map(Some).map_err(|error| format!("this is no JSON: {error}"))
+        raw(&text).map(Some).map_err(|error| format!("this is not valid JSON: {error}"))
     }
 
     /// Converts JSON to typed text. Returns `None` if this field cannot hold it unchanged.
@@ -162,7 +160,7 @@ impl ListItem {
     fn json(self, line: &str) -> Result<String, String> {
         match self {
             Self::Text => Ok(quoted(line)),
-            Self::Number => number(line).ok_or_else(|| format!("`{}` is no number", line.chars().take(40).collect::<String>())),
+            Self::Number => number(line).ok_or_else(|| format!("`{}` is not a number", line.chars().take(40).collect::<String>())),
             Self::Flag if is_flag(line.trim()) => Ok(line.trim().to_owned()),
             Self::Flag => Err("each line is `true` or `false`".to_owned()),
         }

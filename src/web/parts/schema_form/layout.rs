@@ -13,7 +13,6 @@ use crate::parts::{
 
 /// Maximum depth of nested objects with their own fields.
 const DEPTH: usize = 2;
-/// Maximum fields of a form.
 const FIELDS: usize = 40;
 /// Approximate maximum size of a form, in bytes. If a schema is larger, only its first properties
 /// get fields.
@@ -28,7 +27,6 @@ pub(super) const WORDS: usize = 200;
 /// Keywords that make an object schema more than a list of properties.
 const FURTHER: [&str; 8] = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "patternProperties"];
 
-/// The fields of a form.
 #[derive(Debug)]
 pub(crate) struct Form<'a> {
     pub(super) root: Group<'a>,
@@ -89,7 +87,6 @@ struct Reading<'a> {
     more: usize,
 }
 
-/// The position of an object.
 #[derive(Debug, Clone, Copy)]
 struct ObjectPlace<'a> {
     pointer: &'a str,
@@ -101,7 +98,7 @@ struct ObjectPlace<'a> {
 
 impl<'a> Form<'a> {
     /// Returns the form of a schema, or `None` if no field can represent any of it.
-    pub(crate) fn of(schema: &'a Value) -> Option<Self> {
+    pub(crate) fn from_schema(schema: &'a Value) -> Option<Self> {
         let mut reading = Reading { root: schema, fields: 0, remaining: MAX_BYTES, more: 0 };
         let items = reading.items(schema, ObjectPlace { pointer: "", depth: DEPTH, must: true });
         let is_open = schema["additionalProperties"] != false;
@@ -144,23 +141,23 @@ impl<'a> Reading<'a> {
 
     /// Returns the field of a property, without its name.
     fn field(&mut self, schema: &'a Value) -> Field<'a> {
-        let kind = FieldKind::of(schema, type_words(self.root, &schema["items"]));
+        let kind = FieldKind::from_schema(schema, type_words(self.root, &schema["items"]));
         let skeleton = (kind == FieldKind::Json).then(|| sample::part(first(self.root, schema)));
         let (choices, bounds) = match &kind {
             FieldKind::Choice(values) => (values.as_slice(), MemberBounds::default()),
-            _ => (&[][..], MemberBounds::of(schema)),
+            _ => (&[][..], MemberBounds::from_schema(schema)),
         };
         let bytes = choices.iter().map(|value| CHOICE_BYTES + 2 * value.len()).sum::<usize>() + bounds.bytes();
         self.remaining = self.remaining.saturating_sub(bytes + skeleton.as_ref().map_or(0, |skeleton| skeleton.to_string().len()));
         self.fields += 1;
         let words = schema["description"].as_str().unwrap_or_default();
-        let limits = Limits::of(&kind, schema);
+        let limits = Limits::from_schema(&kind, schema);
         Field { name: "", pointer: String::new(), required: false, must: false, kind, id: self.fields, words, bounds, limits, skeleton }
     }
 }
 
 impl Limits {
-    fn of(kind: &FieldKind, schema: &Value) -> Self {
+    fn from_schema(kind: &FieldKind, schema: &Value) -> Self {
         let number = |name: &str| schema[name].as_f64();
         match kind {
             // Browsers count integer steps from the minimum.
@@ -205,17 +202,17 @@ mod tests {
     }
 
     fn of(schema: &Value) -> Vec<String> {
-        Form::of(schema).map(|form| pointers(&form.root.items)).unwrap_or_default()
+        Form::from_schema(schema).map(|form| pointers(&form.root.items)).unwrap_or_default()
     }
 
     #[test]
-    fn what_has_to_be_there_stands_first() {
+    fn required_fields_come_first() {
         let schema = json!({ "required": ["z"], "properties": { "a": {}, "z": {}, "a/b~": {} } });
         assert_eq!(of(&schema), ["/z", "/a", "/a~1b~0"]);
     }
 
     #[test]
-    fn objects_have_fields_to_a_depth_of_two() {
+    fn nested_objects_have_fields_to_depth_two() {
         let mut schema = json!({ "type": "string" });
         for _ in 0..5 {
             schema = json!({ "type": "object", "properties": { "o": schema, "s": { "type": "string" } } });
@@ -228,33 +225,33 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_json_begins_with_what_fits() {
+    fn json_field_starts_with_a_skeleton() {
         let schema = json!({
             "$defs": { "p": { "type": "object", "required": ["x"], "properties": { "x": { "type": "integer", "minimum": 3 } } } },
             "properties": { "a": { "oneOf": [{ "$ref": "#/$defs/p" }, { "type": "null" }] } },
         });
-        let form = Form::of(&schema).unwrap();
+        let form = Form::from_schema(&schema).unwrap();
         let FormItem::Field(field) = &form.root.items[0] else { panic!("a choice is no group") };
         assert_eq!((&field.kind, &field.skeleton), (&FieldKind::Json, &Some(json!({ "x": 3 }))));
     }
 
     #[test]
-    fn a_form_stays_short_whatever_its_schema_holds() {
+    fn form_of_any_schema_stays_short() {
         let many = |member: Value, count: usize| {
             let members: serde_json::Map<_, _> = (0..count).map(|n| (format!("m{n}"), member.clone())).collect();
             json!({ "properties": members })
         };
-        let form = |schema: &Value| Form::of(schema).map(|form| (pointers(&form.root.items).len(), form.more)).unwrap();
+        let form = |schema: &Value| Form::from_schema(schema).map(|form| (pointers(&form.root.items).len(), form.more)).unwrap();
         assert_eq!(form(&many(json!({}), 10_000)), (FIELDS, 10_000 - FIELDS));
         let (fields, more) = form(&many(json!({ "enum": (0..50).map(|n| format!("{n}{}", "x".repeat(150))).collect::<Vec<_>>() }), 30));
         assert!(fields < 4 && fields + more == 30, "{fields} and {more}");
         let (fields, _) = form(&many(many(many(json!({ "description": "\u{202e}a".repeat(500) }), 9), 9), 9));
         assert!(fields < 40, "{fields}");
         for unseen in ["\u{202e}", "a\nb", &"n".repeat(101)] {
-            assert!(Form::of(&json!({ "properties": { unseen: {} } })).is_none(), "{unseen}");
+            assert!(Form::from_schema(&json!({ "properties": { unseen: {} } })).is_none(), "{unseen}");
         }
         for none in [json!(true), json!(null), json!({ "oneOf": [] }), json!({ "properties": [] })] {
-            assert!(Form::of(&none).is_none(), "{none}");
+            assert!(Form::from_schema(&none).is_none(), "{none}");
         }
     }
 }

@@ -17,7 +17,6 @@ pub(super) fn members(text: &str) -> Option<Members> {
     serde_json::from_str(text).ok()
 }
 
-/// Parses JSON.
 pub(super) fn raw(text: &str) -> Result<Box<RawValue>, serde_json::Error> {
     serde_json::from_str(text)
 }
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_brought_on_one_line_and_stays_what_it_is() {
+    fn minified_json_is_equivalent() {
         let text = "{\r\n  \"a b\" : [ 1.50, \"x \\\" y\\\\\" ,12345678901234567890 ],\t\"c\": null }";
         assert_eq!(minified(text).unwrap(), r#"{"a b":[1.50,"x \" y\\",12345678901234567890],"c":null}"#);
         for none in ["", "{", "{}{}", "nul", "{a:1}", "1 2"] {
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_spread_over_lines_and_stays_what_it_is() {
+    fn spread_json_is_equivalent() {
         let text = r#"{"a":[1.50,{"b":"x,{y\\\"}"}],"c":{},"d":[]}"#;
         let spread = spread(text);
         assert_eq!(spread, "{\n  \"a\": [\n    1.50,\n    {\n      \"b\": \"x,{y\\\\\\\"}\"\n    }\n  ],\n  \"c\": {},\n  \"d\": []\n}");
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_keeps_its_digits() {
+    fn number_keeps_its_digits() {
         for (typed, json) in [
             ("12345678901234567890.10", "12345678901234567890.10"),
             (" -0.50 ", "-0.50"),

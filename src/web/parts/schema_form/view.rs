@@ -77,7 +77,7 @@ impl FilledForm<'_> {
         html! {
             div.field {
                 label for=(id) { code { (text::words(field.name)) } @if field.required { " " span.must { "required" } } }
-                (Control { id: &id, note: &note, typed: self.draft.get(&field.pointer), must: field.must && !self.others, wrong }.of(field))
+                (Control { id: &id, note: &note, typed: self.draft.get(&field.pointer), must: field.must && !self.others, wrong }.render(field))
                 div.note id=(note) {
                     @if !field.words.is_empty() { p { (text::summary(field.words, WORDS)) } }
                     @if let Some(how) = how(&field.kind) { p { (how) } }
@@ -99,8 +99,8 @@ impl FilledForm<'_> {
                     textarea.mono id=(OTHERS) name=(PREFIX) rows=(JSON_ROWS) spellcheck="false" autocomplete="off" aria-describedby="f0-note"
                         aria-invalid=[wrong.then_some("true")] { "\n" (typed) }
                     p.note #f0-note {
-                        "An object of what has no field above; left empty, there is none."
-                        @if form.more > 0 { " " (form.more) " members of the schema have none." }
+                        "A JSON object with the members that have no field above. It can be empty."
+                        @if form.more > 0 { " " (form.more) " members of the schema have no field." }
                     }
                 }
             }
@@ -119,7 +119,7 @@ struct Control<'a> {
 }
 
 impl Control<'_> {
-    fn of(&self, field: &Field) -> Markup {
+    fn render(&self, field: &Field) -> Markup {
         match &field.kind {
             FieldKind::Text(TextKind::Long) => self.area(field, None, ROWS),
             FieldKind::Lines(_) => self.area(field, None, JSON_ROWS),

@@ -15,6 +15,8 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
+use crate::harness::serve;
+
 const HEADERS: [&str; 3] = ["payment-signature", "x-payment", "idempotency-key"];
 
 /// A proxy between a shell and a host. It drops answers to payments after the host has sent them.
@@ -57,13 +59,6 @@ impl LossyProxy {
     pub fn paid(&self) -> Vec<String> {
         self.shared.paid.lock().unwrap().clone()
     }
-}
-
-async fn serve(router: Router) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
 }
 
 /// Returns the payment of a request.

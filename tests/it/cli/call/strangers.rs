@@ -77,7 +77,7 @@ async fn what_the_profile_does_not_allow_is_not_signed() {
     real["extra"]["name"] = json!("USD Coin");
     for (bad, reason) in [
         (real, "play money alone is paid with"),
-        (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is none that is known there"),
+        (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is unknown there"),
         (altered("/amount", json!("1000000000000000000")), "above your limit of $0.10"),
         (altered("/amount", json!("100001")), "above your limit of $0.10"),
         (altered("/extra/name", json!("\u{1b}]0;owned\u{7}")), "which the token does not"),

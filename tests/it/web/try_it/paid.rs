@@ -180,7 +180,7 @@ async fn a_form_pays_what_it_says_and_nothing_else() {
     let other = form(&browser.terms("echo", r#"{"n":1}"#).await, "of play money");
     browser.press(&pays.clone().with("input", other.get("input")), "Call").await.is(200);
     let refused = browser.press(&pays, "Call").await.is(409);
-    assert!(text(&html(&refused)).contains("payment_reused"), "what was paid for is another input");
+    assert!(text(&html(&refused)).contains("payment_reused"), "the payment was for another input");
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
 }
 

@@ -48,7 +48,7 @@ async fn what_is_typed_into_fields_is_sent_as_the_schema_has_it() {
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
     let started = form(&page, "Call");
     assert_eq!(started.get("f/text"), "hello", "as the schema gives it");
-    assert_eq!(echoed(&browser.press(&started, "Call").await.is(200)), json!({ "text": "hello" }), "what is empty is left out");
+    assert_eq!(echoed(&browser.press(&started, "Call").await.is(200)), json!({ "text": "hello" }), "empty fields are omitted");
     let filled = started
         .with("f/long", "two\nlines \"here\"")
         .with("f/n", "1.10")
@@ -94,7 +94,7 @@ async fn what_does_not_fit_is_named_where_it_was_typed_and_nothing_is_charged() 
             let position = position.unwrap();
             let tag = html.split('<').find(|tag| tag.contains(&format!(" id=\"{position}\""))).unwrap();
             assert!(tag.contains("aria-invalid=\"true\"") && tag.contains(&format!(" name=\"{field}\"")), "{tag}");
-            assert_eq!(form(&refused, label).get(field), typed, "what was typed is kept");
+            assert_eq!(form(&refused, label).get(field), typed, "typed fields stay");
         }
         assert_eq!(browser.cookie("play"), None, "nothing was signed");
     }

@@ -1,4 +1,4 @@
-//! What attacks consist of, and the tools that they call.
+//! The parts of attacks, and the tools that they call.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{
     Failure,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    http2::{Asked, Flood},
+    http2::{Flood, HeldRequest},
 };
 
 /// The host's default limit for one address, in requests per second.
@@ -31,7 +31,7 @@ pub(super) enum Attack {
     /// Sends frames that belong to no request over a number of HTTP/2 connections.
     Floods(usize, Flood),
     /// Sends this over HTTP/2 as often as an address can, and reads no answers.
-    Hoards(Asked),
+    Hoards(HeldRequest),
     /// Sends this many requests per second, each from another address, which is a key of every limiter.
     Moves(Request, f64),
     /// Does all of these at the same time.
@@ -42,8 +42,13 @@ pub(super) enum Attack {
 pub(super) type Met = BTreeMap<u16, usize>;
 
 pub(super) fn publish_with(host: &Host, slug: &str, source: &str, limits: &serde_json::Value) -> Result<(), Failure> {
+    publish_at(host, slug, 0.0, source, limits)
+}
+
+/// Publishes a handler with this price in USD.
+pub(super) fn publish_at(host: &Host, slug: &str, price: f64, source: &str, limits: &serde_json::Value) -> Result<(), Failure> {
     let handler = json!({ "source": source, "language": "js" });
-    let tool = json!({ "slug": slug, "title": slug, "priceUsd": 0, "handlerType": "js_request_response", "handler": handler, "limits": limits, "inputSchema": { "type": "object" } });
+    let tool = json!({ "slug": slug, "title": slug, "priceUsd": price, "handlerType": "js_request_response", "handler": handler, "limits": limits, "inputSchema": { "type": "object" } });
     let publish = Request::post("/ai/endpoints/create", &tool.to_string()).with("x-admin-token", ADMIN_TOKEN);
     Client::connect(host.address())?.expect_ok(&publish)
 }

@@ -9,12 +9,12 @@ use std::{
 
 use serde_json::json;
 
-use super::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_with};
+use super::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_at, publish_with};
 use crate::{
     Failure,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    http2::{Asked, Flood},
+    http2::{Flood, HeldRequest},
     mcp,
 };
 
@@ -30,7 +30,7 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         json!({ "slug": CHECK, "title": CHECK, "priceUsd": 0, "handlerType": "x402_readiness_check", "inputSchema": { "type": "object" } });
     let check = Request::post("/ai/endpoints/create", &check.to_string()).with("x-admin-token", ADMIN_TOKEN);
     Client::connect(host.address())?.expect_ok(&check)?;
-    let call = |params: serde_json::Value| mcp::asked("/ai/mcp", "tools/call", params);
+    let call = |params: serde_json::Value| mcp::request("/ai/mcp", "tools/call", params);
     let long = "n".repeat(4_000_000);
     let tree = format!("[{}[]]", "[],".repeat(900_000));
     let tree: serde_json::Value = serde_json::from_str(&tree)?;
@@ -47,10 +47,14 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         ("WINDOW_UPDATE over 4 connections".to_owned(), Attack::Floods(4, Flood::Windows)),
         ("PRIORITY over 4 connections".to_owned(), Attack::Floods(4, Flood::Priorities)),
         ("frames of an unknown kind over 4 connections".to_owned(), Attack::Floods(4, Flood::Unknown)),
-        ("requests with 1,900 HPACK fields".to_owned(), Attack::Hoards(Asked::Fields("/health/live", 1_900))),
-        ("heads without bodies over HTTP/2".to_owned(), Attack::Hoards(Asked::Head("/tools/receipt-echo-free"))),
-        ("answers of 1 MiB that nobody takes".to_owned(), Attack::Hoards(Asked::Post("/tools/answers-a-mebibyte", json, "{}".to_owned()))),
-        ("MCP batches that nobody takes".to_owned(), Attack::Hoards(Asked::Post("/ai/mcp", of_mcp, batch))),
+        ("requests with 1,900 HPACK fields".to_owned(), Attack::Hoards(HeldRequest::Fields("/health/live", 1_900))),
+        ("heads without bodies over HTTP/2".to_owned(), Attack::Hoards(HeldRequest::Head("/tools/receipt-echo-free"))),
+        (
+            "answers of 1 MiB that nobody takes".to_owned(),
+            Attack::Hoards(HeldRequest::Post("/tools/answers-a-mebibyte", json, "{}".to_owned())),
+        ),
+        ("requests that join a running call".to_owned(), Attack::Hoards(joins(host)?)),
+        ("MCP batches that nobody takes".to_owned(), Attack::Hoards(HeldRequest::Post("/ai/mcp", of_mcp, batch))),
         ("calls from a new address each".to_owned(), Attack::Moves(Request::post(&format!("/tools/{VICTIM}"), "{}"), 4.0 * PACE)),
         (
             "names of tools and texts of 4 MB".to_owned(),
@@ -67,6 +71,21 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         ("quotes".to_owned(), Attack::Asks(vec![quote("find-images-00012"), quote("none-such")], PACE)),
         ("sign-in forms of 3.7 MB".to_owned(), Attack::Asks(vec![sign_in], LARGE_PACE)),
     ])
+}
+
+/// Returns a request for a run that is never charged. Sent again, it joins the run.
+fn joins(host: &Host) -> Result<HeldRequest, Failure> {
+    const FAILS_LATE: &str = "export default async () => {
+        await new Promise((done) => setTimeout(done, 15_000));
+        throw new Error('late');
+    };";
+    publish_at(host, "fails-late", 0.01, FAILS_LATE, &json!({ "wallMs": 20_000 }))?;
+    let (_, minted) = host.admin(Request::post("/ai/credits", &json!({ "amountUsd": 1, "label": "joins" }).to_string()))?;
+    let token = minted["credit"].as_str().ok_or_else(|| format!("no credit was minted: {minted}"))?;
+    // The benchmark has one, and a request lives as long as the benchmark.
+    let token: &'static str = token.to_owned().leak();
+    let fields = vec![("content-type", "application/json"), ("x-developer-credit", token), ("idempotency-key", "one-key-for-all-of-them")];
+    Ok(HeldRequest::Post("/tools/fails-late", fields, "{}".to_owned()))
 }
 
 /// Sends `pace` requests per second, each from another loopback address. Returns the statuses of the answers.

@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, HeaderMap, HeaderName};
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Number, Value, json};
 use tollhouse_capability::guard::Fetched;
 
 use super::{
@@ -68,13 +68,11 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Describes it for a report.
     pub(super) fn shown(&self) -> Value {
         json!({ "versions": self.versions, "accepts": self.terms.iter().take(SHOWN).map(AcceptedTerms::shown).collect::<Vec<_>>() })
     }
 }
 
-/// Parses a 402 response.
 pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
     let v2 = header(fetched, notes);
     let body: Option<Value> = serde_json::from_slice(&fetched.body).ok().filter(Value::is_object);
@@ -362,6 +360,6 @@ fn lists(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
 }
 
 /// Returns whether a document is a challenge in a place where it has no effect.
-pub(super) fn looks_like_one(document: &Map<String, Value>) -> bool {
-    document.contains_key("x402Version") && document.contains_key("accepts")
+pub(super) fn looks_like_one(document: &Value) -> bool {
+    document.get("x402Version").is_some() && document.get("accepts").is_some()
 }

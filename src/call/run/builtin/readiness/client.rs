@@ -7,7 +7,7 @@
 //! no redirect of any host leads to other paths of this host, because a proxy in front of it may open them to the host
 //! itself.
 
-use std::{fmt, net::IpAddr};
+use std::net::IpAddr;
 
 use reqwest::header::HeaderValue;
 use tollhouse_base::forwarded_for;
@@ -21,24 +21,23 @@ use url::Url;
 const PUBLIC: &[&str] =
     &["/", "/tools/", "/ai/manifest", "/ai/endpoints", "/ai/mcp", "/.well-known/", "/openapi.json", "/llms.txt", "/favicon.ico"];
 
-/// The client of checks.
 #[derive(Clone)]
 pub struct ReadinessClient {
     guard: Guard,
     own: Option<Own>,
     /// The requester of the check, who is responsible for its requests to this host.
-    asker: Option<Asker>,
+    requester: Option<Requester>,
 }
 
 /// A requester at an address, with a separate share of the guard's slots.
 #[derive(Debug, Clone)]
-struct Asker {
+struct Requester {
     address: IpAddr,
     share: String,
 }
 
 /// This host's public URL, and the guard for it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Own {
     base: Url,
     guard: Guard,
@@ -66,33 +65,23 @@ impl Hops for Own {
     }
 }
 
-impl fmt::Debug for ReadinessClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadinessClient").field("own", &self.own.as_ref().map(|own| own.base.as_str())).finish_non_exhaustive()
-    }
-}
-
 impl ReadinessClient {
     /// Constructs a client that uses `guard`, and reaches the host at `base_url` even if that is not public.
-    ///
-    /// # Errors
-    ///
-    /// The client cannot be set up.
     pub fn new(guard: Guard, base_url: &str) -> Result<Self, GuardError> {
         let base = Url::parse(base_url).ok().filter(|base| matches!(base.scheme(), "http" | "https"));
-        let position = base.as_ref().and_then(|base| Some(format!("{}:{}", base.host_str()?, base.port_or_known_default()?)));
-        let own = match base.zip(position) {
-            Some((base, position)) => {
-                Some(Own { base, guard: Guard::new(GuardSettings { allow: vec![position], ..GuardSettings::default() })? })
+        let authority = base.as_ref().and_then(|base| Some(format!("{}:{}", base.host_str()?, base.port_or_known_default()?)));
+        let own = match base.zip(authority) {
+            Some((base, authority)) => {
+                Some(Own { base, guard: Guard::new(GuardSettings { allow: vec![authority], ..GuardSettings::default() })? })
             }
             None => None,
         };
-        Ok(Self { guard, own, asker: None })
+        Ok(Self { guard, own, requester: None })
     }
 
     /// Returns a client for checks requested from `address`.
-    pub(crate) fn asked_by(&self, address: IpAddr) -> Self {
-        Self { asker: Some(Asker { address, share: format!("asker:{address}") }), ..self.clone() }
+    pub(crate) fn requested_by(&self, address: IpAddr) -> Self {
+        Self { requester: Some(Requester { address, share: format!("requester:{address}") }), ..self.clone() }
     }
 
     /// Returns whether `url` is of this host.
@@ -110,13 +99,13 @@ impl ReadinessClient {
     /// Fetches a URL like [`Guard::fetch`].
     pub(super) async fn fetch<'a>(&'a self, mut request: Fetch<'a>) -> Result<Fetched, FetchError> {
         request.hops = self.own.as_ref().map(|own| own as &dyn Hops);
-        if let Some(asker) = &self.asker {
-            request.owner = &asker.share;
+        if let Some(requester) = &self.requester {
+            request.owner = &requester.share;
         }
         let Some(own) = self.route_to_self(request.url) else { return self.guard.fetch(request).await };
-        if let Some(Asker { address: asker, .. }) = self.asker {
+        if let Some(Requester { address: requester, .. }) = self.requester {
             // The header is not sent along redirects to other hosts.
-            let message = HeaderValue::try_from(forwarded_for::forwarded_value(asker)).expect("an address and letters");
+            let message = HeaderValue::try_from(forwarded_for::forwarded_value(requester)).expect("an address and letters");
             request.headers.insert(forwarded_for::HEADER, message);
         }
         own.fetch(request).await
@@ -162,20 +151,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn askers_have_shares_of_their_own() {
+    async fn each_requester_has_a_share_of_the_guard() {
         let owners = Arc::new(Owners::default());
         let lookup = Arc::clone(&owners) as Arc<dyn Lookup>;
         let guard = Guard::new(GuardSettings { lookup: Some(lookup), ..GuardSettings::default() }).unwrap();
         let client = ReadinessClient::new(guard, "http://127.0.0.1:4020").unwrap();
         for address in ["203.0.113.9", "203.0.113.10"] {
-            let client = client.asked_by(address.parse().unwrap());
+            let client = client.requested_by(address.parse().unwrap());
             client.fetch(Fetch::get("https://nobody.dev/", Duration::from_secs(5), 1)).await.unwrap_err();
         }
-        assert_eq!(*owners.0.lock().unwrap(), ["asker:203.0.113.9", "asker:203.0.113.10"]);
+        assert_eq!(*owners.0.lock().unwrap(), ["requester:203.0.113.9", "requester:203.0.113.10"]);
     }
 
     #[test]
-    fn no_hop_leads_to_paths_of_the_own_host_that_not_everyone_may_read() {
+    fn no_redirect_leads_to_closed_paths_of_the_own_host() {
         let guard = || Guard::new(GuardSettings { allow_http: true, ..GuardSettings::default() }).unwrap();
         for (base, open, closed) in [
             (
@@ -210,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn of_its_own_host_a_check_sees_what_everyone_may_read() {
+    fn a_check_reaches_public_paths_of_its_own_host() {
         let client = ReadinessClient::new(Guard::new(GuardSettings::default()).unwrap(), "http://127.0.0.1:4020").unwrap();
         let passes = |url: &str| client.check(url).is_ok();
         for url in ["/", "/tools/echo", "/tools/echo?inspect", "/ai/mcp", "/ai/endpoints?limit=1", "/.well-known/x402", "/openapi.json"] {

@@ -10,7 +10,7 @@ use tollhouse_base::offload::run_blocking;
 use tollhouse_capability::guard::{Fetch, Fetched};
 use url::Url;
 
-use super::{ReadinessClient, request::asking};
+use super::{ReadinessClient, request::with_agent};
 
 /// Number of documents that are probed. The rest of [`EXPECTED`] is only named.
 pub(super) const PROBED: usize = 5;
@@ -61,7 +61,7 @@ pub(super) fn expected(url: &Url) -> Vec<DiscoveryUrl> {
 pub(super) async fn probe(client: &ReadinessClient, url: &Url, wall: Duration) -> Vec<DiscoveryUrl> {
     let probes = expected(url).into_iter().zip(EXPECTED).enumerate().map(|(index, (mut position, expected))| async move {
         if index < PROBED {
-            let fetched = client.fetch(asking(Fetch::get(&position.url, wall, BODY_BYTES))).await;
+            let fetched = client.fetch(with_agent(Fetch::get(&position.url, wall, BODY_BYTES))).await;
             position.status = fetched.as_ref().ok().map(|fetched| fetched.status.as_u16());
             position.found = Some(match fetched {
                 Ok(fetched) if fetched.status.is_success() => run_blocking(fetched.body.len(), || (expected.fits)(&fetched)).await,

@@ -17,10 +17,9 @@ type Object = Map<String, Value>;
 /// Methods of an OpenAPI path item.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// Determines the kind of a document.
 pub(super) fn read(fetched: &Fetched, found: &mut Object, notes: &mut Notes) -> Kind {
     let document = match serde_json::from_slice::<Value>(&fetched.body) {
-        Ok(Value::Object(document)) => document,
+        Ok(document) if document.is_object() => document,
         Ok(_) => {
             notes.error("json", "the document is JSON, but not an object");
             return Kind::Unknown;
@@ -33,10 +32,10 @@ pub(super) fn read(fetched: &Fetched, found: &mut Object, notes: &mut Notes) -> 
     recognize(&document, &fetched.url, found, notes)
 }
 
-fn recognize(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes) -> Kind {
-    let has = |key: &str| document.contains_key(key);
-    let schema = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
-    if !has("paths") && document.get("resources").is_some_and(Value::is_array) {
+fn recognize(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes) -> Kind {
+    let has = |key: &str| document.get(key).is_some();
+    let schema = document["$schema"].as_str().unwrap_or_default();
+    if !has("paths") && document["resources"].is_array() {
         // It may link to an OpenAPI document and name payment methods, but is neither.
         well_known(document, url, found, notes);
         Kind::X402WellKnown
@@ -46,13 +45,13 @@ fn recognize(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes
     } else if challenge::looks_like_one(document) {
         notes.error("challenge_with_200", "a payment challenge is served with success: clients only pay when the status is 402");
         Kind::PaidEndpoint
-    } else if document.get("schema").and_then(Value::as_str).is_some_and(|schema| schema.contains("hosted-endpoint-catalog")) {
-        catalogue(document, found, notes);
+    } else if document["schema"].as_str().is_some_and(|schema| schema.contains("hosted-endpoint-catalog")) {
+        catalog(document, found, notes);
         Kind::EndpointCatalog
     } else if schema.contains("server.schema.json") || (has("name") && has("version") && (has("remotes") || has("packages"))) {
         server_json(document, found, notes);
         Kind::McpServerJson
-    } else if has("kinds") && document["kinds"].is_array() {
+    } else if document["kinds"].is_array() {
         notes.ok("facilitator", format!("a facilitator that supports {} kinds of payment", length(document, "kinds")));
         Kind::Facilitator
     } else if has("resources") || has("products") || has("routes") {
@@ -68,7 +67,7 @@ fn recognize(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes
         Kind::McpMetadata
     } else if has("payment") || has("payments") || has("x402") || has("mcp") {
         notes.ok("manifest", "a service manifest");
-        found.insert("manifest".into(), json!({ "sections": document.keys().take(20).map(|key| short(key)).collect::<Vec<_>>() }));
+        found.insert("manifest".into(), json!({ "sections": sections(document) }));
         Kind::ServiceManifest
     } else {
         notes.error("unrecognised", "JSON, but none of the documents that x402 or MCP clients know; no payment was asked for");
@@ -92,46 +91,49 @@ fn text(fetched: &Fetched, error: &serde_json::Error, notes: &mut Notes) -> Kind
     Kind::Unknown
 }
 
-fn length(document: &Object, key: &str) -> usize {
-    document.get(key).and_then(Value::as_array).map_or(0, Vec::len)
+fn length(document: &Value, key: &str) -> usize {
+    document[key].as_array().map_or(0, Vec::len)
 }
 
-fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
-    let root = Value::Object(document.clone());
-    match root["openapi"].as_str() {
+fn sections(document: &Value) -> Vec<String> {
+    document.as_object().into_iter().flat_map(|fields| fields.keys()).take(20).map(|key| short(key)).collect()
+}
+
+fn openapi(document: &Value, found: &mut Object, notes: &mut Notes) {
+    match document["openapi"].as_str() {
         Some(version) if version.starts_with("3.") => notes.ok("openapi", format!("OpenAPI {}", short(version))),
         Some(version) => notes.warning("openapi", format!("OpenAPI {} is not a version that indexers read; use 3.1", short(version))),
         None => notes.error("openapi", "no `openapi` version of 3.x: indexers do not read older forms"),
     }
     for pointer in ["/info/title", "/info/version"] {
-        if !root.pointer(pointer).is_some_and(Value::is_string) {
+        if !document.pointer(pointer).is_some_and(Value::is_string) {
             notes.error("openapi_info", format!("`{pointer}` is missing"));
         }
     }
     for pointer in ["/info/contact/email", "/info/x-guidance"] {
-        if !root.pointer(pointer).is_some_and(Value::is_string) {
+        if !document.pointer(pointer).is_some_and(Value::is_string) {
             notes.info("openapi_info", format!("`{pointer}` is missing; x402 indexers show it"));
         }
     }
     let (mut operations, mut paid, mut unpriced) = (0_usize, 0_usize, Vec::new());
-    for (path, item) in root["paths"].as_object().into_iter().flatten() {
+    for (path, item) in document["paths"].as_object().into_iter().flatten() {
         for (method, operation) in METHODS.iter().filter_map(|method| Some((method, item.get(method)?))) {
             operations += 1;
             let asks = operation["responses"].get("402").is_some();
-            let position = || format!("{} {}", method.to_uppercase(), short(path));
+            let label = || format!("{} {}", method.to_uppercase(), short(path));
             match operation.get("x-payment-info") {
                 Some(terms) => {
                     paid += 1;
-                    payment_info(&position(), terms, asks, operation, notes);
+                    payment_info(&label(), terms, asks, operation, notes);
                 }
                 // Programs that list resources cannot fill in path parameters.
-                None if asks && !path.contains('{') => unpriced.push(position()),
+                None if asks && !path.contains('{') => unpriced.push(label()),
                 None => {}
             }
         }
     }
-    for position in unpriced {
-        let expected = format!("{position}: has a 402 answer but no `x-payment-info`");
+    for label in unpriced {
+        let expected = format!("{label}: has a 402 answer but no `x-payment-info`");
         if paid == 0 {
             notes.warning("openapi_price", expected);
         } else {
@@ -144,39 +146,39 @@ fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
     found.insert("openapi".into(), json!({ "operations": operations, "paidOperations": paid }));
 }
 
-fn payment_info(position: &str, terms: &Value, asks: bool, operation: &Value, notes: &mut Notes) {
+fn payment_info(label: &str, terms: &Value, asks: bool, operation: &Value, notes: &mut Notes) {
     let price = &terms["price"];
-    let whole = match price["mode"].as_str() {
+    let is_complete = match price["mode"].as_str() {
         Some("fixed") => price["amount"].is_string() && price["currency"].is_string(),
         Some("dynamic") => price.get("min").is_some() && price.get("max").is_some(),
         Some(_) | None => false,
     };
-    if !whole {
+    if !is_complete {
         notes.error(
             "openapi_price",
-            format!("{position}: `x-payment-info.price` is neither fixed with currency and amount nor dynamic with min and max"),
+            format!("{label}: `x-payment-info.price` is neither fixed with currency and amount nor dynamic with min and max"),
         );
     }
     let x402 = terms["protocols"].as_array().is_some_and(|all| all.iter().any(|one| one.get("x402").is_some() || one == "x402"));
     if !x402 {
-        notes.error("openapi_price", format!("{position}: `x-payment-info.protocols` does not name x402"));
+        notes.error("openapi_price", format!("{label}: `x-payment-info.protocols` does not name x402"));
     }
     if !asks {
-        notes.warning("openapi_402", format!("{position}: is paid but documents no 402 answer"));
+        notes.warning("openapi_402", format!("{label}: is paid but documents no 402 answer"));
     }
     if operation.get("security").is_none() {
-        notes.info("openapi_security", format!("{position}: has no `security` of its own; an empty list says that payment is enough"));
+        notes.info("openapi_security", format!("{label}: has no `security` of its own; an empty list says that payment is enough"));
     }
 }
 
-fn well_known(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes) {
+fn well_known(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes) {
     let Some(resources) = document.get("resources") else {
         return notes.info(
             "well_known",
             "an x402 document without `resources`; indexers that read this file want `{version: 1, resources: [urls]}`",
         );
     };
-    if document.get("version") != Some(&json!(1)) {
+    if document["version"] != 1 {
         notes.warning("well_known", "`version` is not 1");
     }
     let Some(resources) = resources.as_array() else { return notes.error("well_known", "`resources` is not a list") };
@@ -198,17 +200,17 @@ fn well_known(document: &Object, url: &Url, found: &mut Object, notes: &mut Note
     found.insert("resources".into(), json!({ "count": resources.len(), "first": first }));
 }
 
-fn catalogue(document: &Object, found: &mut Object, notes: &mut Notes) {
-    let Some(endpoints) = document.get("endpoints").and_then(Value::as_array) else {
+fn catalog(document: &Value, found: &mut Object, notes: &mut Notes) {
+    let Some(endpoints) = document["endpoints"].as_array() else {
         return notes.error("catalog", "`endpoints` is not a list");
     };
-    let whole = |endpoint: &&Value| {
+    let is_complete = |endpoint: &&Value| {
         endpoint["slug"].is_string()
             && endpoint["priceUsd"].is_number()
             && endpoint["url"].is_string()
             && endpoint["inputSchema"].is_object()
     };
-    let broken = endpoints.len() - endpoints.iter().filter(whole).count();
+    let broken = endpoints.len() - endpoints.iter().filter(is_complete).count();
     if broken > 0 {
         notes.error("catalog", format!("{broken} endpoints lack `slug`, `url`, `priceUsd` or `inputSchema`"));
     }
@@ -218,27 +220,26 @@ fn catalogue(document: &Object, found: &mut Object, notes: &mut Notes) {
     found.insert("catalog".into(), json!({ "endpoints": endpoints.len(), "paid": paid, "first": first }));
 }
 
-fn server_json(document: &Object, found: &mut Object, notes: &mut Notes) {
-    let root = Value::Object(document.clone());
-    match root["name"].as_str() {
+fn server_json(document: &Value, found: &mut Object, notes: &mut Notes) {
+    match document["name"].as_str() {
         Some(name) if name.split('/').count() == 2 && name.split('/').all(|part| !part.is_empty()) => {
             notes.ok("server_json", format!("server.json of `{}`", short(name)))
         }
         Some(_) => notes.error("server_json", "`name` is not of the form `reverse.domain/name`"),
         None => notes.error("server_json", "`name` is missing"),
     }
-    match root["description"].as_str().map(|text| text.chars().count()) {
+    match document["description"].as_str().map(|text| text.chars().count()) {
         Some(1..=100) => {}
         Some(count) => notes.error("server_json", format!("`description` has {count} characters, the registry wants 1 to 100")),
         None => notes.error("server_json", "`description` is missing"),
     }
-    if !root["version"].is_string() {
+    if !document["version"].is_string() {
         notes.error("server_json", "`version` is missing");
     }
-    if root.get("$schema").is_none() {
+    if document.get("$schema").is_none() {
         notes.warning("server_json", "`$schema` is missing: readers cannot tell which form this is");
     }
-    let remotes = root["remotes"].as_array().map_or(&[][..], Vec::as_slice);
+    let remotes = document["remotes"].as_array().map_or(&[][..], Vec::as_slice);
     for (index, remote) in remotes.iter().enumerate() {
         match remote["type"].as_str() {
             Some("streamable-http") => {}
@@ -255,32 +256,30 @@ fn server_json(document: &Object, found: &mut Object, notes: &mut Notes) {
     let urls: Vec<String> = remotes.iter().take(10).filter_map(|remote| remote["url"].as_str()).map(short).collect();
     found.insert(
         "serverJson".into(),
-        json!({ "name": root["name"].as_str().map(short), "remotes": urls, "packages": length(document, "packages") }),
+        json!({ "name": document["name"].as_str().map(short), "remotes": urls, "packages": length(document, "packages") }),
     );
 }
 
-fn mcp_metadata(document: &Object, found: &mut Object, notes: &mut Notes) {
-    let root = Value::Object(document.clone());
-    if root.get("jsonrpc").is_some() {
+fn mcp_metadata(document: &Value, found: &mut Object, notes: &mut Notes) {
+    if document.get("jsonrpc").is_some() {
         notes.info("mcp", "a JSON-RPC message; MCP clients speak to this URL with POST");
     }
-    if let Some(servers) = root["mcpServers"].as_object() {
+    if let Some(servers) = document["mcpServers"].as_object() {
         let insecure = servers.values().filter(|server| server["url"].as_str().is_some_and(|url| !url.starts_with("https://"))).count();
         if insecure > 0 {
             notes.warning("mcp", format!("{insecure} servers have a `url` that is not https"));
         }
         notes.ok("mcp", format!("names {} MCP servers", servers.len()));
     }
-    if root.get("serverInfo").is_some() && !root["serverInfo"]["name"].is_string() {
+    if document.get("serverInfo").is_some() && !document["serverInfo"]["name"].is_string() {
         notes.error("mcp", "`serverInfo.name` is missing");
-    } else if let Some(name) = root["serverInfo"]["name"].as_str() {
+    } else if let Some(name) = document["serverInfo"]["name"].as_str() {
         notes.ok("mcp", format!("metadata of the MCP server `{}`", short(name)));
     }
-    found.insert("mcp".into(), json!({ "sections": document.keys().take(20).map(|key| short(key)).collect::<Vec<_>>() }));
+    found.insert("mcp".into(), json!({ "sections": sections(document) }));
 }
 
-/// The kind of a URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
     PaidEndpoint,
@@ -293,5 +292,6 @@ pub(super) enum Kind {
     ServiceManifest,
     Facilitator,
     LlmsTxt,
+    #[default]
     Unknown,
 }

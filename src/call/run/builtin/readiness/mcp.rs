@@ -16,7 +16,7 @@ use url::Url;
 use super::{
     ReadinessClient,
     notes::{Notes, short},
-    request::{asking, post_json},
+    request::{post_json, with_agent},
 };
 
 /// A protocol revision that old and new servers support.
@@ -122,7 +122,7 @@ impl Drop for Client<'_> {
         let Some(id) = self.session.take() else { return };
         let (client, url) = (self.client.clone(), self.url.to_owned());
         tokio::spawn(async move {
-            let mut request = asking(Fetch { method: Method::DELETE, ..Fetch::get(&url, END_WALL, 1 << 10) });
+            let mut request = with_agent(Fetch { method: Method::DELETE, ..Fetch::get(&url, END_WALL, 1 << 10) });
             request.headers.insert("mcp-protocol-version", HeaderValue::from_static(REVISION));
             request.headers.insert(SESSION, id);
             _ = client.fetch(request).await;
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn mcp_is_spoken_to_what_is_called_so_or_answers_so() {
+    async fn mcp_is_tried_if_the_path_or_the_answer_suggests_it() {
         let looks = async |url: &str, body: &'static str| {
             let url = Url::parse(url).unwrap();
             let body = Bytes::from_static(body.as_bytes());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_event_is_an_answer_by_what_it_begins_with() {
+    fn a_long_event_is_recognized_by_its_prefix() {
         let long = |member: &str| format!("{{\"jsonrpc\":\"2.0\",\"{member}\":\"{}\"}}", "x".repeat(READ_BYTES));
         for (member, is_answer) in [("result", true), ("error", true), ("params", false)] {
             assert_eq!(seems_answer(long(member).as_bytes()), is_answer, "{member}");

@@ -7,13 +7,11 @@ const MAX_NOTES: usize = 40;
 /// Maximum length of a foreign text that is repeated, in characters.
 const SHORT: usize = 160;
 
-/// The severity of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
     /// It is as it should be.
     Ok,
-    /// Information.
     Info,
     /// Some clients will have problems.
     Warning,

@@ -18,17 +18,16 @@ pub(super) const REST_WALL: Duration = Duration::from_millis(3_500);
 /// Maximum size of a document that is read, in bytes.
 pub(super) const BODY_BYTES: usize = 2 << 20;
 
-/// `User-Agent` of a check.
-pub const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
+pub(crate) const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
 
 pub(super) fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
     let mut request = Fetch { method: Method::POST, body: Some(body), ..Fetch::get(url, REST_WALL, BODY_BYTES) };
     request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    asking(request)
+    with_agent(request)
 }
 
 /// Adds the `User-Agent` to a request, so that a check requested by a check stops.
-pub(super) fn asking(mut request: Fetch<'_>) -> Fetch<'_> {
+pub(super) fn with_agent(mut request: Fetch<'_>) -> Fetch<'_> {
     request.headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     request
 }

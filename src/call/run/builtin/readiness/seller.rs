@@ -18,7 +18,7 @@ use super::{
     ReadinessClient,
     challenge::{self, AcceptedTerms, Challenge, v1_name},
     notes::{Note, Notes, Severity, short},
-    request::{asking, post_json},
+    request::{post_json, with_agent},
 };
 
 /// Time limit per request.
@@ -40,7 +40,6 @@ pub enum Method {
     Post,
 }
 
-/// A seller's terms.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SellerQuote {
@@ -69,7 +68,6 @@ struct Requirement {
     network: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     network_v1: Option<&'static str>,
-    /// Address of the token.
     asset: String,
     /// Symbol, if the token is known. The next two fields too are set only for known tokens.
     symbol: Option<&'static str>,
@@ -94,17 +92,16 @@ struct Domain {
 
 /// Why a seller's terms are not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SellerError {
     #[error("{0}")]
     Url(FetchError),
-    #[error("the seller cannot be asked: {0}")]
+    #[error("the seller cannot be reached: {0}")]
     Unreachable(FetchError),
-    #[error("the seller answers from elsewhere: ask `{to}`, which a payment would be bound to")]
+    #[error("the seller redirects: request `{to}`, to which a payment would be bound")]
     Redirected { to: String },
-    #[error("the URL asks for no payment: it answers {status}")]
+    #[error("the URL requires no payment: it answers {status}")]
     NotPaid { status: u16 },
-    #[error("the seller asks for payment in a way that cannot be read: {0}")]
+    #[error("the seller's payment request cannot be read: {0}")]
     Unreadable(String),
 }
 
@@ -126,11 +123,7 @@ impl SellerError {
 }
 
 /// Requests the terms of the seller at `url`.
-///
-/// # Errors
-///
-/// [`SellerError`].
-pub async fn ask(
+pub(crate) async fn ask(
     client: &ReadinessClient,
     (url, method): (&str, Option<Method>),
     now: Timestamp,
@@ -153,7 +146,7 @@ pub async fn ask(
 async fn answer(client: &ReadinessClient, url: &str, method: Method) -> Result<Fetched, SellerError> {
     let query = client.check(url).map_err(SellerError::of)?;
     let request = match method {
-        Method::Get => asking(Fetch::get(url, WALL, BODY_BYTES)),
+        Method::Get => with_agent(Fetch::get(url, WALL, BODY_BYTES)),
         Method::Post => Fetch { wall: WALL, body_bytes: BODY_BYTES, ..post_json(url, Bytes::new()) },
     };
     let answered = client.fetch(request).await.map_err(SellerError::of)?;
@@ -186,7 +179,7 @@ fn quoted(url: &str, method: Method, request: Challenge, notes: Notes, now: Time
     let notes: Vec<_> = notes.into_vec().into_iter().filter(|note| matches!(note.severity, Severity::Warning | Severity::Error)).collect();
     if accepts.is_empty() {
         let first = notes.iter().find(|note| note.severity == Severity::Error);
-        return Err(SellerError::Unreadable(first.map_or_else(|| "it names no way to pay".to_owned(), |note| note.message.clone())));
+        return Err(SellerError::Unreadable(first.map_or_else(|| "it lists no way to pay".to_owned(), |note| note.message.clone())));
     }
     Ok(SellerQuote { url: url.to_owned(), method, x402_versions: request.versions, accepts, asked_at: now, notes, dues })
 }

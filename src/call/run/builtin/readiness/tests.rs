@@ -94,7 +94,7 @@ async fn a_challenge_of_both_versions_is_ready() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_challenge_is_named() {
+async fn problems_of_a_challenge_are_named() {
     let with = |mut challenge: Value, pointer: &str, value: Value| {
         *challenge.pointer_mut(pointer).unwrap() = value;
         challenge
@@ -248,7 +248,7 @@ async fn junk_is_a_result_too() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_reached_is_said_and_not_reached() {
+async fn forbidden_urls_are_reported_and_not_requested() {
     let client = client(Guard::new(GuardSettings::default()).unwrap());
     for (url, code) in [
         ("https://127.0.0.1/", "forbidden_address"),
@@ -331,8 +331,7 @@ async fn discovery_documents_are_looked_for_in_few_requests() {
     assert_eq!((&position("/mcp.json")["found"], &position("/mcp.json")["status"]), (&json!(false), &json!(404)));
     assert_eq!(position("/favicon.ico").get("found"), None);
     assert!(codes(&report, "info").contains(&"discovery_missing".to_owned()));
-    assert!(count.load(Ordering::SeqCst) <= MAX_REQUESTS, "{}", count.load(Ordering::SeqCst));
-    assert_eq!(MAX_REQUESTS, 11);
+    assert!(count.load(Ordering::SeqCst) <= 11, "{}", count.load(Ordering::SeqCst));
 }
 
 #[tokio::test]
@@ -427,7 +426,7 @@ async fn the_own_host_is_reported_for_whom_it_is_asked_and_no_other_host_is() {
     let (own, other) = (serve(router()).await, serve(router()).await);
     let guard = Guard::new(GuardSettings { allow: vec![other.to_string()], ..GuardSettings::default() }).unwrap();
     let asker = "203.0.113.9".parse().unwrap();
-    let client = ReadinessClient::new(guard, &format!("http://{own}")).unwrap().asked_by(asker);
+    let client = ReadinessClient::new(guard, &format!("http://{own}")).unwrap().requested_by(asker);
     for (host, reported) in [(own, Some(asker)), (other, None)] {
         check(&client, &format!("http://{host}/tools/echo")).await;
         let seen = std::mem::take(&mut *seen.lock().unwrap());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::{StatusCode, header::RETRY_AFTER};
 use serde_json::Value;
+use tollhouse_api::Catalog;
 use tollhouse_capability::guard::{FetchError, Fetched};
 use tollhouse_operate::finding::Finding;
 
@@ -39,27 +40,27 @@ struct Heads {
 
 /// Requests the challenge of each listed paid tool. Reports the largest head and the challenges that do not arrive.
 pub(super) async fn examine(asker: &Asker) -> Vec<Finding> {
-    match seen(asker).await {
-        Ok(heads) => heads.told(),
+    match collect(asker).await {
+        Ok(heads) => heads.findings(),
         Err(error) => vec![Finding::error("public", &error, "let the proxy before the host pass /ai/endpoints and /tools on")],
     }
 }
 
-async fn seen(asker: &Asker) -> Result<Heads, FetchError> {
+async fn collect(asker: &Asker) -> Result<Heads, FetchError> {
     let (mut heads, mut cursor) = (Heads::default(), String::new());
     loop {
         let page = asker.get(&format!("/ai/endpoints?price=paid&limit=100{cursor}")).await?;
-        let page: Value = serde_json::from_slice(&page.body).unwrap_or_default();
-        for slug in page["endpoints"].as_array().into_iter().flatten().filter_map(|tool| tool["slug"].as_str()) {
+        let Ok(page) = serde_json::from_slice::<Catalog>(&page.body) else { return Ok(heads) };
+        for tool in page.endpoints {
             if heads.requested == MAX_TOOLS {
                 heads.has_more = true;
                 return Ok(heads);
             }
-            let path = format!("/tools/{slug}");
-            let answer = patiently(asker, &path).await?;
+            let path = format!("/tools/{}", tool.common.slug);
+            let answer = challenge(asker, &path).await?;
             heads.add(path, &answer);
         }
-        match page["nextCursor"].as_str() {
+        match page.envelope.next_cursor {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return Ok(heads),
         }
@@ -67,7 +68,7 @@ async fn seen(asker: &Asker) -> Result<Heads, FetchError> {
 }
 
 /// Makes an unpaid call, and repeats it after 429.
-async fn patiently(asker: &Asker, path: &str) -> Result<Fetched, FetchError> {
+async fn challenge(asker: &Asker, path: &str) -> Result<Fetched, FetchError> {
     let mut answer = asker.challenge(path).await?;
     for _ in 1..TRIES {
         if answer.status != StatusCode::TOO_MANY_REQUESTS {
@@ -93,12 +94,12 @@ impl Heads {
             if self.largest.as_ref().is_none_or(|(largest, _)| *largest < bytes) {
                 self.largest = Some((bytes, path));
             }
-        } else if answer.status == StatusCode::BAD_GATEWAY && !is_of_a_host(&answer.body) {
+        } else if answer.status == StatusCode::BAD_GATEWAY && !has_host_error(&answer.body) {
             self.refused.push((path, answer.status));
         }
     }
 
-    fn told(self) -> Vec<Finding> {
+    fn findings(self) -> Vec<Finding> {
         let mut found = vec![];
         if let Some((path, status)) = self.refused.first() {
             let text = format!(
@@ -127,7 +128,7 @@ impl Heads {
 }
 
 /// Returns whether a body comes from a host, whose own 502 reports a failed tool or facilitator.
-fn is_of_a_host(body: &[u8]) -> bool {
+fn has_host_error(body: &[u8]) -> bool {
     serde_json::from_slice::<Value>(body).is_ok_and(|body| body["error"]["code"].is_string())
 }
 
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_head_is_judged_by_what_nginx_takes() {
+    fn largest_head_is_compared_with_the_limit_of_nginx() {
         for (bytes, level, words) in [
             (SMALL, Level::Ok, "with a buffer of 2k"),
             (SMALL + 1, Level::Ok, "not with a buffer of 2k"),
@@ -162,7 +163,7 @@ mod tests {
             for (path, bytes) in [("/tools/a", 500), ("/tools/b", bytes), ("/tools/c", 600)] {
                 heads.add(path.to_owned(), &answer(StatusCode::PAYMENT_REQUIRED, bytes, "{}"));
             }
-            let reported = heads.told();
+            let reported = heads.findings();
             assert_eq!((reported.len(), reported[0].level, reported[0].of.as_deref()), (1, level, Some("/tools/b")), "{bytes}");
             assert!(
                 reported[0].text.contains(words) && reported[0].text.contains(&format!("{bytes} bytes")),
@@ -180,7 +181,7 @@ mod tests {
             "/tools/b".to_owned(),
             &answer(StatusCode::BAD_GATEWAY, 200, r#"{"ok":false,"error":{"code":"facilitator_unavailable"}}"#),
         );
-        let reported = heads.told();
+        let reported = heads.findings();
         assert!(reported.len() == 1 && reported[0].level == Level::Fail && reported[0].text.contains("1 of 2"), "{}", reported[0].text);
     }
 }

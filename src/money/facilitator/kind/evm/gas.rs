@@ -154,12 +154,12 @@ impl GasBalance {
     }
 
     async fn look(&self, node: &Node) -> Result<(), RpcError> {
-        let balance: U256 = node.ask("eth_getBalance", json!([self.signer, "latest"])).await?;
-        let price: U128 = node.ask("eth_gasPrice", json!([])).await?;
+        let balance: U256 = node.rpc("eth_getBalance", json!([self.signer, "latest"])).await?;
+        let price: U128 = node.rpc("eth_gasPrice", json!([])).await?;
         let one = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price.to::<u128>().max(1)));
         let seen = SeenBalance { balance, settlements: (balance / one).saturating_to() };
         if seen.is_low() {
-            tracing::warn!(signer = %self.signer, seen.settlements, "the signer has little left to pay gas with");
+            tracing::warn!(signer = %self.signer, seen.settlements, "the signer's balance for gas is low");
         }
         *self.seen() = Some(seen);
         Ok(())
@@ -174,7 +174,7 @@ fn cost(gas: u64, receipt: &TxReceipt) -> BurnedGas {
 async fn watch(gas: Weak<GasBalance>, node: Arc<Node>) {
     while let Some(gas) = gas.upgrade() {
         if let Err(error) = gas.look(&node).await {
-            tracing::warn!(%error, "what the signer has left to pay gas with is not known");
+            tracing::warn!(%error, "the signer's balance could not be read");
         }
         let pause = if gas.is_enough().is_ok() { PAUSE } else { EMPTY_PAUSE };
         _ = tokio::time::timeout(pause, gas.again.notified()).await;

@@ -17,7 +17,7 @@ pub(super) struct Nonces {
     key: String,
     /// How long a taken nonce surely belongs to its taker. Another host fills it only after later ones have waited
     /// twice as long.
-    is_usable: Duration,
+    valid_for: Duration,
     /// When this host took its recent nonces.
     taken: BTreeMap<u64, Instant>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Nonces {
 impl Nonces {
     /// Returns the counter of this key if the store is shared. A host that is alone needs none.
     pub(super) fn of(store: &Arc<dyn Store>, key: String, timeout: Duration) -> Option<Self> {
-        store.is_shared().then(|| Self { store: Arc::clone(store), key, is_usable: timeout / 2, taken: BTreeMap::new() })
+        store.is_shared().then(|| Self { store: Arc::clone(store), key, valid_for: timeout / 2, taken: BTreeMap::new() })
     }
 
     pub(super) async fn next(&mut self, now: Instant) -> Result<u64, String> {
@@ -33,8 +33,8 @@ impl Nonces {
         batch.add(&NONCES, &self.key, 1, MAX);
         let sums = batch.commit(&*self.store, Durability::Durable).await.map_err(|error| error.to_string())?;
         let nonce = sums.first().and_then(|sum| u64::try_from(*sum - 1).ok()).ok_or("the store counted no nonce")?;
-        let good_for = self.is_usable;
-        self.taken.retain(|_, taken| now.duration_since(*taken) < good_for);
+        let valid_for = self.valid_for;
+        self.taken.retain(|_, taken| now.duration_since(*taken) < valid_for);
         self.taken.insert(nonce, now);
         Ok(nonce)
     }
@@ -42,7 +42,7 @@ impl Nonces {
     /// Returns whether a returned nonce may still be used. `behind` is the number of returned nonces after it. Once
     /// other hosts may have filled it, it may not, unless nobody has taken a later one.
     pub(super) async fn keeps(&mut self, nonce: u64, behind: usize, now: Instant) -> Result<bool, String> {
-        if self.taken.get(&nonce).is_some_and(|taken| now.duration_since(*taken) < self.is_usable) {
+        if self.taken.get(&nonce).is_some_and(|taken| now.duration_since(*taken) < self.valid_for) {
             return Ok(true);
         }
         let is_last = self.sum().await? == i128::from(nonce) + 1 + behind as i128;
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_alone_counts_by_itself() {
+    fn an_exclusive_store_needs_no_nonce_counter() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         assert!(Nonces::of(&store, String::new(), TIMEOUT).is_none());
     }
 
     #[tokio::test]
-    async fn no_two_hosts_have_one_nonce_and_none_has_one_that_the_chain_has() {
+    async fn hosts_get_distinct_nonces_above_those_of_the_chain() {
         let ([mut one, mut other], now) = (nonces(), Instant::now());
         let (raised, again) = tokio::join!(one.raise(7), other.raise(7));
         raised.and(again).unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_nonce_that_was_given_back_is_good_while_nobody_can_have_filled_it() {
+    async fn a_released_nonce_is_valid_until_others_may_fill_it() {
         let ([mut one, mut other], now) = (nonces(), Instant::now());
         for nonce in 0..3 {
             assert_eq!(one.next(now).await, Ok(nonce));

@@ -185,14 +185,14 @@ impl PendingTxs {
         (first..=count.saturating_add(MAX_MISSING)).contains(&nonce)
     }
 
-    /// Returns the first transaction that has been pending for longer than `patience`, even if it may no longer be
+    /// Returns the first transaction that has been pending for longer than `timeout`, even if it may no longer be
     /// replaced.
     pub(super) fn waiting(&self, now: Instant, timeout: Duration) -> Option<&InFlightTx> {
         self.flights.values().find(|flight| flight.sent && now.duration_since(flight.since) > timeout)
     }
 
     /// Takes the lowest returned nonce, with the number of returned nonces after it.
-    pub(super) fn cancel(&mut self) -> Option<(u64, usize)> {
+    pub(super) fn take_free(&mut self) -> Option<(u64, usize)> {
         let nonce = self.free.pop_first()?;
         Some((nonce, self.free.len()))
     }
@@ -271,7 +271,7 @@ impl PendingTxs {
         }
     }
 
-    /// Returns the sent transactions that have waited longer than `patience` and that the node once had. While a nonce
+    /// Returns the sent transactions that have waited longer than `timeout` and that the node once had. While a nonce
     /// before them is missing, a node may drop them.
     pub(super) fn queued(&self, now: Instant, timeout: Duration) -> Vec<(u64, SignedTx)> {
         let queued = |flight: &InFlightTx| flight.sent && flight.last_seen && now.duration_since(flight.since) > timeout;
@@ -294,7 +294,7 @@ impl PendingTxs {
         }
     }
 
-    /// Returns the first sent transaction if it has been pending for longer than `patience` and may be replaced, given
+    /// Returns the first sent transaction if it has been pending for longer than `timeout` and may be replaced, given
     /// the node's counts of mined (`used`) and of mined and pending (`count`) transactions. All others wait for it.
     /// While it waits for an earlier nonce itself, a higher price does not help it.
     pub(super) fn stuck_tx(&mut self, (used, count): (u64, u64), now: Instant, timeout: Duration) -> Option<(u64, &mut InFlightTx)> {
@@ -305,7 +305,7 @@ impl PendingTxs {
         (waited && reached >= *nonce).then_some((*nonce, flight))
     }
 
-    /// Returns the first sent transaction if it may no longer be replaced and was sent longer than `patience` ago. A
+    /// Returns the first sent transaction if it may no longer be replaced and was sent longer than `timeout` ago. A
     /// node may have dropped it.
     pub(super) fn dropped(&mut self, now: Instant, timeout: Duration) -> Option<(u64, SignedTx)> {
         let (nonce, flight) = self.flights.iter_mut().find(|(_, flight)| flight.sent)?;
@@ -316,7 +316,7 @@ impl PendingTxs {
         })
     }
 
-    /// Takes an unused nonce that later transactions have waited for longer than `patience`.
+    /// Takes an unused nonce that later transactions have waited for longer than `timeout`.
     pub(super) fn gap(&mut self, now: Instant, timeout: Duration) -> Option<u64> {
         let first = *self.free.first()?;
         let waits = |(_, flight): (&u64, &InFlightTx)| flight.sent && now.duration_since(flight.since) > timeout;
@@ -324,9 +324,9 @@ impl PendingTxs {
     }
 
     /// Returns a nonce to fill for a lost host, given the node's counts of mined (`used`) and of mined and pending
-    /// (`count`) transactions. It is the first missing nonce if others have waited for it longer than `patience`, or
+    /// (`count`) transactions. It is the first missing nonce if others have waited for it longer than `timeout`, or
     /// the nonce of a pending transaction that nobody has replaced for much longer.
-    pub(super) fn remaining(&mut self, (used, count): (u64, u64), now: Instant, timeout: Duration) -> Option<u64> {
+    pub(super) fn abandoned(&mut self, (used, count): (u64, u64), now: Instant, timeout: Duration) -> Option<u64> {
         // Transactions below `count` have no gap before them.
         let (first, flight) = self.flights.range(count..).find(|(_, flight)| flight.sent)?;
         let waited = now.duration_since(flight.since);

@@ -50,9 +50,12 @@ async fn watch(proxy: Weak<ProxyCheck>, node: Arc<Node>) {
         match is_there(&node).await {
             Ok(true) => return proxy.0.store(true, Ordering::Relaxed),
             Ok(false) => message.call_once(|| {
-                tracing::info!(network = node.network().caip2, "nobody takes permits there: metered tools are paid on credit");
+                tracing::info!(
+                    network = node.network().caip2,
+                    "x402's contract for permits is not on the network: metered tools are paid on credit"
+                );
             }),
-            Err(error) => tracing::debug!(%error, "whether permits are taken is not known"),
+            Err(error) => tracing::debug!(%error, "x402's contract for permits could not be checked"),
         }
         drop(proxy);
         tokio::time::sleep(pauses.next().unwrap_or(MAX_PAUSE)).await;

@@ -53,7 +53,6 @@ const PERMIT: ReasonCodes = ReasonCodes {
 };
 
 impl<'a> SignedOrder<'a> {
-    /// Returns the order of a payment, or the refusal if it has none.
     pub(super) fn of(payment: &'a OfferedX402) -> Result<Self, RefusalText> {
         if let Some((permit, signature)) = payment.permit() {
             let charged = upto::charged(&permit, payment)?;
@@ -95,7 +94,6 @@ impl<'a> SignedOrder<'a> {
         }
     }
 
-    /// Returns the hash that is signed.
     pub(super) fn hash(&self, asset: &Asset) -> B256 {
         match &self.what {
             OrderKind::Transfer(transfer) => transfer.signing_hash(asset),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use alloy_rlp::{Encodable, Header};
+use alloy_rlp::Encodable;
 use k256::ecdsa::SigningKey;
 use tokio::time::Instant;
 
@@ -72,37 +72,21 @@ impl QuotedFees {
 impl Transaction<'_> {
     /// Signs it. `None` only if the key cannot sign the hash.
     pub(super) fn sign(&self, key: &SigningKey) -> Option<SignedTx> {
-        let mut fields = self.fields();
-        let (signature, recovery) = key.sign_prehash_recoverable(keccak256(list(&fields)).as_slice()).ok()?;
-        recovery.is_y_odd().encode(&mut fields);
-        for number in [signature.r().to_bytes(), signature.s().to_bytes()] {
-            U256::from_be_slice(&number).encode(&mut fields);
-        }
-        let raw = list(&fields);
+        let TxCall { to, data, gas } = self.call;
+        let (value, access_list) = (U256::ZERO, Vec::<U256>::new());
+        let fields: [&dyn Encodable; 9] = [&self.chain, &self.nonce, &self.fees.tip, &self.fees.max, gas, to, &value, data, &access_list];
+        let (signature, recovery) = key.sign_prehash_recoverable(keccak256(encode(&fields)).as_slice()).ok()?;
+        let [r, s] = [signature.r().to_bytes(), signature.s().to_bytes()].map(|number| U256::from_be_slice(&number));
+        let is_odd = recovery.is_y_odd();
+        let raw = encode(&[&fields[..], &[&is_odd, &r, &s]].concat());
         Some(SignedTx { hash: keccak256(&raw), raw: raw.into() })
-    }
-
-    fn fields(&self) -> Vec<u8> {
-        let mut fields = Vec::new();
-        self.chain.encode(&mut fields);
-        self.nonce.encode(&mut fields);
-        self.fees.tip.encode(&mut fields);
-        self.fees.max.encode(&mut fields);
-        self.call.gas.encode(&mut fields);
-        self.call.to.encode(&mut fields);
-        U256::ZERO.encode(&mut fields);
-        self.call.data.encode(&mut fields);
-        // The access list is empty.
-        Header { list: true, payload_length: 0 }.encode(&mut fields);
-        fields
     }
 }
 
-/// Encodes the fields as a list, after the type.
-fn list(fields: &[u8]) -> Vec<u8> {
+/// Encodes fields as a list, after the type.
+fn encode(fields: &[&dyn Encodable]) -> Vec<u8> {
     let mut out = vec![TYPE];
-    Header { list: true, payload_length: fields.len() }.encode(&mut out);
-    out.extend_from_slice(fields);
+    alloy_rlp::encode_list::<_, dyn Encodable>(fields, &mut out);
     out
 }
 
@@ -111,13 +95,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replacement_costs_more_by_what_nodes_want() {
+    fn a_replacement_pays_a_quarter_more() {
         let fees = Fees { tip: 0, max: 1_000 }.raised();
         assert_eq!(fees, Fees { tip: 1, max: 1_251 });
     }
 
     #[test]
-    fn fees_are_asked_for_again_after_ten_seconds() {
+    fn fees_are_reused_for_ten_seconds() {
         let quoted = QuotedFees { fees: Fees { tip: 0, max: 0 }, at: Instant::now() };
         let good = [0, 9_999, 10_000].map(|millis| quoted.good(quoted.at + Duration::from_millis(millis)));
         assert_eq!(good, [true, true, false]);
@@ -125,7 +109,7 @@ mod tests {
 
     /// Compares with a transaction signed by viem 2.57.
     #[test]
-    fn a_transaction_is_signed_as_others_sign_it() {
+    fn a_transaction_is_signed_as_viem_does() {
         let key = SigningKey::from_slice(&[7; 32]).unwrap();
         let call = TxCall { to: Address::repeat_byte(0x11), data: Bytes::from_static(&[1, 2, 3]), gas: 21_000 };
         let transaction = Transaction { chain: 84_532, nonce: 5, fees: Fees { tip: 1_000, max: 2_000_000_000 }, call: &call };

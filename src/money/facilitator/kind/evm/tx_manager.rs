@@ -11,7 +11,7 @@ mod schedule;
 
 use std::{sync::Arc, time::Duration};
 
-use alloy_primitives::{Address, B256, Bytes, U64, U128};
+use alloy_primitives::{Address, B256, Bytes, U128};
 use k256::ecdsa::SigningKey;
 use serde::Deserialize;
 use serde_json::json;
@@ -35,7 +35,7 @@ use crate::facilitator::chain::{
     sending::SendOutcome,
 };
 
-/// Gas of a transaction that only uses up its nonce.
+/// Gas of an empty call, which only uses up its nonce.
 const EMPTY_GAS: u64 = 21_000;
 
 /// Delay before a transaction is sent again that arrived too early at a node without a queue, or that got no clear
@@ -50,15 +50,17 @@ const FILL_AFTER: Duration = Duration::from_secs(3);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 const MAX_FILLED: usize = 64;
 
-/// Capacity of the task's request queue.
+/// Capacity of the request queue.
 const QUEUE: usize = 256;
+
+const ENDED: &str = "the signer has ended";
 
 /// A request to the task.
 enum TxRequest {
     Sign(TxCall, oneshot::Sender<Result<B256, String>>),
     Send(B256, oneshot::Sender<TxEnd>),
-    GiveBack(B256),
-    Mind(u64, B256),
+    Release(B256),
+    Track(u64, B256),
     Has(B256, oneshot::Sender<bool>),
     /// Reads the next nonce from the node again.
     Recount,
@@ -87,11 +89,9 @@ struct PricedTx {
     base_fee_per_gas: U128,
 }
 
-/// A handle to the task.
 #[derive(Debug, Clone)]
 pub(super) struct TxManager(mpsc::Sender<TxRequest>);
 
-/// The state of the task.
 struct TxManagerTask {
     node: Arc<Node>,
     key: SigningKey,
@@ -106,12 +106,11 @@ struct TxManagerTask {
     fees: Option<QuotedFees>,
     run: JoinSet<NodeReply>,
     schedule: PollSchedule,
-    /// Number of transactions sent.
     sendings: u64,
     /// The newest block that was searched for all sent transactions.
     searched: Option<u64>,
     /// Whether the next look must count the signer's transactions, because an answer of the node was unclear.
-    count: bool,
+    count_next: bool,
     /// When a look last counted mined and pending transactions.
     counted: Option<Instant>,
 }
@@ -120,8 +119,8 @@ impl TxManager {
     /// Starts the task, which runs until the last handle is dropped. Without `nonces` the key belongs to this host
     /// alone.
     pub(super) fn open(node: Arc<Node>, key: SigningKey, timeout: Duration, nonces: Option<Nonces>) -> Self {
-        let (sender, asks) = mpsc::channel(QUEUE);
-        let clerk = TxManagerTask {
+        let (sender, requests) = mpsc::channel(QUEUE);
+        let task = TxManagerTask {
             node,
             address: Address::from_private_key(&key),
             key,
@@ -134,19 +133,16 @@ impl TxManager {
             schedule: PollSchedule::default(),
             sendings: 0,
             searched: None,
-            count: false,
+            count_next: false,
             counted: None,
         };
-        tokio::spawn(clerk.run(asks));
+        tokio::spawn(task.run(requests));
         Self(sender)
     }
 
     /// Signs a call. It is sent only by [`TxManager::send`].
     pub(super) async fn sign(&self, call: TxCall) -> Result<B256, String> {
-        let (reply, signed) = oneshot::channel();
-        let removed = || "the signer has ended".to_owned();
-        self.0.send(TxRequest::Sign(call, reply)).await.map_err(|_| removed())?;
-        signed.await.map_err(|_| removed())?
+        self.request(|reply| TxRequest::Sign(call, reply)).await.unwrap_or_else(|| Err(ENDED.to_owned()))
     }
 
     /// Sends a signed transaction, and returns its outcome. The caller may stop waiting; the task still tracks the
@@ -154,35 +150,30 @@ impl TxManager {
     pub(super) async fn send(&self, hash: B256) -> TxEnd {
         let (reply, ended) = oneshot::channel();
         if self.0.send(TxRequest::Send(hash, reply)).await.is_err() {
-            return TxEnd::Unsent("the signer has ended".to_owned());
+            return TxEnd::Unsent(ENDED.to_owned());
         }
         ended.await.unwrap_or(TxEnd::Lost)
     }
 
-    /// Returns the gas fees of a transaction that is signed now.
     pub(super) async fn fees(&self) -> Result<Fees, String> {
-        let (reply, fees) = oneshot::channel();
-        let removed = || "the signer has ended".to_owned();
-        self.0.send(TxRequest::Fees(reply)).await.map_err(|_| removed())?;
-        fees.await.map_err(|_| removed())?
+        self.request(TxRequest::Fees).await.unwrap_or_else(|| Err(ENDED.to_owned()))
     }
 
     /// Returns the nonce of a signed transaction that will not be sent.
-    pub(super) fn give_back(&self, hash: B256) {
+    pub(super) fn release(&self, hash: B256) {
         // If the queue is full, the nonce is reclaimed after `SIGNED_FOR`.
-        _ = self.0.try_send(TxRequest::GiveBack(hash));
+        _ = self.0.try_send(TxRequest::Release(hash));
     }
 
     /// Tracks a pending transaction that a previous run of the host has sent and a node still has.
     pub(super) async fn track(&self, nonce: u64, hash: B256) {
         // If it fails, the next lookup of the settlement tries again.
-        _ = self.0.send(TxRequest::Mind(nonce, hash)).await;
+        _ = self.0.send(TxRequest::Track(nonce, hash)).await;
     }
 
     /// Returns whether a transaction that was signed here is still pending, itself or as a replacement.
     pub(super) async fn has(&self, hash: B256) -> bool {
-        let (reply, has) = oneshot::channel();
-        self.0.send(TxRequest::Has(hash, reply)).await.is_ok() && has.await.unwrap_or(false)
+        self.request(|reply| TxRequest::Has(hash, reply)).await.unwrap_or(false)
     }
 
     /// Reads the next nonce from the node again, because a reorganization has dropped transactions.
@@ -190,15 +181,21 @@ impl TxManager {
         // If it fails, the missing nonce is filled once others have waited for it.
         _ = self.0.send(TxRequest::Recount).await;
     }
+
+    async fn request<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> TxRequest) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(request(reply)).await.ok()?;
+        answer.await.ok()
+    }
 }
 
 impl TxManagerTask {
-    async fn run(mut self, mut asks: mpsc::Receiver<TxRequest>) {
+    async fn run(mut self, mut requests: mpsc::Receiver<TxRequest>) {
         loop {
             let look = self.schedule.due();
             tokio::select! {
-                ask = asks.recv() => match ask {
-                    Some(ask) => self.answer(ask).await,
+                request = requests.recv() => match request {
+                    Some(request) => self.answer(request).await,
                     None => return,
                 },
                 Some(Ok(received)) = self.run.join_next() => self.take(received),
@@ -207,8 +204,8 @@ impl TxManagerTask {
         }
     }
 
-    async fn answer(&mut self, ask: TxRequest) {
-        match ask {
+    async fn answer(&mut self, request: TxRequest) {
+        match request {
             TxRequest::Sign(call, reply) => {
                 let signed = self.sign(call).await;
                 if let Err(Ok(hash)) = reply.send(signed) {
@@ -219,14 +216,14 @@ impl TxManagerTask {
                 Ok((nonce, signed)) => self.send(nonce, &signed),
                 Err(waiter) => _ = waiter.send(TxEnd::Unsent("it was signed too long ago".to_owned())),
             },
-            TxRequest::GiveBack(hash) => self.flights.release_nonce(hash),
+            TxRequest::Release(hash) => self.flights.release_nonce(hash),
             // The receiver may have stopped waiting.
             TxRequest::Has(hash, reply) => _ = reply.send(self.flights.has(hash)),
             TxRequest::Recount => self.flights.recount(),
             TxRequest::Fees(reply) => _ = reply.send(self.fees().await),
-            TxRequest::Mind(nonce, hash) => {
+            TxRequest::Track(nonce, hash) => {
                 if let Err(error) = self.track(nonce, hash).await {
-                    tracing::warn!(nonce, error, "a transaction of before could not be looked after");
+                    tracing::warn!(nonce, error, "a transaction of an earlier run could not be tracked");
                 }
             }
         }
@@ -240,7 +237,7 @@ impl TxManagerTask {
         }
         let count = self.begin().await?;
         let (fees, signed) = (self.fees().await?, SignedTx { raw: Bytes::new(), hash });
-        let flight = InFlightTx { sent: true, ..InFlightTx::new(self.nothing(), fees, signed, Instant::now()) };
+        let flight = InFlightTx { sent: true, ..InFlightTx::new(self.empty_call(), fees, signed, Instant::now()) };
         if let Some(nonces) = self.nonces.as_ref().filter(|_| self.flights.reaches(nonce, count)) {
             nonces.raise(nonce.saturating_add(1)).await?;
         }
@@ -268,9 +265,9 @@ impl TxManagerTask {
 
     /// Returns an unused nonce: one that was given back, or the next.
     async fn nonce(&mut self) -> Result<u64, String> {
-        let Some(nonces) = &mut self.nonces else { return self.flights.take().ok_or_else(|| "there is no nonce".to_owned()) };
+        let Some(nonces) = &mut self.nonces else { return self.flights.take().ok_or_else(|| "no nonce is available".to_owned()) };
         let now = Instant::now();
-        while let Some((nonce, behind)) = self.flights.cancel() {
+        while let Some((nonce, behind)) = self.flights.take_free() {
             if nonces.keeps(nonce, behind, now).await? {
                 return Ok(nonce);
             }
@@ -282,32 +279,30 @@ impl TxManagerTask {
     /// wait for them. With a shared key, pending transactions belong to other hosts until [`TxManager::track`] adds them.
     async fn begin(&mut self) -> Result<u64, String> {
         if let Some(nonces) = &self.nonces {
-            let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
-            nonces.raise(count.to()).await?;
-            self.flights.begin_at(count.to(), Instant::now());
-            return Ok(count.to());
+            let count = self.count("pending").await?;
+            nonces.raise(count).await?;
+            self.flights.begin_at(count, Instant::now());
+            return Ok(count);
         }
-        let used: U64 = self.ask("eth_getTransactionCount", json!([self.address, "latest"])).await?;
-        let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
+        let (used, count) = (self.count("latest").await?, self.count("pending").await?);
         let fees = self.fees().await?;
-        for nonce in used.to::<u64>()..count.to() {
+        for nonce in used..count {
             if self.flights.get_mut(nonce).is_none() {
                 self.track_unknown(nonce, fees, Instant::now());
             }
         }
-        self.flights.begin_at(count.to(), Instant::now());
-        Ok(count.to())
+        self.flights.begin_at(count, Instant::now());
+        Ok(count)
     }
 
     /// Tracks a pending transaction of which only the nonce is known.
     fn track_unknown(&mut self, nonce: u64, fees: Fees, now: Instant) {
         let nothing = SignedTx { raw: Bytes::new(), hash: B256::ZERO };
-        self.flights.put(nonce, InFlightTx { sent: true, ..InFlightTx::new(self.nothing(), fees, nothing, now) });
+        self.flights.put(nonce, InFlightTx { sent: true, ..InFlightTx::new(self.empty_call(), fees, nothing, now) });
         self.schedule.soon(now);
     }
 
-    /// Returns a call that only uses up its nonce.
-    fn nothing(&self) -> TxCall {
+    fn empty_call(&self) -> TxCall {
         TxCall { to: self.address, data: Bytes::new(), gas: EMPTY_GAS }
     }
 
@@ -321,8 +316,8 @@ impl TxManagerTask {
             return Ok(quoted.fees);
         }
         let (block, tip) = tokio::try_join!(
-            self.ask::<PricedTx>("eth_getBlockByNumber", json!(["latest", false])),
-            self.ask::<U128>("eth_maxPriorityFeePerGas", json!([])),
+            self.rpc::<PricedTx>("eth_getBlockByNumber", json!(["latest", false])),
+            self.rpc::<U128>("eth_maxPriorityFeePerGas", json!([])),
         )?;
         let tip: u128 = tip.to();
         let fees = Fees { tip, max: block.base_fee_per_gas.to::<u128>().saturating_mul(2).saturating_add(tip) };
@@ -330,8 +325,12 @@ impl TxManagerTask {
         Ok(fees)
     }
 
-    async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: serde_json::Value) -> Result<T, String> {
-        self.node.ask(method, params).await.map_err(|error| error.to_string())
+    async fn count(&self, block: &str) -> Result<u64, String> {
+        self.node.tx_count(self.address, block).await.map_err(|error| error.to_string())
+    }
+
+    async fn rpc<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: serde_json::Value) -> Result<T, String> {
+        self.node.rpc(method, params).await.map_err(|error| error.to_string())
     }
 
     fn send(&mut self, nonce: u64, signed: &SignedTx) {
@@ -361,11 +360,11 @@ impl TxManagerTask {
                 let counts = match checked {
                     Ok((sendings, checked)) => self.seen(sendings, checked),
                     Err(error) => {
-                        tracing::warn!(%error, "blocks could not be looked at for transactions on their way");
+                        tracing::warn!(%error, "blocks could not be searched for pending transactions");
                         None
                     }
                 };
-                self.poll_soon(counts);
+                self.unblock(counts);
                 self.schedule.looked(Instant::now(), !self.flights.sent().is_empty());
             }
         }
@@ -394,8 +393,8 @@ impl TxManagerTask {
             }
             SendOutcome::Contested(reason) | SendOutcome::Unclear(reason) => {
                 let wait = SEND_AGAIN.saturating_mul(1 << flight.attempts.min(10)).min(LONGEST_WAIT);
-                (flight.last_seen, flight.attempts, self.count) = (true, flight.attempts + 1, true);
-                tracing::warn!(nonce, reason, "it is not known whether a transaction was sent; its nonce is kept and it is sent again");
+                (flight.last_seen, flight.attempts, self.count_next) = (true, flight.attempts + 1, true);
+                tracing::warn!(nonce, reason, "it is unknown whether a transaction was sent; it is sent again with the same nonce");
                 self.send_in(wait, nonce, hash);
                 self.schedule.at_once(Instant::now());
             }
@@ -410,7 +409,7 @@ impl TxManagerTask {
         let recent = self.counted.is_some_and(|at| now.duration_since(at) < COUNT_EVERY.min(self.timeout));
         let waits = !recent && self.flights.waiting(now, self.fill_after()).is_some();
         self.counted = if waits { Some(now) } else { self.counted };
-        let counts = TxCounts { used: waits || std::mem::take(&mut self.count), pending: waits };
+        let counts = TxCounts { used: waits || std::mem::take(&mut self.count_next), pending: waits };
         self.schedule.looking();
         let sendings = self.sendings;
         self.run.spawn(async move { NodeReply::Looked(looked(&node, address, sent, before, counts).await.map(|seen| (sendings, seen))) });
@@ -442,11 +441,11 @@ impl TxManagerTask {
     }
 
     /// Returns an unused nonce that others have waited for too long.
-    fn is_missing(&mut self, counts: (u64, u64), now: Instant) -> Option<u64> {
+    fn missing_nonce(&mut self, counts: (u64, u64), now: Instant) -> Option<u64> {
         if self.nonces.is_none() {
             return self.flights.gap(now, self.fill_after());
         }
-        let nonce = self.flights.remaining(counts, now, self.timeout)?;
+        let nonce = self.flights.abandoned(counts, now, self.timeout)?;
         // Do not fill the same nonce again at once, if the node did not accept it.
         if self.filled.is_some_and(|(filled, at)| filled == nonce && now.duration_since(at) <= self.timeout) {
             return None;
@@ -468,17 +467,17 @@ impl TxManagerTask {
             }
         }
         for _ in 0..MAX_FILLED {
-            let Some(nonce) = self.is_missing(counts, now) else { return };
-            let call = self.nothing();
+            let Some(nonce) = self.missing_nonce(counts, now) else { return };
+            let call = self.empty_call();
             let Some(signed) = self.signed(nonce, fees, &call) else { return };
-            tracing::warn!(nonce, "a nonce that others wait for is used up");
+            tracing::warn!(nonce, "a missing nonce is filled, because later transactions wait for it");
             self.send(nonce, &signed);
             self.flights.put(nonce, InFlightTx { sent: true, ..InFlightTx::new(call, fees, signed, now) });
         }
     }
 
     /// Fills nonces that others wait for, and replaces a transaction that is pending for too long.
-    fn poll_soon(&mut self, counts: Option<(u64, u64)>) {
+    fn unblock(&mut self, counts: Option<(u64, u64)>) {
         let now = Instant::now();
         if let Some(counts) = counts {
             self.fill(counts, now);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_names_the_very_question_and_is_signed_with_the_key() {
+    fn a_token_names_the_request_and_is_signed() {
         let key = SigningKey::from_bytes(&[7; 32]);
         let (algorithm, signed, signature) = token(STANDARD.encode(key.to_keypair_bytes()));
         assert_eq!(algorithm, "EdDSA");
@@ -195,7 +195,7 @@ mod tests {
 
     /// The platform's older keys are of this kind.
     #[test]
-    fn a_key_on_the_curve_p256_signs_too_however_its_lines_are_parted() {
+    fn a_p256_key_is_read_with_any_line_breaks() {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
         let verifier = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.public_key().as_ref());
         let sec1: EcPrivateKeyRfc5915Der<'_> = key.private_key().as_der().unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_shown_to_nobody() {
+    fn credentials_are_never_displayed() {
         let credentials = credentials(&access(&["X-Api-Key: hush:hush"], None)).unwrap();
         let headers = credentials.of(&Method::POST, &Url::parse("http://127.0.0.1/settle").unwrap());
         assert_eq!(headers["x-api-key"], "hush:hush");

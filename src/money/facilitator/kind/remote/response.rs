@@ -75,8 +75,7 @@ pub(super) fn verdict(answer: HttpAnswer) -> VerifyResult {
         Some(false) => {
             let message = body["invalidMessage"].as_str().unwrap_or_default();
             tracing::debug!(reason = logged(reason), message = logged(message), "the facilitator refused a payment");
-            let reported = RefusalText::of(reason);
-            VerifyResult::Invalid { reason: reported.code.to_owned(), message: reported.sentence.to_owned() }
+            RefusalText::of(reason).invalid()
         }
         None => VerifyResult::Unavailable("the answer does not say `isValid`".to_owned()),
     }

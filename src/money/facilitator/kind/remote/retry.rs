@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_seat_takes_none_of_its_time_and_ends() {
+    fn waiting_for_a_slot_is_not_deducted_and_limited() {
         let (now, seconds) = (Instant::now(), Duration::from_secs);
         let mut tries = RetryPolicy::beginning(now, seconds(10), seconds(60));
         assert_eq!((tries.until - now, tries.last - now), (seconds(10), QUEUED));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_alone_says_something_of_others() {
+    fn only_the_first_failure_counts() {
         let mut tries = RetryPolicy::beginning(Instant::now(), Duration::ZERO, Duration::ZERO);
         assert_eq!([tries.fails_first(), tries.fails_first(), tries.fails_first()], [true, false, false]);
     }

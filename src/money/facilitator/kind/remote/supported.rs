@@ -39,7 +39,7 @@ impl SupportedCache {
     /// Polls for `network` until the returned value is dropped.
     pub(super) fn watch(line: Arc<FacilitatorClient>, network: &'static Network) -> Arc<Self> {
         let supported = Arc::new(Self::default());
-        tokio::spawn(ask(Arc::downgrade(&supported), line, network));
+        tokio::spawn(refresh(Arc::downgrade(&supported), line, network));
         supported
     }
 
@@ -61,17 +61,18 @@ impl SupportedCache {
     /// Stores an answer. An address that payers were asked to name stays as long as the facilitator still lists it,
     /// because payments in flight name it.
     fn update(&self, body: &Value, network: &Network) {
-        let stays = |earlier: Option<String>, (scheme, member): (&str, &str)| {
+        let keep_or_replace = |earlier: Option<String>, (scheme, member): (&str, &str)| {
             let newest = named(body, network, scheme, member);
             let earlier = earlier.filter(|earlier| newest.into_iter().chain(signers(body, network)).any(|signer| signer == earlier));
             earlier.or_else(|| newest.map(str::to_owned))
         };
-        let message = NetworkSupport { fee_payer: stays(self.fee_payer(), FEE_PAYER), meter: stays(self.meter(), METER) };
+        let message =
+            NetworkSupport { fee_payer: keep_or_replace(self.fee_payer(), FEE_PAYER), meter: keep_or_replace(self.meter(), METER) };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(message);
     }
 }
 
-async fn ask(supported: Weak<SupportedCache>, line: Arc<FacilitatorClient>, network: &'static Network) {
+async fn refresh(supported: Weak<SupportedCache>, line: Arc<FacilitatorClient>, network: &'static Network) {
     let mut pauses = PAUSES.build();
     while supported.strong_count() > 0 {
         let pause = match read(line.get("/supported", TIMEOUT).await) {
@@ -101,10 +102,6 @@ async fn ask(supported: Weak<SupportedCache>, line: Arc<FacilitatorClient>, netw
 }
 
 /// Returns the body of a valid answer.
-///
-/// # Errors
-///
-/// Why the answer is not valid.
 pub(in crate::facilitator::kind) fn read(answer: HttpAnswer) -> Result<Value, String> {
     match answer {
         HttpAnswer::Json(status, body) if status.is_success() && body["kinds"].is_array() => Ok(body),

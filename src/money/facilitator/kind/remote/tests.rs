@@ -37,7 +37,7 @@ mod fuzz {
     }
 
     #[test]
-    fn payment_is_valid_only_where_an_answer_reports_it_and_its_words_are_not_repeated() {
+    fn only_an_explicit_answer_makes_a_payment_valid() {
         tollhouse_fuzz::check("verified", |bytes| {
             let Some((status, body)) = answered(bytes) else { return };
             match verdict(plain(HttpAnswer::Json(status, body.clone()))) {

@@ -49,14 +49,14 @@ impl ConcurrencyWindow {
         Self { seats: Semaphore::new(1), size: Mutex::new(Size { seats: 1, in_a_row: 0, enough: 1, owed: 0, sending: SENDING }) }
     }
 
-    /// Runs `question` once there is a slot, or at `until` without one. Returns the answer and the time spent waiting
+    /// Runs `request` once there is a slot, or at `until` without one. Returns the answer and the time spent waiting
     /// for the slot.
-    pub(super) async fn ask<T>(&self, until: Instant, question: impl Future<Output = T>) -> (T, Duration) {
+    pub(super) async fn run<T>(&self, until: Instant, request: impl Future<Output = T>) -> (T, Duration) {
         let received = Instant::now();
         let seat = timeout_at(until, self.seats.acquire()).await;
         let waited = received.elapsed();
-        let mut question = pin!(question);
-        let answered = timeout(self.with(|size| size.sending), &mut question).await;
+        let mut request = pin!(request);
+        let answered = timeout(self.with(|size| size.sending), &mut request).await;
         if let Ok(Ok(seat)) = seat {
             match self.with(Size::pay) {
                 true => seat.forget(),
@@ -65,7 +65,7 @@ impl ConcurrencyWindow {
         }
         let answer = match answered {
             Ok(answer) => answer,
-            Err(_) => question.await,
+            Err(_) => request.await,
         };
         (answer, waited)
     }
@@ -125,12 +125,12 @@ mod tests {
     /// Returns how many of `many` questions run at once.
     async fn at_once(window: &Arc<ConcurrencyWindow>, many: usize) -> usize {
         let request = Arc::new(Mutex::new(0));
-        let asking: Vec<_> = (0..many)
+        let running: Vec<_> = (0..many)
             .map(|_| {
                 let (window, request) = (Arc::clone(window), Arc::clone(&request));
                 tokio::spawn(async move {
                     window
-                        .ask(soon(), async {
+                        .run(soon(), async {
                             *request.lock().unwrap() += 1;
                             pending::<()>().await
                         })
@@ -142,8 +142,8 @@ mod tests {
             yield_now().await;
         }
         let count = *request.lock().unwrap();
-        asking.iter().for_each(JoinHandle::abort);
-        join_all(asking).await;
+        running.iter().for_each(JoinHandle::abort);
+        join_all(running).await;
         count
     }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_success_widens_it_until_the_first_failure() {
+    async fn each_success_doubles_the_window_until_the_first_failure() {
         let window = Arc::new(ConcurrencyWindow::new());
         for wide in [1, 2, 4, 8] {
             assert_eq!(at_once(&window, 2 * MAX).await, wide);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_halve_it_down_to_one_and_successes_widen_it_up_to_its_most() {
+    async fn failures_halve_the_window_and_successes_double_it() {
         let window = Arc::new(wide());
         assert_eq!(at_once(&window, 2 * MAX).await, MAX);
         window.failed();
@@ -187,24 +187,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn seats_in_use_are_taken_away_when_they_are_left() {
+    async fn slots_in_use_are_removed_when_released() {
         let window = wide();
-        let mut first: Vec<_> = (0..MAX).map(|_| Box::pin(unconstrained(window.ask(soon(), pending::<()>())))).collect();
-        first.iter_mut().for_each(|asking| assert!(asking.now_or_never().is_none()));
+        let mut first: Vec<_> = (0..MAX).map(|_| Box::pin(unconstrained(window.run(soon(), pending::<()>())))).collect();
+        first.iter_mut().for_each(|running| assert!(running.now_or_never().is_none()));
         (0..20).for_each(|_| window.failed());
         (0..ENOUGH).for_each(|_| window.succeeded());
         tokio::time::advance(SENDING).await;
-        first.iter_mut().for_each(|asking| assert!(asking.now_or_never().is_none()));
+        first.iter_mut().for_each(|running| assert!(running.now_or_never().is_none()));
         assert_eq!(window.seats.available_permits(), 2);
     }
 
-    /// Returns how long a question waits behind one that is never answered.
+    /// Returns how long a request waits behind one that is never answered.
     async fn queued_behind(window: &ConcurrencyWindow) -> Duration {
-        let mut first = Box::pin(window.ask(soon(), pending::<()>()));
+        let mut first = Box::pin(window.run(soon(), pending::<()>()));
         assert!((&mut first).now_or_never().is_none());
         let started = Instant::now();
         let waited = tokio::select! {
-            ((), waited) = window.ask(soon(), async {}) => waited,
+            ((), waited) = window.run(soon(), async {}) => waited,
             _ = first => unreachable!(),
         };
         assert_eq!(started.elapsed(), waited);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn where_one_at_a_time_fails_too_each_has_longer_for_itself() {
+    async fn slot_time_doubles_if_single_settlements_fail() {
         let window = ConcurrencyWindow::new();
         window.failed();
         assert_eq!(queued_behind(&window).await, 2 * SENDING);
@@ -227,17 +227,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_next_is_asked_when_one_is_sent_though_not_answered() {
+    async fn a_slot_is_released_before_its_answer() {
         let window = ConcurrencyWindow::new();
         assert_eq!(queued_behind(&window).await, SENDING);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_can_wait_no_longer_asks_without_a_seat() {
+    async fn a_settlement_proceeds_without_a_slot_at_its_deadline() {
         let window = ConcurrencyWindow::new();
         _ = window.seats.forget_permits(1);
         let until = Instant::now() + Duration::from_secs(10);
-        assert_eq!(window.ask(until, async { 7 }).await.0, 7);
+        assert_eq!(window.run(until, async { 7 }).await.0, 7);
         assert_eq!(Instant::now(), until);
     }
 }

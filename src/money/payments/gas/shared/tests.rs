@@ -59,7 +59,7 @@ async fn gas_that_one_host_burned_counts_at_the_others() {
     };
     burn(&one, "before", 1_000);
     exchange();
-    assert_eq!(other.last_hour(), 0, "what was burned before anybody asked is in the store");
+    assert_eq!(other.last_hour(), 0, "gas that was burned before the first exchange is in the store");
     burn(&one, "a", 1_000);
     for _ in 0..3 {
         burn(&one, "c", 100);
@@ -103,7 +103,7 @@ async fn burned_gas_outlasts_a_restart_for_an_hour() {
     }
     one.write(&store, later(300)).await.unwrap();
     let remaining = BURNED.rows().sound(&store, &BURNED.rows().all(), PAGE).await.unwrap();
-    assert!(remaining.is_none_or(|(rows, _)| rows.is_empty()), "what counts no more is removed");
+    assert!(remaining.is_none_or(|(rows, _)| rows.is_empty()), "expired counts are removed");
 }
 
 /// Another host and a restart must count what customers burned against customers, and the rest against new payers.
@@ -145,9 +145,8 @@ async fn keys_that_wait_are_bounded() {
     for n in 0..MAX_KEYS + 100 {
         burn(&meter, &format!("payer-{n}"), 1);
     }
-    let state = meter.state();
-    let pending = &state.pending;
-    assert!(pending.gas.len() <= MAX_KEYS + 1 && pending.reverts.len() <= MAX_KEYS + 1);
-    assert!(pending.unwritten.len() <= 2 * (MAX_KEYS + 1));
-    assert_eq!(pending.gas[ALL], MAX_KEYS as u64 + 100);
+    let pending = &mut meter.state().pending;
+    let gas = pending.gas.take(usize::MAX);
+    assert!(gas.len() <= MAX_KEYS + 1 && pending.unwritten.len() <= 2 * (MAX_KEYS + 1));
+    assert!(gas.contains(&(ALL.to_owned(), MAX_KEYS as u64 + 100)));
 }

@@ -39,7 +39,7 @@ async fn underpaid_runs_in_flight_count_and_leave_half_to_customers() {
     let (meter, fresh) = (meter(0, 0, 1_000, 0), underpaying(burner_at("a", 1)));
     let first = meter.hold(fresh.clone(), KEY).unwrap();
     assert_eq!(bound(meter.hold(fresh.clone(), KEY)), Some(RunLimit::Underpaid), "half is for customers");
-    assert!(meter.keeps_to_customers(&burner("c", "d").burner));
+    assert!(meter.depends_on_standing(&burner("c", "d").burner));
     let known = underpaying(customer("c", "d"));
     let holds: Vec<_> = (0..2).map(|_| meter.hold(known.clone(), KEY).unwrap()).collect();
     assert_eq!(bound(meter.hold(known.clone(), KEY)), Some(RunLimit::Underpaid));
@@ -74,7 +74,7 @@ async fn charge_that_the_run_sets_is_limited_once_its_payer_has_underpaid() {
 /// Regression test: two strangers closed a cheap tool to its customers for an hour. They were customers themselves once they
 /// had paid a twentieth of a cent.
 #[tokio::test(start_paused = true)]
-async fn payers_who_paid_first_in_the_last_hour_leave_half_to_earlier_customers() {
+async fn customers_of_less_than_an_hour_leave_half_to_regular_ones() {
     for meter in [meter(0, 1_000, 0, 0), meter(0, 0, 1_000, 0)] {
         let stranger = |payer| underpaying(standing(burner(payer, "b"), Standing::Customer));
         underpay(&meter, &stranger("a"), 300);

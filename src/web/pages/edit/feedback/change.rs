@@ -4,10 +4,7 @@ use maud::{Markup, html};
 
 use crate::{
     pages::edit::draft::ToolDraft,
-    parts::{
-        diff::{DiffNames, diff},
-        text::words,
-    },
+    parts::{DiffNames, diff, text::words},
 };
 
 /// Shows the changes to publish, with the builder's attestation.

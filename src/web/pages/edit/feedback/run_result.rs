@@ -1,16 +1,15 @@
 //! Outcomes of checks and runs.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use tollhouse_api::{DryRun, EndpointCheck, Grants, OwnEndpoint};
 use tollhouse_base::exact;
 use tollhouse_protocol::limits::TABLE;
 
 use crate::{
     pages::edit::problems::findings,
     parts::{
-        facts,
-        lines::lines,
-        state::state,
+        facts, lines, state,
         text::{first, line, words},
     },
 };
@@ -20,10 +19,8 @@ const RESULT_CHARS: usize = 20_000;
 /// Maximum shown log lines.
 const LINES: usize = 100;
 
-pub(super) fn checked(check: &Value) -> Markup {
-    let found = check["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let warnings: Vec<_> = check["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let held = check["needsReview"] == true;
+pub(super) fn checked(check: &EndpointCheck) -> Markup {
+    let held = check.needs_review;
     html! {
         section.told aria-labelledby="told-checked" role="status" {
             h2 #told-checked { "Checked: " @if held { (state("in review")) } @else { (state("passed")) } }
@@ -32,69 +29,70 @@ pub(super) fn checked(check: &Value) -> Markup {
                 @else { "It loads, and it can be published as it stands here." }
             }
             (facts::list(&[
-                ("Version", check["version"].as_str().map(facts::id)),
-                ("May touch", named(&check["granted"])),
-                ("Asks an admin for", named(&check["requested"])),
+                ("Version", Some(facts::id(&check.version))),
+                ("May touch", grants(&check.granted)),
+                ("Asks an admin for", grants(&check.requested)),
             ]))
-            @if !found.is_empty() { h3 { "Found in it" } (findings(found)) }
-            @if !warnings.is_empty() {
+            @if !check.findings.is_empty() { h3 { "Found in it" } (findings(&check.findings)) }
+            @if !check.warnings.is_empty() {
                 h3 { "Likely mistakes" }
-                ul.plain { @for warning in warnings { li { (line(warning)) } } }
+                ul.plain { @for warning in &check.warnings { li { (line(warning)) } } }
             }
         }
     }
 }
 
 /// Shows the names of capabilities and hosts, if there are any.
-fn named(touches: &Value) -> Option<Markup> {
-    let on = touches["capabilities"].as_object().into_iter().flatten().filter(|(_, on)| **on == true).map(|(name, _)| name.as_str());
-    let hosts = touches["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let all: Vec<_> = on.chain(hosts).collect();
-    (!all.is_empty()).then(|| html! { span.marks { @for name in &all { code { (words(name)) } } } })
+fn grants(Grants { capabilities, hosts }: &Grants) -> Option<Markup> {
+    names(capabilities.names().map(|name| name as &str).chain(hosts.iter().map(String::as_str)).collect())
 }
 
-pub(super) fn ran(run: &Value, tool: &Value) -> Markup {
+fn names(names: Vec<&str>) -> Option<Markup> {
+    (!names.is_empty()).then(|| html! { span.marks { @for name in names { code { (words(name)) } } } })
+}
+
+pub(super) fn ran(run: &DryRun, tool: Option<&OwnEndpoint>) -> Markup {
     let limit = |name: &str| {
-        let usual = TABLE.iter().find(|row| row.name == name).map_or(0, |row| row.default);
-        tool["limits"][name].as_u64().unwrap_or(usual)
+        let default = TABLE.iter().find(|row| row.name == name).map_or(0, |row| row.default);
+        tool.and_then(|tool| tool.limits.get(name)).unwrap_or(default)
     };
-    let spent = &run["spent"];
-    let of = |name: &str, unit: &str, limit: u64| Some(html! { (spent[name]) (unit) span.muted { " of " (limit) (unit) } });
-    let log = run["log"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let spent = &run.spent;
+    let of = |spent: String, name: &str, unit: &str| Some(html! { (spent) (unit) span.muted { " of " (limit(name)) (unit) } });
     html! {
         section.told aria-labelledby="told-ran" role="status" {
-            h2 #told-ran { "Run: " @if run.get("error").is_some() { (state("failed")) } @else { (state("succeeded")) } }
-            @if let Some(error) = run.get("error") { (failed(error)) } @else { (result(run)) }
+            h2 #told-ran { "Run: " @if run.error.is_some() { (state("failed")) } @else { (state("succeeded")) } }
+            @if let Some(error) = &run.error { (failed(error)) } @else { (result(run)) }
             (facts::list(&[
-                ("Processor", of("cpuMs", " ms", limit("cpuMs"))),
-                ("Time", of("wallMs", " ms", limit("wallMs"))),
-                ("Heap", of("heapBytes", " bytes", limit("heapBytes"))),
-                ("Ops", of("ops", "", limit("ops"))),
-                ("Could touch", could(&run["granted"])),
+                ("Processor", of(spent.cpu_ms.to_string(), "cpuMs", " ms")),
+                ("Time", of(spent.wall_ms.to_string(), "wallMs", " ms")),
+                ("Heap", of(spent.heap_bytes.to_string(), "heapBytes", " bytes")),
+                ("Ops", of(spent.ops.to_string(), "ops", "")),
+                ("Could touch", granted(&run.granted)),
             ]))
             h3 { "Log" }
-            @if log.is_empty() { p.muted { "It wrote nothing." } } @else { (lines(log.iter().take(LINES), "", |_| None)) }
-            @if log.len() > LINES { p.muted { (log.len() - LINES) " more lines are not shown here." } }
+            @if run.log.is_empty() { p.muted { "It wrote nothing." } } @else { (lines(run.log.iter().take(LINES), "", |_| None)) }
+            @if run.log.len() > LINES { p.muted { (run.log.len() - LINES) " more lines are not shown here." } }
         }
     }
 }
 
 /// Shows the capabilities and hosts that a run could use.
-fn could(granted: &Value) -> Option<Markup> {
-    let on = granted.as_object().into_iter().flatten().filter(|(_, on)| **on == true).map(|(name, _)| name.as_str());
-    let hosts = granted["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let all: Vec<_> = on.chain(hosts).collect();
-    (!all.is_empty()).then(|| html! { span.marks { @for name in &all { code { (words(name)) } } } })
+fn granted(granted: &Map<String, Value>) -> Option<Markup> {
+    let on = granted.iter().filter(|(_, on)| **on == true).map(|(name, _)| name.as_str());
+    let hosts = granted.get("hosts").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    names(on.chain(hosts).collect())
 }
 
+/// Shows the error that a call would get.
 fn failed(error: &Value) -> Markup {
-    let problems: Vec<_> = error["problems"].as_array().into_iter().flatten().collect();
+    let text = |fields: &Value, name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let problems: Vec<_> = error.get("problems").and_then(Value::as_array).into_iter().flatten().collect();
     html! {
-        p.problem { (line(error["message"].as_str().unwrap_or_default())) " (" (words(error["code"].as_str().unwrap_or_default())) ")" }
+        p.problem { (line(&text(error, "message"))) " (" (words(&text(error, "code"))) ")" }
         @if !problems.is_empty() {
             ul.plain {
                 @for problem in problems {
-                    li { code { (words(problem["pointer"].as_str().unwrap_or_default())) } " " (line(problem["message"].as_str().unwrap_or_default())) }
+                    li { code { (words(&text(problem, "pointer"))) } " " (line(&text(problem, "message"))) }
                 }
             }
         }
@@ -102,13 +100,13 @@ fn failed(error: &Value) -> Markup {
     }
 }
 
-fn result(run: &Value) -> Markup {
+fn result(run: &DryRun) -> Markup {
     // The run has the text of its result.
-    let json = run["result"].as_str().unwrap_or("null");
+    let json = run.result.as_ref().and_then(Value::as_str).unwrap_or("null");
     let text = exact::pretty(json).unwrap_or_else(|_| json.to_owned());
     let remaining = text.chars().count().saturating_sub(RESULT_CHARS);
     html! {
-        p { "It answered, with status " (run["status"]) "." }
+        p { "It answered, with status " (run.status.unwrap_or_default()) "." }
         div.scroll role="group" aria-label="Result" tabindex="0" { pre.result { (first(&text, RESULT_CHARS)) } }
         @if remaining > 0 { p.muted { (remaining) " more characters are not shown here." } }
     }

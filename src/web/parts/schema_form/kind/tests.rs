@@ -3,11 +3,11 @@ use serde_json::json;
 use super::*;
 
 fn of(schema: &Value) -> FieldKind {
-    FieldKind::of(schema, &schema["items"])
+    FieldKind::from_schema(schema, &schema["items"])
 }
 
 #[test]
-fn a_kind_is_that_of_the_schema_where_a_field_says_all_of_it() {
+fn kind_matches_the_schema_or_is_json() {
     for (schema, kind) in [
         (json!({ "type": "string" }), FieldKind::Text(TextKind::Long)),
         (json!({ "type": ["null", "string"], "maxLength": 80 }), FieldKind::Text(TextKind::Short)),
@@ -40,7 +40,7 @@ fn a_kind_is_that_of_the_schema_where_a_field_says_all_of_it() {
 }
 
 #[test]
-fn what_is_typed_becomes_json_or_is_reported_to_be_none() {
+fn typed_text_becomes_json_or_an_error() {
     let json = |kind: &FieldKind, typed: &str| kind.json(typed).map(|json| json.map(|json| json.get().to_owned()));
     let is = |kind: FieldKind, typed: &str, requested: &str| assert_eq!(json(&kind, typed), Ok(Some(requested.to_owned())), "{typed}");
     is(FieldKind::Text(TextKind::Long), " a\n\"b\" ", r#"" a\n\"b\" ""#);
@@ -75,7 +75,7 @@ fn what_is_typed_becomes_json_or_is_reported_to_be_none() {
 }
 
 #[test]
-fn a_field_holds_what_it_gives_back_as_it_was_and_nothing_else() {
+fn field_holds_only_values_that_survive_a_round_trip() {
     let all = [
         FieldKind::Text(TextKind::Long),
         FieldKind::Text(TextKind::Short),

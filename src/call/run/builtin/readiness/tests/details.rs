@@ -15,7 +15,7 @@ fn found(report: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_challenge_of_version_2_may_hold_is_not_noted_up_to_its_limits() {
+async fn a_version_2_challenge_within_its_limits_gets_no_notes() {
     let tags = |count: usize| json!(vec!["x".repeat(32); count]);
     let extra = |extra: Value| with(v2(), "/accepts/0/extra", extra);
     // A field that no check examines pads it to size: base64 of three bytes is four characters.
@@ -125,7 +125,7 @@ async fn check_document(document: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_document_is_what_its_members_say_together() {
+async fn a_document_is_recognized_by_its_fields() {
     for (document, kind) in [
         (json!({ "x402Version": 1 }), "unknown"),
         (json!({ "accepts": [] }), "unknown"),
@@ -269,7 +269,7 @@ async fn a_discovery_document_is_found_where_it_is_answered_with_success_and_fit
 }
 
 #[tokio::test]
-async fn a_report_says_what_to_do_next_and_where_it_was_led() {
+async fn a_report_names_next_actions_and_the_final_url() {
     let ready = check_challenge(Some(v2()), v1()).await;
     let actions = |report: &Value| {
         report["nextActions"].as_array().unwrap().iter().map(|action| action.as_str().unwrap().to_owned()).collect::<Vec<_>>()

@@ -83,7 +83,7 @@ async fn a_seller_of_version_2_alone_may_say_so_in_the_body() {
 }
 
 #[tokio::test]
-async fn wires_that_ask_for_different_amounts_are_distinguished_and_so_is_what_nobody_knows() {
+async fn versions_with_different_amounts_are_listed_separately() {
     let quote = of(Some(v2("1000")), v1("2000")).await.unwrap();
     assert_eq!(quote["accepts"].as_array().map(Vec::len), Some(2));
     assert!(quote["notes"].as_array().unwrap().iter().any(|note| note["code"] == "versions_differ"), "{quote:#}");
@@ -103,7 +103,7 @@ async fn a_seller_that_takes_only_posts_is_asked_by_post() {
 }
 
 #[tokio::test]
-async fn a_seller_that_does_not_answer_as_it_should_is_reported_by_what_it_did() {
+async fn a_seller_that_answers_wrongly_is_reported() {
     let of = |router: fn() -> Response| asked(Router::new().route("/tool", any(move || async move { router() })), None);
     assert_eq!(of(|| "free".into_response()).await.unwrap_err(), SellerError::NotPaid { status: 200 });
     assert_eq!(of(|| Status::NOT_FOUND.into_response()).await.unwrap_err(), SellerError::NotPaid { status: 404 });

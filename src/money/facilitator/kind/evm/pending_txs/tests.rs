@@ -26,14 +26,14 @@ fn flying(count: u8, now: Instant) -> (PendingTxs, Vec<oneshot::Receiver<TxEnd>>
 }
 
 #[test]
-fn no_two_transactions_have_one_nonce() {
+fn transactions_have_distinct_nonces() {
     let (mut flights, _ends) = flying(3, Instant::now());
     assert_eq!((flights.take(), flights.take()), (Some(10), Some(11)));
     assert_eq!(flights.sent().iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [7, 8, 9]);
 }
 
 #[test]
-fn the_nonce_of_what_was_not_sent_is_the_next_ones() {
+fn the_nonce_of_an_unsent_transaction_is_reused() {
     let now = Instant::now();
     let (mut flights, mut ends) = flying(3, now);
     flights.refuse(8, "a test".to_owned());
@@ -43,17 +43,17 @@ fn the_nonce_of_what_was_not_sent_is_the_next_ones() {
     flights.release_nonce(B256::repeat_byte(9));
     assert_eq!(flights.take(), Some(10));
     flights.release_nonce(B256::repeat_byte(0));
-    assert_eq!(flights.take(), Some(11), "what was sent keeps its nonce");
+    assert_eq!(flights.take(), Some(11), "a sent transaction keeps its nonce");
 }
 
 #[test]
-fn a_nonce_that_another_one_used_has_the_node_asked_again() {
+fn a_contested_nonce_is_read_from_the_node_again() {
     let (mut flights, mut ends) = flying(3, Instant::now());
     flights.recount();
     assert!(flights.unsure() && flights.take().is_none());
-    assert!(ends[0].try_recv().is_err() && flights.has(B256::repeat_byte(0)), "it may be what used the nonce");
+    assert!(ends[0].try_recv().is_err() && flights.has(B256::repeat_byte(0)), "it may have used the nonce");
     flights.begin_at(8, Instant::now());
-    assert_eq!(flights.take(), Some(10), "above what is on its way");
+    assert_eq!(flights.take(), Some(10), "above the pending transactions");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_nonce_released_before_the_next_poll_is_used_once() {
 }
 
 #[test]
-fn nothing_is_sent_twice_nor_what_was_not_signed_here() {
+fn only_unsent_transactions_signed_here_are_sent() {
     let now = Instant::now();
     let (mut flights, _ends) = flying(1, now);
     let nonce = flights.take().unwrap();
@@ -85,7 +85,7 @@ fn nothing_is_sent_twice_nor_what_was_not_signed_here() {
 }
 
 #[test]
-fn only_the_transaction_that_all_wait_for_is_replaced_and_not_forever() {
+fn only_the_first_stuck_transaction_is_replaced_within_limits() {
     let now = Instant::now();
     let (mut flights, _ends) = flying(2, now);
     assert!(flights.stuck_tx((7, 9), now + TIMEOUT, TIMEOUT).is_none());
@@ -103,7 +103,7 @@ fn only_the_transaction_that_all_wait_for_is_replaced_and_not_forever() {
 }
 
 #[test]
-fn a_hole_that_others_wait_for_is_found() {
+fn a_gap_that_others_wait_for_is_found() {
     let now = Instant::now();
     let (mut flights, _ends) = flying(2, now);
     flights.refuse(7, "a test".to_owned());
@@ -116,7 +116,7 @@ fn a_hole_that_others_wait_for_is_found() {
 }
 
 #[test]
-fn what_is_signed_and_never_sent_keeps_its_nonce_for_a_minute() {
+fn an_unsent_transaction_keeps_its_nonce_for_a_minute() {
     let now = Instant::now();
     let mut flights = PendingTxs::default();
     flights.begin_at(7, Instant::now());
@@ -131,7 +131,7 @@ fn what_is_signed_and_never_sent_keeps_its_nonce_for_a_minute() {
 }
 
 #[test]
-fn what_is_missing_below_a_transaction_that_the_node_has_is_free() {
+fn nonces_missing_below_a_known_transaction_are_free() {
     let (now, (mut flights, _ends)) = (Instant::now(), flying(1, Instant::now()));
     flights.reach(10, 8, InFlightTx { sent: true, ..flight(9, now) });
     assert_eq!(flights.sent().iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [7, 10]);
@@ -143,7 +143,7 @@ fn what_is_missing_below_a_transaction_that_the_node_has_is_free() {
 }
 
 #[test]
-fn of_a_key_that_hosts_share_only_what_was_given_back_here_is_free() {
+fn a_shared_key_frees_only_nonces_released_here() {
     let (now, mut flights) = (Instant::now(), PendingTxs::new(true));
     flights.begin_at(7, Instant::now());
     for (nonce, byte) in [(8, 0), (10, 1), (11, 2), (12, 3)] {
@@ -156,17 +156,17 @@ fn of_a_key_that_hosts_share_only_what_was_given_back_here_is_free() {
     flights.reach(15, 7, InFlightTx { sent: true, ..flight(9, now) });
     flights.reach(7 + MAX_MISSING + 1, 7, InFlightTx { sent: true, ..flight(8, now) });
     assert_eq!(flights.sent().len(), 1, "one that is far away is not looked after");
-    assert_eq!([flights.cancel(), flights.cancel(), flights.cancel()], [Some((10, 1)), Some((11, 0)), None]);
+    assert_eq!([flights.take_free(), flights.take_free(), flights.take_free()], [Some((10, 1)), Some((11, 0)), None]);
     flights.release_nonce(B256::repeat_byte(3));
     flights.refuse(8, "a test".to_owned());
     flights.recount();
     assert!(flights.unsure());
     flights.begin_at(9, Instant::now());
-    assert_eq!([flights.cancel(), flights.cancel()], [Some((12, 0)), None], "nobody else has it");
+    assert_eq!([flights.take_free(), flights.take_free()], [Some((12, 0)), None], "nobody else has it");
 }
 
 #[test]
-fn what_a_host_that_is_gone_left_is_found_once_others_have_waited_for_it() {
+fn a_nonce_of_a_lost_host_is_found_after_a_wait() {
     let (now, mut flights) = (Instant::now(), PendingTxs::new(true));
     flights.begin_at(7, Instant::now());
     flights.put(8, flight(1, now));
@@ -182,15 +182,15 @@ fn what_a_host_that_is_gone_left_is_found_once_others_have_waited_for_it() {
         ((7, 9), very_late, Some(7), "nobody replaces it"),
         ((9, 9), very_late, None, "it waits for nothing"),
     ] {
-        assert_eq!(flights.remaining(counts, at, TIMEOUT), remaining, "{counts:?}: {reason}");
+        assert_eq!(flights.abandoned(counts, at, TIMEOUT), remaining, "{counts:?}: {reason}");
     }
     // Two are missing. The second is found as soon as the first is filled.
     let mut flights = PendingTxs::new(true);
     flights.begin_at(7, Instant::now());
     flights.put(9, InFlightTx { sent: true, ..flight(0, now) });
-    assert_eq!(flights.remaining((7, 7), late, TIMEOUT), Some(7));
+    assert_eq!(flights.abandoned((7, 7), late, TIMEOUT), Some(7));
     flights.put(7, InFlightTx { sent: true, ..flight(1, late) });
-    assert_eq!(flights.remaining((7, 8), late, TIMEOUT), Some(8));
+    assert_eq!(flights.abandoned((7, 8), late, TIMEOUT), Some(8));
 }
 
 /// Returns a pending transaction with nonce 17 of a chain that counts to 7, because a reorganization has dropped ten
@@ -261,7 +261,7 @@ fn no_raise_is_spent_while_an_earlier_nonce_is_missing() {
 }
 
 #[test]
-fn nonce_that_was_just_in_a_block_is_used_though_the_node_counts_fewer() {
+fn a_nonce_just_seen_in_a_block_counts_as_used() {
     let now = Instant::now();
     let (mut flights, _ends) = flying(3, now);
     flights.end(7, TxEnd::Lost, now);

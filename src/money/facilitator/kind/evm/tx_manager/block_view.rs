@@ -1,13 +1,11 @@
 //! Looks at the newest block for pending transactions.
 
-use alloy_primitives::{Address, B256, U64};
+use alloy_primitives::{Address, B256};
 use futures_util::StreamExt as _;
-use serde::Deserialize;
-use serde_json::json;
 
 use crate::facilitator::chain::{
     events::TxReceipt,
-    node::{Node, RpcError},
+    node::{BlockTag, Node, RpcError},
 };
 
 /// Number of concurrent requests for receipts.
@@ -32,13 +30,6 @@ pub(super) struct TxCounts {
     pub(super) pending: bool,
 }
 
-/// The fields of the newest block that are used.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ChainHead {
-    number: U64,
-}
-
 /// Looks for sent transactions in the blocks since `before`.
 pub(super) async fn looked(
     node: &Node,
@@ -47,23 +38,13 @@ pub(super) async fn looked(
     before: Option<u64>,
     counts: TxCounts,
 ) -> Result<BlockView, RpcError> {
-    let head: ChainHead = node.ask("eth_getBlockByNumber", json!(["latest", false])).await?;
-    let head = head.number.to::<u64>();
-    let used: Option<U64> = match counts.used {
-        true => Some(node.ask("eth_getTransactionCount", json!([address, "latest"])).await?),
-        false => None,
-    };
-    let pending: Option<U64> = match counts.pending {
-        true => Some(node.ask("eth_getTransactionCount", json!([address, "pending"])).await?),
-        false => None,
-    };
+    let head = node.block(BlockTag::Latest).await?.number.to();
+    let used = if counts.used { Some(node.tx_count(address, "latest").await?) } else { None };
+    let pending = if counts.pending { Some(node.tx_count(address, "pending").await?) } else { None };
     let searched = if Some(head) == before && !counts.used { Vec::new() } else { sent };
     let questions = searched.into_iter().flat_map(|(nonce, hashes)| hashes.into_iter().map(move |hash| (nonce, hash)));
-    let request = questions.map(async |(nonce, hash)| {
-        let receipt: Option<TxReceipt> = node.ask("eth_getTransactionReceipt", json!([hash])).await?;
-        Ok::<_, RpcError>(receipt.map(|receipt| (nonce, receipt)))
-    });
+    let request = questions.map(async |(nonce, hash)| Ok::<_, RpcError>(node.receipt(hash).await?.map(|receipt| (nonce, receipt))));
     let found: Vec<_> = futures_util::stream::iter(request).buffer_unordered(AT_ONCE).collect().await;
     let receipts = found.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
-    Ok(BlockView { head, used: used.map(|used| used.to()), pending: pending.map(|pending| pending.to()), receipts })
+    Ok(BlockView { head, used, pending, receipts })
 }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_asked_forever_more_rarely_until_something_is_sent_again() {
+    fn polling_slows_down_until_something_is_sent() {
         let mut schedule = PollSchedule::default();
         assert_eq!(schedule.due(), None);
         let mut now = Instant::now();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_node_has_is_looked_for_at_once_but_not_twice_at_a_time() {
+    fn an_accepted_transaction_is_polled_at_once_by_one_look() {
         let (mut schedule, now) = (PollSchedule::default(), Instant::now());
         schedule.soon(now);
         schedule.looking();

@@ -22,7 +22,7 @@ fn answers(payer: &str, signers: &[&str]) -> Value {
 }
 
 #[test]
-fn the_fee_payer_is_that_of_the_network_and_an_address_on_it() {
+fn the_fee_payer_belongs_to_the_network() {
     let received = |body: &Value| {
         let supported = SupportedCache::default();
         supported.update(body, &SOLANA);
@@ -38,7 +38,7 @@ fn the_fee_payer_is_that_of_the_network_and_an_address_on_it() {
 }
 
 #[test]
-fn who_takes_what_was_charged_is_that_of_the_network() {
+fn the_meter_belongs_to_the_network() {
     let supported = SupportedCache::default();
     let address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
     let kinds = json!([{ "x402Version": 2, "scheme": "upto", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }]);
@@ -52,7 +52,7 @@ fn who_takes_what_was_charged_is_that_of_the_network() {
 }
 
 #[test]
-fn who_pays_the_fees_stays_it_while_it_is_one_of_the_signers() {
+fn the_fee_payer_stays_while_it_is_a_signer() {
     let supported = SupportedCache::default();
     for (message, then) in [(answers(ONE, &[]), ONE), (answers(OTHER, &[OTHER, ONE]), ONE), (answers(OTHER, &[OTHER]), OTHER)] {
         supported.update(&message, &SOLANA);
@@ -61,7 +61,7 @@ fn who_pays_the_fees_stays_it_while_it_is_one_of_the_signers() {
 }
 
 #[test]
-fn no_answer_but_a_list_says_what_is_settled() {
+fn only_a_list_of_kinds_is_accepted() {
     let kinds = json!({ "kinds": [] });
     assert_eq!(read(HttpAnswer::Json(StatusCode::OK, kinds.clone())), Ok(kinds.clone()));
     for answer in [
@@ -75,7 +75,7 @@ fn no_answer_but_a_list_says_what_is_settled() {
 }
 
 #[test]
-fn nothing_can_be_paid_where_somebody_has_to_pay_the_fees_and_nobody_does() {
+fn a_network_without_a_needed_fee_payer_is_excluded() {
     let shut_out = |body: &Value, network: &Network| {
         let supported = SupportedCache::default();
         supported.update(body, network);
@@ -86,13 +86,13 @@ fn nothing_can_be_paid_where_somebody_has_to_pay_the_fees_and_nobody_does() {
 }
 
 #[test]
-fn who_does_not_answer_is_asked_ever_more_rarely() {
+fn polling_slows_down_without_an_answer() {
     let pauses: Vec<_> = PAUSES.build().take(8).map(|pause| pause.as_secs()).collect();
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_any_more_once_nobody_has_the_answers() {
+async fn polling_ends_once_the_cache_is_dropped() {
     let line = Arc::new(FacilitatorClient::new("http://127.0.0.1:1", &FacilitatorAccess::default(), Clock::fixed(Timestamp(0))).unwrap());
     let asking = Arc::downgrade(&line);
     drop(SupportedCache::watch(line, &SOLANA));

@@ -1,0 +1,141 @@
+//! Runs handlers for calls, with their payment, and for dry runs.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
+
+use bytes::Bytes;
+use tollhouse_base::{
+    cpu_share::CpuTurn,
+    id::{CallId, ReceiptId},
+};
+use tollhouse_capability::{DryRunStore, LogEntry, MeteredCharge};
+use tollhouse_catalog::LiveEndpoint;
+use tollhouse_money::{Admission, OwedRun, PaymentId};
+use tollhouse_protocol::Spent;
+use tollhouse_tool::MicroUsd;
+
+use super::{
+    Calls,
+    error::CallError,
+    input::{self, Input},
+    new_call::NewCall,
+    request::{CalledBy, RequestHead},
+    run::{HandlerResult, Task},
+};
+
+pub(super) struct PaidBy<'a> {
+    payment: &'a PaymentId,
+    /// The payer's address, shortened. `None` for credit.
+    payer: Option<String>,
+    /// Whether the money has moved.
+    is_settled: bool,
+}
+
+impl<'a> From<&'a Admission> for PaidBy<'a> {
+    fn from(admission: &'a Admission) -> Self {
+        Self { payment: admission.id(), payer: admission.payer(), is_settled: false }
+    }
+}
+
+impl<'a> From<&'a OwedRun> for PaidBy<'a> {
+    fn from(owed: &'a OwedRun) -> Self {
+        Self { payment: owed.payment(), payer: owed.payer(), is_settled: true }
+    }
+}
+
+/// A completed dry run, whatever its outcome.
+#[derive(Debug)]
+pub struct DryRun {
+    pub ended: Result<HandlerResult, CallError>,
+    /// The log, oldest first, including the host's own lines, for example a stack.
+    pub log: Vec<LogEntry>,
+    /// The resources used.
+    pub spent: Spent,
+}
+
+impl Calls {
+    /// Runs the handler, or the host's own code.
+    pub(super) async fn run(&self, task: &NewCall, input: input::Parsed, paid: Option<PaidBy<'_>>) -> Result<HandlerResult, CallError> {
+        let before = task.turn.total();
+        let running = self.parts.runner.run(Task {
+            live: &task.live,
+            by: task.by,
+            price: task.max(),
+            call: task.call.clone(),
+            receipt: &task.receipt,
+            head: &task.head,
+            input: &input,
+            payer: paid.as_ref().and_then(|paid| paid.payer.clone()),
+            payment: paid.as_ref().map(|paid| paid.payment),
+            now: task.started,
+            progress: task.progress.as_ref(),
+            scratch: None,
+            charge: &task.charge,
+            turn: &task.turn,
+            elapsed: &task.elapsed,
+        });
+        // Usage is reported when it ends or is dropped here.
+        let produced = tokio::select! {
+            biased;
+            produced = running => produced,
+            () = self.canceled(task, paid.as_ref()) => Err(CallError::Cancelled),
+        };
+        if let Ok(produced) = &produced {
+            _ = task.status.set(produced.status);
+        }
+        let used = task.turn.total().saturating_sub(before);
+        if !used.is_zero() {
+            task.live.usual_cost.add(used);
+        }
+        produced
+    }
+
+    /// Returns once nobody wants the call any more.
+    pub(super) async fn canceled(&self, task: &NewCall, paid: Option<&PaidBy<'_>>) {
+        if paid.is_some_and(|paid| paid.is_settled) {
+            // The payer is owed the answer, even if canceled.
+            return std::future::pending().await;
+        }
+        task.cancel.cancelled().await;
+        if let Some(paid) = paid {
+            self.in_flight.abandoned(paid.payment).await;
+        }
+    }
+
+    /// Runs `live` once with this input, with temporary kv and files.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not run: an input that does not match the schema, or a fault of the host.
+    pub async fn dry_run(&self, live: Arc<LiveEndpoint>, input: Bytes, turn: &CpuTurn) -> Result<DryRun, CallError> {
+        let _running = self.running.token();
+        let (input, _) = Input::Body(input).read(&live).await?;
+        let input = input.check()?;
+        let head = RequestHead::post(&live, BTreeMap::new());
+        let (scratch, receipt, elapsed) = (DryRunStore::new(&self.parts.clock), ReceiptId::generate(), OnceLock::new());
+        let charge = Arc::new(MeteredCharge::new(live.endpoint.max_price_usd));
+        let ran = self.parts.runner.run(Task {
+            live: &live,
+            by: CalledBy::Owner,
+            price: MicroUsd::ZERO,
+            call: CallId::generate(),
+            receipt: &receipt,
+            head: &head,
+            input: &input,
+            payer: None,
+            payment: None,
+            now: self.parts.clock.now(),
+            progress: None,
+            scratch: Some(&scratch),
+            charge: &charge,
+            turn,
+            elapsed: &elapsed,
+        });
+        match ran.await {
+            Err(error) if !error.is_the_tools() => Err(error),
+            ended => Ok(DryRun { ended, log: scratch.take_log(), spent: elapsed.into_inner().unwrap_or_default().spent }),
+        }
+    }
+}

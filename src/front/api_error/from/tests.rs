@@ -1,0 +1,113 @@
+use super::*;
+use crate::Party;
+use std::time::Duration;
+use tollhouse_call::JoinsFull;
+use tollhouse_money::{PaymentId, X402Challenge};
+
+fn away() -> StoreError {
+    StoreError::Away("a planned fault".to_owned())
+}
+
+fn party(fault: impl Into<ApiError>) -> Party {
+    fault.into().code().row().fault
+}
+
+#[test]
+fn expired_answer_and_host_that_is_not_ready_have_their_own_codes() {
+    let payment = PaymentId::of(&["credit", "key"]);
+    let expired = ApiError::from(&CallError::AnswerExpired(payment));
+    assert_eq!((expired.code(), expired.code().row().status.as_u16()), (Code::AnswerExpired, 410));
+    let not_ready = ApiError::from(&CallError::NotReady("its clock is wrong".to_owned()));
+    assert_eq!((not_ready.code(), not_ready.retry_after_secs()), (Code::NotReady, Some(1)));
+    let older = ApiError::from(PublishError::OlderHosts);
+    assert_eq!((older.code(), older.retry_after_secs()), (Code::OlderHosts, Some(OLDER_HOSTS_SECS)));
+}
+
+#[test]
+fn store_errors_are_503_whichever_crate_returns_them() {
+    let locked = StoreError::LockTimeout("a planned fault".to_owned());
+    for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict, StoreError::Contended, locked] {
+        for fault in [
+            ApiError::from(store.clone()),
+            CallError::Store(store.clone()).into(),
+            PublishError::Store(store.clone()).into(),
+            PublishError::Store(store.clone()).about(Code::InvalidPolicy),
+            PayoutError::Store(store.clone()).into(),
+            SecretError::Store(store.clone()).into(),
+            CreditError::Store(store.clone()).into(),
+            RefundError::Store(store.clone()).into(),
+            LedgerError::Store(store).into(),
+        ] {
+            assert_eq!((fault.code(), fault.retry_after_secs()), (Code::StoreUnavailable, Some(1)));
+        }
+    }
+    assert_eq!(ApiError::from(BuilderError::Store(away())).code(), Code::StoreUnavailable);
+}
+
+#[tokio::test]
+async fn internal_failures_are_the_hosts_fault() {
+    let random = || "no entropy".to_owned();
+    assert_eq!(party(BuilderError::Random(random())), Party::Host);
+    assert_eq!(party(CreditError::Random(random())), Party::Host);
+    assert_eq!(party(SecretError::Random), Party::Host);
+    assert_eq!(party(SecretError::Unopened), Party::Host);
+    assert_eq!(party(PublishError::Corrupt(String::new())), Party::Host);
+    assert_eq!(party(PublishError::Shipped(String::new())), Party::Host);
+    assert_eq!(party(LedgerError::Insufficient { balance: 0, requested: 1 }), Party::Host);
+    assert_eq!(party(CallError::FacilitatorUnavailable(String::new())), Party::Host);
+    assert_eq!(party(CallError::SecretsUnavailable), Party::Host);
+    assert_eq!(party(CallError::NoSandbox), Party::Host);
+    assert_eq!(party(CallError::Internal), Party::Host);
+    assert_eq!(ApiError::from(CallError::Internal).code(), Code::CallLost);
+    let ended = tokio::spawn(std::future::pending::<()>());
+    ended.abort();
+    assert_eq!(party(ended.await.unwrap_err()), Party::Host);
+}
+
+#[test]
+fn refused_payment_carries_its_challenge() {
+    let challenge = Arc::new(X402Challenge { error: "insufficient_funds".to_owned(), ..X402Challenge::default() });
+    for error in [CallError::PaymentRequired(Arc::clone(&challenge)), CallError::SettlementRefused(Arc::clone(&challenge))] {
+        let fault = ApiError::from(error);
+        assert_eq!((fault.code(), fault.challenge()), (Code::PaymentRequired, Some(&*challenge)));
+        assert_eq!(fault.envelope()["error"]["message"], "insufficient_funds");
+    }
+    let reused = ApiError::from(CallError::PaymentReused(Arc::clone(&challenge)));
+    assert_eq!((reused.code(), reused.challenge()), (Code::PaymentReused, Some(&*challenge)), "one front asks anew, the other refuses");
+    assert!(reused.envelope().get("paymentRequired").is_none());
+}
+
+#[test]
+fn pending_payment_error_links_to_its_state() {
+    let payment = PaymentId::of(&["one"]);
+    for (error, code) in [
+        (CallError::PaymentInProgress(payment.clone()), Code::PaymentInProgress),
+        (CallError::Joined(payment.clone()), Code::PaymentInProgress),
+        (CallError::SettlementUnknown(payment.clone()), Code::SettlementUnknown),
+    ] {
+        let fault = ApiError::from(error);
+        let reported = fault.error();
+        assert_eq!((fault.code(), reported["paymentId"].as_str()), (code, Some(payment.as_str())));
+        assert!(reported["hint"].as_str().unwrap().contains(&format!("/ai/payments/{payment}")), "{reported}");
+    }
+}
+
+#[test]
+fn request_beyond_the_joined_ones_is_told_when_to_retry() {
+    let (payment, retry_after) = (PaymentId::of(&["one"]), Duration::from_secs(5));
+    for (full, text) in [(JoinsFull::Payment(16), "16 requests wait"), (JoinsFull::Address(64), "64 requests of your address")] {
+        let fault = ApiError::from(CallError::TooManyJoins { payment: payment.clone(), full, retry_after });
+        assert_eq!((fault.code(), fault.retry_after_secs()), (Code::PaymentInProgress, Some(5)));
+        assert!(fault.message().contains(text), "{}", fault.message());
+        assert_eq!(fault.error()["paymentId"], payment.as_str());
+    }
+}
+
+#[test]
+fn invalid_field_gets_the_code_of_its_body() {
+    let member = || PublishError::Field { pointer: "/reason".to_owned(), message: "too long".to_owned() };
+    assert_eq!(ApiError::from(member()).code(), Code::InvalidEndpoint);
+    let reported = member().about(Code::InvalidDecision);
+    assert_eq!((reported.code(), &reported.error()["pointer"]), (Code::InvalidDecision, &json!("/reason")));
+    assert_eq!(PublishError::TakenDown.about(Code::InvalidDecision).code(), Code::TakenDown, "of no member");
+}

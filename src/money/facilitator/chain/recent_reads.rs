@@ -1,0 +1,78 @@
+//! Remembers for a short time what a node has said about accounts, so that many payments of one account cost few
+//! requests.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+/// Maximum number of remembered values. If more are needed at once, all are forgotten.
+const MAX_KEYS: usize = 4_096;
+
+/// Values that a node returned within the last `ttl`.
+#[derive(Debug)]
+pub(crate) struct RecentReads<K, V> {
+    ttl: Duration,
+    values: Mutex<HashMap<K, (Instant, V)>>,
+}
+
+impl<K: Hash + Eq, V: Copy> RecentReads<K, V> {
+    pub(crate) fn new(ttl: Duration) -> Self {
+        Self { ttl, values: Mutex::default() }
+    }
+
+    /// Returns the value of a key, if it is recent.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        self.values().get(key).filter(|(at, _)| at.elapsed() < self.ttl).map(|(_, value)| *value)
+    }
+
+    pub(crate) fn put(&self, key: K, value: V) {
+        let mut values = self.values();
+        if values.len() >= MAX_KEYS {
+            values.retain(|_, (at, _)| at.elapsed() < self.ttl);
+        }
+        if values.len() >= MAX_KEYS {
+            values.clear();
+        }
+        values.insert(key, (Instant::now(), value));
+    }
+
+    pub(crate) fn forget(&self, key: &K) {
+        self.values().remove(key);
+    }
+
+    fn values(&self) -> MutexGuard<'_, HashMap<K, (Instant, V)>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn values_are_remembered_until_they_are_old_or_forgotten() {
+        let reads = RecentReads::new(Duration::from_secs(1));
+        reads.put("a", 1);
+        reads.put("b", 2);
+        reads.forget(&"b");
+        assert_eq!((reads.get(&"a"), reads.get(&"b")), (Some(1), None));
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(reads.get(&"a"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn remembered_reads_of_a_node_are_bounded() {
+        let reads = RecentReads::new(Duration::from_secs(1));
+        for key in 0..3 * MAX_KEYS {
+            reads.put(key, ());
+            assert!(reads.values().len() <= MAX_KEYS && reads.get(&key).is_some());
+        }
+    }
+}

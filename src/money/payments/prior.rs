@@ -1,0 +1,215 @@
+//! Was this already paid? The one place that knows what a payment that was sent before has bought.
+
+use std::io::ErrorKind;
+
+use tollhouse_store::StoreError;
+
+use super::{
+    PAYMENTS, PaymentState, Payments, SeenPayment,
+    answer::PAYMENT_ANSWERS,
+    credit_known,
+    record::{AnswerLocation, PaymentRecord},
+};
+use crate::{
+    CreditOffer, OfferedPayment, OwedPayment, PaymentId, PaymentPhase, Refusal, StoredAnswer, Unanswered, x402::offer::ShownPayment,
+};
+
+enum Bought {
+    Nothing,
+    /// A run, or a settlement whose outcome is being looked up.
+    InFlight,
+    /// A settlement whose outcome the facilitator did not report.
+    Open,
+    /// A run that was charged before, and is in flight.
+    Running(Box<PaymentRecord>),
+    /// An answer that was charged before its run. No run is in flight.
+    Owed(Box<PaymentRecord>),
+    Answer(StoredAnswer),
+    /// The answer's object is missing or corrupt.
+    Lost,
+    /// The answer has expired.
+    NotKept,
+}
+
+/// The outcome of a payment that another call or host handles.
+#[derive(Debug)]
+pub enum HeldPaymentEnd {
+    /// It ended with this answer.
+    Answer(StoredAnswer),
+    /// It was charged, and its answer is lost.
+    Lost,
+    /// It is running, or its settlement is being looked up.
+    NotYet,
+    /// It was charged before its run, which is in flight.
+    Running {
+        /// Number of earlier runs that ended without an answer.
+        failed_runs: u32,
+    },
+    /// The facilitator did not report the outcome of its settlement.
+    Open,
+    /// It was charged before its run, and no run is in flight. The same payment can run the tool again.
+    Owed {
+        /// Number of runs that ended without an answer.
+        failed_runs: u32,
+        /// The details for the payer.
+        unanswered: Unanswered,
+    },
+    /// It ended without an answer, and nothing was taken.
+    Without,
+}
+
+impl Payments {
+    /// Looks up what an offered payment has bought or is buying, for a request that cannot be paid for now. Returns
+    /// `None` if it is unspent or can be used only once.
+    ///
+    /// # Errors
+    ///
+    /// The payment is malformed or was made for another request.
+    pub async fn earlier(&self, offered: &OfferedPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
+        let known = match offered {
+            OfferedPayment::Nothing | OfferedPayment::Credit(CreditOffer { idempotency_key: None, .. }) => None,
+            OfferedPayment::X402 { version, header } => ShownPayment::decode(*version, header)?.known(),
+            OfferedPayment::Credit(CreditOffer { token, idempotency_key: Some(key), observer }) => {
+                self.find_credit(token, observer.as_deref()).await?.map(|credit| credit_known(&credit, key))
+            }
+        };
+        match known {
+            Some((id, digest)) => self.seen(&id, &digest, request).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns what a payment has bought or is buying for its sender, or `None` if it is unspent.
+    pub(super) async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<SeenPayment>, Refusal> {
+        match PAYMENTS.get(&*self.store, id).await? {
+            Some(record) if check_use(&record, digest, request)? => self.bought_by(id.clone(), record).await.map(Some),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Returns what a payment that is not unspent has bought for its sender.
+    pub(super) async fn bought_by(&self, id: PaymentId, record: PaymentRecord) -> Result<SeenPayment, Refusal> {
+        let on_credit = record.is_on_credit();
+        match self.bought(&id, record).await? {
+            Bought::Answer(answer) => Ok(SeenPayment::Stored(id, answer)),
+            Bought::Lost => Err(Refusal::AnswerLost(id)),
+            Bought::NotKept if on_credit => Err(Refusal::AnswerExpired(id)),
+            Bought::NotKept => {
+                let message = "the authorization is spent, and its answer is no longer kept";
+                Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
+            }
+            Bought::Owed(record) => {
+                let Unanswered { payment, receipt, runs_left, until, .. } = self.unanswered(id, &record);
+                if runs_left == 0 || until <= self.clock.now() {
+                    return Err(Refusal::NoMoreRuns { payment, receipt });
+                }
+                Ok(SeenPayment::Owed(OwedPayment { id: payment, record }))
+            }
+            Bought::Nothing | Bought::InFlight | Bought::Open | Bought::Running(_) => Ok(SeenPayment::InFlight(id)),
+        }
+    }
+
+    /// Returns the outcome of a payment that another call or replica handles.
+    pub async fn ended(&self, id: &PaymentId) -> Result<HeldPaymentEnd, StoreError> {
+        let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(HeldPaymentEnd::Without) };
+        Ok(match self.bought(id, record).await? {
+            Bought::Answer(answer) => HeldPaymentEnd::Answer(answer),
+            Bought::Lost => HeldPaymentEnd::Lost,
+            Bought::InFlight => HeldPaymentEnd::NotYet,
+            Bought::Open => HeldPaymentEnd::Open,
+            Bought::Running(record) => HeldPaymentEnd::Running { failed_runs: record.failed_runs() },
+            Bought::Owed(record) => {
+                HeldPaymentEnd::Owed { failed_runs: record.failed_runs(), unanswered: self.unanswered(id.clone(), &record) }
+            }
+            Bought::Nothing | Bought::NotKept => HeldPaymentEnd::Without,
+        })
+    }
+
+    /// Returns the answer of a payment that has ended, if it is still there.
+    pub(super) async fn kept_answer(&self, id: &PaymentId, record: PaymentRecord) -> Result<Option<StoredAnswer>, StoreError> {
+        Ok(if let Bought::Answer(answer) = self.answer_of(id, record).await? { Some(answer) } else { None })
+    }
+
+    async fn bought(&self, id: &PaymentId, record: PaymentRecord) -> Result<Bought, StoreError> {
+        Ok(match record.state {
+            PaymentPhase::Released | PaymentPhase::Refused => Bought::Nothing,
+            PaymentPhase::Reserved => Bought::InFlight,
+            PaymentPhase::Settling if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Bought::Open,
+            PaymentPhase::Settling => Bought::InFlight,
+            PaymentPhase::Unresolved => Bought::Open,
+            PaymentPhase::Owed if self.is_running(&record).await? => Bought::Running(Box::new(record)),
+            PaymentPhase::Owed => Bought::Owed(Box::new(record)),
+            PaymentPhase::Settled => self.answer_of(id, record).await?,
+        })
+    }
+
+    async fn answer_of(&self, id: &PaymentId, record: PaymentRecord) -> Result<Bought, StoreError> {
+        let settlement = match record.answer {
+            None => return Ok(Bought::NotKept),
+            Some(AnswerLocation::Here(answer)) => return Ok(Bought::Answer(answer)),
+            Some(AnswerLocation::Apart(settlement)) => settlement,
+        };
+        let Some(row) = PAYMENT_ANSWERS.get(&*self.store, id).await? else { return Ok(Bought::NotKept) };
+        let receipt_id = record.receipt_id.unwrap_or_default();
+        let answer = StoredAnswer { receipt_id, settlement, ..row.answer };
+        let Some(object) = row.object else { return Ok(Bought::Answer(answer)) };
+        match self.objects.get(&object.name, Some(&object.sha256)).await {
+            Ok(Some(body)) => Ok(Bought::Answer(StoredAnswer { body, ..answer })),
+            // It expired between the two reads.
+            Ok(None) if PAYMENT_ANSWERS.get(&*self.store, id).await?.is_none() => Ok(Bought::NotKept),
+            Ok(None) => {
+                tracing::error!(payment.id = %id, object.name, "the object with the answer of a payment is missing");
+                Ok(Bought::Lost)
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                tracing::error!(payment.id = %id, %error, "the object with the answer of a payment is corrupt");
+                Ok(Bought::Lost)
+            }
+            Err(error) => Err(StoreError::Away(format!("the bucket is away: {error}"))),
+        }
+    }
+
+    /// Returns the state of a payment, with its receipt and transaction, and what a reorganization did to it.
+    pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
+        let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(None) };
+        let state = record.public(id);
+        let receipt = state.receipt_id.as_ref().filter(|_| state.transaction.is_some()).and_then(|receipt| receipt.parse().ok());
+        let settlement = match receipt {
+            Some(receipt) => self.reorganization(&receipt).await?,
+            None => None,
+        };
+        Ok(Some(PaymentState { settlement, ..state }))
+    }
+
+    /// Returns whether an offered payment is this payment, or the developer credit that paid for it. The id alone
+    /// proves nothing, because anybody can compute it from public data of the chain.
+    pub async fn is_payer(&self, id: &PaymentId, offered: &OfferedPayment) -> Result<bool, StoreError> {
+        let digest = match offered {
+            OfferedPayment::Nothing => None,
+            // A chain publishes signatures too.
+            OfferedPayment::X402 { version, header } if offered.is_private() => {
+                let known = ShownPayment::decode(*version, header).ok().and_then(|shown| shown.known());
+                known.filter(|(shown, _)| shown == id).map(|(_, digest)| digest)
+            }
+            OfferedPayment::X402 { .. } => None,
+            OfferedPayment::Credit(CreditOffer { token, .. }) => self.credits.find(token).await?.map(|credit| credit.id.to_string()),
+        };
+        let Some(digest) = digest else { return Ok(false) };
+        Ok(PAYMENTS.get(&*self.store, id).await?.is_some_and(|record| record.digest == digest))
+    }
+}
+
+/// Checks that a sender with this digest and request may get what a payment has bought. Returns false if it is unspent.
+pub(super) fn check_use(record: &PaymentRecord, digest: &str, request: &str) -> Result<bool, Refusal> {
+    if matches!(record.state, PaymentPhase::Released | PaymentPhase::Refused) {
+        return Ok(false);
+    }
+    if record.digest != digest {
+        // Nonces are public once settled. Only the holder of the signature gets the answer.
+        return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent"));
+    }
+    if record.request != request {
+        return Err(Refusal::Reused);
+    }
+    Ok(true)
+}
