@@ -273,10 +273,6 @@ impl App {
         app.services.exchange(&app.shared.limits);
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::publish_seed_tools(&app.services, tools).await.map_err(StartError::Catalog)?;
-        // Succeeds at once if no other host can serve the store. Otherwise it is retried until it does.
-        if let Err(error) = app.services.replica.write_what_all_read().await {
-            tracing::warn!(%error, "rows are written in the older format until the store shows that all hosts read the newer one");
-        }
         jobs::start(&app.services);
         app.settle_open();
         app.sweep();

@@ -45,9 +45,6 @@ impl Catalog {
     }
 
     async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
-        if let Some(settle) = patch.settle {
-            self.check_settle_support(settle).await?;
-        }
         // Checking in a worker and scanning happen without a lock, so nobody waits for them.
         let mut checked =
             if patch.is_looked_at() { self.checked_patch(slug, &patch, if_match, by).await? } else { CheckedPatch::default() };

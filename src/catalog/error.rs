@@ -43,9 +43,6 @@ pub enum PublishError {
     TooManyRetired(usize),
     #[error("you have {0} uploads and changes in progress: send this one when they are done")]
     Crowded(usize),
-    /// A host that ignores `settle` may serve the store.
-    #[error("`settle` cannot be `before` yet: a host of an earlier version may serve the store, and would run the tool before it is paid")]
-    OlderHosts,
     #[error("nothing of this endpoint waits for this decision")]
     NothingToDecide,
     #[error(transparent)]

@@ -84,7 +84,6 @@ impl Catalog {
         let mut endpoint = self.endpoint_of(upload, self.clock.now());
         problems.note_all(draft::field_problems(&endpoint, &draft.note))?;
         problems.note(self.check_accepts(&draft.accepts))?;
-        problems.note(self.check_settle_support(draft.settle).await)?;
         problems.note(self.may_publish(owner, by))?;
         if existing.is_none() {
             problems.note(self.room_for(owner, by))?;

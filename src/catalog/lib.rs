@@ -76,7 +76,7 @@ use tollhouse_money::PaymentConfig;
 use tollhouse_objects::Objects;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Tier;
-use tollhouse_replica::{Replica, SETTLED_BEFORE};
+use tollhouse_replica::Replica;
 use tollhouse_store::{Durability, Store, Table, schema, update};
 use tollhouse_tool::{Endpoint, Owner, SettleTime, Slug};
 
@@ -357,12 +357,6 @@ impl Catalog {
         let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
         let message = format!("this host takes {}: name a network, or a network and a token, of these, each once", taken.join(", "));
         Err(PublishError::field(format!("/accepts/{position}"), message))
-    }
-
-    /// Checks that all hosts of the store support this time of the charge. From then on, no host that does not support it
-    /// can start.
-    async fn check_settle_support(&self, settle: SettleTime) -> Result<(), PublishError> {
-        if settle.is_after() || self.sources.replica.may_write(SETTLED_BEFORE).await? { Ok(()) } else { Err(PublishError::OlderHosts) }
     }
 }
 

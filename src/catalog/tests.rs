@@ -4,7 +4,6 @@ mod fuzz;
 mod misfit;
 mod owned;
 mod ready;
-mod settle;
 mod snapshot;
 mod source;
 

@@ -209,8 +209,6 @@ codes! {
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE Host No "the store is unavailable";
     NotReady "not_ready" SERVICE_UNAVAILABLE Host No "the host does not accept calls at the moment"
         "use another host, or retry in a moment; `/health/ready` has the reason";
-    OlderHosts "older_hosts" SERVICE_UNAVAILABLE Host No "a host of an earlier version may serve the store"
-        "retry once all hosts run this version; if one of them crashed, a host that starts needs a few seconds to see that";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No
         "a secret of the tool cannot be decrypted; the operator of the host must fix that";
     AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Earlier "the payment was charged, and its answer is lost"

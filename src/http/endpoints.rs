@@ -103,7 +103,6 @@ pub(super) const OF_UPLOADS: &[Code] = &[
     Code::SlugTaken,
     Code::TooManyEndpoints,
     Code::SchemaTooCostly,
-    Code::OlderHosts,
 ];
 
 pub(super) fn routes() -> Vec<Route> {

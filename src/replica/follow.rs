@@ -18,12 +18,8 @@ const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Maximum number of changes read at once.
 const SOME: usize = 256;
 
-/// How often to check whether rows may be written in the newest format, until they may. The last host of an earlier
-/// version may have left.
-const ASK_EVERY: Duration = Duration::from_secs(5);
-
-/// Old leases are deleted once in this many checks.
-const SWEEP_EVERY: u64 = 120;
+/// How often old leases are deleted.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
 
 /// How often the progress of other replicas is read.
 const PROGRESS_EVERY: Duration = Duration::from_millis(20);
@@ -61,7 +57,7 @@ impl Replica {
         let tasks = [
             tokio::spawn(poll_loop(Arc::downgrade(self), followed.clone())),
             tokio::spawn(hold_lease(Arc::downgrade(self), followed.clone(), Arc::clone(&self.last_applied))),
-            tokio::spawn(run_maintenance(Arc::downgrade(self), followed)),
+            tokio::spawn(run_sweeps(Arc::downgrade(self), followed)),
         ];
         self.tasks().extend(tasks);
         Ok(())
@@ -161,20 +157,16 @@ async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn FollowedState>, h
     }
 }
 
-/// Runs work without urgency: checks which formats rows may have, and deletes old leases.
-async fn run_maintenance(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
-    let mut tick = interval(ASK_EVERY);
+/// Deletes old leases.
+async fn run_sweeps(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
+    let mut tick = interval(SWEEP_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tick.tick().await;
-    for number in 1_u64.. {
+    loop {
         tick.tick().await;
         let Some(replica) = replica.upgrade().filter(|_| followed.strong_count() > 0) else { return };
-        let mut stored = replica.write_what_all_read().await;
-        if number.is_multiple_of(SWEEP_EVERY) {
-            stored = stored.and(replica.sweep().await);
-        }
-        if let Err(error) = stored {
-            tracing::debug!(%error, "leases and formats could not be maintained: the store is unavailable");
+        if let Err(error) = replica.sweep().await {
+            tracing::debug!(%error, "old leases could not be deleted: the store is unavailable");
         }
     }
 }

@@ -6,11 +6,6 @@
 //! writes. A new format therefore takes two versions: the first reads it but still writes the old format ([`OWN`]`.writes`
 //! stays), the second writes it.
 //!
-//! A format that is optional takes only one version. It is written once all hosts that serve the store read it
-//! ([`Replica::may_write`](super::Replica::may_write)); until then rows are written in the old format. The same holds for
-//! additional rows: they are written from the start, and used once all hosts write them. A host decides this at its start,
-//! before it takes calls. If an older host serves the store, or may come back to it, the host asks again every few seconds.
-//!
 //! The store records the highest format of its rows. A host that does not read it cannot serve the store, and no host
 //! writes a format that another one serving the store does not read.
 
@@ -28,25 +23,10 @@ pub(super) struct KnownFormats {
     pub(super) reads: u32,
     /// The highest format that it always writes. The previous version reads it.
     pub(super) writes: u32,
-    /// The highest format that it writes once all hosts that serve the store read it.
-    pub(super) wants: u32,
 }
 
 /// The formats that this version knows.
-pub(super) const OWN: KnownFormats = KnownFormats { reads: 9, writes: 8, wants: SETTLED_BEFORE };
-
-/// The format of a receipt without derived fields. Every host writes it.
-pub const RECEIPTS_SHORT: u32 = 6;
-
-/// The format of sales in which all hosts also list the sellers. Every host writes it.
-pub const SELLERS_STORED: u32 = 7;
-
-/// The format of a payment that is unresolved, or that holds a part of its payer's balance.
-pub const PAYMENTS_UNRESOLVED: u32 = 9;
-
-/// The format of a payment that is settled before the run. Hosts that do not read it ignore `settle`, and run a tool
-/// before it is paid.
-pub const SETTLED_BEFORE: u32 = PAYMENTS_UNRESOLVED;
+pub(super) const OWN: KnownFormats = KnownFormats { reads: 2, writes: 2 };
 
 /// The formats up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -41,7 +41,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -57,7 +57,7 @@ use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 pub use self::{
     exchange::SharedCounts,
     follow::FollowedState,
-    formats::{JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_STORED, SETTLED_BEFORE},
+    formats::JoinError,
     jobs::JobRun,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::LiveReplicas,
@@ -102,8 +102,6 @@ pub struct Replica {
     /// The host's clock. It follows the store's clock if that is shared.
     db_clock: Clock,
     known: KnownFormats,
-    /// The highest format in which rows may be written, as far as it is known.
-    written: AtomicU32,
     /// Number of the newest change that was applied.
     applied: AtomicU64,
     contact: Mutex<StoreContact>,
@@ -169,12 +167,6 @@ impl Replica {
         Self::knowing(store, clock, formats::OWN)
     }
 
-    /// Creates a replica of an earlier version, which reads rows up to this format.
-    #[cfg(any(test, feature = "testing"))]
-    pub fn reading_up_to(store: Arc<dyn Store>, format: u32) -> Arc<Self> {
-        Self::knowing(store, Clock::default(), KnownFormats { reads: format, writes: formats::OWN.writes, wants: formats::OWN.writes })
-    }
-
     /// Creates a replica of a version with these formats, on a machine with this clock.
     fn knowing(store: Arc<dyn Store>, clock: Clock, known: KnownFormats) -> Arc<Self> {
         let db_clock = clock.clone();
@@ -183,7 +175,6 @@ impl Replica {
 
     fn on(store: Arc<dyn Store>, clock: Clock, known: KnownFormats, db_clock: Clock) -> Arc<Self> {
         let (id, shared) = (ReplicaId::generate(), store.is_shared());
-        let written = AtomicU32::new(known.writes);
         Arc::new(Self {
             store,
             id,
@@ -192,7 +183,6 @@ impl Replica {
             clock,
             db_clock,
             known,
-            written,
             applied: AtomicU64::new(0),
             contact: Mutex::default(),
             last_applied: Arc::default(),

@@ -1,6 +1,4 @@
-//! Versions of the program that serve one store together: which [formats](super::formats) each reads and may write.
-
-use std::sync::atomic::Ordering;
+//! Versions of the program that serve one store together: which [formats](super::formats) each reads and writes.
 
 use tollhouse_base::id::ReplicaId;
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError};
@@ -15,15 +13,6 @@ pub async fn readable(store: &dyn Store) -> Result<(), JoinError> {
     are_read(WRITTEN.get(store, &()).await?.as_ref(), OWN.reads)
 }
 
-/// Which leases name the replicas that a new format waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leases {
-    /// The valid ones.
-    Valid,
-    /// Expired ones as well, because their holders may only have lost contact.
-    All,
-}
-
 impl Replica {
     /// Records the formats that this version writes, unless the store or another replica rules them out. Called before
     /// anything is read, and again once others see the lease: of two replicas that start together, one sees the other.
@@ -31,7 +20,7 @@ impl Replica {
         let writes = self.known.writes;
         are_read(WRITTEN.get(&*self.store, &()).await?.as_ref(), self.known.reads)?;
         let before = self.record_formats(writes).await?;
-        let Some((id, reads)) = self.who_reads_less(writes, Leases::Valid).await? else { return Ok(()) };
+        let Some((id, reads)) = self.who_reads_less(writes).await? else { return Ok(()) };
         if let Some(before) = before {
             // Nothing has been written yet, so the hosts of the other version can still restart.
             let mut batch = Batch::new();
@@ -64,73 +53,16 @@ impl Replica {
         }
     }
 
-    /// Returns whether rows may be written in an optional format. That is so once all replicas read it. From then on the
-    /// store records that it has such rows, so that no replica that cannot read them starts.
-    ///
-    /// A replica that has just started gets its final answer at once, unless the lease of an older replica is valid or
-    /// has expired. An expired lease counts until this replica has been in contact for the duration of a lease, because
-    /// its holder may have lost contact until then. It does not count if the store has such rows already: its holder
-    /// cannot come back.
-    pub async fn may_write(&self, form: u32) -> Result<bool, StoreError> {
-        debug_assert!(form <= self.known.reads, "a form that this version does not read");
-        if self.writes(form) {
-            return Ok(true);
-        }
-        let Some(leases) = self.leases_to_check(form).await? else { return Ok(false) };
-        if self.who_reads_less(form, leases).await?.is_some() {
-            return Ok(false);
-        }
-        self.record_formats(form).await?;
-        // A replica that started meanwhile has read the old record, and its lease exists by now.
-        if self.who_reads_less(form, leases).await?.is_some() {
-            return Ok(false);
-        }
-        self.written.fetch_max(form, Ordering::Relaxed);
-        Ok(true)
-    }
-
-    /// Calls [`Replica::may_write`] for one format after the other, up to all that this version knows.
-    pub async fn write_what_all_read(&self) -> Result<(), StoreError> {
-        while self.written.load(Ordering::Relaxed) < self.known.wants {
-            if !self.may_write(self.written.load(Ordering::Relaxed) + 1).await? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether [`Replica::may_write`] has already allowed a format, without asking the store.
-    pub fn writes(&self, form: u32) -> bool {
-        self.written.load(Ordering::Relaxed) >= form
-    }
-
-    /// Returns which leases name the replicas that this format waits for, or `None` if this replica has no valid lease.
-    async fn leases_to_check(&self, form: u32) -> Result<Option<Leases>, StoreError> {
-        if !self.shared {
-            return Ok(Some(Leases::Valid));
-        }
-        let now = self.store.now().await?;
-        if self.is_steady(now) {
-            return Ok(Some(Leases::Valid));
-        }
-        let lease = self.contact().lease;
-        if lease.is_none_or(|held| held.until <= now) {
-            return Ok(None);
-        }
-        let is_written = WRITTEN.get(&*self.store, &()).await?.is_some_and(|written| written.through >= form);
-        Ok(Some(if is_written { Leases::Valid } else { Leases::All }))
-    }
-
     /// Returns a replica that does not read formats up to `number`, with the highest format that it reads.
-    async fn who_reads_less(&self, number: u32, leases: Leases) -> Result<Option<(ReplicaId, u32)>, StoreError> {
+    async fn who_reads_less(&self, number: u32) -> Result<Option<(ReplicaId, u32)>, StoreError> {
         if !self.shared {
             return Ok(None);
         }
         let now = self.store.now().await?;
         for (id, lease) in self.leases().await? {
             // A malformed lease is of a later version.
-            let counts = lease.is_some_and(|lease| leases == Leases::All || !lease.is_over(now));
-            if id == self.id || !counts {
+            let is_valid = lease.is_some_and(|lease| !lease.is_over(now));
+            if id == self.id || !is_valid {
                 continue;
             }
             let reads = self.formats_of(&id).await?;

@@ -55,14 +55,6 @@ tables! {
     FREE_COUNT: Meta "free-receipts/count", () => "a sum", Forever;
     /// Bytes of receipts of free calls.
     FREE_BYTES: Meta "free-receipts/bytes", () => "a sum", Forever;
-    /// Receipts of free calls that calls added, counted by one process with exclusive use of the store.
-    FREE_ADDED: Meta "free-receipts/added", () => "ReceiptTally", Until("the next start");
-    /// Receipts of free calls that sorting added, counted by one process with exclusive use of the store.
-    FREE_SORTED: Meta "free-receipts/sorted", () => "ReceiptTally", Until("the next start");
-    /// Receipts of free calls that were removed, counted by one process with exclusive use of the store.
-    FREE_REMOVED: Meta "free-receipts/removed", () => "ReceiptTally", Until("the next start");
-    /// The position up to which receipts of free calls are sorted.
-    FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortProgress", Forever;
     /// The replicas that serve a shared store, each with its lease.
     REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
     /// The format up to which the store's rows are written.
@@ -196,8 +188,6 @@ tables! {
     SALES: Sales "", (TerminatedText<String>, SaleKey) => "Sale", Forever;
     /// Owners with sales, by period of 32 days.
     SELLERS: Sellers "", (u32, TerminatedText<String>) => "Seller", Forever;
-    /// Present once SELLERS is complete.
-    SELLERS_LISTED: Meta "sellers-listed", () => "Seller", Forever;
     /// Net amounts of receipts that are not in a payout yet, by builder.
     UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "UnpaidSale", Until("a payout contains the receipt");
     /// Payouts, by builder.
@@ -208,8 +198,6 @@ tables! {
     PAYOUT_STATES: Payouts "state\0", (u8, PayoutId) => "BuilderId", With("the payout"), of: PAYOUTS;
     /// Number of payouts in each state.
     PAYOUT_COUNTS: Payouts "count\0", u8 => "a sum", Forever;
-    /// Present once every payout is indexed and counted by state.
-    PAYOUTS_BY_STATE: Meta "payouts-by-state", () => "String", Forever;
     /// The newest payout of a builder.
     PAYOUT_HEADS: Payouts "head\0", BuilderId => "NewestPacket", Forever;
     /// Net amounts of the receipts in a payout.

@@ -78,7 +78,7 @@ impl Modules<'_> {
     fn resolve(&self, id: Id, name: &[String], steps: usize) -> Vec<Id> {
         let (module, rest) = self.descend(id, name);
         match rest {
-            [first, ..] if rest.len() < name.len() && !self.sees(module, first) => vec![module],
+            [first, ..] if rest.len() < name.len() && !self.sees(module, first, steps) => vec![module],
             _ => self.find(module, rest, steps),
         }
     }
@@ -106,8 +106,8 @@ impl Modules<'_> {
     }
 
     /// Returns whether the module has a definition or an import of `name`.
-    fn sees(&self, id: Id, name: &str) -> bool {
-        self.all[id].imports.contains_key(name) || !self.find(id, &[name.to_owned()], MAX_STEPS).is_empty()
+    fn sees(&self, id: Id, name: &str, steps: usize) -> bool {
+        self.all[id].imports.contains_key(name) || !self.find(id, &[name.to_owned()], steps).is_empty()
     }
 
     /// Returns the modules that define a name that is not a child of this module.

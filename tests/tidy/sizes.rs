@@ -4,8 +4,8 @@ use crate::sources;
 
 /// Maximum number of lines of half of the files of the host and the sandbox, of nine in ten of
 /// them, and of any of our files.
-const MEDIAN: usize = 120;
-const NINE_IN_TEN: usize = 280;
+const MEDIAN: usize = 130;
+const NINE_IN_TEN: usize = 300;
 const MAX_LEN: usize = 500;
 
 /// All lines count, including comments and tests. Files of tests count as well.

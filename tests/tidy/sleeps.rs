@@ -46,7 +46,10 @@ const ALLOWED: &[(&str, usize, &str)] = &[
     ("tests/it/in_flight_bytes.rs", 1, "samples of the memory"),
     ("tests/store_contract/disk.rs", 2, "a slow disk, and a pause before a measurement"),
     ("tests/store_contract/renewal.rs", 3, "background load, and a measurement without a renewal"),
+    ("src/base/offload/tests.rs", 1, "a future that is not ready at once"),
     // Polls with a deadline.
+    ("src/call/metrics/tests.rs", 1, "a poll"),
+    ("src/money/sale/tests.rs", 2, "a poll, and a pause before sales"),
     ("src/call/run/builtin/readiness/tests.rs", 1, "a poll"),
     ("src/money/tests/evm.rs", 1, "a poll"),
     ("src/store/sled/tests.rs", 1, "a poll"),
@@ -64,6 +67,7 @@ const ALLOWED: &[(&str, usize, &str)] = &[
     ("src/event/pull/tests.rs", 1, "paused"),
     ("src/money/tests.rs", 1, "paused"),
     ("src/money/tests/open.rs", 1, "paused"),
+    ("src/money/tests/moody.rs", 1, "paused"),
     ("src/objects/tests.rs", 1, "paused"),
     ("src/replica/exchange/tests.rs", 1, "paused"),
 ];

@@ -24,9 +24,6 @@ use crate::Code;
 /// Seconds after which to repeat a search that arrived while the search index was loading.
 const SEARCHED_AGAIN_SECS: u64 = 5;
 
-/// Seconds within which a host that has started knows the versions of all others.
-const OLDER_HOSTS_SECS: u64 = 5;
-
 /// An error that can concern one field of a body.
 pub trait AboutBody: Sized {
     /// Converts it to an API error. `code` applies to an invalid field.
@@ -230,7 +227,6 @@ impl AboutBody for PublishError {
                 ApiError::new(Code::TooManyEndpoints, message)
             }
             PublishError::Crowded(_) => ApiError::new(Code::RateLimited, message).retry_after(1),
-            PublishError::OlderHosts => ApiError::new(Code::OlderHosts, message).retry_after(OLDER_HOSTS_SECS),
             PublishError::NothingToDecide => ApiError::new(Code::NothingToReview, message),
             PublishError::Pool(pool) => CallError::from(pool).into(),
             PublishError::Store(store) => store.into(),

@@ -3,7 +3,7 @@
 use tollhouse_store::{Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, counters::PAYMENTS as PAYMENTS_ENDED, enter};
 
-use super::{Admission, PAYMENTS, PaymentMeans, Payments, settle::placeholder_answer};
+use super::{Admission, PAYMENTS, PaymentMeans, Payments};
 use crate::{
     SettleError, Settlement, SettlementKind, StoredAnswer,
     payments::record::{AnswerLocation, PaymentRecord},
@@ -32,7 +32,7 @@ impl Payments {
             evidence: None,
         };
         let is_upfront = answer.is_none();
-        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(placeholder_answer));
+        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(StoredAnswer::placeholder));
         let staged = if admission.reserved && !is_upfront { self.stage(&finished.answer).await.detach() } else { None };
         let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
         let (own, reserved, settled, receipt, apart) = (&before, admission.reserved, &settlement, &finished, &staged);

@@ -58,6 +58,13 @@ pub struct StoredAnswer {
 }
 postcard_values!(PaymentRecord);
 
+impl StoredAnswer {
+    /// Returns the placeholder for the answer of a payment that is settled before the run.
+    pub(super) fn placeholder() -> Self {
+        Self { status: 0, headers: Vec::new(), body: Bytes::new(), receipt_id: String::new(), settlement: None }
+    }
+}
+
 /// A settle response, and the protocol version that it is sent in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettlementNotice {

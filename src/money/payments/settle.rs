@@ -105,7 +105,7 @@ impl Payments {
             self.alarms.spent_elsewhere();
         }
         enter(Stage::Commit);
-        self.conclude(&id, outcome, Some(answer.unwrap_or_else(placeholder_answer))).await
+        self.conclude(&id, outcome, Some(answer.unwrap_or_else(StoredAnswer::placeholder))).await
     }
 
     /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
@@ -415,7 +415,7 @@ impl Payments {
                 let is_awaited = answer.is_some();
                 let answer = match answer {
                     Some(answer) => answer,
-                    None if record.owed.is_some() => placeholder_answer(),
+                    None if record.owed.is_some() => StoredAnswer::placeholder(),
                     None => answer::of_intent(tx.store(), id).await?,
                 };
                 let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
@@ -486,11 +486,6 @@ impl Payments {
         record.replica = is_awaited.then(|| self.replica.id().clone());
         record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });
     }
-}
-
-/// Returns the placeholder for the answer of a payment that is settled before the run.
-pub(super) fn placeholder_answer() -> StoredAnswer {
-    StoredAnswer { status: 0, headers: Vec::new(), body: Default::default(), receipt_id: String::new(), settlement: None }
 }
 
 /// Returns the name of a payment's outcome in metrics.

@@ -5,10 +5,10 @@ use tollhouse_store::faulty::Fault;
 use super::*;
 use crate::formats::{Formats, OWN, WRITTEN};
 
-const BEFORE: KnownFormats = KnownFormats { reads: 4, writes: 4, wants: 4 };
+const BEFORE: KnownFormats = KnownFormats { reads: 4, writes: 4 };
 /// Reads what the next version will write.
-const BETWEEN: KnownFormats = KnownFormats { reads: 5, writes: 4, wants: 4 };
-const AFTER: KnownFormats = KnownFormats { reads: 5, writes: 5, wants: 5 };
+const BETWEEN: KnownFormats = KnownFormats { reads: 5, writes: 4 };
+const AFTER: KnownFormats = KnownFormats { reads: 5, writes: 5 };
 
 fn of(store: &Arc<FaultyStore<MemoryStore>>, known: KnownFormats) -> Arc<Replica> {
     Replica::knowing(Arc::clone(store) as _, Clock::default(), known)
@@ -81,86 +81,6 @@ async fn an_exclusive_store_rejects_a_version_older_than_its_rows() {
     }
     let refused = of(&store, BEFORE).begin().await.unwrap_err();
     assert_eq!(refused.to_string(), "the store has rows of formats up to 5, and this version reads formats up to 4: start a later version");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_optional_format_is_written_once_all_hosts_read_it() {
-    let (store, clock) = shared();
-    let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
-    let _held = (start(&old).await.unwrap(), start(&new).await.unwrap());
-    keep_contact(&new, &clock).await;
-    old.renew().await.unwrap();
-    assert!(!new.may_write(5).await.unwrap());
-    // No new rows exist, so that the previous version can start again.
-    _ = start(&of(&store, BEFORE)).await.unwrap();
-    old.stop().await;
-    clock.set(NOW.plus_millis(4 * LEASE_MS));
-    new.renew().await.unwrap();
-    assert!(!new.may_write(5).await.unwrap(), "it was away itself, as the old one may have been");
-    keep_contact(&new, &clock).await;
-    assert!(new.may_write(5).await.unwrap());
-    let again = start(&of(&store, BEFORE)).await.unwrap_err();
-    assert!(matches!(again, JoinError::Later { written: 5, reads: 4 }), "{again}");
-    store.fail_all(Fault::Before);
-    assert!(new.may_write(5).await.unwrap(), "it is known from now on");
-}
-
-/// Regression test: for three seconds after its start, a host wrote no optional format, even without older hosts.
-#[tokio::test(start_paused = true)]
-async fn host_that_starts_beside_no_older_one_writes_an_optional_format_at_once() {
-    let (store, _) = shared();
-    let remaining = of(&store, BEFORE);
-    let _holds = start(&remaining).await.unwrap();
-    remaining.leave().await;
-    let (first, second) = (of(&store, BETWEEN), of(&store, BETWEEN));
-    assert!(!first.may_write(5).await.unwrap(), "it has no lease yet");
-    let _held = (start(&first).await.unwrap(), start(&second).await.unwrap());
-    for host in [&second, &first] {
-        assert!(host.may_write(5).await.unwrap());
-    }
-    assert_eq!(WRITTEN.get(&*store, &()).await.unwrap(), Some(Formats { through: 5 }));
-}
-
-#[tokio::test(start_paused = true)]
-async fn host_that_starts_after_an_older_one_crashed_waits_only_if_that_one_can_come_back() {
-    let (store, clock) = shared();
-    let old = of(&store, BEFORE);
-    let _holds = start(&old).await.unwrap();
-    old.stop().await;
-    clock.set(NOW.plus_millis(2 * LEASE_MS));
-    let (first, second) = (of(&store, BETWEEN), of(&store, BETWEEN));
-    let _held = start(&first).await.unwrap();
-    assert!(!first.may_write(5).await.unwrap(), "the older one may come back");
-    keep_contact(&first, &clock).await;
-    assert!(first.may_write(5).await.unwrap());
-    let _held = start(&second).await.unwrap();
-    assert!(second.may_write(5).await.unwrap());
-    let late = old.renew().await.unwrap_err();
-    assert!(matches!(late, JoinError::Later { written: 5, reads: 4 }), "{late}");
-}
-
-/// A host of the previous version starts just after the new one has looked at who serves and recorded what it will
-/// write.
-#[tokio::test(start_paused = true)]
-async fn a_host_that_starts_during_an_agreement_sees_it_or_is_seen() {
-    let (store, clock) = shared();
-    let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
-    let _held = start(&new).await.unwrap();
-    keep_contact(&new, &clock).await;
-    old.begin().await.unwrap();
-    old.renew().await.unwrap();
-    assert!(!new.may_write(5).await.unwrap(), "its lease is there");
-    old.agree_on_formats().await.unwrap();
-}
-
-#[tokio::test]
-async fn an_exclusive_store_records_an_optional_format_on_first_use() {
-    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    of(&store, BETWEEN).begin().await.unwrap();
-    of(&store, BEFORE).begin().await.unwrap();
-    let replica = of(&store, BETWEEN);
-    assert!(replica.may_write(5).await.unwrap());
-    assert!(matches!(of(&store, BEFORE).begin().await.unwrap_err(), JoinError::Later { written: 5, reads: 4 }));
 }
 
 #[tokio::test]

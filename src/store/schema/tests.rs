@@ -91,11 +91,7 @@ fn stored_keys_do_not_change() {
     assert_eq!(stored(SCANNED_BY, ()), "content-policy-version");
     assert_eq!(stored(FREE_COUNT, ()), "free-receipts/count");
     assert_eq!(stored(FREE_BYTES, ()), "free-receipts/bytes");
-    assert_eq!(stored(FREE_ADDED, ()), "free-receipts/added");
-    assert_eq!(stored(FREE_SORTED, ()), "free-receipts/sorted");
-    assert_eq!(stored(FREE_REMOVED, ()), "free-receipts/removed");
     assert_eq!(stored(LEDGER_OPENED, ()), "ledger-opened");
-    assert_eq!(stored(FREE_PLACE, ()), "free-receipts/sorted-to");
     assert_eq!(stored(USED, (0x0102, text("address/x"))), format!("used/{time}address/x"));
     assert_eq!(stored(BURNED_GAS, (0x0102, text("reverted/all"))), format!("burned-gas/{time}reverted/all"));
     assert_eq!(stored(CUSTOMERS, (0x0102, text("0xab/echo"))), format!("customers/{time}0xab/echo"));
@@ -103,7 +99,6 @@ fn stored_keys_do_not_change() {
     assert_eq!(stored(OBJECT_ENDS, (at, text("ab"))), format!("object-ends/{time}ab"));
     assert_eq!(stored(JOBS, text("sweep")), "jobs/sweep");
     assert_eq!(stored(ROUNDS, text("logs")), "rounds/logs");
-    assert_eq!(stored(PAYOUTS_BY_STATE, ()), "payouts-by-state");
     assert_eq!(stored(VERSIONS_LET_GO, text("sha256:0a")), "versions-let-go/sha256:0a");
     assert_eq!(stored(KEYS, text("receipts")), "keys/receipts");
     assert_eq!(stored(GAS_NONCES, text("eip155:8453/0xa")), "gas-nonces/eip155:8453/0xa");
@@ -161,7 +156,6 @@ fn stored_keys_do_not_change() {
     let share = || TerminatedText(text("platform"));
     let day = r"\x00\x00\x01\x02";
     assert_eq!(stored(SELLERS, (0x0102, share())), r"\x00\x00\x01\x02platform\x00");
-    assert_eq!(stored(SELLERS_LISTED, ()), "sellers-listed");
     assert_eq!(stored(SALES, (share(), SaleKey::RollUp(0x0102, endpoint.clone()))), format!(r"platform\x00\x00{day}ep_{ULID}"));
     assert_eq!(stored(SALES, (share(), SaleKey::Row(at, text("rcpt_x")))), format!(r"platform\x00\x01{time}rcpt_x"));
     assert_eq!(start(SALES, &(share(), SaleKey::ROW)), r"platform\x00\x01");

@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::json;
 
 use super::harness::{Shell, Wire};
-use crate::harness::{Host, js, serve};
+use crate::harness::{Host, js};
 
 #[tokio::test]
 async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {

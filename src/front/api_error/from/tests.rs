@@ -19,8 +19,6 @@ fn expired_answer_and_host_that_is_not_ready_have_their_own_codes() {
     assert_eq!((expired.code(), expired.code().row().status.as_u16()), (Code::AnswerExpired, 410));
     let not_ready = ApiError::from(&CallError::NotReady("its clock is wrong".to_owned()));
     assert_eq!((not_ready.code(), not_ready.retry_after_secs()), (Code::NotReady, Some(1)));
-    let older = ApiError::from(PublishError::OlderHosts);
-    assert_eq!((older.code(), older.retry_after_secs()), (Code::OlderHosts, Some(OLDER_HOSTS_SECS)));
 }
 
 #[test]
