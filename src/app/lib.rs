@@ -168,7 +168,6 @@ impl App {
             payment: config.clone(),
             room: settings.catalog.room,
             objects: Arc::clone(&objects),
-            replica: Arc::clone(&replica),
             make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&payments)),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;

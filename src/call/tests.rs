@@ -177,7 +177,6 @@ impl Fixture {
             make_form: Box::new(|_| None),
             room: CatalogCapacity::default(),
             objects,
-            replica: Arc::clone(&replica),
         };
         let catalog = Arc::new(Catalog::open(Arc::clone(&any), parts).await.unwrap());
         let free = FreeReceipts::new(Arc::clone(&any), clock.clone(), Default::default());

@@ -76,9 +76,8 @@ use tollhouse_money::PaymentConfig;
 use tollhouse_objects::Objects;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Tier;
-use tollhouse_replica::Replica;
 use tollhouse_store::{Durability, Store, Table, schema, update};
-use tollhouse_tool::{Endpoint, Owner, SettleTime, Slug};
+use tollhouse_tool::{Endpoint, Owner, Slug};
 
 pub use self::{
     bundle::SPECIFIER,
@@ -126,8 +125,6 @@ pub struct CatalogParts {
     /// Maximum number of endpoints, and memory for caches.
     pub room: CatalogCapacity,
     pub objects: Arc<Objects>,
-    /// This process among the hosts of the store.
-    pub replica: Arc<Replica>,
 }
 
 /// Maximum number of endpoints, and memory for caches.

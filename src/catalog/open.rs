@@ -28,10 +28,10 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 impl Catalog {
     /// Reads the policy, and the summary of every endpoint.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects, replica } = parts;
+        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
         let decided = builders.standing().await?;
-        let sources = Sources { store: Arc::clone(&store), objects, replica };
+        let sources = Sources { store: Arc::clone(&store), objects };
         let catalog = Self {
             store,
             sources,

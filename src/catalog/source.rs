@@ -12,7 +12,6 @@ use tollhouse_money::receipt;
 use tollhouse_objects as objects;
 use tollhouse_objects::{Bucket as _, Objects, PendingObject};
 use tollhouse_protocol::{Bundle, Language, Schemas};
-use tollhouse_replica::Replica;
 use tollhouse_store as store;
 use tollhouse_store::{Batch, Formatted, Store, StoreError, Table, Value as _, WrittenRow, read_postcard, schema, write_postcard};
 use tollhouse_tool::{Slug, StaticResponse};
@@ -168,7 +167,6 @@ impl Formatted for VersionObject {
 pub(super) struct Sources {
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: Arc<Objects>,
-    pub(super) replica: Arc<Replica>,
 }
 
 pub(super) struct StagedVersion {

@@ -36,8 +36,7 @@ async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) 
 /// The same with a size limit.
 async fn catalog_with(store: Arc<dyn Store>, room: CatalogCapacity) -> (Arc<Catalog>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let replica = Replica::new(Arc::clone(&store));
-    (catalog_in(&folder, store, room, replica).await, folder)
+    (catalog_in(&folder, store, room).await, folder)
 }
 
 fn bucket_in(folder: &tempfile::TempDir) -> objects::ObjectLayout {
@@ -66,18 +65,18 @@ impl objects::Bucket for Everywhere {
     }
 }
 
-/// The same with objects in this folder, and in the formats that `replica` permits.
-async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: CatalogCapacity, replica: Arc<Replica>) -> Arc<Catalog> {
-    catalog_on(Arc::new(Everywhere(bucket_in(folder))), store, room, replica).await
+/// The same with objects in this folder.
+async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: CatalogCapacity) -> Arc<Catalog> {
+    catalog_on(Arc::new(Everywhere(bucket_in(folder))), store, room).await
 }
 
 /// The same with objects in this bucket.
-async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, room: CatalogCapacity, replica: Arc<Replica>) -> Arc<Catalog> {
+async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, room: CatalogCapacity) -> Arc<Catalog> {
     let clock = Clock::fixed(Timestamp(1_800_000_000_000));
     let guard = Guard::new(GuardSettings::default()).unwrap();
     let objects = Objects::new(Arc::clone(&store), clock.clone(), bucket);
     let (secrets, logs) = (Arc::new(Secrets::empty(Arc::clone(&store))), LogSettings::default());
-    let (of_files, others) = (Arc::clone(&objects), Arc::clone(&replica));
+    let (of_files, others) = (Arc::clone(&objects), Replica::new(Arc::clone(&store)));
     let parts = CatalogParts {
         clock: clock.clone(),
         pool: Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap(),
@@ -90,7 +89,6 @@ async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, roo
         make_form: Box::new(|_| None),
         room,
         objects,
-        replica,
     };
     Arc::new(Catalog::open(store, parts).await.unwrap())
 }

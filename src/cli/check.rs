@@ -137,7 +137,7 @@ pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<EndpointChec
 
 fn print(out: Output, found: &CheckResult) -> Result {
     let types = match &found.types {
-        None => "not ask_hosts for".to_owned(),
+        None => "not requested".to_owned(),
         Some(TypesOutcome::Unchecked(reason)) => format!("not checked: {reason}"),
         Some(TypesOutcome::Checked(_)) => {
             let wrong = found.problems.iter().filter(|problem| problem.by == "types").count();

@@ -4,7 +4,7 @@
 mod answer;
 pub mod balancer;
 pub mod chain;
-mod documented;
+pub mod documented;
 mod earlier;
 mod erratic;
 mod examples;

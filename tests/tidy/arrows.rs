@@ -56,8 +56,8 @@ fn draw(arrows: &mut Arrows, modules: &Modules, id: Id, mention: &Mention) {
     }
 }
 
-/// Maximum number of re-exports to follow. More would mean that they form a ring.
-const MAX_STEPS: usize = 16;
+/// Maximum number of parts of a path. A longer one comes from re-exports that form a ring.
+const MAX_PARTS: usize = 16;
 
 impl Modules<'_> {
     fn is_below(&self, id: Id, above: Id) -> bool {
@@ -72,14 +72,14 @@ impl Modules<'_> {
     /// itself a module, or not from this crate. A name within a module that cannot be found there
     /// counts as defined there, by a macro.
     fn definers(&self, id: Id, name: &Name) -> Vec<Id> {
-        self.resolve(id, name, MAX_STEPS)
+        self.resolve(id, name)
     }
 
-    fn resolve(&self, id: Id, name: &[String], steps: usize) -> Vec<Id> {
+    fn resolve(&self, id: Id, name: &[String]) -> Vec<Id> {
         let (module, rest) = self.descend(id, name);
         match rest {
-            [first, ..] if rest.len() < name.len() && !self.sees(module, first, steps) => vec![module],
-            _ => self.find(module, rest, steps),
+            [first, ..] if rest.len() < name.len() && !self.sees(module, first) => vec![module],
+            _ => self.find(module, rest),
         }
     }
 
@@ -106,20 +106,35 @@ impl Modules<'_> {
     }
 
     /// Returns whether the module has a definition or an import of `name`.
-    fn sees(&self, id: Id, name: &str, steps: usize) -> bool {
-        self.all[id].imports.contains_key(name) || !self.find(id, &[name.to_owned()], steps).is_empty()
+    fn sees(&self, id: Id, name: &str) -> bool {
+        self.all[id].imports.contains_key(name) || !self.find(id, &[name.to_owned()]).is_empty()
     }
 
-    /// Returns the modules that define a name that is not a child of this module.
-    fn find(&self, id: Id, name: &[String], steps: usize) -> Vec<Id> {
-        let (module, [first, after @ ..], 1..) = (&self.all[id], name, steps) else { return vec![] };
+    /// Returns the modules that define a name that is not a child of this module. Re-exports that
+    /// form a ring define nothing.
+    fn find(&self, id: Id, name: &[String]) -> Vec<Id> {
+        if name.len() > MAX_PARTS {
+            return vec![];
+        }
+        let key = (id, name.to_vec());
+        if let Some(found) = self.found.borrow().get(&key) {
+            return found.clone();
+        }
+        self.found.borrow_mut().insert(key.clone(), vec![]);
+        let found = self.search(id, name);
+        self.found.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    fn search(&self, id: Id, name: &[String]) -> Vec<Id> {
+        let (module, [first, after @ ..]) = (&self.all[id], name) else { return vec![] };
         if module.items.contains(first) {
             return vec![id];
         }
         if let Some(imports) = module.imports.get(first) {
-            return imports.iter().flat_map(|import| self.resolve(id, &[import, after].concat(), steps - 1)).collect();
+            return imports.iter().flat_map(|import| self.resolve(id, &[import, after].concat())).collect();
         }
         let globs = module.globs.iter().map(|glob| self.descend(id, glob)).filter(|(_, rest)| rest.is_empty());
-        globs.flat_map(|(of, _)| self.find(of, name, steps - 1)).collect()
+        globs.flat_map(|(of, _)| self.find(of, name)).collect()
     }
 }

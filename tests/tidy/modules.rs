@@ -1,6 +1,7 @@
 //! The modules of a crate: what each defines, what it has in scope, and what it names.
 
 use std::{
+    cell::RefCell,
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
 };
@@ -45,6 +46,8 @@ pub(crate) struct Mention {
 pub(crate) struct Modules<'a> {
     pub(crate) all: Vec<Module>,
     sources: &'a HashMap<&'a Path, &'a str>,
+    /// The modules that define a name as seen from a module, as far as they were looked for.
+    pub(crate) found: RefCell<HashMap<(Id, Name), Vec<Id>>>,
 }
 
 /// Where tokens are: directly in a module, between its items, or within an item.
@@ -57,7 +60,7 @@ enum Level {
 impl<'a> Modules<'a> {
     /// Reads the crate with this root: `lib.rs` or `main.rs`.
     pub(crate) fn of(root: &Path, sources: &'a HashMap<&'a Path, &'a str>) -> Self {
-        let mut modules = Self { all: vec![], sources };
+        let mut modules = Self { all: vec![], sources, found: RefCell::default() };
         modules.read(0, root.to_path_buf(), &root.with_file_name(""));
         modules
     }

@@ -302,7 +302,7 @@ async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
     let ends = async {
         tokio::task::yield_now().await;
         admission.fail().await;
-        tracked.end(Err(Arc::new(CallError::Cancelled)));
+        _ = tracked.end(Err(Arc::new(CallError::Cancelled)));
     };
     let (late, ()) = tokio::time::timeout(LONG, async { tokio::join!(late, ends) }).await.unwrap();
     assert!(matches!(late, JoinEnd::Abandoned), "{late:?}");
@@ -319,7 +319,7 @@ async fn end_of_a_call_that_settled_all_the_same_is_shared() {
     tokio::time::timeout(LONG, in_flight.abandoned(&payment)).await.unwrap();
     let ends = async {
         tokio::task::yield_now().await;
-        tracked.end(Err(Arc::new(CallError::SettlementUnknown(payment.clone()))));
+        _ = tracked.end(Err(Arc::new(CallError::SettlementUnknown(payment.clone()))));
     };
     let (late, ()) = tokio::join!(in_flight.join(&fixture.payments, &payment, &WAITER, LONG), ends);
     assert!(matches!(shared(late).as_ref().map_err(|error| &**error), Err(CallError::SettlementUnknown(_))));

@@ -32,7 +32,7 @@ fn shared() -> Arc<MemoryStore> {
 
 /// Creates a host that has seen all changes of the others.
 async fn host_in(folder: &tempfile::TempDir, store: Arc<dyn Store>) -> Arc<Catalog> {
-    catalog_in(folder, store, CatalogCapacity::default(), Replica::new(Arc::new(MemoryStore::new()))).await
+    catalog_in(folder, store, CatalogCapacity::default()).await
 }
 
 async fn host_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
@@ -273,8 +273,7 @@ async fn slow_file_removal_does_not_block_other_changes() {
     let store: Arc<dyn Store> = shared();
     let folder = tempfile::tempdir().unwrap();
     let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), watch::Sender::new(false)));
-    let replica = Replica::new(Arc::new(MemoryStore::new()));
-    let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogCapacity::default(), replica).await;
+    let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogCapacity::default()).await;
     let (other, _other) = catalog_of(Arc::clone(&store)).await;
     one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&one, "tool").await;

@@ -47,8 +47,7 @@ impl Fixture {
 
     /// Creates a host that understands the object format, like all others of the store.
     async fn one(folder: &tempfile::TempDir, store: &Arc<dyn Store>) -> Arc<Catalog> {
-        let replica = Replica::new(Arc::new(MemoryStore::new()));
-        catalog_in(folder, Arc::clone(store), CatalogCapacity::default(), replica).await
+        catalog_in(folder, Arc::clone(store), CatalogCapacity::default()).await
     }
 
     fn objects(&self) -> Vec<PathBuf> {
@@ -279,9 +278,8 @@ async fn objects_match_the_rows_that_name_them_after_any_failure() {
 async fn version_is_in_its_row_if_the_bucket_is_unusable() {
     let fixture = Fixture::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
     // Other hosts may not have the folder of this one.
-    let replica = Replica::new(Arc::clone(&fixture.store));
     let bucket = Arc::new(bucket_in(&fixture.folder));
-    let careful = catalog_on(bucket, Arc::clone(&fixture.store), CatalogCapacity::default(), replica).await;
+    let careful = catalog_on(bucket, Arc::clone(&fixture.store), CatalogCapacity::default()).await;
     let made = careful.create(long("careful", "x"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     assert_eq!((fixture.objects().len(), fixture.answered(&made.endpoint.version).await.is_some()), (0, true));
     // A folder may be local to one machine while the store is shared.

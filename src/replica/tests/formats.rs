@@ -1,7 +1,5 @@
 //! Successive versions of the program on one store.
 
-use tollhouse_store::faulty::Fault;
-
 use super::*;
 use crate::formats::{Formats, OWN, WRITTEN};
 
@@ -12,15 +10,6 @@ const AFTER: KnownFormats = KnownFormats { reads: 5, writes: 5 };
 
 fn of(store: &Arc<FaultyStore<MemoryStore>>, known: KnownFormats) -> Arc<Replica> {
     Replica::knowing(Arc::clone(store) as _, Clock::default(), known)
-}
-
-/// Keeps a replica in contact with the store for the duration of a lease.
-async fn keep_contact(replica: &Replica, clock: &Clock) {
-    let from = clock.now();
-    for part in 0..=2 {
-        clock.set(from.plus_millis(part * LEASE_MS / 2));
-        replica.renew().await.unwrap();
-    }
 }
 
 async fn start(replica: &Arc<Replica>) -> Result<Arc<AppliedChanges>, JoinError> {

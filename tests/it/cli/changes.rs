@@ -71,7 +71,7 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         .is(1)
         .warned("error: asker changed on the host since revision 7: now 1, …\n…");
     let answer = shell.run(&["reviews", "approve", "asker", "--yes", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
-    answer.stderr_text("asker: approve, revision 2, active; it may: kv files");
+    answer.stderr_text("asker: approve, revision 2, active; it may: files kv");
     shell.run(&["reviews"]).await.is(0).stderr_text("").warned("nothing waits for you");
     let record = shell.json(&["show", "asker"]).await;
     assert_eq!(record["endpoint"]["limitCaps"]["wallMs"], 5000, "{record}");

@@ -7,10 +7,10 @@ use std::sync::{
 
 use axum::{Router, extract::Request, http::StatusCode};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::harness::Shell;
-use crate::harness::{Host, eventually, js, serve};
+use crate::harness::{Host, documented, eventually, js, serve};
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}b\u{9b}31m\u{2066}c\u{200b}";
 
@@ -32,155 +32,11 @@ async fn serving(router: Router) -> String {
     url
 }
 
-/// An answer with the fields of all answers. `H` stands for an attack on the terminal, in every field that is a text.
-const ANSWER: &str = r#"{
-    "ok": true, "nextCursor": "H", "slug": "H", "id": "H", "name": "H", "version": "H", "label": "H", "note": "H", "step": "1h",
-    "since": "T", "createdAt": "T", "deleted": true, "removed": true, "total": 1, "warnings": [],
-    "schema": "H", "dashboard": "H", "createEndpoint": "H", "lifecycle": {}, "builderControls": {}, "supportedHandlerTypes": {},
-    "endpoint": {
-        "slug": "H", "id": "H", "title": "H", "description": "H", "status": "active", "url": "H", "owner": "H", "method": "POST",
-        "handlerType": "js_request_response", "runtime": "admin_gated_js_request_response_v1", "pricingMode": "free_public_utility",
-        "priceUsd": 0, "maxPriceUsd": 0.5, "version": "H", "revision": 0, "createdAt": "T", "updatedAt": "T", "inputSchema": { "H": "H" },
-        "outputSchema": { "H": "H" }, "capabilities": { "H": true }, "allowedHosts": ["H"], "requestedCapabilities": { "H": true },
-        "requestedHosts": ["H"], "limits": { "H": 1 }, "ownLimits": { "H": 1 }, "limitCaps": { "H": 1 }, "tier": "jit", "tierCap": "jit",
-        "isolation": "warm", "accepts": ["H"], "settle": "after", "tags": ["H"],
-        "review": {
-            "state": "content_review", "since": "T", "approvedVersion": "H", "decision": { "decision": "reject", "by": "H", "at": "T", "reason": "H" },
-            "findings": [{ "rule": "H", "severity": "review", "field": "H", "line": 1, "excerpt": "H" }],
-            "approvedFields": { "title": "before", "H": "H" }
-        },
-        "contentSafety": {
-            "outcome": "review", "policyVersion": "H", "attestedAt": null,
-            "findings": [{ "rule": "H", "severity": "review", "field": "H", "excerpt": "H" }]
-        },
-        "versions": [{ "version": "H", "createdAt": "T", "by": "owner", "via": "cli", "note": "H" }]
-    },
-    "endpoints": [{
-        "slug": "H", "id": "H", "title": "H", "description": "H", "status": "active", "state": "held", "priceUsd": 0, "maxPriceUsd": 0.5,
-        "pricingMode": "free_public_utility", "handlerType": "static_json", "runtime": "managed_builtin_handler", "url": "H", "method": "POST",
-        "tags": ["H"], "inputSchema": {}, "outputSchema": {}, "capabilities": { "H": true }, "createdAt": "T", "updatedAt": "T",
-        "ownerSuspended": false, "owner": "H", "version": "H", "revision": 1, "tier": "jit", "requestedCapabilities": { "H": true },
-        "allowedHosts": ["H"], "requestedHosts": ["H"], "approvedVersion": "H", "since": "T", "decision": null, "heldForMs": 1,
-        "secretsUnreadable": false, "builder": { "id": "H", "name": "H" }, "usage": { "calls30d": 1, "medianMs": 1.5 },
-        "calls": 1, "coldCalls": 1, "running": 1, "refused": 1, "stops": 1, "cpuUs": 1
-    }],
-    "handler": { "version": "H", "source": "H", "language": "js" },
-    "check": {
-        "version": "H", "existing": true, "needsReview": true, "outcome": "review", "findings": [], "limits": { "H": 1 }, "warnings": ["H"],
-        "granted": { "hosts": ["H"], "capabilities": { "H": true } }, "requested": { "hosts": ["H"], "capabilities": { "H": true } }
-    },
-    "logs": [{ "at": "T", "level": "error", "callId": "H", "message": "H", "fields": { "H": "H" } }],
-    "calls": [{
-        "at": "T", "outcome": "failed", "code": "H", "callId": "H", "charged": "unknown", "durationMs": 1.5, "cpuMs": 1.5, "priceUsd": 0.1,
-        "payment": "x402", "inputBytes": 1, "receiptId": "H", "version": "H", "error": "H", "thrownAt": ["H"]
-    }],
-    "events": [{ "id": "H", "at": "T", "kind": "H", "endpointSlug": "H", "data": { "H": "H" } }],
-    "buckets": [{ "at": "T", "calls": 1, "paid": 1, "failed": { "H": 1 }, "grossUsd": 1, "p50Ms": 1.5, "p95Ms": 1.5 }],
-    "days": [{ "at": "T", "calls": 1, "p50Ms": 1.5, "p95Ms": 1.5 }],
-    "secrets": [{ "name": "H", "visibility": "env", "createdAt": "T", "updatedAt": "T" }],
-    "rotation": { "keyId": "H", "resealed": 1, "retired": ["H"], "unopened": 0, "needed": ["H"] },
-    "byEndpoint": [{
-        "endpointSlug": "H", "callsByDay": { "H": 1 }, "failedByDay": { "H": 1 },
-        "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1
-    }],
-    "byDay": [{
-        "day": "H", "revenueUsd": 1,
-        "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1
-    }],
-    "totals": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 },
-    "own": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 },
-    "builders": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 },
-    "revenueUsd": 1, "waiting": { "amountUsd": 1, "receiptCount": 1 },
-    "payouts": [{
-        "id": "H", "builderId": "H", "builderName": "H", "amountUsd": 1, "receiptCount": 1, "digest": "H", "period": { "from": "H", "to": "H" },
-        "address": "H", "network": "H", "asset": "H", "createdAt": "T", "status": "created", "signature": "H", "updatedAt": "T"
-    }],
-    "payout": {
-        "id": "H", "builderId": "H", "amountUsd": 1, "receiptCount": 1, "digest": "H", "period": { "from": "H", "to": "H" }, "address": "H",
-        "network": "H", "asset": "H", "createdAt": "T", "status": "failed", "signature": "H", "updatedAt": "T", "transaction": "H", "reason": "H"
-    },
-    "receipts": [{ "receiptId": "H", "netUsd": 1 }],
-    "payoutSettings": { "address": "H", "network": "H", "asset": "H", "minimumUsd": 1, "updatedAt": "T", "revision": 1 },
-    "creditId": "H", "credit": "H", "balanceUsd": 1, "budget": { "perDayUsd": 1 },
-    "budgets": { "admin": {}, "holder": { "perDayUsd": 1 }, "revision": 1 }, "revoked": { "since": "T", "amountUsd": 1, "reason": "H" },
-    "today": { "spentUsd": 1, "leftUsd": null, "byTool": [{ "slug": "H", "spentUsd": 1, "leftUsd": null }], "alert": false, "resetsAt": "T" },
-    "credits": [{
-        "creditId": "H", "label": "H", "balanceUsd": 1, "createdAt": "T", "revoked": null, "budget": {},
-        "budgets": { "admin": {}, "holder": {}, "revision": 1 }
-    }],
-    "movements": [{ "at": "T", "kind": "debit", "amountUsd": 1, "balanceUsd": 1, "slug": "H", "receiptId": "H" }],
-    "reviews": [{
-        "slug": "H", "title": "H", "owner": "H", "builder": { "id": "H", "name": "H" }, "version": "H", "approvedVersion": "H", "revision": 1,
-        "tier": "jit", "capabilities": { "H": true }, "allowedHosts": ["H"], "requestedCapabilities": { "H": true }, "requestedHosts": ["H"],
-        "content": "content_review", "findings": null, "since": "T"
-    }],
-    "policy": { "builderCapabilities": { "H": true }, "limits": { "H": 1 }, "tier": "jit", "requireReview": false, "maxEndpointsPerBuilder": 1 },
-    "narrows": { "endpoints": 1, "limits": { "H": 1 }, "tier": 1, "longRunning": 1, "slugs": ["H"] },
-    "entries": [{
-        "id": "H", "at": "T", "actor": { "kind": "builder", "builderId": "H" }, "method": "H", "path": "H", "requestId": "H", "slug": "H",
-        "fields": ["H"], "outcome": { "at": "T", "status": 400, "code": "H" }
-    }],
-    "builderId": "H", "builderKey": "H",
-    "builder": {
-        "builderId": "H", "name": "H", "contact": "H", "createdAt": "T", "keyCreatedAt": "T", "suspended": { "since": "T", "reason": "H" },
-        "tier": "jit"
-    },
-    "rescan": { "endpoints": 1, "review": 1, "blocked": 1 },
-    "openedAt": null, "units": [{ "unit": "H", "sum": "H" }], "accounts": [{ "account": "H", "balance": "H", "unit": "H", "agrees": false }],
-    "agrees": true,
-    "receipt": {
-        "receiptId": "H", "slug": "H", "kind": "x402", "signature": "H", "payer": "H", "network": "H", "issuedAt": "H", "transaction": "H",
-        "requestHash": "H", "priceUsd": "H"
-    },
-    "refund": { "receiptId": "H", "amountUsd": 1, "at": "T", "transaction": "H", "reason": "H", "warning": "H" }, "refundedUsd": 1,
-    "payment": {
-        "paymentId": "H", "state": "settled", "receiptId": "H", "transaction": "H", "updatedAt": "T",
-        "accepts": [{ "asset": { "symbol": "H" }, "network": "H", "facilitator": "H" }]
-    },
-    "clock": "H", "replicas": null, "facilitator": "H", "facilitators": { "H": "H" }, "openSettlements": 1, "disk": null,
-    "unpaid": {
-        "runsLastMinute": 1, "warnings": ["H"],
-        "gas": { "burnedLastHour": 1, "underpaidLastHour": 1, "revertedLastHour": 1, "limitPerHour": null, "burnedWei": "H" }
-    },
-    "sandbox": { "workers": "H", "running": "H", "queued": "H", "jail": ["H"], "startsFail": "H" },
-    "stored": { "backend": "H" }, "intake": { "connections": "H" }
-}"#;
-
-/// Fields that are of another type in the answer to these paths.
-const BY_PATH: &[(&str, &str)] = &[
-    (
-        "/ai/manifest",
-        r#"{
-            "service": { "H": "H" }, "mcp": { "H": "H" }, "endpoints": { "H": "H" }, "quotes": { "H": "H" }, "receipts": { "H": "H" },
-            "builders": { "capabilities": { "H": true }, "limits": { "H": 1 }, "requireReview": false, "maxEndpoints": 1, "feeBps": 1 }
-        }"#,
-    ),
-    (
-        "/ai/admin/builders",
-        r#"{
-            "builders": [{
-                "builderId": "H", "name": "H", "contact": "H", "createdAt": "T", "keyCreatedAt": "T", "suspended": null, "tier": "jit",
-                "endpoints": 1, "seenAt": "T",
-                "last30Days": { "calls": 1, "paidCalls": 1, "failedCalls": 1, "grossUsd": 1, "refundedUsd": 1, "feesUsd": 1, "netUsd": 1 }
-            }]
-        }"#,
-    ),
-];
-
-/// Returns the answer to a path.
-fn answer(path: &str, fill: impl Fn(&str) -> String) -> String {
-    let mut answer: Value = serde_json::from_str(&fill(ANSWER)).unwrap();
-    if let Some((_, fields)) = BY_PATH.iter().find(|(of, _)| path == *of) {
-        let fields: serde_json::Map<String, Value> = serde_json::from_str(&fill(fields)).unwrap();
-        answer.as_object_mut().unwrap().extend(fields);
-    }
-    answer.to_string()
-}
-
-/// Starts a host that gives this answer to every request, demands payment for its tools, and breaks
-/// off streams.
+/// Starts a host that answers every request as documented, with hostile text wherever the document permits it. It
+/// demands payment for its tools, and breaks off streams.
 pub async fn hostile() -> String {
-    let words = json!(format!("{HOSTILE}\nforged")).to_string();
+    let hostile = format!("{HOSTILE}\nforged");
+    let words = json!(hostile).to_string();
     let describe = move |text: &str| text.replace("\"H\"", &words).replace("\"T\"", "\"2026-11-21T09:58:03.000Z\"");
     let log = r#"{ "at": "T", "level": "error", "callId": "H", "message": "H", "fields": { "H": "H" } }"#;
     let stream = describe(&format!("event: lagged\ndata: {{\"missed\":3}}\n\nevent: log\nid: 1\ndata: {log}\n\n"));
@@ -196,7 +52,7 @@ pub async fn hostile() -> String {
         let reported = if request.uri().path().starts_with("/tools/") {
             (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
         } else if !follows {
-            (StatusCode::OK, [("content-type", "application/json".to_owned())], answer(request.uri().path(), &describe))
+            (StatusCode::OK, [("content-type", "application/json".to_owned())], documented::hostile_answer(request.method(), request.uri().path(), &hostile).to_string())
         } else if streams.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             (StatusCode::OK, [("content-type", "text/event-stream".to_owned())], stream.clone())
         } else {

@@ -91,7 +91,7 @@ async fn call_pays_as_everyone_and_not_as_an_admin() {
     let host = Host::start().await;
     host.publish(&js("free", 0.0, "export default () => ({ ok: 1 });")).await;
     let shell = Shell::admin(&host);
-    shell.run(&["call", "free", "--as", "admin"]).await.is(2).warned("error: `--as` names the admin token, …\nhint: leave `--as` out, …");
+    shell.run(&["call", "free", "--as", "admin"]).await.is(2).warned("error: `--as` names the admin token, …\nhint: omit `--as`, …");
     shell.run(&["call", "free"]).await.is(0);
 }
 

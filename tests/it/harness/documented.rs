@@ -143,6 +143,34 @@ fn operation(request: &str) -> Option<(&'static str, &'static Value)> {
     fitting.min_by_key(|(path, _)| path.matches('{').count()).map(|(path, item)| (path.as_str(), item))
 }
 
+/// Returns the example of an operation's answer, with `words` as every text and as an additional key wherever its schema
+/// permits them.
+pub fn hostile_answer(method: &Method, path: &str, words: &str) -> Value {
+    let method = method.as_str().to_lowercase();
+    let (path, item) = operation(path).unwrap_or_else(|| panic!("{path} is not documented"));
+    let id = item[&method]["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path} is not documented"));
+    let mut answer = examples::all().remove(id).unwrap_or_else(|| panic!("`{id}` has no example"));
+    let at = schema(path, &method);
+    let mut pointers = vec![String::new()];
+    while let Some(pointer) = pointers.pop() {
+        let mut changed = answer.clone();
+        match changed.pointer_mut(&pointer).unwrap() {
+            Value::Array(entries) => pointers.extend((0..entries.len()).map(|entry| format!("{pointer}/{entry}"))),
+            Value::Object(members) => {
+                let value = members.values().next().cloned().unwrap_or(json!(words));
+                pointers.extend(members.keys().map(|name| format!("{pointer}/{}", escaped(name))));
+                members.insert(words.to_owned(), value);
+            }
+            text @ (Value::String(_) | Value::Null) => *text = json!(words),
+            Value::Bool(_) | Value::Number(_) => {}
+        }
+        if misfit(&at, &changed).is_none() {
+            answer = changed;
+        }
+    }
+    answer
+}
+
 /// Returns the pointer to the schema of an operation's successful answer.
 fn schema(path: &str, method: &str) -> String {
     format!("/paths/{}/{method}/responses/200/content/application~1json/schema", escaped(path))

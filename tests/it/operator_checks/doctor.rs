@@ -66,11 +66,11 @@ async fn doctor_reports_a_worker_of_another_version() {
 
 #[tokio::test]
 async fn doctor_shows_whether_a_facilitator_settles_on_the_networks_of_the_settings() {
-    let supported = json!({ "kinds": [{ "scheme": "exact", "network": "eip155:84532", "x402Version": 2 }] });
+    let supported = json!({ "kinds": [{ "scheme": "exact", "network": "eip155:8453", "x402Version": 2 }] });
     let app = Router::new().route("/supported", routing::get(move || async move { axum::Json(supported) }));
     let url = serve(app).await;
     let folder = tempfile::tempdir().unwrap();
-    for (network, levels_of_it, exit) in [("base-sepolia", vec!["ok"], 0), ("base-sepolia,polygon", vec!["ok", "fail"], 1)] {
+    for (network, levels_of_it, exit) in [("base", vec!["ok"], 0), ("base,polygon", vec!["ok", "fail"], 1)] {
         let env = [
             ("TOLLHOUSE_FACILITATOR", "http"),
             ("X402_FACILITATOR_URL", url.as_str()),
@@ -167,9 +167,9 @@ async fn doctor_reports_a_proxy_that_validates_before_payment_and_drops_headers(
         "ok": true, "schema": "", "dashboard": "", "createEndpoint": "", "lifecycle": {}, "builderControls": {}, "supportedHandlerTypes": {},
         "note": "", "total": 1,
         "endpoints": [{
-            "slug": "a", "id": "ep_1", "title": "A", "description": "", "status": "active", "priceUsd": 1, "handlerType": "static_json",
+            "slug": "abc", "id": "ep_01KATR3Q6S4B8Z2M5V7X9C1D3F", "title": "A", "description": "", "status": "active", "priceUsd": 1, "handlerType": "static_json",
             "runtime": "managed_builtin_handler", "pricingMode": "fixed_price_success_receipt", "method": "POST", "tags": [],
-            "url": "https://elsewhere.example/tools/a", "inputSchema": {}, "outputSchema": {}, "capabilities": {},
+            "url": "https://elsewhere.example/tools/abc", "inputSchema": {}, "outputSchema": {}, "capabilities": {},
             "createdAt": "2026-11-21T09:58:03.000Z", "updatedAt": "2026-11-21T09:58:03.000Z",
         }],
     });
@@ -180,7 +180,7 @@ async fn doctor_reports_a_proxy_that_validates_before_payment_and_drops_headers(
     let app = Router::new()
         .route("/health/live", routing::get(async || "live"))
         .route("/ai/endpoints", routing::get(move || async move { axum::Json(listed) }))
-        .route("/tools/a", routing::post(request));
+        .route("/tools/abc", routing::post(request));
     let url = serve(app).await;
     let folder = tempfile::tempdir().unwrap();
     let answer = run(folder.path(), &["doctor", "--json", "--public", &url], &[]).await;
@@ -190,7 +190,7 @@ async fn doctor_reports_a_proxy_that_validates_before_payment_and_drops_headers(
     for document in ["/.well-known/x402", "/openapi.json", "/llms.txt"] {
         assert!(fails.iter().any(|fail| fail["of"] == document), "{document} is missing: {reported}");
     }
-    assert!(told_of("/tools/a", "is answered 422") && told_of("/tools/a", "no challenge of version 2"), "{reported}");
-    assert!(told_of("/tools/a", "which is not below"), "{reported}");
+    assert!(told_of("/tools/abc", "is answered 422") && told_of("/tools/abc", "no challenge of version 2"), "{reported}");
+    assert!(told_of("/tools/abc", "which is not below"), "{reported}");
     assert_eq!(answer.status.code(), Some(1));
 }

@@ -60,7 +60,7 @@ fn each_member_of_a_case_is_checked() {
             .unwrap()
             .starts_with("/a ")
     );
-    assert!(wrong(json!({ "outputMatches": { "type": 1 } }), 200, json!(1)).unwrap().contains("no schema"));
+    assert!(wrong(json!({ "outputMatches": { "type": 1 } }), 200, json!(1)).unwrap().contains("is not a schema"));
     let error = json!({ "error": { "code": ["a", "b"], "fault": "caller", "says": "no" } });
     assert_eq!(wrong(error.clone(), 422, json!({ "error": { "code": "b", "fault": "caller", "message": "no way" } })), None);
     assert!(
