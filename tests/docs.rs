@@ -238,7 +238,7 @@ fn filled(text: &str) -> String {
 }
 
 #[test]
-fn every_table_is_what_the_code_says() {
+fn every_table_matches_the_code() {
     let write = env::var_os(MODE).is_some_and(|mode| mode == "write");
     let mut stale = Vec::new();
     for path in documents() {

@@ -157,7 +157,7 @@ fn only_the_store_sees_the_bytes_of_a_key() {
 /// The schema names the value type of each table. The module that owns the rows declares the table
 /// with this type, once.
 #[test]
-fn every_table_holds_what_the_schema_says() {
+fn every_table_matches_the_schema() {
     let schema = fs::read_to_string(root().join("src/store/schema.rs")).expect("a source is text");
     let rows: Vec<_> = schema.lines().filter_map(|line| line.split_once(" => \"")).collect();
     let mut held: Vec<(String, String)> = Vec::new();
@@ -192,7 +192,7 @@ fn no_front_depends_on_another() {
 }
 
 #[test]
-fn every_change_of_the_form_of_rows_is_counted_among_what_a_version_reads() {
+fn every_format_change_is_listed_as_readable() {
     let number = |line: &str, before: &str| line.trim().strip_prefix(before)?.split([',', ';']).next()?.parse::<u32>().ok();
     let (mut changes, mut reads) = (0, None);
     for (file, text) in sources("src") {
@@ -228,7 +228,7 @@ fn every_code_is_answered_somewhere_and_reported_by_a_test() {
 }
 
 #[test]
-fn every_file_says_what_it_is() {
+fn every_file_has_a_doc_comment() {
     let folders = ["src", "sandbox", "xtask", "tests"];
     let silent: Vec<_> = folders
         .iter()

@@ -94,7 +94,7 @@ async fn no_op_of_the_table_is_done_without_a_grant() {
 }
 
 #[tokio::test]
-async fn an_op_that_the_host_could_not_do_is_distinguished_from_one_that_the_handler_may_not_do() {
+async fn failed_op_differs_from_a_forbidden_one() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
@@ -169,7 +169,7 @@ async fn a_dry_run_keeps_nothing_of_its_endpoints_and_reports_its_log() {
 }
 
 #[test]
-fn a_dry_run_may_keep_less_than_a_call_and_never_more() {
+fn dry_run_stores_at_most_as_much_as_a_call() {
     let max = Limits { kv_keys: u64::MAX, kv_bytes: u64::MAX, files_bytes: u64::MAX, ..Limits::default() };
     let narrowed = DryRunStore::narrowed(max);
     assert_eq!((narrowed.kv_keys, narrowed.kv_bytes, narrowed.files_bytes), (1_000, 4_194_304, 4_194_304));
@@ -280,7 +280,7 @@ fn secrets_do_not_show_when_a_call_is_printed() {
 }
 
 #[tokio::test]
-async fn a_charge_of_another_call_is_refused_whatever_the_worker_says() {
+async fn charge_for_another_call_is_rejected() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let grant = Grant::new(Granted::default());
     let (own, other) = (call(&grant), CallId::generate().to_string());

@@ -72,7 +72,7 @@ fn ask_for_what_there_is(expressions: Vec<String>) {
 }
 
 #[test]
-fn what_is_no_metric_is_found() {
+fn unknown_metric_names_are_found() {
     assert!(metric("tollhouse_calls_total").is_some() && metric("tollhouse_call_seconds_bucket").is_some());
     assert!(
         metric("tollhouse_call_seconds").is_none() && metric("tollhouse_calls").is_none() && metric("tollhouse_calls_total_sum").is_none()

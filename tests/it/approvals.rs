@@ -27,7 +27,7 @@ async fn approved(host: &Host, key: &str, slug: &str) -> Value {
 }
 
 #[tokio::test]
-async fn of_what_has_changed_since_an_approval_a_record_shows_what_it_was() {
+async fn record_shows_values_changed_since_approval() {
     let mut host = Host::start().await;
     let (_, key) = host.register("Changes").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("changes", 0.25, EVALUATES)).await.is(200);
@@ -66,7 +66,7 @@ async fn of_what_has_changed_since_an_approval_a_record_shows_what_it_was() {
 }
 
 #[tokio::test]
-async fn what_waits_longest_is_asked_first_with_how_many_there_are() {
+async fn oldest_review_comes_first_with_the_total() {
     let host = Host::start().await;
     let (_, key) = host.register("Waits").await;
     let slugs = ["zebra", "heron", "mole", "ant"];

@@ -28,7 +28,7 @@ fn brief(entry: &Value) -> String {
 }
 
 #[tokio::test]
-async fn the_trail_shows_who_did_what_and_how_it_ended_but_nothing_that_was_sent() {
+async fn audit_trail_shows_actor_action_and_outcome_without_bodies() {
     let mut host = Host::start().await;
     host.mint(31.415_926).await;
     let (id, key) = host.register("Toolsmith Saffron").await;

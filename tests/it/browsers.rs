@@ -48,7 +48,7 @@ async fn every_header_of_the_fields_clients_passes_a_preflight() {
 }
 
 #[tokio::test]
-async fn a_page_reads_what_its_client_goes_by() {
+async fn browser_clients_can_read_the_headers_they_need() {
     let host = Host::builder().flag("--rate-limit", 1).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     let mut last = None;

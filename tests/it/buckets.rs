@@ -84,7 +84,7 @@ async fn without_buckets() -> String {
 }
 
 #[tokio::test]
-async fn bucket_that_is_missing_and_address_that_is_no_url_stop_the_start_with_a_sentence() {
+async fn missing_bucket_and_invalid_url_stop_the_start() {
     let s3 = S3::start().await;
     let answer = Host::builder().with_objects_in(&s3).env("AWS_ENDPOINT", without_buckets().await).fails().await;
     assert!(answer.contains("the bucket does not exist"), "{answer}");

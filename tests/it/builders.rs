@@ -206,7 +206,7 @@ async fn a_registration_keeps_its_key_for_a_retry_after_a_hangup() {
 }
 
 #[tokio::test]
-async fn what_cannot_register_is_not_charged_and_makes_nobody() {
+async fn failed_registration_is_not_charged_and_creates_no_builder() {
     let host = Host::start().await;
     let payer = Payer::funded(&host, 10.0).await;
     let payment = payer.pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
@@ -231,7 +231,7 @@ async fn a_refused_settlement_makes_no_builder() {
 }
 
 #[tokio::test]
-async fn a_host_may_register_for_nothing() {
+async fn registration_can_be_free() {
     let host = Host::builder().flag("--registration-price-usd", 0).start().await;
     let answer = host.post(REGISTER, &applicant()).await.is(200);
     assert_eq!(host.receipt(&answer.receipt_id()).await["kind"], "free");

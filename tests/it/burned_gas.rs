@@ -19,7 +19,7 @@ const COUNTER: &str = "let runs = 0; export default () => ({ run: ++runs });";
 
 /// Regression: such a wallet made 539 unpaid calls in a minute, and burned 0.4 ETH.
 #[tokio::test]
-async fn wallet_that_goes_by_the_price_of_gas_is_refused_before_the_work() {
+async fn wallet_that_depends_on_the_gas_price_is_rejected_before_the_run() {
     let chain = Chain::start().await;
     let host = evm(&chain).start().await;
     host.publish(&js("counter", 0.01, COUNTER)).await;

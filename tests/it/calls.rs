@@ -108,7 +108,7 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
 }
 
 #[tokio::test]
-async fn a_record_reports_in_few_words_why_and_hides_what_its_caller_is_not_reported() {
+async fn call_record_has_a_short_reason_without_private_details() {
     let host = Host::start().await;
     let source = "export default (req, ctx) => { throw new Error(`${ctx.env.KEY} ${'é'.repeat(req.input.n)}`); };";
     host.publish(&tool("throws", 0.0, source)).await;
@@ -126,7 +126,7 @@ async fn a_record_reports_in_few_words_why_and_hides_what_its_caller_is_not_repo
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_of_calls_says_what_can() {
+async fn invalid_calls_query_names_the_valid_ones() {
     let host = Host::start().await;
     host.publish(&tool("a-tool", 0.0, SOMETIMES)).await;
     let wrong = [

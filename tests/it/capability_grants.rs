@@ -91,7 +91,7 @@ async fn every_op_is_done_where_it_is_granted_and_refused_where_it_is_not() {
 }
 
 #[tokio::test]
-async fn every_op_is_refused_from_the_moment_on_at_which_its_grant_is_taken_back() {
+async fn every_op_is_rejected_once_its_grant_is_revoked() {
     let (host, url) = host().await;
     host.publish(&tool("revoked", true)).await;
     let mut calls = join_all(ops().into_iter().map(async |op| {

@@ -178,7 +178,7 @@ async fn changes_go_by_the_revision_that_was_seen() {
 
 /// Regression: a client that lost the answer, and asked again, got "unknown endpoint".
 #[tokio::test]
-async fn a_deletion_that_is_asked_for_again_answers_as_it_did_at_first() {
+async fn repeated_deletion_gets_the_first_answer() {
     let host = Host::start().await;
     let ((_, owner), (_, other)) = (host.register("Owner").await, host.register("Other").await);
     let delete = async |key: &str| host.as_builder(key, Method::DELETE, "/ai/endpoints/echo", &Value::Null).await;
@@ -197,7 +197,7 @@ async fn a_deletion_that_is_asked_for_again_answers_as_it_did_at_first() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_published_is_refused_with_its_place() {
+async fn unpublishable_tool_is_rejected_with_its_place() {
     let host = Host::start().await;
     host.publish(&js("taken", 0.0, ECHO)).await;
     let create = async |member: &str, value: Value| -> Answer {
@@ -266,7 +266,7 @@ async fn a_handler_that_does_not_load_is_refused_with_line_and_column() {
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_leaves_the_tool_as_it_was() {
+async fn invalid_change_leaves_the_tool_unchanged() {
     let host = Host::start().await;
     let before = host.publish(&js("echo", 0.0, ECHO)).await;
     for (patch, code) in [

@@ -181,7 +181,7 @@ async fn a_wallet_that_is_a_contract_pays() {
 }
 
 #[tokio::test]
-async fn an_operator_learns_when_the_gas_runs_out_and_nobody_pays_for_nothing() {
+async fn low_gas_is_reported_and_nobody_pays_for_nothing() {
     let chain = Chain::start().await;
     let host = evm(&chain).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;

@@ -223,7 +223,7 @@ async fn stands(host: &Host, payment: &Payment, state: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_host_has_answered_holds_at_all() {
+async fn change_answered_by_one_host_applies_at_all_hosts() {
     let cluster = Cluster::start(3).await;
     cluster.hosts[0].publish(&js("shared", 0.0, "export default () => ({});")).await;
     for (revision, (host, others)) in cluster.each().enumerate() {
@@ -277,7 +277,7 @@ async fn one_authorization_that_all_hosts_are_shown_at_once_buys_one_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_host_had_reserved_is_given_back_by_the_others() {
+async fn reservations_of_a_killed_host_are_released_by_the_others() {
     let mut cluster = Cluster::start(2).await;
     cluster.hosts[0].publish(&js("slow", 0.001, FIRST_WAITS)).await;
     let payer = Payer::funded(&cluster.hosts[0], 1.0).await;
@@ -293,7 +293,7 @@ async fn what_a_killed_host_had_reserved_is_given_back_by_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_host_was_settling_is_found_out_by_the_others() {
+async fn settlements_of_a_killed_host_are_resolved_by_the_others() {
     let facilitator = Facilitator::start(SettleMode::Hangs).await;
     let mut cluster = Cluster::of(Host::builder().settled_by(&facilitator.url), 2).await;
     cluster.hosts[0].publish(&js("paid", 0.001, "export default () => ({ at: crypto.randomUUID() });")).await;
@@ -311,7 +311,7 @@ async fn what_a_killed_host_was_settling_is_found_out_by_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
+async fn frozen_host_sells_nothing_from_stale_state() {
     let cluster = Cluster::start(2).await;
     let [awake, still] = &cluster.hosts[..] else { unreachable!("there are two") };
     awake.publish(&js("shared", 0.0, "export default () => ({});")).await;
@@ -344,7 +344,7 @@ async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
+async fn database_kills_neither_lose_nor_double_payments() {
     const PAYERS: usize = 4;
     const EACH: usize = 12;
     let mut cluster = Cluster::start(2).await;

@@ -269,7 +269,7 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
 }
 
 #[tokio::test]
-async fn one_who_never_reads_is_cut_off() {
+async fn client_that_never_reads_is_disconnected() {
     let host = Host::builder().flag("--write-stall-ms", 400).flag("--idle-ms", 0).start().await;
     let before = open_connections(&host).await;
     let mut deaf = Raw::open(&host).await;
@@ -281,7 +281,7 @@ async fn one_who_never_reads_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_stream_of_http2_whose_client_takes_nothing_is_reset_alone() {
+async fn stalled_http2_stream_is_reset_alone() {
     let host = Host::builder().flag("--write-stall-ms", 400).start().await;
     let mut deaf = Raw::open(&host).await;
     deaf.begin_http2(&[(INITIAL_WINDOW_SIZE, 0)]).await;

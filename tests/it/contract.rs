@@ -88,7 +88,7 @@ fn found(result: &Value, method: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_contract_is_what_a_handler_gets_in_every_way() {
+async fn contract_matches_the_runtime() {
     let asks = root().join("fixtures/contract/asks.ts");
     let shipped = Shipped::new();
     let answer = shipped.compiled(&asks).await;
@@ -153,7 +153,7 @@ async fn a_name_that_repeats_is_its_last_value_in_the_query_and_a_list_in_the_in
 }
 
 #[tokio::test]
-async fn what_is_not_in_the_contract_does_not_compile() {
+async fn code_outside_the_contract_does_not_compile() {
     let names = [
         "fetch",
         "Buffer",

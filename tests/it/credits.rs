@@ -20,7 +20,7 @@ async fn minted(host: &Host, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_credit_says_what_moved_it() {
+async fn credit_lists_its_movements() {
     let mut host = Host::start().await;
     host.publish(&js("echo", 0.25, ECHO)).await;
     let credit = minted(&host, json!({ "amountUsd": 2, "label": "for tests" })).await.is(200).json();
@@ -124,7 +124,7 @@ async fn an_idempotency_key_mints_once_and_shows_the_token_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_minted_or_added_is_refused() {
+async fn invalid_mint_or_top_up_is_rejected() {
     let host = Host::start().await;
     let id = minted(&host, json!({ "amountUsd": 1 })).await.is(200).json()["creditId"].clone();
     minted(&host, json!({ "amountUsd": 0 })).await.fails(422, "invalid_credit", "caller");

@@ -13,7 +13,7 @@ const BODY: usize = 128 << 10;
 
 /// Four addresses could once use all of it. Each paid call with a head above 4 KiB then got a 503.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paid_call_has_room_whatever_bodies_strangers_hold() {
+async fn paid_call_has_room_despite_strangers_bodies() {
     let host = Host::builder().flag("--body-bytes-held", ALL).flag("--address-body-bytes-held", ALL / 4).start().await;
     host.publish(&js("echo", 0.01, "export default (req) => req.input;")).await;
     host.publish(&js("free", 0.0, "export default (req) => req.input;")).await;

@@ -9,7 +9,7 @@ use tollhouse::store::Space;
 use crate::harness::{Host, Payer, eventually, js, postgres::Postgres, tollhouse};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_paid_for_outlives_a_kill_of_the_host_and_one_of_its_database() {
+async fn paid_answer_outlives_kills_of_the_host_and_the_database() {
     let mut server = Postgres::start();
     let how = Host::builder().env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     let mut host = how.start().await;
@@ -53,7 +53,7 @@ async fn a_database_that_cannot_be_reached_is_reported_at_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn doctor_shows_whether_the_database_keeps_what_it_is_reported_and_who_serves_it() {
+async fn doctor_shows_database_durability_and_its_hosts() {
     let mut server = Postgres::start();
     let doctor = |server: &Postgres| {
         let output = tollhouse().args(["doctor", "--store", &server.url()]).output().unwrap();

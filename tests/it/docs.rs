@@ -100,7 +100,7 @@ pub fn statuses(message: &str) -> impl Iterator<Item = u16> {
 }
 
 #[tokio::test]
-async fn every_block_of_shell_does_what_it_says() {
+async fn every_shell_block_works() {
     let host = Host::builder().with_catalogue().start().await;
     let folder = checkout(&host);
     let address = host.url.strip_prefix("http://").unwrap();

@@ -82,7 +82,7 @@ async fn agents_registries_find_every_paid_tool_with_its_price() {
 }
 
 #[tokio::test]
-async fn the_document_has_what_a_stranger_may_call_and_is_made_once_for_each_change() {
+async fn document_lists_public_operations_and_is_cached() {
     let host = Host::builder().flag("--contact", "https://example.com/help").start().await;
     let mut tool = js("said", 0.002, SAME);
     tool["inputSchema"] = json!({
@@ -150,7 +150,7 @@ async fn documents_of_many_tools_come_in_pages() {
 
 /// The first tool does not represent the others.
 #[tokio::test]
-async fn the_ways_to_pay_are_those_of_all_paid_tools() {
+async fn payment_methods_cover_all_paid_tools() {
     let host = Host::start().await;
     let mut metered = js("aaa-first", 0.0, "export default () => ({});");
     metered["maxPriceUsd"] = json!(0.05);

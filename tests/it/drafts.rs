@@ -44,7 +44,7 @@ async fn counter(host: &Host, key: &str) {
 }
 
 #[tokio::test]
-async fn a_check_says_what_an_upload_would_get_and_stores_nothing() {
+async fn check_previews_an_upload_and_stores_nothing() {
     let host = Host::start().await;
     let (_, key) = host.register("Checks").await;
     let before = bytes_below(&host.folder().join("data/store"));
@@ -98,7 +98,7 @@ fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_check_names_all_that_is_wrong_and_a_create_the_first_of_it() {
+async fn check_lists_all_faults_and_create_the_first() {
     let host = Host::start().await;
     let (_, key) = host.register("Mistakes").await;
     let leak = ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat();
@@ -145,7 +145,7 @@ async fn a_check_names_all_that_is_wrong_and_a_create_the_first_of_it() {
 }
 
 #[tokio::test]
-async fn a_dry_run_has_a_world_of_its_own_and_sells_nothing() {
+async fn dry_run_has_its_own_data_and_sells_nothing() {
     let host = Host::start().await;
     let ((_, key), (_, other)) = (host.register("Dry").await, host.register("Other").await);
     counter(&host, &key).await;
@@ -230,7 +230,7 @@ async fn a_dry_run_says_how_a_handler_ended_and_holds_it_against_no_call() {
 }
 
 #[tokio::test]
-async fn what_nobody_has_looked_at_runs_with_no_more_than_builders_take_themselves() {
+async fn unreviewed_tool_runs_with_default_grants_only() {
     let host = Host::start().await;
     let (_, key) = host.register("Held").await;
     let looks = "export default async (req, ctx) => {
@@ -284,7 +284,7 @@ async fn a_builder_has_a_few_dry_runs_at_once() {
 }
 
 #[tokio::test]
-async fn a_check_reports_so_many_problems_and_no_more() {
+async fn check_reports_a_limited_number_of_problems() {
     let host = Host::start().await;
     let (_, key) = host.register("Many").await;
     let mut members: serde_json::Map<_, _> = (0..50_000).map(|n| (format!("k{n}"), json!(0))).collect();

@@ -59,7 +59,7 @@ fn wrong(path: &str, status: u16, head: &str, body: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn whatever_nonsense_is_asked_the_answer_is_the_envelope() {
+async fn any_invalid_request_gets_the_error_envelope() {
     let host = Host::builder().flag("--auth-failures", 0).start().await;
     host.publish(&js("echo", 0.0, "export default (req) => req.input;")).await;
     let admin = format!("x-admin-token: {}\r\n", host.admin);
@@ -114,7 +114,7 @@ async fn a_path_that_is_no_text_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn the_faucet_says_what_its_query_lacks() {
+async fn faucet_names_its_missing_parameters() {
     let host = Host::start().await;
     for query in ["", "?", "?address", "?addres=0x1", "?address=%FF"] {
         host.get(&format!("/dev/faucet{query}")).await.fails(400, "invalid_request", "caller");

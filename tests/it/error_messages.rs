@@ -14,7 +14,7 @@ fn is_inside_word(message: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_reported_in_words_of_the_api_with_its_place_and_subject() {
+async fn invalid_body_is_reported_in_api_terms_with_its_place() {
     let host = Host::builder().flag("--registration-price-usd", 0).start().await;
     host.publish(&js("words", 0.0, TOOL)).await;
     let (_, key) = host.register("Words").await;
@@ -88,7 +88,7 @@ async fn a_query_that_does_not_fit_is_reported_in_words_of_the_api() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_json_learns_where_it_ends_to_be() {
+async fn invalid_json_body_gets_the_error_position() {
     let host = Host::start().await;
     let post = |path: &str, body: &'static str| {
         host.request(Method::POST, path).header("x-admin-token", &host.admin).header("content-type", "application/json").body(body)
@@ -101,7 +101,7 @@ async fn a_body_that_is_no_json_learns_where_it_ends_to_be() {
 }
 
 #[tokio::test]
-async fn what_a_handler_reaches_for_and_does_not_have_is_said_once_where_it_is_published() {
+async fn missing_globals_are_reported_once_at_publication() {
     let host = Host::start().await;
     let (_, key) = host.register("Notes").await;
     let source = "export default async (req, ctx) => {\n  console.log('a');\n  return { seen: await ctx.kv.get('a'), hosts: ctx.httpGetJson.length };\n};";
@@ -133,7 +133,7 @@ async fn what_a_handler_reaches_for_and_does_not_have_is_said_once_where_it_is_p
 }
 
 #[tokio::test]
-async fn a_handler_that_reaches_for_what_is_not_there_learns_what_is() {
+async fn handler_using_a_missing_global_gets_its_replacement() {
     let host = Host::start().await;
     host.publish(&js("habit", 0.0, "export default async (req) => fetch('https://example.com');")).await;
     let error = host.call("habit", &json!({})).await.fails(502, "handler_failed", "tool");
@@ -149,7 +149,7 @@ async fn a_handler_that_reaches_for_what_is_not_there_learns_what_is() {
 }
 
 #[tokio::test]
-async fn types_in_what_is_sent_as_javascript_are_reported_with_the_language_that_has_them() {
+async fn types_in_javascript_are_reported_with_a_hint_to_typescript() {
     let host = Host::start().await;
     let report = async |source: &str| {
         let answer = host.manage(Method::POST, "/ai/endpoints/create", &js("typed", 0.0, source)).await;
@@ -166,7 +166,7 @@ async fn types_in_what_is_sent_as_javascript_are_reported_with_the_language_that
 }
 
 #[tokio::test]
-async fn an_amount_below_nothing_is_reported_as_an_amount_and_no_price() {
+async fn negative_amount_is_reported_as_an_amount() {
     let host = Host::builder().flag("--registration-price-usd", 0).start().await;
     let (_, key) = host.register("Amounts").await;
     let settings = json!({ "address": "0x000000000000000000000000000000000000dEaD", "minimumUsd": -1 });

@@ -140,7 +140,7 @@ async fn an_unpaid_call_is_challenged_on_both_wires() {
 }
 
 #[tokio::test]
-async fn a_payment_that_is_not_what_was_asked_for_is_refused_by_its_reason() {
+async fn wrong_payment_is_rejected_with_its_reason() {
     let host = host_with(&[js("echo", 0.01, ECHO)]).await;
     let payer = Payer::funded(&host, 1.0).await;
     let challenge = host.challenge("echo").await;
@@ -232,7 +232,7 @@ async fn a_full_host_says_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn workers_that_are_killed_from_outside_are_held_against_nobody() {
+async fn workers_killed_from_outside_count_against_nobody() {
     let mut tool = js("spin", 0.0, "export default async (req) => { if (req.input.spin) for (;;) {} return {}; };");
     tool["limits"] = json!({ "cpuMs": 5_000 });
     let host = host_with(&[tool]).await;
@@ -248,7 +248,7 @@ async fn workers_that_are_killed_from_outside_are_held_against_nobody() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_stops_anyone_who_calls_it_is_held_for_these_and_for_nobody_else() {
+async fn broken_endpoint_is_held_only_for_callers_it_stopped() {
     let host =
         host_with(&[js("stuck", 0.0, "export default ({ input }) => input.answer ? 1 : new Promise(() => {});"), js("other", 0.0, ECHO)])
             .await;
@@ -301,7 +301,7 @@ async fn a_handler_that_fails_is_distinguished_from_one_that_is_stopped() {
 }
 
 #[tokio::test]
-async fn who_manages_shows_the_admin_token() {
+async fn management_requires_the_admin_token() {
     let host = host_with(&[js("echo", 0.0, ECHO)]).await;
     let tool = js("mine", 0.0, ECHO);
     let sent = |token: Option<&str>, method: Method, path: &str| {
@@ -425,7 +425,7 @@ async fn a_query_of_too_many_fields_is_refused_as_input_and_beside_it() {
 }
 
 #[tokio::test]
-async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is() {
+async fn unknown_query_value_is_rejected_with_the_known_ones() {
     let host = host_with(&[js("asked", 0.0, ECHO)]).await;
     let (builder, _) = host.register("Asked").await;
     for (path, known) in [
@@ -466,7 +466,7 @@ async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is()
 }
 
 #[tokio::test]
-async fn a_variable_set_to_nothing_is_not_set_and_one_that_is_no_setting_is_reported() {
+async fn empty_variables_are_unset_and_unknown_ones_reported() {
     let empty =
         ["TOLLHOUSE_ADMIN_TOKEN", "TOLLHOUSE_SANDBOX_MEMORY", "TOLLHOUSE_GUARD_ALLOW", "TOLLHOUSE_BASE_URL", "X402_FACILITATOR_URL"];
     let builder = empty.into_iter().fold(Host::builder(), |builder, name| builder.env(name, ""));

@@ -113,7 +113,7 @@ pub fn biggest() -> Value {
 }
 
 #[tokio::test]
-async fn a_header_fits_a_stock_proxy_and_the_body_has_what_it_leaves_out() {
+async fn header_fits_a_stock_proxy_and_the_body_is_complete() {
     for format in ["jws", "eip712"] {
         let host = Host::builder().flag("--offer-format", format).start().await;
         let tool = biggest();
@@ -173,7 +173,7 @@ async fn an_echo_that_was_changed_is_refused_and_one_of_any_way_to_ask_is_not() 
 }
 
 #[tokio::test]
-async fn of_eight_authorizations_with_one_identifier_that_come_at_once_one_is_charged() {
+async fn concurrent_authorizations_with_one_identifier_charge_once() {
     let (host, payer, challenge) = counter().await;
     let input = json!({ "ms": 150 });
     let payments: Vec<_> = (0..8).map(|_| named(&payer.pay(&challenge), ORDER)).collect();

@@ -115,7 +115,7 @@ async fn guesses_over_mcp_and_in_streams_count_too() {
 }
 
 #[tokio::test]
-async fn a_host_may_count_no_failures() {
+async fn failure_limits_can_be_disabled() {
     let host = Host::builder().flag("--auth-failures", 0).start().await;
     for _ in 0..100 {
         with(&host, "x-admin-token", "adm_wrong", Method::GET, "/ai/admin/builders").await.fails(401, "unauthorized", "caller");
@@ -145,7 +145,7 @@ async fn a_foreign_token_is_refused_before_it_is_counted_beyond_the_limit() {
 }
 
 #[tokio::test]
-async fn what_pages_of_other_origins_show_locks_nobody_else_out() {
+async fn credentials_from_other_origins_lock_nobody_out() {
     let host = Host::builder().flag("--auth-failures", 3).start().await;
     let of_page = async |header: &str, value: &str, origin: &str| {
         host.send(host.request(Method::GET, "/ai/builders/me").header(header, value).header("origin", origin)).await.status
@@ -166,7 +166,7 @@ async fn what_pages_of_other_origins_show_locks_nobody_else_out() {
 
 /// Separate tasks answer the messages of a batch and those that rmcp parses.
 #[tokio::test]
-async fn what_a_page_of_another_origin_shows_in_messages_locks_nobody_else_out() {
+async fn mcp_credentials_from_other_origins_lock_nobody_out() {
     let host = Host::builder().flag("--auth-failures", 3).start().await;
     host.publish(&js("paid", 0.01, ECHO)).await;
     let message = |id: u32, meta: Value| {
@@ -209,7 +209,7 @@ async fn clients_of_a_trusted_proxy_have_limits_of_their_own() {
 }
 
 #[tokio::test]
-async fn clients_of_a_proxy_that_reports_it_in_the_standard_header_have_limits_of_their_own() {
+async fn clients_in_the_forwarded_header_have_own_limits() {
     let host = Host::builder()
         .flag("--auth-failures", 1)
         .flag("--trusted-proxies", "127.0.0.0/8")

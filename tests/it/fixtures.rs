@@ -89,7 +89,7 @@ fn is_late(case: &Value, elapsed: Duration) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shipped_tools_do_what_their_cases_say() {
+async fn shipped_tools_pass_their_cases() {
     let host = Host::start().await;
     let credit = host.mint(1000.0).await;
     let mut failures = Vec::new();

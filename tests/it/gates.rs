@@ -90,7 +90,7 @@ async fn a_builder_vouches_for_uploads_and_an_admin_need_not() {
 }
 
 #[tokio::test]
-async fn what_the_policy_does_not_give_waits_for_an_admin() {
+async fn grants_outside_the_policy_wait_for_an_admin() {
     let host = Host::start().await;
     let (_, key) = host.register("Asks").await;
     let mut asks = tool("asks", 0.0, "export default async (req, ctx) => ({ files: await ctx.files.list() });");
@@ -152,7 +152,7 @@ async fn what_the_policy_does_not_give_waits_for_an_admin() {
 }
 
 #[tokio::test]
-async fn a_running_call_loses_at_its_next_op_what_an_admin_takes_back() {
+async fn revocation_stops_a_running_call_at_its_next_op() {
     for verdict in
         [json!({ "decision": "revoke", "capabilities": { "kv": true }, "reason": "too much" }), json!({ "decision": "takedown" })]
     {
@@ -176,7 +176,7 @@ async fn a_running_call_loses_at_its_next_op_what_an_admin_takes_back() {
 }
 
 #[tokio::test]
-async fn what_an_admin_took_back_its_builder_does_not_take_again() {
+async fn builder_cannot_regain_a_grant_an_admin_revoked() {
     let host = Host::start().await;
     let (_, key) = host.register("Again").await;
     host.as_builder(&key, Method::POST, CREATE, &tool("again", 0.0, "export default (req, ctx) => ctx.kv.get('a');")).await.is(200);
@@ -258,7 +258,7 @@ async fn the_policy_is_changed_whole_by_its_revision_and_holds_at_once() {
 }
 
 #[tokio::test]
-async fn the_policy_and_what_it_decided_survive_a_kill() {
+async fn policy_and_its_decisions_survive_a_kill() {
     let mut host = Host::start().await;
     let (_, key) = host.register("Kept").await;
     let policy = set_policy(&host, json!({ "limits": { "inputBytes": 1_000 }, "builderCapabilities": { "kv": true, "logs": true } })).await;
@@ -278,7 +278,7 @@ async fn the_policy_and_what_it_decided_survive_a_kill() {
 }
 
 #[tokio::test]
-async fn a_slug_stays_with_who_had_it() {
+async fn slug_stays_with_its_former_owner() {
     let host = Host::start().await;
     let ((_, one), (_, two)) = (host.register("One").await, host.register("Two").await);
     let fresh = |source: &str| tool("mine", 0.0, source);

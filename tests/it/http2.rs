@@ -253,7 +253,7 @@ async fn short_bodies_that_follow_at_once_are_discarded_without_resets() {
 
 /// Bodies of requests that were answered long ago, or never began.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floods_recently_bodies_close_their_connections() {
+async fn floods_of_late_bodies_close_their_connections() {
     const NEWEST: u32 = 201;
     let stranger = Host::builder().flag("--http2-overhead-frames", 10);
     let proxy = Host::builder().flag("--trusted-proxies", "127.0.0.0/8");
@@ -313,7 +313,7 @@ async fn heads_of_requests_that_wait_count_as_bodies_in_memory() {
 }
 
 #[tokio::test]
-async fn a_host_may_count_no_frames() {
+async fn frame_limits_can_be_disabled() {
     let host = Host::builder().flag("--http2-overhead-frames", 0).start().await;
     let mut raw = Raw::open(&host).await;
     raw.begin_http2(&[]).await;

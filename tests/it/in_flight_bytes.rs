@@ -27,7 +27,7 @@ export default async ({ input }, ctx) => {
 /// Regression: one call with 32 concurrent lists took the host from 77 MB to 2.3 GB, of which 1.7
 /// GB stayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
+async fn concurrent_lists_hold_at_most_the_set_bytes() {
     const CALLS: u64 = 12;
     const SET: u64 = 16 * MIB;
     let host = Host::builder().flag("--sandbox-bytes", SET).flag("--sandbox-running", 2 * CALLS).start().await;
@@ -71,7 +71,7 @@ async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
 
 /// The setting is compiled in, for every build. The allocator itself reports it.
 #[tokio::test]
-async fn what_is_freed_is_given_back_within_a_second() {
+async fn freed_memory_is_returned_within_a_second() {
     let host = Host::builder().env("_RJEM_MALLOC_CONF", "confirm_conf:true").start().await;
     let message = host.log();
     assert!(message.contains("background_thread:true,dirty_decay_ms:1000"), "{message}");

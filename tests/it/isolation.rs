@@ -57,7 +57,7 @@ struct Endpoint {
 }
 
 #[tokio::test]
-async fn what_two_builders_have_never_meets() {
+async fn data_of_two_builders_never_meet() {
     let mut random = random();
     let host = Host::builder().flag("--fee-bps", 0).start().await;
     let keys = [host.register("One").await.1, host.register("Two").await.1];

@@ -7,7 +7,7 @@ use tollhouse_protocol::{JailLayer, Tier};
 use crate::harness::{Host, eventually, tollhouse, within};
 
 #[test]
-fn doctor_reports_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
+fn doctor_reports_each_layer_once_with_reason_and_remedy() {
     let doctor = tollhouse().args(["doctor", "--json"]).output().unwrap();
     assert!(doctor.status.success(), "{doctor:?}");
     let reported: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();

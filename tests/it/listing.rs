@@ -103,7 +103,7 @@ async fn the_catalog_is_searched_by_words_tags_and_price() {
 }
 
 #[tokio::test]
-async fn what_is_searched_is_what_everyone_may_see_now() {
+async fn search_covers_exactly_what_everyone_can_see() {
     let host = shop().await;
     let of = async |words: &str| ask(&host, &format!("q={words}")).await["total"].clone();
     host.change("pdf-text", &json!({ "title": "Thumbnails" })).await;

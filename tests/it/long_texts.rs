@@ -79,7 +79,7 @@ async fn long_texts_of_others_hold_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_static_answer_is_what_it_was_however_it_is_asked_for() {
+async fn static_answer_keeps_its_bytes_on_every_route() {
     let host = Host::start().await;
     let response = json!({ "b": [1.5, "é"], "a": { "deep": [[[[1]]]] } });
     let tool = json!({ "slug": "fixed", "title": "Fixed", "handlerType": "static_json", "handler": { "response": response } });

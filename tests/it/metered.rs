@@ -25,7 +25,7 @@ fn metered(slug: &str, price: f64, max: f64) -> Value {
 }
 
 #[tokio::test]
-async fn a_call_costs_what_its_handler_says_and_the_receipt_reports_the_most() {
+async fn metered_call_costs_its_charge_and_the_receipt_has_the_maximum() {
     let host = Host::start().await;
     host.publish(&metered("meter", 0.01, 0.05)).await;
     let credit = host.mint(1.0).await;
@@ -57,7 +57,7 @@ async fn an_amount_that_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_costs_nothing_settles_nothing_and_what_fails_is_not_charged() {
+async fn free_metered_run_settles_nothing_and_failure_is_not_charged() {
     let host = Host::start().await;
     host.publish(&metered("meter", 0.0, 0.05)).await;
     let credit = host.mint(0.05).await;
@@ -75,7 +75,7 @@ async fn what_costs_nothing_settles_nothing_and_what_fails_is_not_charged() {
 }
 
 #[tokio::test]
-async fn the_most_is_what_has_to_be_there_before_the_run() {
+async fn maximum_must_be_available_before_the_run() {
     let host = Host::start().await;
     host.publish(&metered("meter", 0.0, 0.05)).await;
     let credit = host.mint(0.049_999).await;
@@ -115,7 +115,7 @@ async fn a_builder_sets_the_most_and_takes_it_away_again() {
 
 /// A standard client permits the maximum with x402's scheme `upto`, and pays the actual charge.
 #[tokio::test]
-async fn a_stock_payer_permits_the_most_and_pays_what_was_charged() {
+async fn stock_payer_permits_the_maximum_and_pays_the_charge() {
     let host = Host::start().await;
     let source = "export default async ({ input }, ctx) => { await ctx.charge('0.0123'); return { echo: input }; };";
     let mut tool = js("shout", 0.0, source);

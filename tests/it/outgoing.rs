@@ -25,7 +25,7 @@ async fn hinting() -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_never_comes_to_its_answer_learns_of_with_the_limit() {
+async fn endless_server_headers_are_reported_with_the_limit() {
     let address = hinting().await;
     let host = Host::builder().flag("--guard-allow", &address).start().await;
     let source = "export default async (req, ctx) => {

@@ -88,7 +88,7 @@ async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
 }
 
 #[tokio::test]
-async fn an_owner_calls_what_they_paused_and_nobody_what_an_admin_holds_back() {
+async fn owner_can_call_a_paused_tool_but_not_a_held_one() {
     let host = Host::start().await;
     let (_, key) = host.register("Owner").await;
     let mut paused = tool("paused", 0.25, MESSAGE);

@@ -65,7 +65,7 @@ async fn a_payment_for_one_method_buys_no_other() {
 }
 
 #[tokio::test]
-async fn the_order_of_a_repeated_name_is_part_of_what_is_paid_for() {
+async fn payment_covers_the_order_of_repeated_names() {
     let request = |path| (Method::GET, path, None);
     let others = ["/tools/mirror?a=2&a=1", "/tools/mirror?a=2", "/tools/mirror?a=1", "/tools/mirror?a=1&a=2&a=2"];
     buys_no_other(request("/tools/mirror?a=1&a=2"), &others.map(request)).await;
@@ -163,7 +163,7 @@ async fn a_head_with_a_spent_payment_is_the_challenge_and_no_answer() {
 }
 
 #[tokio::test]
-async fn of_requests_that_differ_by_their_query_alone_and_come_at_once_one_runs() {
+async fn concurrent_requests_with_different_queries_run_once() {
     let (host, payer) = mirror().await;
     let payment = payer.pay(&host.challenge("mirror").await);
     let paths: Vec<_> = (0..8).map(|n| format!("/tools/mirror?city={n}")).collect();

@@ -126,7 +126,7 @@ async fn check_signature(host: &Host, payout: &Value) {
 }
 
 #[tokio::test]
-async fn of_many_who_ask_at_once_one_packet_comes() {
+async fn concurrent_payout_requests_create_one_payout() {
     let host = Host::start().await;
     let (_, key) = host.register("Earner").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 0.25, SOURCE)).await.is(200);

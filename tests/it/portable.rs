@@ -189,7 +189,7 @@ async fn properties_stay_in_the_order_of_their_builder() {
 }
 
 #[tokio::test]
-async fn publishing_warns_of_what_reaches_no_model() {
+async fn publishing_warns_of_data_no_model_sees() {
     let host = Host::start().await;
     for (schema, word) in [
         (json!({ "type": "array" }), "in no list of MCP"),

@@ -83,7 +83,7 @@ async fn a_quote_shows_what_a_call_costs_all_in_and_how_it_is_paid() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_quoted_is_refused_as_a_call_of_it_is() {
+async fn quote_is_rejected_like_a_call() {
     let host = host().await;
     let refused = async |body: Value| host.post("/ai/quote", &body).await;
     refused(json!({ "slug": "nothing" })).await.fails(404, "unknown_endpoint", "caller");
@@ -383,7 +383,7 @@ async fn a_start_on_a_test_network_leads_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_seller_elsewhere_is_asked_what_it_wants() {
+async fn external_seller_is_asked_for_its_price() {
     let host = host().await;
     let seller = Host::builder().start().await;
     seller.publish(&js("other", 0.02, SHOUT)).await;
@@ -461,7 +461,7 @@ async fn quote_tool_answers_over_mcp_what_the_quote_route_does() {
 }
 
 #[tokio::test]
-async fn stock_clients_pay_what_was_quoted() {
+async fn stock_clients_pay_the_quoted_price() {
     let host = host().await;
     let quoted = id(&quote(&host, "shout").await);
     host.change("shout", &json!({ "priceUsd": 0.05 })).await;

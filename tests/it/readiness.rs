@@ -53,7 +53,7 @@ async fn a_check_of_the_host_itself_is_its_askers_request_and_not_the_hosts() {
 }
 
 #[tokio::test]
-async fn what_is_no_url_is_informed_in_words_for_people() {
+async fn invalid_url_gets_a_readable_error() {
     let host = Host::builder().with_catalogue().start().await;
     for (given, message) in
         [("nope", "the URL has no scheme: write it whole, such as `https://example.com/`"), ("https://", "the URL has no host")]

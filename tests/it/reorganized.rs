@@ -209,7 +209,7 @@ async fn a_call_is_answered_once_its_settlement_has_the_confirmations_that_are_s
 }
 
 #[tokio::test]
-async fn a_facilitators_settlement_that_is_taken_back_is_noticed_by_the_hosts_node() {
+async fn reverted_facilitator_settlement_is_noticed_by_the_node() {
     let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
     let host = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_RPC_URL", &chain.url).start().await;
@@ -222,7 +222,7 @@ async fn a_facilitators_settlement_that_is_taken_back_is_noticed_by_the_hosts_no
 }
 
 #[tokio::test]
-async fn a_permits_settlement_that_is_taken_back_is_noticed() {
+async fn reverted_permit_settlement_is_noticed() {
     let chain = Chain::start().await;
     let host = evm(&chain).start().await;
     let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
@@ -244,7 +244,7 @@ async fn a_permits_settlement_that_is_taken_back_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_registrations_settlement_that_is_taken_back_is_noticed() {
+async fn reverted_registration_settlement_is_noticed() {
     const REGISTER: &str = "/ai/builders/register";
     let chain = Chain::start().await;
     let host = evm(&chain).start().await;
@@ -266,7 +266,7 @@ async fn a_registrations_settlement_that_is_taken_back_is_noticed() {
 
 /// One host of a database watches for all. When it ends, another continues.
 #[tokio::test]
-async fn settlements_of_every_host_of_a_database_are_watched_also_once_the_first_has_ended() {
+async fn settlements_of_all_hosts_are_watched_after_the_first_ended() {
     let (chain, server) = (Chain::start().await, Postgres::start());
     let how = evm(&chain).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tools.example");
     let mut first = how.start().await;

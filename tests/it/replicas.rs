@@ -100,7 +100,7 @@ fn settings(data: &Path) -> Settings {
 }
 
 #[tokio::test]
-async fn what_is_changed_at_one_host_holds_at_the_other_once_it_is_answered() {
+async fn answered_change_applies_at_the_other_host() {
     let hosts = Hosts::start().await;
     let path = |slug: &str| format!("/ai/endpoints/{slug}");
     let source = "export default (req, ctx) => ({ key: ctx.env.KEY?.length ?? 0 });";

@@ -217,7 +217,7 @@ async fn the_head_of_a_challenge_passes_a_stock_nginx() {
 
 /// The host once sent `100 Continue` before 413, so that clients sent eight megabytes for nothing.
 #[tokio::test]
-async fn who_asks_before_it_sends_a_long_body_is_refused_before() {
+async fn expect_continue_is_rejected_before_the_body() {
     let host = host().await;
     let name = host.url.trim_start_matches("http://");
     let json = format!("host: {name}\r\ncontent-type: application/json\r\naccept: application/json\r\nexpect: 100-Continue\r\n");

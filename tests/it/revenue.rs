@@ -138,7 +138,7 @@ async fn revenue_events_and_receipts_agree_to_the_micro_dollar() {
 /// Kills the host during payments. The reported earnings and the payouts must equal the settled
 /// amounts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
+async fn revenue_equals_settlements_after_kills() {
     let mut host = Host::builder().flag("--fee-bps", FEE_BPS).start().await;
     let (_, key) = host.register("Earner").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", PRICE as f64 / 1e6, SOMETIMES)).await.is(200);

@@ -95,7 +95,7 @@ async fn content_to_review_answers_nobody_until_an_admin_approves_it() {
 }
 
 #[tokio::test]
-async fn rejected_content_stays_paused_and_what_follows_waits_for_an_admin() {
+async fn rejected_content_stays_paused_and_later_uploads_wait() {
     let host = Host::start().await;
     let (_, key) = host.register("Rejected").await;
     host.as_builder(&key, Method::POST, CREATE, &tool("rejected", 0.0, EVALUATES)).await.is(200);
@@ -157,7 +157,7 @@ async fn under_a_policy_of_review_nothing_is_published_unseen() {
 }
 
 #[tokio::test]
-async fn what_is_taken_down_is_gone_for_all_but_owner_and_admin_until_it_is_restored() {
+async fn taken_down_tool_is_hidden_until_it_is_restored() {
     let mut host = Host::start().await;
     let ((_, key), (_, other)) = (host.register("Taken").await, host.register("Other").await);
     host.as_builder(&key, Method::POST, CREATE, &tool("taken", 0.0, PLAIN)).await.is(200);
@@ -331,7 +331,7 @@ async fn a_rejection_is_undone_by_approving_or_by_reopening() {
 }
 
 #[tokio::test]
-async fn an_approval_names_its_version_and_reopens_what_was_not_granted() {
+async fn approval_names_its_version_and_offers_missing_grants() {
     let host = Host::start().await;
     let (_, key) = host.register("Asks").await;
     let mut asks = tool("asks", 0.0, PLAIN);
@@ -353,7 +353,7 @@ async fn an_approval_names_its_version_and_reopens_what_was_not_granted() {
 }
 
 #[tokio::test]
-async fn what_was_revoked_is_given_back_by_an_approval_that_names_it() {
+async fn revoked_grant_returns_by_an_approval_that_names_it() {
     let host = Host::start().await;
     let (_, key) = host.register("Given").await;
     host.as_builder(&key, Method::POST, CREATE, &tool("given", 0.0, PLAIN)).await.is(200);

@@ -232,7 +232,7 @@ async fn an_input_that_does_not_fit_is_never_accepted_and_no_failure_of_the_tool
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_hidden_in_what_learns_of_a_result_and_the_rest_still_fits() {
+async fn secret_is_redacted_from_a_result_that_still_matches_its_schema() {
     let host = Host::start().await;
     let secret = "swordfish-swordfish";
     let mut tool = js("leaky", 0.0, "export default async (req, ctx) => req.input.named ? { [ctx.env.WORD]: 1 } : { word: ctx.env.WORD };");
@@ -364,7 +364,7 @@ async fn inputs_that_a_schema_is_lost_in_hold_no_calls_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_do_not_end_hold_up_their_owners_and_nobody_elses() {
+async fn endless_uploads_block_only_their_owners() {
     let host = Host::start().await;
     let ((_, one), (_, other)) = (host.register("One").await, host.register("Other").await);
     let patterns: Map<_, _> =

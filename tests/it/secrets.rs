@@ -78,7 +78,7 @@ async fn a_handler_reads_what_its_owner_set_until_it_is_removed() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_secret_is_refused_and_not_repeated() {
+async fn invalid_secret_is_rejected_and_not_echoed() {
     let host = Host::start().await;
     host.publish(&js("keeper", 0.0, "export default () => 1;")).await;
     let long = "v".repeat(4_097);
@@ -218,7 +218,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
 }
 
 #[tokio::test]
-async fn nothing_that_the_host_wrote_or_said_has_a_credential_in_it() {
+async fn no_file_log_or_answer_contains_a_credential() {
     let mut host = Host::start().await;
     let (_, builder) = host.register("busy").await;
     let credit = host.mint(10.0).await;

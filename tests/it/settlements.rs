@@ -31,7 +31,7 @@ async fn a_refused_settlement_withholds_the_output_and_may_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_settlement_that_is_refused_for_what_the_host_asks_is_the_hosts_fault() {
+async fn settlement_rejected_for_the_hosts_terms_is_the_hosts_fault() {
     let (host, facilitator, payer) = with_facilitator(SettleMode::Refused("invalid_network")).await;
     let payment = payer.pay(&host.challenge("echo").await);
     let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await;
@@ -115,13 +115,13 @@ async fn a_facilitator_that_hangs_holds_up_no_start() {
 }
 
 #[tokio::test]
-async fn an_operator_without_a_node_is_reported_at_start_what_that_means() {
+async fn start_without_a_node_warns_of_the_consequences() {
     let (host, _facilitator, _payer) = with_facilitator(SettleMode::Well).await;
     assert!(host.log().contains("no node is named in `TOLLHOUSE_RPC_URL`"), "{}", host.log());
 }
 
 #[tokio::test]
-async fn what_a_facilitator_says_of_itself_is_for_the_log() {
+async fn facilitator_details_go_to_the_log_only() {
     let (host, _facilitator, payer) = with_facilitator(SettleMode::Refused("401_call_0xbad")).await;
     let payment = payer.pay(&host.challenge("echo").await);
     // An unknown error code of the facilitator says nothing about the money.

@@ -43,7 +43,7 @@ async fn the_check_of_an_input_counts_for_whose_it_is_where_the_tool_is_built_in
 }
 
 #[tokio::test]
-async fn inputs_that_a_paid_tool_is_stopped_for_slow_who_sends_them_and_nobody_else() {
+async fn stopping_inputs_slow_only_their_senders() {
     let host = Host::start().await;
     host.publish(&js("shared", 0.01, "export default (req) => req.input.wait ? new Promise(() => {}) : {};")).await;
     let (heavy, other) = (host.mint(1.0).await, host.mint(1.0).await);

@@ -57,7 +57,7 @@ async fn an_upload_whose_sender_has_hung_up_is_published_before_the_host_ends() 
 }
 
 #[tokio::test]
-async fn those_who_follow_are_released_as_soon_as_the_host_is_asked_to_stop() {
+async fn streams_end_as_soon_as_the_host_is_asked_to_stop() {
     let host = Host::start().await;
     host.publish(&js("silent", 0.0, "export default () => new Promise((done) => setTimeout(() => done({}), 3_000));")).await;
     let follow = host.request(Method::GET, "/ai/endpoints/silent/logs").header("x-admin-token", &host.admin);

@@ -104,7 +104,7 @@ async fn all_settled(chain: &Chain, host: &Host, payments: &[Payment]) {
 }
 
 #[tokio::test]
-async fn a_nonce_that_somebody_else_used_costs_no_payment() {
+async fn nonce_used_by_somebody_else_loses_no_payment() {
     let chain = Chain::start().await;
     let (host, challenge) = paid_host(&chain).await;
     let payer = payer(&chain).await;
@@ -161,7 +161,7 @@ async fn hosts_of_one_database_pay_gas_with_one_key_and_none_takes_the_nonce_of_
 /// The node forgets the first of three transactions. The others wait for its nonce, until it is
 /// sent again with a higher fee.
 #[tokio::test]
-async fn a_transaction_that_the_node_dropped_holds_up_no_other_for_good() {
+async fn dropped_transaction_does_not_block_others_forever() {
     let chain = Chain::start().await;
     let (host, challenge) = paid_host(&chain).await;
     let payer = payer(&chain).await;
@@ -174,7 +174,7 @@ async fn a_transaction_that_the_node_dropped_holds_up_no_other_for_good() {
 }
 
 #[tokio::test]
-async fn what_was_in_a_block_before_the_host_came_back_is_found() {
+async fn transaction_mined_while_the_host_was_down_is_found() {
     let chain = Chain::start().await;
     let (mut host, challenge) = paid_host(&chain).await;
     let payer = payer(&chain).await;
@@ -194,7 +194,7 @@ async fn what_was_in_a_block_before_the_host_came_back_is_found() {
 
 /// This simulates a kill between the intent and the transmission to the node.
 #[tokio::test]
-async fn what_no_node_has_is_sent_once_more_after_a_restart() {
+async fn dropped_transaction_is_sent_again_after_a_restart() {
     let chain = Chain::start().await;
     let (mut host, challenge) = paid_host(&chain).await;
     let payer = payer(&chain).await;

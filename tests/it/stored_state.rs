@@ -108,7 +108,7 @@ async fn assert_unchanged(host: &Host, owner: &Owner, before: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_answered_outlives_a_kill_of_the_host() {
+async fn answered_writes_outlive_a_kill_of_the_host() {
     let mut host = how().start().await;
     let owner = make(&host).await;
     let before = snapshot(&host, &owner).await;
@@ -117,7 +117,7 @@ async fn what_was_answered_outlives_a_kill_of_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_answered_outlives_a_kill_of_the_database() {
+async fn answered_writes_outlive_a_kill_of_the_database() {
     let mut server = Postgres::start();
     let mut host = how().env("TOLLHOUSE_STORE", server.url()).start().await;
     let owner = make(&host).await;

@@ -112,7 +112,7 @@ async fn a_suspended_builder_changes_nothing_sells_nothing_and_gets_all_of_it_ba
 }
 
 #[tokio::test]
-async fn calls_in_flight_lose_what_they_may_touch_when_their_builder_is_suspended() {
+async fn running_calls_lose_their_grants_when_the_builder_is_suspended() {
     let host = Host::start().await;
     let (id, key) = host.register("Suspended").await;
     host.as_builder(&key, Method::POST, CREATE, &tool("waits", 0.25, WAITS)).await.is(200);
@@ -129,7 +129,7 @@ async fn calls_in_flight_lose_what_they_may_touch_when_their_builder_is_suspende
 }
 
 #[tokio::test]
-async fn nothing_is_published_by_a_builder_once_their_suspension_was_answered() {
+async fn suspended_builder_publishes_nothing_after_the_answer() {
     let host = Host::start().await;
     let (id, key) = host.register("Races").await;
     let publishing = join_all((0..24).map(|n| {

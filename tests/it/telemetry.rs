@@ -57,7 +57,7 @@ async fn every_metric_of_the_table_is_reported_and_none_besides() {
 }
 
 #[tokio::test]
-async fn openmetrics_is_reported_whom_it_is_asked_for_by() {
+async fn openmetrics_needs_an_accept_header() {
     let host = Host::start().await;
     let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
     let answer = Client::builder().no_proxy().build().unwrap().get(format!("{}/metrics", host.url)).header("accept", accept);
@@ -68,7 +68,7 @@ async fn openmetrics_is_reported_whom_it_is_asked_for_by() {
 }
 
 #[tokio::test]
-async fn what_happens_to_calls_and_payments_is_counted_once() {
+async fn calls_and_payments_are_counted_once() {
     let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("free", 0.0, "export default (req) => { if (req.input.fails) throw new Error('no'); return {}; };")).await;
@@ -118,7 +118,7 @@ async fn what_happens_to_calls_and_payments_is_counted_once() {
 }
 
 #[tokio::test]
-async fn what_is_removed_for_its_age_or_number_is_counted_by_its_kind() {
+async fn removed_rows_are_counted_by_kind() {
     let few = Host::builder().env("TOLLHOUSE_CALLS_KEPT", 1).env("TOLLHOUSE_LOG_LINES_KEPT", 1).env("TOLLHOUSE_FREE_RECEIPTS_KEPT", 1);
     let host = few.start().await;
     host.publish(&js("free", 0.0, "export default (req, ctx) => { ctx.log.info('a line'); return {}; };")).await;
@@ -140,7 +140,7 @@ async fn what_is_removed_for_its_age_or_number_is_counted_by_its_kind() {
 }
 
 #[tokio::test]
-async fn a_settlement_that_nobody_reported_the_end_of_is_counted_as_unknown() {
+async fn settlement_without_a_reported_end_counts_as_unknown() {
     let facilitator = Facilitator::start(SettleMode::Unanswered).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("paid", 0.01, "export default () => ({});")).await;

@@ -167,7 +167,7 @@ async fn registries_find_the_card_of_the_mcp_server() {
 }
 
 #[tokio::test]
-async fn crawlers_find_what_they_look_for() {
+async fn crawlers_find_their_documents() {
     let host = Host::start().await;
     let robots = host.get("/robots.txt").await.is(200);
     assert!(robots.has("content-type").starts_with("text/plain") && text(&robots).starts_with("User-agent: *\n"), "{robots:?}");

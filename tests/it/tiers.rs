@@ -122,7 +122,7 @@ async fn tier_is_one_of_those_there_are_and_named_where_it_is_decided() {
 }
 
 #[tokio::test]
-async fn what_was_set_survives_a_kill_and_uploads_run_in_no_other_tier() {
+async fn tier_setting_survives_a_kill_and_applies_to_uploads() {
     let mut host = Host::start().await;
     let (id, key) = host.register("Kept").await;
     for slug in ["alone", "of-them"] {
@@ -144,7 +144,7 @@ async fn what_was_set_survives_a_kill_and_uploads_run_in_no_other_tier() {
 }
 
 #[tokio::test]
-async fn a_host_may_have_one_tier_for_all() {
+async fn host_can_use_one_tier_for_all() {
     let host = Host::builder().flag("--sandbox-tier", "jitless").flag("--sandbox-strict", "no_exec").start().await;
     host.publish(&tool("ours", 0.0, COUNTS)).await;
     assert_eq!((count(&host, "ours").await, count(&host, "ours").await), (json!(1), json!(2)));

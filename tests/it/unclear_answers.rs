@@ -62,7 +62,7 @@ fn nobody_knows(answer: &Answer) {
 /// Regression: the payer was told that nothing was charged, but the transfer was in the next block.
 /// The next payment reused the nonce.
 #[tokio::test]
-async fn a_broadcast_payment_is_settled_whatever_the_gateway_answers() {
+async fn broadcast_payment_is_settled_despite_gateway_errors() {
     let chain = Chain::start().await;
     let gateway = Gateway::before(&chain.url).await;
     let (host, challenge) = priced(Host::builder().settling_at(&gateway.url, GAS_KEY)).await;
@@ -167,7 +167,7 @@ async fn without_a_node_one_transaction_pays_for_one_receipt() {
 
 /// A permit is settled by the host's own transaction.
 #[tokio::test]
-async fn a_permit_whose_transaction_was_broadcast_is_settled_whatever_the_gateway_answers() {
+async fn broadcast_permit_is_settled_despite_gateway_errors() {
     let chain = Chain::start().await;
     let gateway = Gateway::before(&chain.url).await;
     let host = Host::builder().settling_at(&gateway.url, GAS_KEY).start().await;

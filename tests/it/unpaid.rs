@@ -49,7 +49,7 @@ fn slowed(answer: &Answer) {
 }
 
 #[tokio::test]
-async fn what_ends_before_it_can_be_settled_is_refused_before_the_work() {
+async fn payment_that_expires_too_soon_is_rejected_before_the_run() {
     let host = Host::start().await;
     host.publish(&js("moody", PRICE, MOODY)).await;
     let payer = Payer::funded(&host, 1.0).await;
@@ -132,7 +132,7 @@ async fn payments_at_once_run_no_more_often_than_the_balance_covers_or_than_may_
 /// Regression: about a third of the calls were refused because a credit of 0.01 USD did not cover
 /// 0.01 USD.
 #[tokio::test]
-async fn identical_calls_with_one_key_at_once_are_one_call_whatever_the_credit_holds() {
+async fn identical_keyed_calls_are_one_call_for_any_balance() {
     let host = Host::start().await;
     host.publish(&js("moody", PRICE, MOODY)).await;
     for round in 0..10 {
@@ -151,7 +151,7 @@ async fn identical_calls_with_one_key_at_once_are_one_call_whatever_the_credit_h
 
 /// Covers the other ways to call a tool. A second host of the same store is another process.
 #[tokio::test]
-async fn identical_calls_with_one_key_at_once_are_one_call_over_mcp_by_invoke_and_at_two_hosts() {
+async fn identical_keyed_calls_are_one_call_on_every_route_and_host() {
     const KEY: &str = "tollhouse/idempotencyKey";
     const CREDIT: &str = "tollhouse/credit";
     let server = Postgres::start();
@@ -227,7 +227,7 @@ async fn a_payer_whose_runs_fail_waits_at_every_tool_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn a_tool_whose_runs_nobody_pays_for_serves_those_who_have_paid_for_it() {
+async fn tool_with_unpaid_runs_serves_earlier_customers() {
     let host = Host::builder().flag("--payer-failures", 0).flag("--tool-failures", 1).start().await;
     for slug in ["moody", "other"] {
         host.publish(&js(slug, PRICE, MOODY)).await;
@@ -247,7 +247,7 @@ async fn a_tool_whose_runs_nobody_pays_for_serves_those_who_have_paid_for_it() {
 }
 
 #[tokio::test]
-async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
+async fn rejected_settlement_counts_as_an_unpaid_run() {
     let facilitator = Facilitator::start(SettleMode::Refused("insufficient_funds")).await;
     let host = Host::builder().settled_by(&facilitator.url).flag("--payer-failures", 1).start().await;
     host.publish(&js("moody", PRICE, MOODY)).await;

@@ -79,7 +79,7 @@ async fn a_permit_buys_one_answer_and_nothing_where_it_costs_nothing(chain: &Cha
     assert_eq!(balances(chain, &payer).await, (FUNDS - 1, 1), "it is taken once");
 }
 
-async fn who_did_not_let_permit2_move_the_token_is_told_so(chain: &Chain, how: HostBuilder) {
+async fn payer_without_permit2_approval_is_informed(chain: &Chain, how: HostBuilder) {
     let (host, payer) = (metered(how).await, Payer::new());
     chain.mint(&payer.address, FUNDS).await;
     let payment = payer.permit(&host.challenge("shout").await);
@@ -108,7 +108,7 @@ async fn a_permit_buys_one_answer_through_the_stock_facilitator() {
 async fn a_payer_who_has_not_approved_is_informed_by_the_stock_facilitator() {
     let chain = Chain::ticking().await;
     let facilitator = chain.stock_facilitator().await;
-    who_did_not_let_permit2_move_the_token_is_told_so(&chain, stock(&facilitator.url, &chain)).await;
+    payer_without_permit2_approval_is_informed(&chain, stock(&facilitator.url, &chain)).await;
 }
 
 /// Without a facilitator the host settles itself.
@@ -127,7 +127,7 @@ async fn a_permit_buys_one_answer_without_a_facilitator() {
 #[tokio::test]
 async fn a_payer_who_has_not_approved_is_informed_without_a_facilitator() {
     let chain = Chain::start().await;
-    who_did_not_let_permit2_move_the_token_is_told_so(&chain, evm(&chain)).await;
+    payer_without_permit2_approval_is_informed(&chain, evm(&chain)).await;
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn a_wallet_that_is_a_contract_permits() {
 
 /// A transaction that was sent before the host ended is found afterwards, by the hash in its
 /// intent. One that no node has is sent again.
-async fn what_was_cut_off_is_taken_once(chain: &Chain, dropped: bool) {
+async fn interrupted_settlement_is_taken_once(chain: &Chain, dropped: bool) {
     let mut host = metered(evm(chain).env("TOLLHOUSE_BASE_URL", "https://tools.example")).await;
     let payer = payer(chain).await;
     let challenge = host.challenge("shout").await;
@@ -178,12 +178,12 @@ async fn what_was_cut_off_is_taken_once(chain: &Chain, dropped: bool) {
 
 #[tokio::test]
 async fn a_permit_that_was_being_taken_when_the_host_ended_is_found() {
-    what_was_cut_off_is_taken_once(&Chain::start().await, false).await;
+    interrupted_settlement_is_taken_once(&Chain::start().await, false).await;
 }
 
 #[tokio::test]
 async fn a_permit_whose_transaction_was_lost_is_taken_by_another() {
-    what_was_cut_off_is_taken_once(&Chain::start().await, true).await;
+    interrupted_settlement_is_taken_once(&Chain::start().await, true).await;
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::harness::{Facilitator, FacilitatorAnswer, Host, Payer, SettleMode, ev
 /// Each rule and its tests: `module::claim` for tests over HTTP, or `src/….rs::claim`.
 const RULES: &[(&str, &str, &[&str])] = &[
     ("R2", "a payment is served at most once", &["payments::a_payment_sent_eight_times_at_once_and_again_later_runs_and_settles_once"]),
-    ("R3", "nothing is served while a settlement is not answered", &["x402_rules::a_caller_who_goes_while_it_is_settled_is_charged_once"]),
+    ("R3", "nothing is served while a settlement is not answered", &["x402_rules::caller_who_hangs_up_during_settlement_is_charged_once"]),
     ("R4", "nor on an HTML page", &["x402_rules::nothing_is_served_on_an_answer_that_is_no_settlement"]),
     ("R5", "nor on a success under an error status", &["x402_rules::nothing_is_served_on_an_answer_that_is_no_settlement"]),
     ("R6", "nor on what is no JSON", &["x402_rules::nothing_is_served_on_an_answer_that_is_no_settlement"]),
@@ -29,7 +29,7 @@ const RULES: &[(&str, &str, &[&str])] = &[
         "a payment is bound to the request that it was priced for",
         &[
             "payment_binding::a_payment_that_names_another_tool_buys_nothing_of_this_one",
-            "errors::a_payment_that_is_not_what_was_asked_for_is_refused_by_its_reason",
+            "errors::wrong_payment_is_rejected_with_its_reason",
             "payment_binding::a_payment_for_one_method_buys_no_other",
             "payment_binding::a_payment_for_one_query_buys_no_other",
             "payment_binding::an_encoded_separator_is_another_request",
@@ -38,7 +38,7 @@ const RULES: &[(&str, &str, &[&str])] = &[
     (
         "R12",
         "one identifier settles once under eight requests at once",
-        &["extensions::of_eight_authorizations_with_one_identifier_that_come_at_once_one_is_charged"],
+        &["extensions::concurrent_authorizations_with_one_identifier_charge_once"],
     ),
     // Tested with two processes on one store.
     (
@@ -76,7 +76,7 @@ const RULES: &[(&str, &str, &[&str])] = &[
         "a caller that asks again is not charged again",
         &[
             "payments::a_caller_who_hangs_up_finds_the_answer_under_the_payment",
-            "x402_rules::a_caller_who_goes_while_it_is_settled_is_charged_once",
+            "x402_rules::caller_who_hangs_up_during_settlement_is_charged_once",
         ],
     ),
     (
@@ -87,7 +87,7 @@ const RULES: &[(&str, &str, &[&str])] = &[
     (
         "R23",
         "a caller who goes during the settlement is charged once",
-        &["x402_rules::a_caller_who_goes_while_it_is_settled_is_charged_once"],
+        &["x402_rules::caller_who_hangs_up_during_settlement_is_charged_once"],
     ),
     ("R24", "a malformed header is refused in words", &["x402_rules::a_malformed_payment_is_refused_in_words"]),
 ];
@@ -182,7 +182,7 @@ async fn nothing_is_served_on_an_answer_that_is_no_settlement() {
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_while_it_is_settled_is_charged_once() {
+async fn caller_who_hangs_up_during_settlement_is_charged_once() {
     let facilitator = Facilitator::start(SettleMode::Hangs).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("secret", 0.01, SECRET)).await;

@@ -103,7 +103,7 @@ pub async fn concurrent_additions_do_not_conflict_and_stop_at_the_limit(store: i
     assert_eq!((taken, sum(&*store, b'a').await, sum(&*store, b't').await), (999, 1, 999));
 }
 
-pub async fn sums_end_where_their_numbers_do(store: impl Store) {
+pub async fn sums_stop_at_the_limits_of_their_numbers(store: impl Store) {
     apply(&store, vec![add(b"a", i128::MAX, NONE), add(b"b", i128::MIN, NONE)]).await.unwrap();
     for (key, by) in [(b"a", 1), (b"b", -1)] {
         for limit in [NONE, SumLimit::Floor(i128::MIN)] {
@@ -113,7 +113,7 @@ pub async fn sums_end_where_their_numbers_do(store: impl Store) {
     assert_eq!((sum(&store, b'a').await, sum(&store, b'b').await), (i128::MAX, i128::MIN));
 }
 
-pub async fn what_is_no_sum_is_not_added_to(store: impl Store) {
+pub async fn value_that_is_not_a_sum_is_not_added_to(store: impl Store) {
     put(&store, Space::Credits, b"a", b"no sum").await;
     assert!(matches!(apply(&store, vec![add(b"a", 1, FLOOR)]).await, Err(StoreError::Away(_))));
     assert_eq!(store.get(Space::Credits, b"a").await.unwrap(), Some(b"no sum".to_vec()));

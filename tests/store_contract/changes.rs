@@ -25,7 +25,7 @@ pub async fn changes_report_each_commit_once_and_whole(store: impl Store) {
     assert_eq!(store.changes(2, 10).await.unwrap().changes, []);
 }
 
-pub async fn changes_of_what_did_not_happen_are_not_reported(store: impl Store) {
+pub async fn failed_commits_report_no_changes(store: impl Store) {
     let checked = Batch { checks: vec![Check::holds(Space::Kv, b"k", b"there")], ..followed_batch(&["a"]) };
     assert!(matches!(store.apply(checked, Buffered).await, Err(StoreError::Conflict)));
     let add = Add { space: Space::Kv, key: b"n".to_vec(), by: -1, limit: SumLimit::Floor(0) };
@@ -49,7 +49,7 @@ pub async fn changes_follow_in_pages(store: impl Store) {
     assert_eq!(store.changes(0, 0).await.unwrap().changes, []);
 }
 
-pub async fn changes_that_fell_out_are_said_to_be_gone(store: impl Store) {
+pub async fn expired_changes_are_reported_as_gone(store: impl Store) {
     let newest = MAX_CHANGES + 5;
     for n in 1..=newest {
         store.apply(followed_batch(&[&n.to_string()]), Buffered).await.unwrap();

@@ -103,7 +103,7 @@ pub async fn a_store_is_filled_with_what_a_copy_holds_and_nothing_else(store: im
 
 /// Sequential commits each write one row in the first and one in the last space. A copy has the
 /// rows of the first commits up to some number, and no half commit.
-pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
+pub async fn copy_under_commits_is_consistent(store: impl Store) {
     fill(&store, 2_000).await;
     let (store, ended) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
     let writing = tokio::spawn({

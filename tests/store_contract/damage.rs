@@ -295,7 +295,7 @@ async fn no_damage_to_any_file_is_silent() {
 /// The first sector of a segment contains the segment's number. Copied elsewhere, it must not be
 /// read as the number of a frame.
 #[tokio::test]
-async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
+async fn repair_ignores_impossible_sequence_numbers() {
     for length in [4 << 10, 16 << 10, 64 << 10] {
         let folder = folder();
         six(&folder).await;
@@ -410,7 +410,7 @@ async fn a_repair_says_which_rows_it_drops() {
 }
 
 #[tokio::test]
-async fn a_repair_of_what_is_not_damaged_drops_nothing() {
+async fn repair_of_a_healthy_store_drops_nothing() {
     let folder = folder();
     six(&folder).await;
     let planned = repair(&folder.path().join("store"), &SledConfig::default()).unwrap();
@@ -418,7 +418,7 @@ async fn a_repair_of_what_is_not_damaged_drops_nothing() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_gone_is_begun_again_from_the_tree() {
+async fn missing_journal_is_restarted_from_the_tree() {
     let folder = folder();
     six(&folder).await;
     let path = folder.path().join("store");
@@ -443,7 +443,7 @@ fn used_sectors(segment: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn an_archive_that_is_gone_is_damage_that_no_repair_mends() {
+async fn missing_archive_is_damage_that_no_repair_fixes() {
     let folder = folder();
     let path = folder.path().join("store");
     let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 64 * 1024, ..SledConfig::default() };

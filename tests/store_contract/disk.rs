@@ -15,7 +15,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn what_was_committed_survives_a_restart() {
+async fn commits_survive_a_restart() {
     let folder = folder();
     let mut chance = Chance::seeded();
     let mut model = BTreeMap::new();
@@ -281,7 +281,7 @@ async fn figures_of_the_disk() {
 }
 
 #[tokio::test]
-async fn who_counts_many_keys_lets_others_go_between() {
+async fn counting_many_keys_yields_to_others() {
     let folder = folder();
     let store = open(&folder);
     let writes = (0..2_500_u32).map(|n| Write::put(Space::Kv, n.to_be_bytes(), b"")).collect();

@@ -92,7 +92,7 @@ async fn isolated(server: &Postgres) -> [Option<i64>; 2] {
 /// Sessions set their isolation level themselves, so that a database's default does not cause
 /// failed commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_database_whose_default_is_serializable_is_asked_as_every_other() {
+async fn database_with_serializable_default_works_like_any_other() {
     let server = Postgres::start();
     server.sql("ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'").await;
     server.sql("ALTER ROLE tollhouse SET default_transaction_isolation = 'serializable'").await;
@@ -124,7 +124,7 @@ async fn commits_that_cannot_be_serialized_are_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_one_commits_the_others_see() {
+async fn commits_of_one_store_are_visible_to_the_others() {
     let address = Postgres::shared().schema().await;
     // No host exists yet: all of them create the tables.
     let hosts = futures_util::future::join_all((0..6).map(|_| at(&address))).await;
@@ -172,7 +172,7 @@ async fn hosts_of_a_database_go_by_its_clock_which_no_transaction_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_make_nothing_and_one_who_is_nobody_are_reported() {
+async fn missing_database_rights_and_users_are_reported() {
     let server = Postgres::shared();
     let schema = server.schema().await.rsplit_once("%3D").unwrap().1.to_owned();
     server.sql(&format!("CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA {schema} TO guest")).await;

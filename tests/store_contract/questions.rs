@@ -359,7 +359,7 @@ pub async fn rows_of(store: &impl Store) -> BTreeMap<Space, SpaceSize> {
     spaces
 }
 
-pub async fn sizes_are_of_what_is_there(store: impl Store) {
+pub async fn sizes_match_the_rows(store: impl Store) {
     assert_eq!(rows_of(&store).await, BTreeMap::new());
     fill(&store, 300).await;
     put(&store, Space::Events, b"large", &bytes(70_000)).await;
@@ -437,7 +437,7 @@ pub async fn absent_checks_of_keys_not_written_exclude_each_other(store: impl St
     }
 }
 
-pub async fn checks_of_keys_not_written_exclude_writes(store: impl Store) {
+pub async fn checks_of_other_keys_exclude_writes(store: impl Store) {
     let store = Arc::new(store);
     for round in 0..50 {
         let (guard, done) = ([key(round), *b"grd_"].concat(), [key(round), *b"done"].concat());

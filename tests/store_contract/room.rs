@@ -77,7 +77,7 @@ async fn a_segment_that_does_not_fit_refuses_commits_until_it_does() {
 }
 
 #[tokio::test]
-async fn what_is_kept_free_is_not_written_to() {
+async fn reserved_disk_space_is_not_written_to() {
     let (folder, filling) = (folder(), Filling::new(1_000_000));
     let store = filling.open(&folder);
     commit(&store, 0).await.unwrap();

@@ -200,7 +200,7 @@ async fn overtaken(mut tx: Tx<'_>) -> Result<UpdatePlan<'_, ()>, StoreError> {
     tx.answer(())
 }
 
-pub async fn an_update_that_never_comes_through_gives_up(store: impl Store) {
+pub async fn hopeless_update_gives_up(store: impl Store) {
     let mut tries = 0_u64;
     let busy = |tx| {
         tries += 1;

@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 
 /// Runs in its own process, so that memory of other tests is not counted.
 #[tokio::test]
-async fn a_walk_leaves_little_of_what_it_read_in_memory() {
+async fn walk_keeps_little_in_memory() {
     let folder = folder();
     let store = open(&folder);
     for first in (0..ROWS).step_by(1_000) {
@@ -29,7 +29,7 @@ async fn a_walk_leaves_little_of_what_it_read_in_memory() {
     assert!(child.status.success() && text.contains("walked"), "{text}{}", String::from_utf8_lossy(&child.stderr));
 }
 
-/// Not a test: the process that [`a_walk_leaves_little_of_what_it_read_in_memory`] starts.
+/// Not a test: the process that [`walk_keeps_little_in_memory`] starts.
 #[tokio::test]
 #[ignore = "started by another test"]
 async fn child_walks_a_store() {

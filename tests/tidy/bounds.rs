@@ -347,7 +347,7 @@ fn every_map_of_the_host_has_a_bound() {
 }
 
 #[test]
-fn what_can_grow_is_found() {
+fn growing_names_are_found() {
     let text = "struct A {\n    /// Of all.\n    pub(super) all: Mutex<HashMap<String, Vec<u8>>>,\n    number: usize,\n    queues: [VecDeque<Job>; 2],\n\
         shown: &'a HashMap<u8, u8>,\n}\npub struct Kept(Mutex<HashMap<u8, u8>>);\nstatic ALL: LazyLock<BTreeMap<u8, u8>> = LazyLock::new(make);\n\
         fn f(given: HashMap<u8, u8>) {\n    let made: HashMap<u8, u8> = HashMap::new();\n}\n#[cfg(test)]\nmod tests {\n    x: HashSet<u8>,\n}\n";

@@ -78,7 +78,7 @@ fn a_circle_is_reported_as_the_way_around_it() {
 }
 
 #[test]
-fn a_parent_that_only_passes_on_what_its_children_define_is_in_no_circle() {
+fn reexporting_parent_is_not_in_a_cycle() {
     let child = ("a/child", "use super::Parent;\npub struct Child(Parent);");
     let passes_on = ("a", "mod child;\npub use child::Child;\npub struct Parent;");
     assert_eq!(circles_of(&[ROOT, passes_on, child]), [""; 0]);
@@ -87,13 +87,13 @@ fn a_parent_that_only_passes_on_what_its_children_define_is_in_no_circle() {
 }
 
 #[test]
-fn what_is_passed_on_is_its_definers() {
+fn reexports_belong_to_their_definer() {
     let files = [ROOT, ("a", "pub use crate::b::B;"), ("b", "pub struct B; use crate::c::C;"), ("c", "use crate::a::B; pub struct C;")];
     assert_eq!(circles_of(&files), ["src/b.rs:1 names `crate::c::C` of\nsrc/c.rs:1 names `crate::a::B` of\nsrc/b.rs"]);
 }
 
 #[test]
-fn what_tests_methods_and_comments_name_is_no_arrow() {
+fn names_in_tests_methods_and_comments_are_not_dependencies() {
     let unseen = "pub struct A; // crate::b::B
         /// [`crate::b::B`]
         #[cfg(test)] fn of<C, D>() -> crate::b::B {}

@@ -13,7 +13,7 @@ fn take_all(fair: &Arc<FairSemaphore<&'static str>>, owner: &'static str) -> Vec
 }
 
 #[test]
-fn an_owner_alone_has_what_its_share_is() {
+fn lone_owner_gets_its_share() {
     let alone = |max, share| take_all(&FairSemaphore::new(max, share), "one").len();
     assert_eq!([0, 1, 8].map(|max| alone(max, Share::All)), [1, 1, 8]);
     assert_eq!([1, 2, 3, 8].map(|max| alone(max, Share::AllBut(2))), [1, 1, 1, 6]);
@@ -72,7 +72,7 @@ async fn owner_alone_has_every_turn_and_another_has_the_next() {
 }
 
 #[tokio::test]
-async fn what_one_owner_leaves_is_anothers_at_once() {
+async fn slots_an_owner_leaves_are_free_for_others_at_once() {
     let fair = FairSemaphore::new(4, Share::AllBut(2));
     let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
     let in_flight: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
@@ -86,7 +86,7 @@ async fn what_one_owner_leaves_is_anothers_at_once() {
 }
 
 #[tokio::test]
-async fn who_has_fewest_is_next_and_then_who_waits_for_longest() {
+async fn owner_with_fewest_slots_is_next_then_the_one_waiting_longest() {
     let fair = FairSemaphore::new(4, Share::OfFree);
     let mut held = take_all(&fair, "greedy");
     held.push(fair.take("other").unwrap());
@@ -148,7 +148,7 @@ async fn owner_that_waits_comes_before_those_that_come_later() {
 }
 
 #[tokio::test]
-async fn turn_that_nobody_takes_is_the_next_ones() {
+async fn unused_turn_passes_to_the_next() {
     let fair = FairSemaphore::new(1, Share::All);
     let held = fair.turn("one").await;
     let mut removed = Box::pin(fair.turn("two"));
@@ -167,7 +167,7 @@ async fn turn_that_nobody_takes_is_the_next_ones() {
 }
 
 #[tokio::test]
-async fn those_that_went_away_take_no_room_in_a_line_that_does_not_move() {
+async fn abandoned_requests_free_their_place_in_the_queue() {
     let fair = FairSemaphore::new(1, Share::All);
     let _held = fair.turn("a").await;
     let mut stay: Vec<_> = (0..3).map(|_| Box::pin(fair.turn("a"))).collect();
@@ -180,7 +180,7 @@ async fn those_that_went_away_take_no_room_in_a_line_that_does_not_move() {
 
 /// Owners arrive, wait, abandon their wait and return permits in any order.
 #[test]
-fn none_is_lost_or_given_twice_and_nobody_waits_who_may_have_one() {
+fn slots_are_not_lost_or_doubled_and_nobody_waits_needlessly() {
     for seed in 0..120 {
         let mut random = fastrand::Rng::with_seed(seed);
         let fair = FairSemaphore::new(random.usize(1..=20), SHARES[random.usize(..3)]);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_that_was_killed_from_outside_is_held_against_nobody() {
+    async fn killed_worker_counts_against_nobody() {
         for (script, from_outside) in [("kill -9 $$", true), ("kill -SEGV $$", false), ("exit 1", false)] {
             let call =
                 count_weighted(script, async |core, process| core.note_end_on(process, ("x", None), &ExchangeEnd::crashed()).await).await;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn call_that_ended_otherwise_is_its_own_whatever_became_of_its_worker() {
+    async fn call_that_ended_otherwise_keeps_its_own_result() {
         let limit = StopReason::Deadlock;
         let ended = || ExchangeEnd { outcome: Outcome::Stopped(limit.clone()), ..ExchangeEnd::crashed() };
         let call = count_weighted("kill -9 $$", async |core, process| core.note_end_on(process, ("x", None), &ended()).await);

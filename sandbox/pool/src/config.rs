@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_take_half_of_what_there_is_and_are_a_few_at_least() {
+    fn processes_take_half_of_the_memory_and_are_a_few_at_least() {
         let gigabyte = 1 << 30;
         let on = |memory_bytes, tasks, descriptors| processes_on(Machine { memory_bytes, tasks }, descriptors);
         assert_eq!(on(4 * gigabyte, u64::MAX, 1 << 20), 256);

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_longest_has_the_turn_that_is_due() {
+    async fn longest_waiting_process_gets_the_next_turn() {
         let idle = [(); 2].map(|()| Idle(Command::new("sleep").arg("600").spawn().unwrap()));
         let pids = [idle[0].0.id(), idle[1].0.id()];
         let slowed = pids.map(|pid| {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_twentieth_of_the_cores_is_theirs_and_no_less_than_a_fifth_of_one() {
+    fn slowed_processes_share_a_twentieth_of_the_cores() {
         for (cores, in_100_ticks) in [(1, 20), (2, 20), (4, 20), (8, 40), (64, 320)] {
             let mut turns = Turns::of_cores(cores);
             let had: usize = (0..100).map(|_| turns.now()).sum();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn own_group_and_those_it_is_in_bound_what_there_is() {
+    fn limits_of_own_and_parent_groups_apply() {
         let root = groups(&[
             ("memory.max", "max\n"),
             ("a/memory.max", "5000\n"),

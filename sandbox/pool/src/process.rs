@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_that_is_gone_is_asked_why_by_its_status() {
+    async fn exit_status_explains_a_dead_worker() {
         let limits = Limits::default();
         let time = StopReason::CpuTime { limit_ms: limits.cpu_ms };
         for (script, reason) in [

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn starts_that_fail_are_reported_until_one_succeeds_and_are_tried_again_without_calls() {
+    async fn failed_starts_are_reported_and_retried_without_calls() {
         let core = Core::new(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         core.refill();
         assert_eq!((core.status().starts_fail, core.slots.taken()), (None, 0));

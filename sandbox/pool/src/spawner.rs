@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_starts_processes_learns_when_one_is_no_good() {
+    fn spawner_is_notified_of_a_broken_process() {
         let (orders, ordered) = mpsc::channel();
         let spawner = Spawner { orders, reaper: Arc::new(Reaper::start().unwrap()) };
         spawner.distrust_zygotes();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_what_this_process_may_give() {
+    fn granted_capabilities_are_limited_to_those_of_this_process() {
         let range: Users = "100000-165535".parse().unwrap();
         let given = range.next_free().take();
         assert_eq!(given, range.next_free_with(own_capabilities(), std::process::id()).take());

@@ -23,7 +23,7 @@ fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 }
 
 #[test]
-fn what_a_worker_says_is_one_message_or_none_and_takes_memory_as_it_takes_bytes() {
+fn worker_bytes_parse_to_one_message_or_none_in_bounded_memory() {
     tollhouse_fuzz::check("to-host", |bytes| {
         if let Some(ToHost::Op { request, .. }) = read(bytes) {
             assert!(request.bytes() <= size_of_val(&request) + AT_MOST * bytes.len(), "{} bytes of {}", request.bytes(), bytes.len());
@@ -32,6 +32,6 @@ fn what_a_worker_says_is_one_message_or_none_and_takes_memory_as_it_takes_bytes(
 }
 
 #[test]
-fn what_a_host_says_is_one_message_or_none() {
+fn host_bytes_parse_to_one_message_or_none() {
     tollhouse_fuzz::check("to-worker", |bytes| _ = read::<ToWorker>(bytes));
 }

@@ -296,7 +296,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn request_holds_what_it_says_and_a_place_for_each_item() {
+    fn request_accounts_for_its_bytes_and_items() {
         let own = size_of::<OpRequest>();
         assert!(OpRequest::each().iter().all(|request| request.bytes() == own));
         let set = OpRequest::KvSet { key: "key".into(), value: "value".into(), ttl_ms: Some(1) };

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_tiers_the_greater_is_the_stricter_and_each_is_known_by_its_name() {
+    fn tiers_are_ordered_by_strictness_and_named() {
         assert_eq!(Tier::Jit.max(Tier::Jitless), Tier::Jitless);
         assert_eq!(Tier::ALL.map(|tier| Tier::named(&tier.to_string())), Tier::ALL.map(Some));
         assert_eq!((Tier::named("Jit"), Tier::default()), (None, Tier::Jit));

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn decorators_and_accessors_learn_what_to_do_about() {
+    fn decorators_and_accessors_get_advice() {
         for (source, line, column, what) in [
             ("@logged class A {}", 1, Some(1), "decorators"),
             ("class A {\n  @logged m() {}\n}", 2, None, "decorators"),

@@ -158,7 +158,7 @@ async fn a_call_is_reported_live_at_the_place_where_it_is_stored() {
 }
 
 #[tokio::test]
-async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
+async fn endpoint_keeps_its_last_calls_regardless_of_others() {
     let fixture = Fixture::keeping(100);
     let (busy, quiet) = (EndpointId::generate(), EndpointId::generate());
     fixture.add(&[(&quiet, call(NOW, None))]).await;
@@ -235,7 +235,7 @@ async fn calls_are_removed_once_there_are_a_tenth_too_many_and_down_to_the_count
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_calls_are_removed_by_themselves_once_that_is_started() {
+async fn excess_calls_are_removed_automatically_once_started() {
     let fixture = Fixture::keeping(1);
     let endpoint = EndpointId::generate();
     fixture.history.start();

@@ -185,7 +185,7 @@ async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_call_of_another_replica_is_waited_for_about_as_long_as_it_takes() {
+async fn join_of_a_short_call_elsewhere_takes_about_as_long() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let Ok(Admit::Run(admission)) = fixture.payments.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
@@ -370,7 +370,7 @@ async fn a_canceled_call_continues_for_those_who_joined_it() {
 }
 
 #[tokio::test]
-async fn calls_in_flight_are_waited_for_no_longer_than_said() {
+async fn running_calls_are_awaited_up_to_the_limit() {
     let fixture = Fixture::new().await;
     let (go, removed) = tokio::sync::oneshot::channel::<()>();
     let in_flight = fixture.calls.detached(|_| async move {

@@ -47,7 +47,7 @@ async fn credit_that_pays_names_no_network() {
 }
 
 #[tokio::test]
-async fn a_call_whose_settlement_is_not_known_says_that_and_not_that_it_failed() {
+async fn unknown_settlement_is_reported_as_unknown_and_not_as_failed() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     fixture.settle(Settles::Unsure);
@@ -82,7 +82,7 @@ async fn a_facilitator_that_does_not_serve_the_host_asks_nobody_for_another_paym
 }
 
 #[tokio::test]
-async fn a_call_that_the_store_did_not_let_settle_failed_and_was_not_charged() {
+async fn call_whose_settlement_the_store_rejects_is_not_charged() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     // The reservation is written, the intent is not.

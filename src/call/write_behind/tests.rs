@@ -86,7 +86,7 @@ async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_forever() {
 }
 
 #[tokio::test]
-async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
+async fn batch_counts_once_however_its_commits_end() {
     let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
     for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After], vec![Fault::After, Fault::Before]] {
         let (write_behind, store) = write_behind();

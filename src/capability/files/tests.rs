@@ -170,7 +170,7 @@ async fn files_can_be_stored_up_to_the_limits() {
 }
 
 #[tokio::test]
-async fn content_that_is_gone_is_the_hosts_trouble() {
+async fn missing_content_is_the_hosts_fault() {
     let (host, endpoint, limits) = (Host::new(), EndpointId::generate(), Limits::default());
     host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap();
     host.objects.contents.lock().unwrap().clear();
@@ -206,7 +206,7 @@ impl Bucket for OvertakenStore {
 }
 
 #[tokio::test]
-async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
+async fn file_replaced_during_a_read_is_read_in_its_new_form() {
     let (host, endpoint, limits) = (Arc::new(Host::new()), EndpointId::generate(), Limits::default());
     host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"old")).await.unwrap();
     let read = async |times: u64| {

@@ -283,7 +283,7 @@ async fn a_secret_sent_back_is_hidden_from_the_handler_however_it_is_escaped() {
 }
 
 #[tokio::test]
-async fn json_is_read_whatever_servers_call_it() {
+async fn json_is_read_under_any_content_type() {
     let typed = |kind: &'static str| {
         get(move || async move {
             let mut answer = axum::response::Response::new(axum::body::Body::from(r#"{"a":1}"#));

@@ -76,7 +76,7 @@ fn network_has_own_or_common_confirmations() {
 }
 
 #[test]
-fn what_cannot_work_is_reported_in_a_sentence() {
+fn impossible_settings_are_reported_in_a_sentence() {
     let reported = [
         (refused(|flags| flags.network_confirmations = list("base=0")), "from 1 to 64"),
         (refused(|flags| flags.network_confirmations = list("base=65")), "from 1 to 64"),

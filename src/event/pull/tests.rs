@@ -96,7 +96,7 @@ async fn received(follower: &mut Follower<Arc<crate::Event>>) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn followers_hear_what_happens_at_every_host_once_and_in_the_order_of_its_time() {
+async fn followers_get_events_of_all_hosts_once_in_time_order() {
     let fixture = Fixture::shared();
     fixture.record(0, 0).await;
     fixture.pass(1_000).await;
@@ -160,7 +160,7 @@ async fn nothing_is_lost_while_the_store_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_joins_what_is_stored_waits_until_what_comes_is_heard() {
+async fn stored_events_are_joined_after_live_ones_are_followed() {
     let fixture = Fixture::shared();
     fixture.store.inner.fail_reads();
     let mut follower = fixture.hosts[1].follow(&Owner::Platform).unwrap();

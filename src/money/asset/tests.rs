@@ -41,7 +41,7 @@ fn a_price_is_rounded_up_to_the_next_unit_of_an_asset_that_cannot_say_it() {
 }
 
 #[test]
-fn units_convert_to_micro_dollars_and_overflow_is_none() {
+fn units_convert_to_micro_dollars_without_overflow() {
     assert_eq!(of_decimals(6).worth(u128::from(u64::MAX) + 1), None);
     assert_eq!(of_decimals(2).worth(u128::MAX), None);
     assert_eq!(of_decimals(18).worth(u128::MAX), None);

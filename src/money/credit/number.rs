@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn later_numbers_are_larger_whatever_the_clock_says() {
+    fn sequence_numbers_grow_regardless_of_the_clock() {
         let times = [1_800_000_000_000, 1_800_000_000_000, 1_700_000_000_000, 1_900_000_000_000, u64::MAX, 0];
         let numbers = times.into_iter().scan(0, |last, at| {
             *last = after(*last, Timestamp(at));

@@ -290,7 +290,7 @@ async fn packets_are_read_in_pages_to_the_last() {
 }
 
 #[tokio::test]
-async fn of_two_verdicts_at_once_one_counts() {
+async fn concurrent_verdicts_count_once() {
     let fixture = Fixture::new().settled().await;
     fixture.earn(&fixture.builder, [5]).await;
     let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;

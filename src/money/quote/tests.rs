@@ -39,7 +39,7 @@ fn quotes(clock: &Clock) -> Quotes {
 }
 
 #[test]
-fn a_quote_holds_whatever_the_price_becomes_until_it_expires() {
+fn quote_holds_until_it_expires_despite_price_changes() {
     let clock = Clock::fixed(NOW);
     let quotes = quotes(&clock);
     let quote = quotes.make(&terms(2_000));

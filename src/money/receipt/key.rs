@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_given_signs_in_place_of_the_folders_and_knows_those_before() {
+    fn given_key_replaces_the_folders_and_verifies_earlier_ones() {
         let folder = tempfile::tempdir().unwrap();
         let before = ReceiptSigner::open(folder.path()).unwrap();
         ReceiptSigner::rotate(folder.path()).unwrap();

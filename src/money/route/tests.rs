@@ -99,7 +99,7 @@ async fn a_test_network_has_its_own_money_and_reports_it() {
 }
 
 #[tokio::test]
-async fn where_nothing_is_due_nobody_is_reported_to_sign() {
+async fn free_call_needs_no_signature() {
     for (micros, action) in [(0, "nothing is to be paid"), (1, "Sign the x402 payment")] {
         let handoff = found("base", "USDC", &due(BASE, micros)).await.unwrap().handoff;
         assert!(handoff.kind == "none" && handoff.actions.len() == 1 && handoff.actions[0].contains(action), "{:?}", handoff.actions);
@@ -107,7 +107,7 @@ async fn where_nothing_is_due_nobody_is_reported_to_sign() {
 }
 
 #[test]
-fn of_several_ways_to_pay_the_payers_own_network_is_the_nearest() {
+fn nearest_offer_is_on_the_payers_network() {
     let dues = [due("eip155:84532", 1), due("eip155:137", 1)];
     for (called, network) in [("matic", "eip155:137"), ("eip155:137", "eip155:137"), ("ethereum", "eip155:84532")] {
         assert_eq!(nearest(&dues, &start(called, "USDC")).unwrap().network, network);

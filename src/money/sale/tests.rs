@@ -132,7 +132,7 @@ impl StoreWrapper for DelayedStore {
 }
 
 #[tokio::test]
-async fn two_replicas_fold_each_row_once_whatever_comes_before_the_rows_meanwhile() {
+async fn two_replicas_fold_each_row_once() {
     let inner = Arc::new(MemoryStore::new());
     let (owner, endpoint) = (builder(), EndpointId::generate());
     let sell = async |at: u64, id: &str| {

@@ -52,7 +52,7 @@ async fn an_answer_is_written_once() {
 }
 
 #[tokio::test]
-async fn an_answer_goes_when_nobody_can_ask_for_it() {
+async fn answer_is_removed_once_it_can_no_longer_be_requested() {
     let fixture = Fixture::new().await;
     // It is released first, and bought before its next check an hour later.
     fixture.run(Payer::new(1).pays(1)).await.release().await;
@@ -79,7 +79,7 @@ async fn answer_that_was_not_paid_for_is_not_stored() {
 
 /// Regression test: a concurrent request got an answer that a power cut could have lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_twin_learns_of_no_settlement_that_is_not_on_disk() {
+async fn twin_request_sees_only_durable_settlements() {
     let (held, mut syncs) = tokio::sync::mpsc::unbounded_channel();
     let (go, gone_on) = std::sync::mpsc::channel();
     let gone_on = Mutex::new(gone_on);

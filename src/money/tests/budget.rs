@@ -45,7 +45,7 @@ async fn budget_is_set_only_onto_the_revision_that_was_read() {
 }
 
 #[tokio::test]
-async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays() {
+async fn concurrent_calls_debit_at_most_the_daily_budget() {
     for (budget, paid) in [
         (Budget { per_day_usd: calls(10), ..Budget::default() }, 10),
         (Budget { per_tool_usd: calls(7), ..Budget::default() }, 7),
@@ -66,7 +66,7 @@ async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays()
 }
 
 #[tokio::test]
-async fn of_64_calls_at_once_no_more_run_than_a_budget_pays() {
+async fn concurrent_calls_run_within_the_budget() {
     for (budget, paid) in
         [(Budget { per_day_usd: calls(10), ..Budget::default() }, 10), (Budget { per_tool_usd: calls(7), ..Budget::default() }, 7)]
     {
@@ -234,7 +234,7 @@ async fn refusal_names_the_exceeded_budget() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dearer_than_its_limit_has_become_meanwhile_is_not_paid() {
+async fn call_that_became_dearer_than_its_limit_is_not_paid() {
     for (limit, paid) in [(PRICE.0 - 1, false), (PRICE.0, true), (PRICE.0 + 1, true)] {
         let fixture = Fixture::new().await;
         let (token, id) = minted(&fixture).await;

@@ -144,7 +144,7 @@ async fn an_authorization_is_refused_once_it_has_expired_unused_at_a_block_that_
 }
 
 #[tokio::test]
-async fn what_a_block_says_that_may_be_replaced_decides_nothing() {
+async fn replaceable_block_decides_nothing() {
     let (outcome, node) = judged(Chain::at(NOW).spending(100_001, paid(PAY_TO, PRICE.0))).await;
     assert!(open(&outcome), "{outcome:?}");
     assert_eq!(node.times("eth_getLogs"), 0);
@@ -197,7 +197,7 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing() {
 }
 
 #[tokio::test]
-async fn a_payment_of_another_network_is_not_asked_about() {
+async fn payment_on_another_network_is_not_polled() {
     let node = Node::of(Chain::at(EXPIRED)).await;
     let outcome = node::Node::new(&node.url, ASSETS[1].network).unwrap().nonce_state(&Payer::new(1).payment(1), NOW).await;
     assert!(open(&outcome), "{outcome:?}");

@@ -131,7 +131,7 @@ async fn a_credit_of_nothing_or_with_an_endless_label_is_not_minted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
+async fn fifty_calls_on_a_balance_for_ten_debit_ten() {
     let fixture = Arc::new(Fixture::new().await);
     let token = minted(&fixture, 10).await.token;
     let tasks: Vec<_> = (0..50)

@@ -98,7 +98,7 @@ pub(super) async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 #[tokio::test]
-async fn what_no_block_takes_is_replaced_for_more_but_not_for_any_price() {
+async fn stuck_transaction_is_replaced_up_to_a_maximum_price() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = facilitator(&node, Duration::from_millis(1));
     let settling = tokio::spawn(async move { settle(&facilitator, 1).await });
@@ -150,7 +150,7 @@ async fn no_two_hosts_of_one_store_send_under_one_nonce() {
 }
 
 #[tokio::test]
-async fn what_a_node_does_not_take_is_unsent_and_its_nonce_the_next_ones() {
+async fn rejected_transaction_frees_its_nonce() {
     let refuses = |message: &str| Some(("eth_sendRawTransaction", json!({ "code": -32000, "message": message })));
     let node = Node::of(Chain { instead: refuses("insufficient funds for gas * price + value"), ..Chain::at(NOW) }).await;
     let facilitator = patient(&node);
@@ -195,7 +195,7 @@ async fn a_transaction_is_in_the_intent_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn what_was_prepared_for_an_intent_that_was_not_written_is_never_sent() {
+async fn transaction_without_a_stored_intent_is_never_sent() {
     let node = Node::of(Chain::at(NOW)).await;
     let fixture = Fixture::new().await;
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
@@ -217,7 +217,7 @@ async fn what_was_prepared_for_an_intent_that_was_not_written_is_never_sent() {
 }
 
 #[tokio::test]
-async fn what_the_token_would_not_take_is_refused_before_the_work() {
+async fn payment_the_token_rejects_is_rejected_before_the_run() {
     let reverts = |_: ()| Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" })));
     for (code, chain) in [
         ("invalid_exact_evm_nonce_already_used", Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))),
@@ -242,7 +242,7 @@ async fn what_the_token_would_not_take_is_refused_before_the_work() {
 
 /// The payer or somebody else sent the authorization to the token: the money moved, and the answer is due.
 #[tokio::test]
-async fn a_nonce_that_was_spent_meanwhile_is_the_chains_to_judge() {
+async fn payment_with_a_spent_nonce_is_judged_by_the_chain() {
     let reverts = Some(("eth_estimateGas", json!({ "code": 3, "message": "execution reverted" })));
     let spent = Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0));
     let node = Node::of(Chain { instead: reverts.clone(), ..spent }).await;

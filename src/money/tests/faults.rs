@@ -185,7 +185,7 @@ async fn whichever_write_fails_a_credit_is_debited_once() {
 }
 
 #[tokio::test]
-async fn whichever_write_fails_a_mint_goes_with_its_movement() {
+async fn mint_and_movement_are_atomic() {
     for fault in MODES {
         for nth in 1..=3 {
             let story = format!("{fault:?} at {nth}");

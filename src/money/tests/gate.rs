@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_eight_that_arrive_together_one_runs() {
+async fn concurrent_requests_with_one_payment_run_once() {
     let fixture = Arc::new(Fixture::new().await);
     for nonce in 0..20 {
         let tasks: Vec<_> = (0..8)
@@ -297,7 +297,7 @@ async fn the_name_of_a_released_payment_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_eight_authorizations_with_one_name_one_runs() {
+async fn concurrent_authorizations_with_one_name_run_once() {
     let fixture = Arc::new(Fixture::new().await);
     for round in 0..20u64 {
         let tasks: Vec<_> = (0..8)

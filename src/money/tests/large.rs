@@ -181,7 +181,7 @@ async fn a_large_answer_goes_with_its_row() {
 
 /// Each commit of a sale fails in each way. Then the host stops, and another takes over.
 #[tokio::test]
-async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
+async fn objects_match_their_rows_after_any_failure() {
     for by_credit in [false, true] {
         for fault in [Fault::Before, Fault::After, Fault::Lost] {
             for nth in 1..=6 {

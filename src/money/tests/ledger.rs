@@ -87,7 +87,7 @@ pub(super) async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
 }
 
 #[tokio::test]
-async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
+async fn every_posting_balances_and_the_ledger_agrees() {
     for seed in 1..=12 {
         let fixture = Fixture::new().await;
         let (payouts, credits) = (fixture.payouts(), Arc::clone(fixture.payments.credits()));

@@ -108,7 +108,7 @@ async fn partial_refunds_return_no_more_than_the_sale_moved() {
 }
 
 #[tokio::test]
-async fn of_sixteen_refunds_at_once_no_more_is_given_back_than_was_paid() {
+async fn concurrent_refunds_return_at_most_the_payment() {
     let fixture = Fixture::new().await;
     let (credit, _, _, receipt) = sold(&fixture).await;
     let refunds = fixture.refunds();
@@ -298,7 +298,7 @@ fn refunded(refunds: &[Refund]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_builder_whose_sales_are_all_the_hosts_is_known_when_they_are_refunded() {
+async fn builder_with_a_full_host_fee_is_known_at_a_refund() {
     let fixture = Fixture::new().await;
     let MintedCredit { token, .. } = fixture.payments.credits().mint(FUNDS, "", None).await.unwrap();
     let owner = Owner::Builder(ready_to_be_paid(&fixture.payouts()).await);

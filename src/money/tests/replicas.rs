@@ -240,7 +240,7 @@ async fn held_balance_is_released_once_a_payment_before_the_run_is_settled() {
 }
 
 #[tokio::test]
-async fn balance_that_a_dead_replica_held_is_free_once_another_has_released_its_reservation() {
+async fn balance_held_by_a_dead_replica_is_freed_by_another() {
     let (one, other, payer) = holding(1).await;
     dies(one.run(payer.pays(1)).await);
     assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));

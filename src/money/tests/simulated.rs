@@ -146,7 +146,7 @@ async fn the_faucet_has_bounds() {
 }
 
 #[tokio::test]
-async fn nobody_is_reported_a_balance_that_may_not_be_on_disk() {
+async fn balance_is_reported_once_it_is_on_disk() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let ledger = Ledger::new(Arc::clone(&store) as Arc<dyn Store>, &ASSETS[0]);
     ledger.faucet(PAY_TO, MicroUsd(5)).await.unwrap();

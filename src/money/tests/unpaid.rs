@@ -43,7 +43,7 @@ async fn no_more_runs_are_in_flight_than_the_payers_balance_pays_for() {
 }
 
 #[tokio::test]
-async fn runs_in_flight_of_one_payer_are_no_more_than_may_fail() {
+async fn concurrent_runs_of_a_payer_are_limited_to_its_failures() {
     let fixture = Fixture::new().await;
     let mut admissions = vec![];
     for nonce in 0..PAYER_LIMIT {

@@ -58,7 +58,7 @@ async fn settlement_without_an_answer_is_queried_for_a_day() {
 }
 
 #[tokio::test]
-async fn owner_of_the_tool_hears_once_that_a_settlement_is_unresolved() {
+async fn owner_gets_one_event_for_an_unresolved_settlement() {
     let (fixture, id) = unresolved().await;
     fixture.poll().await;
     let events: Vec<Value> = fixture.all(Space::Events).await.iter().filter_map(|(_, bytes)| event(bytes)).collect();

@@ -241,7 +241,7 @@ async fn refund_during_a_run_leaves_the_payment_without_its_answer() {
 }
 
 #[tokio::test]
-async fn of_repeats_that_come_together_one_runs() {
+async fn concurrent_repeats_run_once() {
     let fixture = Fixture::new().await;
     _ = fixture.charge(pays(1, 1)).await.unwrap().fail(true).await;
     let (mut owed, terms) = (Vec::new(), upfront());

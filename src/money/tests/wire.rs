@@ -104,7 +104,7 @@ fn a_v1_challenge_has_all_that_the_strictest_client_checks() {
 }
 
 #[test]
-fn a_header_fits_a_stock_proxy_whatever_the_tool_says_of_itself() {
+fn header_fits_a_stock_proxy_for_any_tool() {
     let mut huge = terms();
     let properties: serde_json::Map<_, _> = (0..5_000).map(|n| (format!("field-{n}"), json!({ "type": "string" }))).collect();
     huge.input_schema = Arc::new(json!({ "type": "object", "properties": properties }));

@@ -123,7 +123,7 @@ fn a_journal_resumes_where_it_ended() {
 }
 
 #[test]
-fn a_frame_longer_than_a_segment_has_one_of_its_own() {
+fn frame_longer_than_a_segment_gets_its_own_segment() {
     let folder = Folder::new();
     let mut writer = folder.begin();
     append(&mut writer, true);

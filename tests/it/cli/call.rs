@@ -120,7 +120,7 @@ async fn bytes_of_any_type_come_as_the_tool_sent_them() {
 }
 
 #[tokio::test]
-async fn what_is_reported_on_the_way_stands_beside_the_answer() {
+async fn progress_is_printed_beside_the_answer() {
     let (_host, shell) = at_a_shop().await;
     let ran = shell.run(&["call", "slow", "--json", r#"{"ms":50}"#, "--stream"]).await.is(0).stderr_text(r#"{"n":1.5}"#);
     ran.warned("  … s   50 %  begun\n…\npaid $0.003 (simulated)  rcpt_…  pmt_…  … s");
@@ -157,7 +157,7 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
 }
 
 #[tokio::test]
-async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
+async fn unknown_outcome_is_not_claimed() {
     let (host, shell) = at_a_shop().await;
     let losing = LossyProxy::before(&host.url).await;
     let shell = shell.env("TOLLHOUSE_URL", &losing.url);
@@ -210,7 +210,7 @@ async fn the_same_request_is_not_paid_for_while_another_process_pays() {
 }
 
 #[tokio::test]
-async fn of_many_who_ask_for_the_same_at_once_one_pays() {
+async fn identical_concurrent_requests_pay_once() {
     let (_host, shell) = at_a_shop().await;
     let call = ["call", "slow", "--json", r#"{"ms":6000}"#];
     let (one, two, three) = tokio::join!(shell.run(&call), shell.run(&call), shell.run(&call));
@@ -225,7 +225,7 @@ async fn of_many_who_ask_for_the_same_at_once_one_pays() {
 /// A payment that is in the budget but not recorded yet was not sent. The command must not claim
 /// that it may have been charged.
 #[tokio::test]
-async fn what_another_process_is_about_to_write_down_is_waited_for() {
+async fn payment_another_process_is_recording_is_waited_for() {
     let (host, shell) = at_a_shop().await;
     let losing = LossyProxy::before(&host.url).await;
     let shell = shell.env("TOLLHOUSE_URL", &losing.url);
@@ -313,7 +313,7 @@ async fn a_profile_that_is_made_up_has_no_day_of_its_own() {
 }
 
 #[tokio::test]
-async fn of_two_calls_at_once_that_a_day_has_no_room_for_one_is_made() {
+async fn concurrent_calls_over_the_daily_limit_run_once() {
     let (host, shell) = at_a_shop().await;
     let profile = format!("[profiles.a]\nurl = \"{}\"\ndaily_usd = 0.005\n", host.url);
     shell.file("config/tollhouse/config.toml", &profile);
@@ -354,7 +354,7 @@ async fn a_credit_pays_within_the_same_limits_and_once() {
 }
 
 #[tokio::test]
-async fn of_a_most_what_was_not_charged_is_not_counted() {
+async fn uncharged_part_of_a_maximum_is_not_counted() {
     let (host, shell) = at_a_shop().await;
     let mut tool = js("meter", 0.0, "export default async ({ input }, ctx) => { await ctx.charge('0.0123'); return 1; };");
     tool["maxPriceUsd"] = json!(0.05);

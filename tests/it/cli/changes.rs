@@ -7,7 +7,7 @@ use super::harness::Shell;
 use crate::harness::{Host, js};
 
 #[tokio::test]
-async fn who_was_slower_learns_what_was_changed() {
+async fn slower_deployer_gets_the_other_change() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     host.change("shout", &json!({ "limits": { "wallMs": 5000 }, "title": "Louder" })).await;

@@ -41,7 +41,7 @@ async fn answering(status: u16, body: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_not_known_to_be_charged_and_what_is_no_host_have_codes_of_their_own() {
+async fn unclear_charges_and_unreachable_hosts_have_exit_codes() {
     let unknown =
         r#"{"ok":false,"error":{"code":"settlement_unknown","fault":"host","message":"settlement was not confirmed","charged":"unknown"}}"#;
     for (status, body, code) in [
@@ -98,7 +98,7 @@ async fn a_command_line_that_does_not_read_is_reported_as_every_error() {
 }
 
 #[tokio::test]
-async fn what_is_no_argument_is_not_repeated() {
+async fn invalid_argument_is_not_echoed() {
     let shell = Shell::new();
     let secret = "sk-live-123";
     for (words, flag) in [
@@ -125,7 +125,7 @@ async fn flags_of_hosts_that_are_asked_are_refused_elsewhere() {
 /// A closed output does not keep a command from doing its work, and does not turn a failure into a
 /// success.
 #[tokio::test]
-async fn what_nobody_reads_is_done_and_ends_with_its_own_code() {
+async fn command_with_a_closed_stdout_completes_with_its_own_code() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
@@ -150,7 +150,7 @@ async fn what_nobody_reads_is_done_and_ends_with_its_own_code() {
 }
 
 #[tokio::test]
-async fn what_is_shown_once_and_could_not_be_written_learns_of() {
+async fn unwritable_one_time_secret_is_reported() {
     let host = Host::start().await;
     let admin = Shell::admin(&host);
     let minted = admin.unread_in(admin.home(), &["credits", "mint", "1"]).await.is(1);

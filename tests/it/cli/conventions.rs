@@ -17,7 +17,7 @@ async fn commands(shell: &Shell) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_command_waits_for_somebody_who_is_not_there() {
+async fn no_command_waits_for_input_without_a_terminal() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     let shell = Shell::admin(&host).env("TOLLHOUSE_CREDIT", &host.mint(1.0).await);

@@ -17,7 +17,7 @@ use crate::harness::{Host, eventually};
 const YES: [&str; 3] = ["deploy", "--yes", "--attest"];
 
 #[tokio::test]
-async fn what_is_published_is_reported_though_the_folder_cannot_be_informed_of_it() {
+async fn publication_is_reported_even_if_the_folder_is_read_only() {
     let host = Host::start().await;
     let shell = Shell::admin(&host);
     let folder = started(&shell, "shout").await;
@@ -244,7 +244,7 @@ const THROWS: &str = "import ms from \"ms\";\nimport { deep } from \"./lib/deep.
 const DEEP: &str = "export function deep(text: string, wait: number): string {\n  if (text === \"boom\") throw new TypeError(\"boom\");\n  return text + wait;\n}\n";
 
 #[tokio::test]
-async fn what_a_deployed_bundle_throws_is_reported_by_the_builders_own_lines() {
+async fn errors_of_a_bundle_name_the_builders_own_lines() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);

@@ -127,7 +127,7 @@ async fn types_are_reported_with_their_place_and_hold_nothing_up() {
 }
 
 #[tokio::test]
-async fn second_dev_of_a_folder_reports_it_and_one_that_was_killed_leaves_nothing_in_the_way() {
+async fn second_dev_reports_the_first_and_a_killed_one_blocks_nothing() {
     let shell = Shell::new();
     let folder = started(&shell, "shout").await;
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
@@ -144,7 +144,7 @@ async fn second_dev_of_a_folder_reports_it_and_one_that_was_killed_leaves_nothin
 }
 
 #[tokio::test]
-async fn what_a_bundle_lacked_is_served_once_it_is_there() {
+async fn bundle_is_served_once_its_missing_import_exists() {
     let shell = Shell::new();
     shell.run(&["init", "shout"]).await.is(0);
     let folder = shell.home().join("shout");
@@ -318,7 +318,7 @@ async fn save_during_a_publish_takes_its_place() {
 }
 
 #[tokio::test]
-async fn what_is_saved_is_served_soon() {
+async fn saved_file_is_served_soon() {
     let shell = Shell::new();
     let folder = started(&shell, "shout").await;
     fs::remove_file(folder.join("cases.jsonc")).unwrap();

@@ -70,7 +70,7 @@ async fn source_is_copied_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_offered_is_found_without_a_credential() {
+async fn catalog_is_readable_without_a_credential() {
     let host = Host::builder().with_catalogue().start().await;
     let shell = Shell::at(&host.url);
     shell.run(&["list", "--search", "receipt", "--limit", "2"]).await.is(0).stderr_text("slug …title\n…\n…receipt…\n…");
@@ -138,7 +138,7 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
 }
 
 #[tokio::test]
-async fn folder_of_a_tool_says_which_endpoint_is_meant() {
+async fn tool_folder_selects_its_endpoint() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);

@@ -109,7 +109,7 @@ async fn check_says_all_that_is_wrong_with_its_place() {
 }
 
 #[tokio::test]
-async fn host_that_is_meant_is_asked_and_keeps_nothing() {
+async fn selected_host_is_asked_and_nothing_is_stored() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
@@ -147,7 +147,7 @@ async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
 }
 
 #[tokio::test]
-async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
+async fn missing_and_node_packages_are_rejected_by_name() {
     let shell = Shell::new();
     shell.run(&["init", "wait"]).await.is(0);
     let folder = shell.home().join("wait");

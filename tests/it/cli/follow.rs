@@ -122,7 +122,7 @@ async fn followed_calls_and_events_are_an_object_a_line() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_followed_is_refused_at_once() {
+async fn unfollowable_log_is_rejected_at_once() {
     let host = Host::start().await;
     let shell = Shell::admin(&host);
     shell.run(&["logs", "nothing", "--follow"]).await.is(1).warned("error: …\n…(unknown_endpoint, req_…)");

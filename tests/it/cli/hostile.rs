@@ -7,7 +7,7 @@ use std::sync::{
 
 use axum::{Router, extract::Request, http::StatusCode};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::harness::Shell;
 use crate::harness::{Host, documented, eventually, js, serve};
@@ -52,7 +52,11 @@ pub async fn hostile() -> String {
         let reported = if request.uri().path().starts_with("/tools/") {
             (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
         } else if !follows {
-            (StatusCode::OK, [("content-type", "application/json".to_owned())], documented::hostile_answer(request.method(), request.uri().path(), &hostile).to_string())
+            (
+                StatusCode::OK,
+                [("content-type", "application/json".to_owned())],
+                documented::hostile_answer(request.method(), request.uri().path(), &hostile).to_string(),
+            )
         } else if streams.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             (StatusCode::OK, [("content-type", "text/event-stream".to_owned())], stream.clone())
         } else {

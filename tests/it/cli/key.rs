@@ -52,7 +52,7 @@ async fn the_file_of_the_key_is_named_by_flag_environment_or_profile() {
 }
 
 #[tokio::test]
-async fn what_a_key_has_on_a_real_network_is_reported_by_a_node_or_said_not_to_be_known() {
+async fn balance_on_a_real_network_comes_from_a_node_or_is_unknown() {
     let host = Host::start().await;
     let shell = Shell::new();
     let profile = |more: &str| format!("[profiles.a]\nurl = \"{}\"\n{more}", host.url);
@@ -65,7 +65,7 @@ async fn what_a_key_has_on_a_real_network_is_reported_by_a_node_or_said_not_to_b
 }
 
 #[tokio::test]
-async fn what_a_key_has_on_a_chain_is_reported_by_the_profiles_node() {
+async fn balance_on_a_chain_comes_from_the_profiles_node() {
     let chain = Chain::start().await;
     let host = Host::start().await;
     let shell = Shell::new();

@@ -57,7 +57,7 @@ async fn credentials_that_others_can_read_are_refused() {
 }
 
 #[tokio::test]
-async fn credential_goes_to_no_other_host_and_follows_nobody_elsewhere() {
+async fn credential_does_not_follow_redirects_to_other_hosts() {
     let host = Host::start().await;
     let elsewhere = Wire::to(&host.url).await;
     let shell = Shell::new();
@@ -87,7 +87,7 @@ async fn credential_does_not_cross_a_network_in_the_clear() {
 }
 
 #[tokio::test]
-async fn flags_count_before_the_environment_and_that_before_what_is_kept() {
+async fn flags_override_the_environment_which_overrides_profiles() {
     let (one, two) = (Host::start().await, Host::start().await);
     one.publish(&js("of-one", 0.0, "export default () => 1;")).await;
     two.publish(&js("of-two", 0.0, "export default () => 2;")).await;
@@ -136,7 +136,7 @@ async fn folder_of_a_stranger_leads_to_no_host() {
 }
 
 #[tokio::test]
-async fn of_many_who_log_in_at_once_each_keeps_its_own() {
+async fn concurrent_logins_keep_their_own_credentials() {
     let host = Host::start().await;
     let shell = Shell::new();
     let token = shell.file("token", &host.admin);
@@ -181,7 +181,7 @@ async fn sign_in_link_is_opened_by_a_file_that_nobody_else_reads() {
 }
 
 #[tokio::test]
-async fn what_is_for_the_command_line_is_no_misspelt_setting_of_a_host() {
+async fn variables_of_the_command_line_are_not_misspelled_host_settings() {
     let host =
         Host::builder().env("TOLLHOUSE_CREDIT", "dc_1").env("TOLLHOUSE_BUILDER_KEY", "bk_1").env("TOLLHOUSE_CREDITS", "x").start().await;
     let log = host.log();

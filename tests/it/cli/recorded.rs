@@ -77,7 +77,7 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
 }
 
 #[tokio::test]
-async fn shipped_tools_do_what_their_cases_with_recorded_answers_say() {
+async fn shipped_tools_pass_their_recorded_cases() {
     let mut tried = 0;
     for folder in folders("tools") {
         let cases = jsonc(&folder.join("cases.jsonc"));

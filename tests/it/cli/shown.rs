@@ -18,7 +18,7 @@ fn metered(slug: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn nobody_learns_that_they_are_not_signed_in() {
+async fn whoami_reports_a_missing_sign_in() {
     let host = Host::start().await;
     let shell = Shell::at(&host.url);
     let hint = "hint: tollhouse login --url …, or set one of TOLLHOUSE_BUILDER_KEY, TOLLHOUSE_ADMIN_TOKEN, …";

@@ -14,7 +14,7 @@ fn all<'v>(page: &'v Value, list: &str, member: &str) -> Vec<&'v str> {
 }
 
 #[tokio::test]
-async fn credits_and_reviews_begin_at_the_moment_that_is_said() {
+async fn credits_and_reviews_start_at_the_given_time() {
     let host = Host::start().await;
     let admin = Shell::admin(&host);
     let mut tokens = vec![];
@@ -66,7 +66,7 @@ async fn credits_and_reviews_begin_at_the_moment_that_is_said() {
 }
 
 #[tokio::test]
-async fn payouts_begin_at_the_moment_that_is_said() {
+async fn payouts_start_at_the_given_time() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &js("shout", 0.25, "export default () => 1;")).await.is(200);

@@ -74,7 +74,7 @@ impl Terminal {
 }
 
 #[tokio::test]
-async fn at_a_terminal_it_asks_and_only_a_yes_is_one() {
+async fn terminal_question_needs_an_explicit_yes() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     let shell = Shell::admin(&host);
@@ -91,7 +91,7 @@ async fn at_a_terminal_it_asks_and_only_a_yes_is_one() {
 }
 
 #[tokio::test]
-async fn what_is_secret_is_typed_without_being_shown() {
+async fn secret_is_typed_without_echo() {
     let host = Host::start().await;
     host.publish(&js("keeper", 0.0, "export default (req, ctx) => ctx.env.KEY === req.input.guess;")).await;
     let shell = Shell::new();
@@ -123,7 +123,7 @@ async fn ctrl_c_at_a_hidden_question_leaves_the_terminal_as_it_was() {
 }
 
 #[tokio::test]
-async fn colors_are_where_a_terminal_is_and_nobody_forbids_them() {
+async fn colors_need_a_terminal_and_no_setting_against_them() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => { throw new Error('no'); };")).await;
     host.call("shout", &json!({})).await;
@@ -227,7 +227,7 @@ async fn ctrl_c_ends_dev_and_leaves_the_terminal_as_it_was() {
 }
 
 #[tokio::test]
-async fn deploy_at_a_terminal_asks_for_what_one_attests() {
+async fn interactive_deploy_asks_for_the_attestation() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::new().env("NO_COLOR", "1");

@@ -43,7 +43,7 @@ pub(super) struct Call {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
+async fn kills_behind_a_balancer_neither_lose_nor_double_payments() {
     let request = rounds_requested(ASKED);
     let mut random = random();
     let s3 = S3::start().await;

@@ -218,7 +218,7 @@ fn every_answer_in_json_has_an_example_that_is_one() {
 }
 
 #[test]
-fn what_is_not_reported_is_found() {
+fn undocumented_operations_are_found() {
     assert_eq!(operation("/ai/endpoints/create").unwrap().0, "/ai/endpoints/create");
     assert_eq!(operation("/ai/endpoints/shout").unwrap().0, "/ai/endpoints/{slug}");
     assert!(operation("/ai/endpoints/shout/none").is_none() && operation("/tools/").is_none());

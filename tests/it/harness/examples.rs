@@ -105,7 +105,7 @@ fn members(value: &Value) -> usize {
 
 /// Names from tests must not appear in examples.
 #[test]
-fn an_example_is_of_what_somebody_could_have() {
+fn examples_are_plausible() {
     fn looked_at(value: &Value, wrong: &mut Vec<String>) {
         let Value::Object(named) = value else {
             value.as_array().into_iter().flatten().for_each(|entry| looked_at(entry, wrong));
@@ -129,7 +129,7 @@ fn an_example_is_of_what_somebody_could_have() {
 }
 
 #[test]
-fn an_example_is_short_and_of_nobodys_host() {
+fn example_is_short_and_names_no_real_host() {
     let answer = serde_json::json!({
         "url": "http://127.0.0.1:9/tools/a", "key": format!("bk_{}", "x".repeat(40)), "list": [[1, 2], 3], "null": null, "of": "http://127.0.0.1:80/a",
     });

@@ -97,7 +97,7 @@ async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
 }
 
 #[tokio::test]
-async fn what_a_model_can_fix_is_a_tools_error() {
+async fn errors_a_model_can_fix_are_tool_errors() {
     let host = Host::start().await;
     let mut tool = js("moody", PRICE, MOODY);
     tool["inputSchema"] = json!({ "type": "object", "properties": { "mood": { "type": "string" }, "ms": { "type": "integer" } } });
@@ -152,7 +152,7 @@ async fn a_trace_is_carried_into_the_handler() {
 }
 
 #[tokio::test]
-async fn progress_is_reported_to_who_asks_for_it() {
+async fn progress_is_sent_on_request() {
     let host = Host::builder().flag("--mcp-progress-ms", 100).start().await;
     host.publish(&js("moody", 0.0, MOODY)).await;
     for client in [host.mcp(), host.mcp_legacy()] {
@@ -197,7 +197,7 @@ async fn fractions_of_a_call_rise_to_a_total_of_one() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_taken_back_is_not_charged() {
+async fn canceled_call_is_not_charged() {
     let host = Host::start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::funded(&host, 1.0).await;

@@ -148,7 +148,7 @@ async fn a_cursor_that_is_null_asks_for_the_first_page() {
 }
 
 #[tokio::test]
-async fn a_connection_is_narrowed_to_so_many_tools_and_no_more() {
+async fn tool_filter_of_a_connection_has_a_maximum() {
     let host = crowded().await;
     let names = |max: usize| (0..max).map(|n| format!("tool-{n:03}")).collect::<Vec<_>>().join(",");
     let query = |names: String| &*Box::leak(format!("?tools={names}").into_boxed_str());
@@ -169,7 +169,7 @@ async fn a_connection_is_narrowed_to_so_many_tools_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_search_takes_tags_and_a_price_and_refuses_what_it_does_not_take() {
+async fn search_accepts_tags_and_price_and_rejects_others() {
     let host = Host::start().await;
     host.publish(&fixed("rain-today", "Rain today", 0.0, &["weather"])).await;
     host.publish(&fixed("rain-radar", "Rain radar", 0.05, &["weather", "maps"])).await;
@@ -264,7 +264,7 @@ async fn a_header_that_clients_refuse_is_refused_at_publish() {
 }
 
 #[tokio::test]
-async fn changes_show_at_once_and_are_reported_to_who_listens() {
+async fn changes_show_at_once_and_reach_listeners() {
     let host = Host::start().await;
     let params = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
     let mut stream = host.mcp().request("subscriptions/listen", params).send().await.unwrap();
@@ -306,7 +306,7 @@ async fn changes_show_at_once_and_are_reported_to_who_listens() {
 }
 
 #[tokio::test]
-async fn who_listens_has_so_many_streams_and_each_is_a_connection() {
+async fn listeners_have_a_limit_of_streams() {
     let host = Host::builder().flag("--mcp-address-listeners", 2).flag("--address-connections", 40).start().await;
     let params = || json!({ "notifications": { "toolsListChanged": true } });
     let listen = async || host.mcp().request("subscriptions/listen", params()).send().await.unwrap();

@@ -41,7 +41,7 @@ fn unsigned(mut challenge: Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
+async fn payment_extension_is_used_only_with_clients_that_declare_it() {
     let facilitator = Facilitator::start(SettleMode::Refused("insufficient_funds")).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;

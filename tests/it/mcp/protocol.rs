@@ -66,7 +66,7 @@ async fn answers_come_as_the_client_accepts_them() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_a_request_is_reported_in_json_rpc() {
+async fn every_request_error_is_a_json_rpc_error() {
     let host = Host::start().await;
     let post = |body: &'static str| {
         let request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
@@ -97,7 +97,7 @@ async fn whatever_is_wrong_with_a_request_is_reported_in_json_rpc() {
 }
 
 #[tokio::test]
-async fn what_stands_in_front_refuses_in_json_rpc_too() {
+async fn middleware_rejects_in_json_rpc() {
     let host = Host::builder().flag("--auth-failures", 1).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let reply = async |request| host.send(request).await;
@@ -167,7 +167,7 @@ async fn a_page_of_another_origin_and_a_strange_name_are_kept_out() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_a_call_is_refused_by_the_rules_of_its_revision() {
+async fn every_call_error_follows_its_mcp_revision() {
     let host = Host::start().await;
     host.publish(&js("moody", 0.0, MOODY)).await;
     let mut region = js("region", 0.0, MOODY);
@@ -294,7 +294,7 @@ async fn a_batch_counts_as_its_members_against_the_addresss_rate() {
 }
 
 #[tokio::test]
-async fn initialize_negotiates_whatever_revision_its_header_names() {
+async fn initialize_negotiates_the_revision_of_its_header() {
     let host = Host::start().await;
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });
     let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });

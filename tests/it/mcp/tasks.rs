@@ -20,7 +20,7 @@ async fn ended(client: &Mcp<'_>, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
+async fn long_call_is_a_task_for_clients_with_tasks() {
     let host = Host::start().await;
     host.publish(&slow("count", PRICE)).await;
     let payer = Payer::funded(&host, 1.0).await;
@@ -55,7 +55,7 @@ async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
 }
 
 #[tokio::test]
-async fn a_task_says_what_its_handler_says_and_nothing_of_its_log() {
+async fn task_shows_progress_and_no_logs() {
     let host = Host::start().await;
     let source = "export default async (req, ctx) => {
         ctx.progress('half way', 0.5);

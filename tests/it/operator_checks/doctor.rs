@@ -98,7 +98,7 @@ async fn node(estimates: bool) -> String {
 }
 
 #[tokio::test]
-async fn doctor_warns_of_gas_without_bounds_or_estimates_and_of_words_that_nobody_can_look_up() {
+async fn doctor_warns_of_unbounded_gas_and_unreachable_documents() {
     let folder = tempfile::tempdir().unwrap();
     let (well, deaf) = (node(true).await, node(false).await);
     let evm = |url: &str| vec![("TOLLHOUSE_FACILITATOR", "evm".to_owned()), ("TOLLHOUSE_RPC_URL", url.to_owned())];
@@ -128,7 +128,7 @@ async fn doctor_warns_of_gas_without_bounds_or_estimates_and_of_words_that_nobod
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn doctor_reports_a_host_what_indexers_would() {
+async fn doctor_shows_the_host_as_indexers_see_it() {
     let host = Host::start().await;
     let mut tool = js("paid", 0.001, "export default async () => ({ ok: true });");
     tool["inputSchema"] = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });

@@ -8,7 +8,7 @@ use super::Hosts;
 use crate::harness::{Host, js, micros};
 
 #[tokio::test]
-async fn what_is_spent_at_both_hosts_at_once_is_no_more_than_there_is() {
+async fn concurrent_spending_at_both_hosts_stays_within_the_credit() {
     let hosts = Hosts::start().await;
     hosts.manage(0, Method::POST, "/ai/endpoints/create", &js("sold", 0.25, "export default () => ({});")).await.is(200);
     let minted = hosts.manage(1, Method::POST, "/ai/credits", &json!({ "amountUsd": 0.75, "label": "test" })).await.is(200).json();

@@ -31,7 +31,7 @@ impl Hosts {
 }
 
 #[tokio::test]
-async fn what_happens_at_either_host_is_followed_at_each_once_and_from_the_last_id_on() {
+async fn events_of_both_hosts_are_followed_once_at_each() {
     let hosts = Hosts::start().await;
     hosts.manage(0, Method::POST, "/ai/endpoints/create", &js("says", 0.0, LOGGER)).await.is(200);
     let mut logs = Stream::open(hosts.follow(1, "logs")).await;

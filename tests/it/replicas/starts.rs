@@ -93,7 +93,7 @@ async fn a_host_whose_clock_is_a_day_ahead_removes_nothing_for_its_age() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_whose_clock_is_not_the_stores_takes_no_calls_and_goes_by_the_stores() {
+async fn host_with_a_wrong_clock_takes_no_calls_and_uses_the_stores_time() {
     let behind = Timestamp(Clock::default().now().0 - DAY_MS - 1);
     let data = tempfile::tempdir().unwrap();
     for (clock, is_right) in [(Clock::fixed(behind), false), (Clock::default(), true)] {

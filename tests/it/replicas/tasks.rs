@@ -121,7 +121,7 @@ async fn free_task_of_one_host_is_answered_at_the_other_for_some_minutes() {
 }
 
 #[tokio::test]
-async fn a_call_of_an_older_revision_is_taken_back_at_the_other_host() {
+async fn older_revision_call_is_canceled_through_the_other_host() {
     let hosts = Hosts::start().await;
     hosts.publish_slow(0.0).await;
     let greeting = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });

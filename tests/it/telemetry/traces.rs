@@ -112,7 +112,7 @@ async fn the_context_of_mcps_meta_goes_before_that_of_its_headers() {
 }
 
 #[tokio::test]
-async fn a_caller_has_no_more_traced_than_the_settings_say_and_nothing_against_its_will() {
+async fn caller_is_traced_within_the_settings_and_its_own_choice() {
     let collector = Collector::start().await;
     let host = traced(&collector).env("TOLLHOUSE_TRACE_CALLER_RATE", 1).env("TOLLHOUSE_TRACE_RATE", 0).start().await;
     host.publish(&js("free", 0.0, "export default () => ({});")).await;
@@ -171,7 +171,7 @@ async fn metrics_are_sent_to_the_collector_by_the_names_of_the_table() {
 }
 
 #[tokio::test]
-async fn what_waits_is_sent_when_the_host_ends() {
+async fn pending_telemetry_is_sent_at_shutdown() {
     let collector = Collector::start().await;
     let mut host = traced(&collector).start().await;
     host.publish(&js("free", 0.0, "export default () => ({});")).await;

@@ -27,7 +27,7 @@ fn is_text(page: &str) {
 }
 
 #[tokio::test]
-async fn an_overview_says_what_waits_and_that_nothing_does() {
+async fn overview_lists_pending_work_or_none() {
     let host = Host::start().await;
     let admin = Browser::signed_in(&host, &host.admin).await;
     let quiet = text(&admin.page("/dashboard/admin").await);

@@ -155,7 +155,7 @@ async fn hosts_that_are_not_ticked_are_not_granted() {
 }
 
 #[tokio::test]
-async fn a_review_of_what_has_changed_meanwhile_is_refused_and_says_what_came() {
+async fn outdated_review_is_rejected_with_the_change() {
     let host = Host::start().await;
     let (_, key) = host.register("Quick").await;
     publish(&host, &key, &tool("quick", 0.0, EVALUATES)).await;

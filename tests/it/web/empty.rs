@@ -16,7 +16,7 @@ fn command(html: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_command_of_an_empty_page_does_what_it_says() {
+async fn command_on_an_empty_page_works() {
     let host = Host::start().await;
     let folder = docs::checkout(&host);
     let (id, key) = host.register("Newcomer").await;

@@ -10,7 +10,7 @@ use crate::{docs, harness::Host, revenue::tool};
 const GUIDES: [&str; 2] = ["/guides/x402-agent-payment-infrastructure", "/guides/build-a-tool"];
 
 #[tokio::test]
-async fn every_block_of_a_guide_does_what_it_says() {
+async fn every_guide_block_works() {
     let paid = Host::builder().with_catalogue().start().await;
     let free = Host::builder().flag("--registration-price-usd", 0).start().await;
     for (host, guide) in [(&paid, GUIDES[0]), (&paid, GUIDES[1]), (&free, GUIDES[1])] {
@@ -66,7 +66,7 @@ async fn the_addresses_that_the_contract_promises_are_pages() {
 }
 
 #[tokio::test]
-async fn a_guide_is_its_markdown_for_who_asks_for_that() {
+async fn guide_is_served_as_markdown_on_request() {
     let host = Host::builder().with_catalogue().start().await;
     for guide in GUIDES {
         let twin = host.get(&format!("{guide}.md")).await.is(200);

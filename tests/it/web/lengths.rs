@@ -36,7 +36,7 @@ async fn takes_as_much(what: &str, max_len: usize, send: impl AsyncFn(String) ->
 }
 
 #[tokio::test]
-async fn forms_let_people_type_what_their_operations_take() {
+async fn forms_cover_the_fields_of_their_operations() {
     let host = Host::start().await;
     let (browser, admin) = (Browser::new(&host), Browser::signed_in(&host, &host.admin).await);
     let page = browser.page("/dashboard/register").await;
@@ -67,7 +67,7 @@ async fn forms_let_people_type_what_their_operations_take() {
 }
 
 #[tokio::test]
-async fn forms_about_money_and_versions_let_people_type_what_their_operations_take() {
+async fn money_and_version_forms_cover_their_operations() {
     let host = Host::start().await;
     let (admin, (_, key)) = (Browser::signed_in(&host, &host.admin).await, host.register("Earner").await);
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 2.0, SOURCE)).await.is(200);

@@ -76,7 +76,7 @@ async fn tools_are_searched_filtered_and_sorted_by_the_address() {
 }
 
 #[tokio::test]
-async fn a_tools_page_says_what_its_record_says() {
+async fn tool_page_matches_its_record() {
     let host = Host::start().await;
     let mut tool = js("said", 0.0025, "export default (req) => req.input;");
     tool["description"] = json!("First `code`.\n\nSecond.");

@@ -19,7 +19,7 @@ const SOURCE: &str = "export default async () => ({ done: true });";
 const HOSTILE: &str = "<script>alert(1)</script>\u{202e}\"><img src=x onerror=alert(1)>";
 
 #[tokio::test]
-async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
+async fn payout_is_created_by_a_form_and_shown_with_its_proof() {
     let host = Host::builder().flag("--fee-bps", 1_000).start().await;
     let (_, key) = host.register("Earner").await;
     let (_, other) = host.register("Other").await;
@@ -125,7 +125,7 @@ async fn events_are_reported_by_kind_and_by_tool() {
 }
 
 #[tokio::test]
-async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
+async fn holder_sees_credit_movements_and_sets_a_budget() {
     let host = Host::start().await;
     host.publish(&tool("earns", 0.25, SOURCE)).await;
     let minted =

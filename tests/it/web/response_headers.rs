@@ -72,7 +72,7 @@ async fn every_page_is_sealed_and_light_and_has_no_script_of_its_own() {
 }
 
 #[tokio::test]
-async fn assets_are_kept_forever_under_the_hash_of_what_they_are() {
+async fn assets_are_cached_forever_under_their_content_hash() {
     let host = Host::start().await;
     let html = html(&page(&host, "/dashboard/receipts/rcpt_none").await) + &html(&page(&host, "/dashboard").await);
     let all: std::collections::BTreeSet<_> =

@@ -86,7 +86,7 @@ fn usd(amount: &Value) -> String {
 }
 
 #[tokio::test]
-async fn revenue_is_reported_as_the_api_reports_it_and_each_sum_opens_what_it_adds_up() {
+async fn revenue_page_matches_the_api_and_links_its_details() {
     let host = Host::builder().flag("--fee-bps", 333).start().await;
     let (key, report) = sold(&host).await;
     let totals = &report["totals"];
@@ -168,7 +168,7 @@ async fn revenue_is_reported_as_the_api_reports_it_and_each_sum_opens_what_it_ad
 }
 
 #[tokio::test]
-async fn nobody_reads_what_another_earned() {
+async fn revenue_is_private() {
     let host = Host::start().await;
     let (builder, key) = host.register("Earner").await;
     let (_, other) = host.register("Other").await;
@@ -201,7 +201,7 @@ async fn nobody_reads_what_another_earned() {
 }
 
 #[tokio::test]
-async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common() {
+async fn calls_show_their_outcome_and_failures_are_grouped() {
     let host = Host::start().await;
     let (key, _) = sold(&host).await;
     let browser = Browser::signed_in(&host, &key).await;
@@ -282,7 +282,7 @@ async fn a_long_list_of_calls_comes_in_pages() {
 }
 
 #[tokio::test]
-async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
+async fn home_shows_pending_work_and_tool_activity() {
     let host = Host::start().await;
     let (_, key) = host.register("Earner").await;
     let browser = Browser::signed_in(&host, &key).await;
@@ -359,7 +359,7 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
 }
 
 #[tokio::test]
-async fn home_says_whose_calls_do_not_run_and_what_can_be_paid_out() {
+async fn home_shows_failing_tools_and_due_payouts() {
     let mut host = Host::start().await;
     let (_, key) = host.register("Earner").await;
     for (slug, source) in [("is-stopped", "export default () => new Promise(() => {});"), ("is-sealed", SOMETIMES)] {
@@ -435,7 +435,7 @@ async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
 }
 
 #[tokio::test]
-async fn pages_of_what_is_earned_are_plain_documents() {
+async fn revenue_pages_are_plain_documents() {
     let host = Host::start().await;
     let (key, _) = sold(&host).await;
     let (builder, holder) = (Browser::signed_in(&host, &key).await, Browser::signed_in(&host, &host.mint(1.0).await).await);

@@ -10,7 +10,7 @@ use super::{
 use crate::harness::{Host, js};
 
 #[tokio::test]
-async fn each_credential_opens_what_is_its_own() {
+async fn each_credential_opens_its_own_pages() {
     let host = Host::start().await;
     let (id, key) = host.register("A builder").await;
     let credit = host.mint(1.0).await;
@@ -33,7 +33,7 @@ async fn each_credential_opens_what_is_its_own() {
 }
 
 #[tokio::test]
-async fn who_is_not_signed_in_is_asked_to_and_comes_back() {
+async fn visitor_is_asked_to_sign_in_and_returns() {
     let host = Host::start().await;
     let browser = Browser::new(&host);
     let sent = browser.get("/dashboard/account?a=b").await.is(303);
@@ -74,7 +74,7 @@ async fn a_wrong_credential_opens_nothing_and_is_counted() {
 }
 
 #[tokio::test]
-async fn a_page_of_an_error_knows_who_is_signed_in() {
+async fn error_page_shows_who_is_signed_in() {
     let host = Host::start().await;
     let browser = Browser::signed_in(&host, &host.admin).await;
     for (path, status) in [("/dashboard/tools/nothing", 404), ("/dashboard/nothing", 404), ("/dashboard/session", 405)] {
@@ -92,7 +92,7 @@ fn sent(form: &Form) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn what_is_sent_after_a_session_has_ended_is_sent_again_by_the_next_one() {
+async fn form_of_an_expired_session_is_sent_by_the_next_one() {
     let host = Host::start().await;
     let (_, key) = host.register("A builder").await;
     let written = format!("{}<b>", "0123456789\n".repeat(20_000));

@@ -90,7 +90,7 @@ async fn an_admin_is_not_taken_for_the_builder() {
 }
 
 #[tokio::test]
-async fn who_looks_after_a_tool_learns_all_of_its_terms() {
+async fn owner_sees_all_terms_of_a_tool() {
     let host = Host::start().await;
     let (id, key, _) = sold(&host).await;
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/earns", &Value::Null).await.is(200).json()["endpoint"].clone();

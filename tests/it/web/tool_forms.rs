@@ -126,7 +126,7 @@ async fn a_fresh_key_becomes_a_published_tool_by_forms_alone() {
 }
 
 #[tokio::test]
-async fn a_draft_is_run_before_it_is_published_and_a_change_names_what_differs() {
+async fn draft_runs_before_publication_and_changes_are_listed() {
     let host = Host::start().await;
     let (key, browser) = published(&host, "runs").await;
     let page = browser.page(&edit("runs")).await;
@@ -167,7 +167,7 @@ async fn a_draft_is_run_before_it_is_published_and_a_change_names_what_differs()
 }
 
 #[tokio::test]
-async fn a_price_is_reported_with_what_its_builder_gets_of_it() {
+async fn price_is_shown_with_the_builders_share() {
     let host = Host::builder().flag("--fee-bps", 333).start().await;
     let (_, browser) = published(&host, "priced").await;
     let page = browser.page(&edit("priced")).await;
@@ -231,7 +231,7 @@ async fn somebody_elses_change_is_shown_and_never_overwritten() {
 }
 
 #[tokio::test]
-async fn what_is_blocked_is_reported_by_rule_and_field() {
+async fn blocked_upload_names_the_rule_and_the_field() {
     let host = Host::start().await;
     let (_, browser) = published(&host, "leaks").await;
     let page = browser.page(&edit("leaks")).await;
@@ -256,7 +256,7 @@ async fn what_is_blocked_is_reported_by_rule_and_field() {
 }
 
 #[tokio::test]
-async fn a_form_holds_its_text_as_it_is_whatever_that_is() {
+async fn form_keeps_any_text_unchanged() {
     let host = Host::start().await;
     let (key, browser) = published(&host, "odd").await;
     let source = "\n\n// </textarea><script>alert(1)</script> \u{7f}\u{1}\r\nexport default () => '&lt;\0';\r";

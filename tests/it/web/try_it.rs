@@ -21,7 +21,7 @@ use crate::{
 const ECHO: &str = "export default (req) => ({ echo: req.input });";
 
 #[tokio::test]
-async fn what_is_free_is_called_by_one_form_and_answers_with_a_receipt() {
+async fn free_tool_is_called_by_one_form_and_gives_a_receipt() {
     let host = Host::start().await;
     host.publish(&js("echo", 0.0, ECHO)).await;
     let browser = Browser::new(&host);
@@ -98,7 +98,7 @@ async fn a_tool_that_takes_no_calls_reports_it_and_one_that_is_none_is_not_found
 }
 
 #[tokio::test]
-async fn a_failing_tool_learns_of_in_its_own_words_and_nothing_is_charged() {
+async fn failing_tool_reports_its_own_error_and_is_not_charged() {
     let host = Host::start().await;
     host.publish(&js("fails", 0.01, "export default () => { throw new Error('the <b>printer</b> is on fire'); };")).await;
     host.publish(&js("says-so", 0.01, "export default () => Response.json({ sorry: true }, { status: 418 });")).await;
@@ -139,7 +139,7 @@ fn sorted(html: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn words_of_others_make_no_markup_of_a_form_nor_of_an_answer() {
+async fn foreign_text_cannot_add_markup_to_forms_or_answers() {
     let host = Host::start().await;
     let browser = Browser::new(&host);
     let pages = async |slug: &str, words: &str| {

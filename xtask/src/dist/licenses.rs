@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_rights_is_read_of_a_manifest() {
+    fn copyright_holder_is_read_from_a_manifest() {
         assert_eq!(holders("[package]\nname = \"a\"\nauthors = [\"A\", \"B ] <b>\"]\nedition = \"2021\"\n", "a"), "A, B ] <b>");
         assert_eq!(holders("[package]\nname = \"a\"\nedition = \"2021\"\n", "a"), "the authors of a");
     }

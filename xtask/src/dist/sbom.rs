@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_inside_of_a_crate_hangs_on_it_and_what_is_in_the_host_on_that() {
+    fn crate_internals_depend_on_their_crate() {
         let one = |name: &str| Crate { name: name.into(), version: "1.0.0".into(), license: "MIT".into(), sha256: None, source: None };
         let inside = |name: &str, cpe: Option<&str>, of| Embedded {
             name: name.into(),

@@ -124,7 +124,7 @@ fn stops_of_several_callers_hold_the_endpoint_unless_one_is_answered() {
 }
 
 #[test]
-fn who_saw_runs_stopped_long_ago_neither_has_the_endpoint_held_nor_is_held() {
+fn callers_with_old_stops_neither_hold_the_endpoint_nor_are_held() {
     let start = Instant::now();
     let stopped = |callers: &[(u8, u64)], rules: &BreakerRules| {
         let mut breaker = Breaker::default();

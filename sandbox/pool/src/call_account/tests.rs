@@ -181,7 +181,7 @@ fn input_is_found_unfit_before_its_handler_shows_itself() {
 }
 
 #[test]
-fn check_runs_no_handler_and_finds_unfit_only_what_it_checked() {
+fn check_runs_no_handler_and_rejects_only_what_it_checked() {
     let check = || CallLedger::new(Limits::default(), Work::Check(Side::Output));
     assert!(matches!(check().admit(returned(4)), Ok(Step::Done(..))));
     assert!(matches!(check().admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));

@@ -43,7 +43,7 @@ fn group_that_is_not_this_process_s_own_is_left_as_it_is() {
 }
 
 #[test]
-fn what_hosts_left_that_are_gone_is_removed_and_what_another_has_is_not() {
+fn groups_of_dead_hosts_are_removed_and_those_of_live_hosts_are_kept() {
     let group = tempfile::tempdir().unwrap();
     fs::write(group.path().join("cgroup.controllers"), "pids\n").unwrap();
     let (removed, others) = (["tollhouse-workers-1-0", "tollhouse-workers-4000000000-3"], ["tollhouse-worker", "4000000000"]);

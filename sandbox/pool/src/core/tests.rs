@@ -15,7 +15,7 @@ async fn calls_that_wait_for_the_host_are_distinguished_from_those_that_compute(
 }
 
 #[tokio::test]
-async fn what_a_pool_has_going_ends_with_it() {
+async fn background_work_of_a_pool_ends_with_it() {
     let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
     let (stopped, alarm) = (core.stopped.clone(), Arc::clone(&core.alarm));
     drop(core);
@@ -45,7 +45,7 @@ async fn layer_is_in_force_where_no_worker_was_refused_it() {
 }
 
 #[test]
-fn caller_has_a_percentage_of_what_there_is_and_one_at_least() {
+fn caller_gets_a_percentage_and_at_least_one() {
     let slots =
         |running, caller_running_percent| rules(&PoolConfig { running, caller_running_percent, ..PoolConfig::new("") }).caller_running;
     assert_eq!([slots(128, 75), slots(9, 50), slots(1, 50), slots(9, 0)], [96, 4, 1, 1]);

@@ -357,7 +357,7 @@ async fn call_that_was_sent_ahead_is_declined_and_goes_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_comes_behind_an_answer_is_the_next_calls_if_one_was_sent_ahead() {
+async fn bytes_behind_an_answer_belong_to_the_call_sent_ahead() {
     let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
         let _turn = send_ahead(&link);
         peer.send(&[done(b"1"), op(1)]).await;

@@ -5,7 +5,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 #[test]
-fn owner_has_as_much_as_is_free_and_who_comes_finds_as_much() {
+fn owner_can_use_all_that_is_free_and_newcomers_find_room() {
     let flow = FlowControl::new(12 * MIB);
     let (mut first, mut second, mut third) = (flow.account("a"), flow.account("b"), flow.account("c"));
     assert!(first.try_set(6 * MIB) && !first.try_set(6 * MIB + 2), "alone a half");
@@ -19,7 +19,7 @@ fn owner_has_as_much_as_is_free_and_who_comes_finds_as_much() {
 }
 
 #[test]
-fn what_is_set_counts_although_it_does_not_fit() {
+fn set_bytes_count_even_beyond_the_limit() {
     let flow = FlowControl::new(2 * MIB);
     let (mut first, mut second) = (flow.account("a"), flow.account("b"));
     first.set(5 * MIB);
@@ -30,7 +30,7 @@ fn what_is_set_counts_although_it_does_not_fit() {
 }
 
 #[test]
-fn who_waits_learns_when_something_is_given_back() {
+fn waiters_are_notified_when_memory_is_released() {
     let flow = FlowControl::new(2 * MIB);
     let (mut holds, waits) = (flow.account("a"), flow.account("b"));
     assert!(holds.try_set(MIB));

@@ -13,7 +13,7 @@ fn is(process: Option<&Arc<Process>>, expected: &Arc<Process>) -> bool {
 }
 
 #[tokio::test]
-async fn anyone_who_comes_when_it_is_closed_comes_back() {
+async fn worker_put_back_after_the_close_is_returned() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     assert!(idle.put(Warm::just_now(&first)).is_none());
     idle.closed = true;
@@ -62,7 +62,7 @@ async fn oldest_warm_worker_is_missed_least_and_spares_come_next() {
 }
 
 #[tokio::test]
-async fn largest_warm_worker_goes_where_there_is_no_memory() {
+async fn largest_warm_worker_is_evicted_when_memory_is_short() {
     let ([small, large, spare], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
     for (process, bytes) in [(&small, 3 << 20), (&large, 90 << 20), (&spare, 200 << 20)] {
         process.record_own_bytes(bytes);

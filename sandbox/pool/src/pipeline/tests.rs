@@ -27,7 +27,7 @@ fn after(pipeline: &Pipeline<()>, spent: Spent) -> usize {
 }
 
 #[tokio::test]
-async fn there_is_room_for_what_is_soon_done() {
+async fn short_calls_find_room() {
     assert_eq!(open(16, 5).room(), 16);
     assert_eq!(open(16, 80).room(), 3);
     assert_eq!(open(16, 251).room(), 0);
@@ -68,7 +68,7 @@ async fn nothing_is_sent_ahead_to_a_worker_that_is_about_to_be_idle() {
 }
 
 #[tokio::test]
-async fn what_the_socket_does_not_take_is_written_by_anyone_who_comes_next() {
+async fn bytes_left_by_a_full_socket_are_written_by_the_next_writer() {
     // More than the socket takes at once.
     let frame: Vec<_> = (0..1 << 20).flat_map(u32::to_le_bytes).collect();
     for is_full in [true, false] {
@@ -119,7 +119,7 @@ async fn calls_are_written_in_the_order_of_their_turns() {
 }
 
 #[tokio::test]
-async fn anyone_who_waits_learns_of_the_end() {
+async fn waiters_are_notified_of_the_end() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let pipeline = open(2, 5);
     let waiting = pipeline.send(&ours, b"frame", budget()).unwrap();

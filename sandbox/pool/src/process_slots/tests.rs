@@ -18,7 +18,7 @@ fn place_is_taken_until_it_is_dropped() {
 }
 
 #[test]
-fn process_fits_by_what_others_were_measured_to_hold() {
+fn memory_of_a_process_is_estimated_from_others() {
     let slots = ProcessSlots::new(9, 100 * MIB, UserAllocator::default());
     let one = slots.take().unwrap();
     assert_eq!(slots.bytes(), UNMEASURED_BYTES);
@@ -33,7 +33,7 @@ fn process_fits_by_what_others_were_measured_to_hold() {
 }
 
 #[test]
-fn who_waits_lacks_what_does_not_come_by_itself() {
+fn waiting_worker_needs_only_what_is_not_released_automatically() {
     let slots = ProcessSlots::new(2, 100 * MIB, UserAllocator::default());
     let [one, other] = [slots.take().unwrap(), slots.take().unwrap()];
     assert_eq!(slots.lack(), None, "nobody waits");
@@ -60,7 +60,7 @@ fn who_waits_lacks_what_does_not_come_by_itself() {
 }
 
 #[test]
-fn memory_of_what_leaves_is_about_to_come_however_it_changes() {
+fn memory_of_ending_processes_counts_as_expected() {
     let slots = ProcessSlots::new(9, 100 * MIB, UserAllocator::default());
     let [large, small] = [slots.take().unwrap(), slots.take().unwrap()];
     let _waits = slots.wait();
@@ -75,7 +75,7 @@ fn memory_of_what_leaves_is_about_to_come_however_it_changes() {
 }
 
 #[tokio::test]
-async fn who_waits_learns_when_a_place_may_be_fetched() {
+async fn waiters_are_notified_when_a_slot_can_be_taken() {
     let slots = ProcessSlots::new(3, u64::MAX, UserAllocator::default());
     let [one, other] = [slots.take().unwrap(), slots.take().unwrap()];
     let describe = |does: &dyn Fn()| {
@@ -100,7 +100,7 @@ async fn who_waits_learns_when_a_place_may_be_fetched() {
 }
 
 #[test]
-fn what_zygotes_hold_is_nobody_elses() {
+fn memory_of_zygotes_counts_once() {
     let slots = ProcessSlots::new(9, 100 * MIB, UserAllocator::default());
     let one = slots.take().unwrap();
     one.note(60 * MIB);

@@ -134,7 +134,7 @@ async fn full_queue_refuses_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiter_that_goes_away_with_its_turn_passes_it_on() {
+async fn waiter_that_leaves_with_its_turn_passes_it_on() {
     let scheduler = scheduler(1);
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let (mut first, mut second) = (Box::pin(scheduler.acquire(ask("a", "x"))), Box::pin(scheduler.acquire(ask("a", "x"))));
@@ -147,7 +147,7 @@ async fn waiter_that_goes_away_with_its_turn_passes_it_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiter_that_goes_away_before_its_turn_takes_nobody_else_along() {
+async fn waiter_that_leaves_early_affects_nobody_else() {
     let scheduler = scheduler(1);
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
@@ -201,7 +201,7 @@ async fn owners_with_their_share_resume_behind_those_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_with_calls_in_flight_or_held_are_not_forgotten() {
+async fn owners_with_running_or_held_calls_are_remembered() {
     let scheduler = scheduler(2);
     let narrow = AdmissionRequest { concurrency: 1, ..ask("a", "x") };
     let running = scheduler.acquire(narrow).await.unwrap();
@@ -236,7 +236,7 @@ async fn endpoint_of_many_kills_is_held_and_its_queue_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_scheduler_lets_nobody_in_and_drains() {
+async fn closed_scheduler_admits_nobody_and_drains() {
     let scheduler = Arc::new(scheduler(1));
     let mut running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let mut queued = Box::pin(scheduler.acquire(ask("a", "x")));
@@ -257,7 +257,7 @@ async fn closed_scheduler_lets_nobody_in_and_drains() {
 
 /// Random histories: no slot is ever lost or granted twice.
 #[tokio::test(start_paused = true)]
-async fn slots_are_neither_lost_nor_lent_twice() {
+async fn slots_are_neither_lost_nor_granted_twice() {
     let scheduler = scheduler(3);
     let visit = |number: u64| {
         let scheduler = &scheduler;

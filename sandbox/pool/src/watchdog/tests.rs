@@ -51,7 +51,7 @@ fn busy_on_one_core() -> Busy {
 }
 
 #[tokio::test]
-async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
+async fn slowed_process_makes_progress_under_full_load() {
     let others = [(); 3].map(|()| busy_on_one_core());
     let (slowed, meter) = (busy_on_one_core(), Meter::new(Arc::default()));
     let pid = slowed.0.id();
@@ -86,7 +86,7 @@ async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
 }
 
 #[tokio::test]
-async fn who_starves_is_slowed_wants_to_compute_and_gets_nothing() {
+async fn starvation_means_slowed_runnable_and_without_processor_time() {
     let idle = Busy(Command::new("sleep").arg("600").spawn().unwrap());
     let (pid, meter) = (idle.0.id(), Meter::new(Arc::default()));
     meter.begin(AMPLE);
@@ -185,7 +185,7 @@ fn process_that_may_be_full_before_the_next_tick_is_looked_at_at_once() {
 }
 
 #[test]
-fn budget_that_nobody_will_end_is_in_force_no_more() {
+fn budget_of_a_dropped_call_is_no_longer_in_force() {
     let alarm = Arc::new(Alarm::default());
     let meter = Meter::new(Arc::clone(&alarm));
     meter.begin(AMPLE);

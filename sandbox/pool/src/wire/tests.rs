@@ -23,7 +23,7 @@ fn buffers_of_usual_calls_are_kept_and_larger_ones_released() {
 }
 
 #[test]
-fn what_went_out_is_released_when_it_is_much_and_as_much_as_what_did_not() {
+fn sent_bytes_are_released_once_they_outweigh_unsent_ones() {
     for (sent, unsent, stays) in [
         (RETAINED_BYTES, 9, RETAINED_BYTES),
         (RETAINED_BYTES + 1, 9, 0),

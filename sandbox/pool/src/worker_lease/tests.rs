@@ -114,7 +114,7 @@ async fn worker_is_handed_over_with_its_slot_and_under_the_next_calls_budget() {
 }
 
 #[tokio::test]
-async fn worker_with_a_flaw_is_handed_over_to_nobody() {
+async fn flawed_worker_is_not_reused() {
     let core = core();
     for (flaw, parks) in [(Some(Flaw::Retired), false), (Some(Flaw::UnderBudget), false), (None, true)] {
         let (mut lease, process, mut theirs) = lease(&core);

@@ -99,7 +99,7 @@ async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_boots_for_long_is_neither_waited_for_nor_given_up_before_its_time() {
+async fn slow_boot_is_neither_awaited_nor_given_up_early() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     let forks = nursery.replies.take();
     assert!(!nursery.forks(&mut zygotes, Tier::Jit) && !nursery.forks(&mut zygotes, Tier::Jit));
@@ -119,7 +119,7 @@ async fn one_that_boots_for_long_is_neither_waited_for_nor_given_up_before_its_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_answer_is_ended_but_for_the_worker_that_it_has_forked() {
+async fn silent_zygote_is_ended_and_its_worker_stays() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     nursery.replies.borrow_mut().truncate(1);
     assert!(!nursery.forks(&mut zygotes, Tier::Jit));
@@ -131,7 +131,7 @@ async fn one_that_does_not_answer_is_ended_but_for_the_worker_that_it_has_forked
 }
 
 #[tokio::test(start_paused = true)]
-async fn workers_are_started_by_themselves_for_a_while_after_one_was_of_no_use() {
+async fn workers_start_without_a_zygote_for_a_while_after_a_failure() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     nursery.replies.replace(vec![0, -11]);
     for (wait, started) in [(Duration::ZERO, 1), (PAUSE / 2, 1), (PAUSE / 2, 2)] {
@@ -142,7 +142,7 @@ async fn workers_are_started_by_themselves_for_a_while_after_one_was_of_no_use()
 }
 
 #[test]
-fn zygote_that_cannot_fork_says_why_and_one_that_names_nobody_is_not_believed() {
+fn zygote_reports_a_failed_fork_and_invalid_replies_are_rejected() {
     let nursery = Nursery::new();
     nursery.replies.replace(vec![-11, 0, std::process::id().cast_signed()]);
     let mut zygote = nursery.start().unwrap();
@@ -169,7 +169,7 @@ fn worker_that_cannot_begin_in_a_group_is_forked_without_and_reported_as_such() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_ended_is_released_at_the_next_look_and_the_others_stay() {
+async fn ended_zygote_is_released_at_the_next_check() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jitless));
     zygotes.look();
@@ -183,7 +183,7 @@ async fn one_that_has_ended_is_released_at_the_next_look_and_the_others_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn none_that_is_no_good_is_there_any_more_and_none_starts_for_a_while() {
+async fn broken_zygotes_are_ended_and_none_starts_for_a_while() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     zygotes.distrust();
@@ -195,7 +195,7 @@ async fn none_that_is_no_good_is_there_any_more_and_none_starts_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_a_tier_that_nobody_asks_for_any_more_is_ended_but_for_the_usual_one() {
+async fn zygote_of_an_unused_tier_is_ended_except_the_default() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(Tier::ALL.into_iter().all(|tier| nursery.forks(&mut zygotes, tier)));
     tokio::time::advance(LIFE / 2).await;

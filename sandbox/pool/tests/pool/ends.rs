@@ -22,7 +22,7 @@ async fn call_that_is_given_up_takes_its_process_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shutdown_lets_a_call_end_and_leaves_no_process() {
+async fn shutdown_completes_calls_and_leaves_no_process() {
     let test_pool = TestPool::start(|_| {}).await;
     let sleeper = Tool::new("sleeper", &sleeping(400));
     let call = async {

@@ -159,7 +159,7 @@ async fn caller_whose_calls_are_stopped_is_slowed_and_another_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_that_is_killed_from_outside_is_held_against_nobody() {
+async fn worker_killed_from_outside_counts_against_nobody() {
     let test_pool = TestPool::start(|config| (config.breaker_kills, config.spares) = (1, 0)).await;
     let tool = Tool::new("sleeper", &sleeping(60_000));
     for round in 1..=3 {

@@ -66,7 +66,7 @@ impl Most {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_are_never_more_than_allowed_whatever_starts_ends_and_is_replaced() {
+async fn process_limit_holds_through_starts_ends_and_replacements() {
     let pool = TestPool::start(|config| {
         (config.max_processes, config.spares, config.max_calls) = (2, 2, 2);
         config.timeout = Duration::from_mins(2);
@@ -87,7 +87,7 @@ async fn processes_are_never_more_than_allowed_whatever_starts_ends_and_is_repla
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn largest_idle_worker_makes_room_for_what_does_not_fit() {
+async fn largest_idle_worker_is_evicted_to_make_room() {
     let test_pool = TestPool::start(|config| (config.spares, config.memory) = (0, 100 * MIB)).await;
     let [small, large, next] =
         [("small", 1 << 10), ("large", 60 * MIB), ("next", 1 << 10)].map(|(name, bytes)| Tool::new(name, &holding(bytes)));
@@ -133,7 +133,7 @@ async fn a_call_without_memory_is_refused_and_served_once_others_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_that_fills_whatever_it_gets_is_ended_within_16_mib_of_its_limit() {
+async fn memory_hog_is_stopped_within_16_mib_of_its_limit() {
     const LIMIT: u64 = 224 * MIB;
     let pool = TestPool::start(|config| config.spares = 0).await;
     let grows = "const all = []; export default () => {

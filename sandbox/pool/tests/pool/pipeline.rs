@@ -106,7 +106,7 @@ async fn calls_sent_ahead_are_answered_each_with_its_own() {
 
 /// Callers that disconnect, and calls that wait or throw, among calls that are sent ahead.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_the_answer_of_another_whatever_becomes_of_calls_sent_ahead() {
+async fn answers_never_mix_among_calls_sent_ahead() {
     let source = "export default async (req) => { const { id, ms, fail } = req.body; if (ms) await new Promise((wake) => setTimeout(wake, ms)); if (fail) throw new Error(id); return id; };";
     let test_pool = Arc::new(TestPool::start(|config| (config.running, config.pipeline_time) = (2, Duration::MAX)).await);
     let callers = (0..16_u64).map(|caller| {

@@ -37,7 +37,7 @@ export default async (req, ctx) => {
 /// A forked worker has seen one rehearsal, or two as a spare. One that is needed at once has
 /// probably seen none.
 #[tokio::test(flavor = "multi_thread")]
-async fn handler_sees_nothing_of_what_was_rehearsed_before_it() {
+async fn handler_sees_no_trace_of_the_warm_up() {
     for tier in Tier::ALL {
         let mut tool = Tool::new("seen", SEEN);
         tool.tier = tier;

@@ -39,7 +39,7 @@ async fn the_start_of_a_worker_is_reported_to_the_call_that_needs_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_dropped_call_used_is_reported() {
+async fn usage_of_a_dropped_call_is_reported() {
     let pool = TestPool::start(|_| {}).await;
     let endless = Tool::new("endless", ENDLESS);
     timeout(Duration::from_millis(500), pool.call(&endless)).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn pool_that_is_ready_has_a_spare_and_says_how_it_is_jailed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn process_that_has_not_said_that_it_is_ready_is_no_worker() {
+async fn process_that_is_not_ready_is_not_a_worker() {
     let folder = tempfile::tempdir().unwrap();
     let sleeper = folder.path().join("sleeper");
     fs::write(&sleeper, "#!/bin/sh\nexec sleep 600\n").unwrap();
@@ -147,7 +147,7 @@ async fn process_that_has_not_said_that_it_is_ready_is_no_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pool_of_what_is_no_worker_says_that_it_cannot_start_one() {
+async fn pool_with_a_wrong_binary_reports_that_it_cannot_start() {
     let pool = TestPool::start(|config| (config.worker, config.spares) = ("/bin/false".into(), 0)).await;
     assert!(!pool.pool.cannot_start(), "nothing was tried");
     let tool = Tool::new("counter", COUNTER);

@@ -40,7 +40,7 @@ async fn two_hundred_workers_of_one_zygote_have_no_random_number_in_common() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forked_worker_is_in_every_layer_that_one_started_by_itself_is_in() {
+async fn forked_and_started_workers_have_the_same_layers() {
     let (forked, started) = (TestPool::start(|_| {}).await, TestPool::start(|config| config.zygote_forks = 0).await);
     let jails = [forked.pool.ready().await.unwrap(), started.pool.ready().await.unwrap()];
     assert!(!jails[0].in_force.is_empty());

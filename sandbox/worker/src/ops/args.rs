@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_is_what_is_asked_for_up_to_the_limit() {
+    fn page_has_the_requested_size_up_to_the_limit() {
         for (request, page) in [(-1.0, LIST_DEFAULT), (1.0, 1), (f64::from(LIST_LIMIT), LIST_LIMIT), (9_007_199_254_740_991.0, LIST_LIMIT)]
         {
             assert_eq!(super::page(request), Some(page), "{request}");

@@ -15,13 +15,13 @@ fn input_comes_back() {
 }
 
 #[test]
-fn request_says_who_asks_and_how() {
+fn request_names_the_caller_and_the_entry_point() {
     let mut worker = Worker::handler("return [req.method, req.path, req.query.q, req.headers['content-type'], req.caller.payer];");
     assert_eq!(worker.json(&Value::Null), json!(["POST", "/tools/example", "1", "application/json", "0xabc"]));
 }
 
 #[test]
-fn records_of_the_request_hold_what_was_sent_and_nothing_else() {
+fn request_records_contain_exactly_the_sent_data() {
     let mut worker = Worker::handler(
         "const { query, headers } = req;
          return [Object.getPrototypeOf(query), query.constructor ?? null, Object.entries(query), Object.keys(headers), ({}).polluted ?? null];",
@@ -53,7 +53,7 @@ fn progress_is_reported_in_order_cut_and_counted() {
 }
 
 #[test]
-fn what_is_said_after_the_answer_is_not_reported() {
+fn messages_after_the_answer_are_ignored() {
     let mut worker = Worker::handler("(async () => { for (let i = 0; i < 50; i++) await null; ctx.progress('late'); })(); return 1;");
     worker.json(&Value::Null);
     worker.json(&Value::Null);
@@ -61,7 +61,7 @@ fn what_is_said_after_the_answer_is_not_reported() {
 }
 
 #[test]
-fn progress_refuses_what_is_no_message_and_no_fraction() {
+fn progress_rejects_invalid_messages_and_fractions() {
     for (call, requested) in [
         ("ctx.progress()", "TypeError: message must be a string"),
         ("ctx.progress({ message: 'x' })", "TypeError: message must be a string"),
@@ -417,7 +417,7 @@ fn requests_beyond_those_in_flight_wait_their_turn() {
 }
 
 #[test]
-fn what_was_spent_is_reported() {
+fn used_resources_are_reported() {
     let mut worker = Worker::handler("let x = 0; for (let i = 0; i < 5e6; i++) x += i; await ctx.kv.get('a'); return x;");
     let spent = worker.call(&Value::Null).spent;
     assert!(spent.cpu_us > 500 && spent.wall_us >= spent.cpu_us / 2 && spent.heap_bytes > 100_000 && spent.ops == 1, "{spent:?}");
@@ -433,7 +433,7 @@ fn a_promise_that_nothing_resolves_is_a_deadlock() {
 }
 
 #[test]
-fn what_is_reached_for_out_of_habit_names_what_there_is_instead() {
+fn missing_node_globals_name_their_replacement() {
     for (body, instead) in [
         ("return fetch('https://example.com');", "ctx.httpGetJson"),
         ("return await globalThis.fetch('https://example.com');", "ctx.httpGetJson"),

@@ -165,7 +165,7 @@ fn fatal_decoder_throws_and_can_be_used_again() {
 }
 
 #[test]
-fn what_one_call_leaves_unfinished_is_not_in_the_next() {
+fn unfinished_work_of_a_call_is_absent_from_the_next() {
     let mut worker = Worker::with(
         "const d = new TextDecoder(); export default () => d.decode(new Uint8Array([0x98, 0x80]), { stream: true }) + d.decode(new Uint8Array([0xf0, 0x9f]), { stream: true });",
     );

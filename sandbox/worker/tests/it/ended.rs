@@ -63,7 +63,7 @@ export default async (req, ctx) => {
 };";
 
 #[test]
-fn what_a_call_leaves_behind_is_charged_to_no_other() {
+fn leftover_work_is_not_charged_to_another_call() {
     let mut worker = Worker::with(LEAVES);
     worker.json(&json!("leave"));
     assert_eq!(worker.ops, [OpRequest::Charge { call: "call_1".into(), usd: "0.01".into() }]);
@@ -72,7 +72,7 @@ fn what_a_call_leaves_behind_is_charged_to_no_other() {
 }
 
 #[test]
-fn what_a_call_leaves_behind_is_charged_to_no_call_that_came_ahead() {
+fn leftover_work_is_not_charged_to_a_call_sent_ahead() {
     let mut worker = Worker::with(&LEAVES.replace("await ctx.charge('0.01');", ""));
     worker.begin(&json!("leave"));
     worker.begin(&json!("take"));
@@ -127,7 +127,7 @@ fn an_op_of_an_ended_call_wakes_nobody_while_another_can_continue() {
 }
 
 #[test]
-fn a_call_that_nothing_wakes_is_a_deadlock_after_what_was_left_behind_rejects() {
+fn call_that_nothing_wakes_is_a_deadlock() {
     let mut worker = Worker::with(
         "export default async (req, ctx) => {
            if (req.body === 'leave') { for (let i = 0; i < 500; i++) ctx.kv.get('a'); setTimeout(() => {}, 1e6); return 1; }

@@ -345,7 +345,7 @@ fn call_sites_meet_no_method_of_the_handler_s() {
 }
 
 #[test]
-fn what_ctx_holds_cannot_be_changed() {
+fn ctx_is_immutable() {
     let mut worker = Worker::handler(
         "const before = ctx.kv.get;
          for (const change of [() => { ctx.kv = {}; }, () => { ctx.kv.get = () => 'bent'; }, () => { delete ctx.kv.set; }, () => { ctx.log.info = null; }, () => { Object.getPrototypeOf(ctx.kv.atomic()).commit = null; }]) {
@@ -358,7 +358,7 @@ fn what_ctx_holds_cannot_be_changed() {
 }
 
 #[test]
-fn a_stop_that_cannot_be_said_is_said_by_the_status() {
+fn unsendable_stop_is_reported_by_the_exit_status() {
     let limits = Limits { wall_ms: 300, cpu_ms: 60_000, ..Limits::default() };
     let mut worker = Worker::handler_limited("const text = 'x'.repeat(1 << 20); for (;;) await ctx.files.write('f', text);", limits);
     worker.begin(&Value::Null);

@@ -221,7 +221,7 @@ fn namespaces_have_no_network_no_memory_of_others_and_no_other_user() {
 }
 
 #[test]
-fn first_of_its_namespace_finds_no_process_outside_and_another_is_none() {
+fn first_process_of_a_namespace_sees_no_other_process() {
     let (probe, layers) = (Probe::new(), [JailLayer::PidNamespace]);
     let signal = format!("signal:{}", std::process::id());
     for user in users() {
@@ -238,7 +238,7 @@ fn first_of_its_namespace_finds_no_process_outside_and_another_is_none() {
 }
 
 #[test]
-fn first_of_its_namespace_ends_by_what_it_does_as_any_other() {
+fn first_process_of_a_namespace_is_stopped_like_any_other() {
     let probe = Probe::new();
     for user in users() {
         let Some(nothing) = probe.attempt_as_first("nothing", &JailLayer::ALL, user) else { return };
@@ -292,7 +292,7 @@ fn limits_leave_no_descriptor_and_no_process() {
 }
 
 #[test]
-fn who_is_not_dumpable_opens_not_even_its_own_memory() {
+fn process_that_is_not_dumpable_cannot_open_its_own_memory() {
     let probe = Probe::new();
     let user = if is_root() { Some(NOBODY) } else { None };
     probe.assert_stopped("own-memory", &[JailLayer::NotDumpable], user, "13");

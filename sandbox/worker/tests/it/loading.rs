@@ -46,7 +46,7 @@ fn syntax_errors_say_where() {
 }
 
 #[test]
-fn decorators_and_accessors_are_refused_with_what_to_do() {
+fn decorators_and_accessors_are_rejected_with_advice() {
     for (source, line, what) in [
         ("const logged = (m) => m;\nclass A {\n  @logged m() {}\n}\nexport default () => 1;", 3, "decorators"),
         ("const sealed = (c) => c;\n@sealed\nclass A {}\nexport default () => 1;", 2, "decorators"),
@@ -149,7 +149,7 @@ fn a_bare_typescript_function_loads() {
 
 /// With imports a bundler compiles these features. Without imports they must load too.
 #[test]
-fn what_typescript_alone_has_loads() {
+fn typescript_only_syntax_loads() {
     let source = "enum C { A = 'a', B = 2 }\nnamespace N { export const x: number = 3; }\nconst enum D { E = 4 }\n\
          class P { constructor(public x: string, private readonly y = 1) {} sum() { return this.x + this.y; } }\n\
          export default async (req: any, ctx: any): Promise<unknown> => [C.A, C[2], N.x, D.E, new P('y').sum(), await ctx.kv.get('k')];\n";

@@ -51,7 +51,7 @@ fn causes_and_members_of_aggregate_errors_stand_behind_the_stack() {
 }
 
 #[test]
-fn what_json_cannot_say_is_said_in_words() {
+fn values_outside_json_are_logged_as_text() {
     assert_eq!(
         messages(
             "console.log({ m: new Map([[1, 2]]), s: new Set([3]), re: /a/g, u: new URLSearchParams('a=1&b=2'), h: new Headers({ a: 'b' }), r: new Response('x', { status: 201 }) });
@@ -105,7 +105,7 @@ fn every_member_of_the_console_can_be_called() {
 }
 
 #[test]
-fn the_owner_learns_what_of_a_result_json_leaves_out() {
+fn owner_sees_which_values_json_omits() {
     let warned = |body: &str| {
         let lines = lines(body);
         assert!(lines.iter().all(|line| line.level == LogLevel::Warn), "{lines:?}");

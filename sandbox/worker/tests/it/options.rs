@@ -85,7 +85,7 @@ fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_se
 }
 
 #[test]
-fn known_options_and_what_map_hands_on_pass() {
+fn known_options_and_map_arguments_pass() {
     let mut worker = Worker::handler(
         "await Promise.all(['a', 'b'].map(ctx.kv.get)); await ctx.kv.get('a', undefined, null);
          await ctx.kv.set('a', 1, null); await ctx.kv.set('a', 1, { ttlMs: undefined, other: undefined }); await ctx.kv.list({}); await ctx.files.list(null);

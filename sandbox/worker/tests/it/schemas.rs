@@ -176,7 +176,7 @@ fn patterns_that_look_around_are_matched_within_their_bound() {
 
 /// The expected results are those of Node 20: `new RegExp(pattern, 'u').test(text)`.
 #[test]
-fn patterns_match_what_ecmascript_matches() {
+fn patterns_match_like_ecmascript() {
     for (pattern, text, right) in [
         ("^.$", "a", true),
         ("^.$", "\u{1f600}", true),
@@ -293,7 +293,7 @@ fn a_reference_to_a_name_with_a_space_is_found() {
 }
 
 #[test]
-fn what_an_older_draft_has_is_reported_with_what_replaced_it() {
+fn keywords_of_older_drafts_are_reported_with_their_replacement() {
     for (schema, pointer, word) in [
         (json!({ "properties": { "a": { "items": [{}] } } }), "/properties/a/items", "prefixItems"),
         (json!({ "minimum": 1, "exclusiveMinimum": true }), "/exclusiveMinimum", "draft-04"),
@@ -357,7 +357,7 @@ fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_is_said_so_although_listing_why_does_not_end() {
+fn mismatch_is_reported_even_if_its_reasons_are_endless() {
     let wrong = doubling(40, &json!({ "type": "string" }));
     // The first problem is found at once, but all are kept until the last is known.
     for (input, output, side) in [(Some(wrong.clone()), None, Side::Input), (None, Some(wrong), Side::Output)] {

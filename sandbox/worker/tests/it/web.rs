@@ -201,7 +201,7 @@ fn math_random_is_the_system_s_and_as_the_language_has_it() {
 }
 
 #[test]
-fn search_params_are_well_formed_in_what_they_keep_and_what_is_looked_for() {
+fn search_params_are_well_formed_in_values_and_lookups() {
     assert_eq!(
         value(
             "const p = new URLSearchParams(), k = 'a\\uD800b'; p.append(k, '1'); p.set('v', '\\uDC00');
@@ -214,7 +214,7 @@ fn search_params_are_well_formed_in_what_they_keep_and_what_is_looked_for() {
 }
 
 #[test]
-fn a_byte_order_mark_is_none_of_a_response() {
+fn byte_order_mark_is_removed_from_a_response() {
     assert_eq!(
         value(
             "return [await new Response('\\uFEFF{\"a\":1}').json(), (await new Response('\\uFEFFx').text()).length, await new Response(new TextEncoder().encode('\\uFEFF1')).json(),
@@ -241,7 +241,7 @@ fn every_class_of_the_web_has_its_tag() {
 }
 
 #[test]
-fn clones_are_what_the_standard_makes_of_exceptions_tags_and_proxies() {
+fn clones_of_exceptions_tags_and_proxies_follow_the_standard() {
     assert_eq!(
         value(
             "const t = (f) => { try { return f() } catch (e) { return e.name } };

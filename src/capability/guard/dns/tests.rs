@@ -43,7 +43,7 @@ async fn an_answer_is_cached_for_its_ttl_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_name_of_which_a_server_can_report_nothing_is_asked_for_again() {
+async fn failed_lookup_is_retried() {
     for reason in [ResponseCode::ServFail, ResponseCode::Refused] {
         let server = NameServer::unable(reason).await;
         let dns = Dns::new(server.settings());
@@ -74,7 +74,7 @@ async fn settings_are_read_again_from_time_to_time() {
 }
 
 #[test]
-fn the_system_names_a_server_whatever_its_settings_are() {
+fn system_settings_always_name_a_server() {
     assert!(!system_settings().0.is_empty());
 }
 
@@ -219,7 +219,7 @@ async fn aliases_are_followed_within_bounds_and_a_loop_of_them_ends() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_exist_is_asked_for_as_it_is_whatever_is_searched() {
+async fn search_domains_are_ignored() {
     let server =
         NameServer::start(|name, _| if name.ends_with(".searched.dev") { Some(vec![(address(9), DAY)]) } else { Some(Vec::new()) }).await;
     let (servers, _) = server.settings()();

@@ -122,7 +122,7 @@ async fn of_more_accounts_than_a_reading_adds_up_those_that_it_reports_are_read(
 }
 
 #[tokio::test]
-async fn a_unit_that_does_not_come_to_nothing_or_an_account_that_is_not_its_rows_is_reported() {
+async fn unbalanced_unit_or_account_is_reported() {
     let store = MemoryStore::new();
     let [builder, _] = builders();
     minted(&store, 5).await;

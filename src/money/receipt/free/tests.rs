@@ -86,7 +86,7 @@ fn draft(id: &ReceiptId) -> ReceiptDraft {
 }
 
 #[tokio::test]
-async fn a_receipt_is_found_by_its_id_whatever_batch_it_came_in() {
+async fn receipt_is_found_by_id_in_any_batch() {
     let fixture = Fixture::keeping(10_000).await;
     let mut ids = vec![];
     for batch in 0..20 {
@@ -125,7 +125,7 @@ async fn the_oldest_go_when_there_are_too_many() {
 }
 
 #[tokio::test]
-async fn those_that_are_too_old_go_however_few_there_are() {
+async fn expired_entries_are_removed_however_few_there_are() {
     let fixture = Fixture::keeping(100).await;
     let old = fixture.add(NOW, 5).await;
     let young = fixture.add(NOW.plus_millis(DAY), 5).await;
@@ -139,7 +139,7 @@ async fn those_that_are_too_old_go_however_few_there_are() {
 }
 
 #[tokio::test]
-async fn a_pack_goes_whole_where_that_leaves_enough_and_else_stays() {
+async fn pack_is_removed_only_if_enough_remains() {
     let fixture = Fixture::keeping(100).await;
     let first = fixture.add(NOW, 10).await;
     fixture.add(NOW.plus_millis(1_000), 100).await;

@@ -29,7 +29,7 @@ async fn operators_see_how_many_settlements_the_gas_is_for_and_whether_these_are
 }
 
 #[tokio::test]
-async fn no_payment_is_taken_that_there_is_no_gas_to_settle_with() {
+async fn payments_are_rejected_without_gas_to_settle() {
     let (_, enough) = having(ONE).await;
     assert_eq!(verified(&enough).await, VerifyResult::Valid);
     let (_, empty) = having(ONE - 1).await;
@@ -39,7 +39,7 @@ async fn no_payment_is_taken_that_there_is_no_gas_to_settle_with() {
 
 /// Otherwise the next payer would be refused only after the handler had run.
 #[tokio::test]
-async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
+async fn rejected_transaction_triggers_a_balance_check() {
     let (node, facilitator) = having(ONE).await;
     {
         let mut chain = node.chain.lock().unwrap();

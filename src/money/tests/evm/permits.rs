@@ -81,7 +81,7 @@ async fn a_wallet_that_is_a_contract_is_asked_for_the_hash_that_permits() {
 }
 
 #[tokio::test]
-async fn what_was_charged_is_sent_and_counts_once_the_token_has_moved_it() {
+async fn charge_counts_once_the_token_has_moved_it() {
     for (charged, settled) in [(PRICE, true), (MicroUsd(PRICE.0 + 1), false)] {
         let (node, mut payment) = (Node::of(ready()).await, payment(1, |_| {}));
         payment.charge(charged);
@@ -117,7 +117,7 @@ async fn a_permit_that_names_another_signer_is_not_sent() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_a_permit_before_the_node_has_said_that_the_proxy_is_there() {
+async fn permits_are_offered_once_the_node_confirms_the_proxy() {
     let node = Node::of(ready()).await;
     let facilitator = patient(&node);
     let checked =

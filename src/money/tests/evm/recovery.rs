@@ -39,7 +39,7 @@ async fn a_lost_settlement_can_be_resent_while_its_nonce_is_unspent() {
 }
 
 #[tokio::test]
-async fn the_node_says_once_what_is_missing_below_a_transaction_of_before() {
+async fn nonce_gap_below_an_old_transaction_is_logged_once() {
     let lost = StartedSettlement {
         facilitator: Some("evm".to_owned()),
         transaction: Some(B256::repeat_byte(9).to_string()),
@@ -79,7 +79,7 @@ async fn nothing_is_resent_once_a_nonce_is_spent_or_the_time_is_over() {
 
 /// The host stopped between two sends, and nobody pays any more.
 #[tokio::test]
-async fn what_is_missing_below_a_transaction_of_before_is_filled() {
+async fn nonce_gap_below_an_old_transaction_is_filled() {
     let lost = StartedSettlement {
         facilitator: Some("evm".to_owned()),
         transaction: Some(B256::repeat_byte(9).to_string()),

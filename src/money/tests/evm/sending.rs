@@ -56,7 +56,7 @@ const REFUSALS: &[(i64, &str)] = &[
 
 /// Regression test: the payer was told that nothing was charged, and the transfer was in the next block.
 #[tokio::test]
-async fn a_transaction_that_was_broadcast_is_waited_for_whatever_the_node_answers() {
+async fn broadcast_transaction_is_awaited_despite_node_errors() {
     for (status, body) in unclear_answers() {
         let case = format!("{status} {body}");
         let sending = Some(Sending { keeps: true, status, body });

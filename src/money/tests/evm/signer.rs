@@ -39,7 +39,7 @@ fn settled_by(outcome: &SettleOutcome, hash: &str) -> bool {
 
 /// If the node's answer was lost, the same transaction is sent again.
 #[tokio::test]
-async fn what_the_node_has_already_is_in_flight() {
+async fn transaction_known_to_the_node_is_in_flight() {
     for message in ["already known", "Transaction with the same hash was already imported.", "known transaction: 0x11"] {
         let taken = Some(("eth_sendRawTransaction", json!({ "code": -32000, "message": message })));
         let node = Node::of(Chain { instead: taken, ..Chain::at(NOW) }).await;
@@ -68,7 +68,7 @@ async fn a_replacement_that_the_node_does_not_take_leaves_the_first_in_flight() 
 }
 
 #[tokio::test]
-async fn a_block_is_searched_once_for_what_is_in_flight() {
+async fn block_is_searched_once_for_pending_transactions() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = patient(&node);
     let hash = prepared(&facilitator, 1).await;
@@ -86,7 +86,7 @@ async fn a_block_is_searched_once_for_what_is_in_flight() {
 
 /// Regression test: a transaction that was sent during a search of its block was found only at the next block.
 #[tokio::test]
-async fn what_is_sent_while_a_block_is_searched_is_searched_for_in_it_too() {
+async fn transaction_sent_during_a_search_is_searched_for() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = patient(&node);
     let (first, second) = (prepared(&facilitator, 2).await, prepared(&facilitator, 1).await);
@@ -102,7 +102,7 @@ async fn what_is_sent_while_a_block_is_searched_is_searched_for_in_it_too() {
 }
 
 #[tokio::test]
-async fn a_transaction_whose_nonce_another_one_used_is_the_chains_to_judge() {
+async fn transaction_with_a_used_nonce_is_judged_by_the_chain() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = hasty(&node);
     let hash = prepared(&facilitator, 1).await;
@@ -143,7 +143,7 @@ async fn nonces_that_a_reorganization_dropped_are_all_filled() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_life_of_the_host_left_in_no_block_is_replaced() {
+async fn unmined_transaction_of_an_earlier_run_is_replaced() {
     let node = Node::of(Chain { remaining: 2, ..Chain::at(NOW) }).await;
     let facilitator = hasty(&node);
     let hash = prepared(&facilitator, 1).await;
@@ -195,7 +195,7 @@ async fn hosts_of_one_store_leave_each_others_transactions_alone() {
 
 /// Some nodes do not queue, and earlier transactions may still come from another host.
 #[tokio::test]
-async fn what_comes_before_its_turn_is_sent_again_and_keeps_its_nonce() {
+async fn early_transaction_is_sent_again_with_its_nonce() {
     let node = Node::of(Chain::at(NOW)).await;
     let [one, other] = hosts(&node, Duration::from_secs(600));
     let first = prepared(&other, 1).await;

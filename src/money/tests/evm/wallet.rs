@@ -95,7 +95,7 @@ async fn wallet_that_uses_up_its_gas_has_not_signed() {
 }
 
 #[tokio::test]
-async fn transfer_that_runs_out_of_gas_is_refused_and_a_poor_signer_is_not_the_payers_fault() {
+async fn out_of_gas_is_rejected_and_a_poor_signer_is_the_hosts_fault() {
     for (allowance, is_refused) in [(50_000_000, true), (21_000, false)] {
         let message = format!("gas required exceeds allowance ({allowance})");
         let instead = Some(("eth_estimateGas", json!({ "code": -32000, "message": message })));

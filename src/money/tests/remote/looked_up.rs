@@ -10,7 +10,7 @@ async fn looked_up(text: Says, chain: Chain) -> SettleOutcome {
 
 /// Regression test: a success with an invented hash, or with another payment's, led to a receipt.
 #[tokio::test]
-async fn a_facilitators_yes_counts_once_the_chain_has_the_transfer() {
+async fn facilitator_success_counts_once_the_chain_has_the_transfer() {
     let spent = |to: &str, value| Chain::at(NOW).spending(100_010, paid(to, value));
     let outcome = looked_up(settled(), spent(PAY_TO, PRICE.0)).await;
     let SettleOutcome::Settled(settlement) = &outcome else { panic!("{outcome:?}") };

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn payers_have_to_name_whom_the_facilitator_says_for_their_network() {
+async fn payers_must_name_the_addresses_the_facilitator_lists() {
     let kinds = json!([
         { "x402Version": 2, "scheme": "exact", "network": SOLANA.caip2, "extra": { "feePayer": FEE_PAYER } },
         { "x402Version": 2, "scheme": "upto", "network": BASE.caip2, "extra": { "facilitatorAddress": PAY_TO } },

@@ -183,7 +183,7 @@ async fn a_nonce_that_was_used_without_paying_is_refused_where_that_can_be_seen(
 }
 
 #[tokio::test]
-async fn a_node_is_asked_so_much_for_one_permit_and_no_more() {
+async fn permit_causes_a_limited_number_of_node_requests() {
     let elsewhere = json!({ "to": PAY_TO, "input": "0x" });
     let many = taken().spending(99_990, vec![moved(PAY_TO, CHARGED); 60].concat());
     let (outcome, node) = judged(Chain { state_from: 99_999, called: Some(elsewhere.clone()), ..many }).await;
@@ -258,7 +258,7 @@ async fn a_failed_permit_is_looked_up_on_the_chain_before_it_is_refused() {
 
 /// A transaction named by a facilitator counts only if the chain has it and it took the charge from this permit.
 #[tokio::test]
-async fn a_facilitators_yes_to_a_permit_counts_once_the_chain_has_what_was_charged() {
+async fn permit_settlement_counts_once_the_chain_has_it() {
     let settled_with = async |transaction: &str, chain: Chain| {
         let body = json!({ "success": true, "transaction": transaction, "network": "eip155:84532" });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

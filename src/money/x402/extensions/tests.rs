@@ -17,7 +17,7 @@ fn each_detail_level_leaves_out_its_own_extensions_alone() {
 }
 
 #[test]
-fn where_there_are_no_offers_none_are_reported() {
+fn empty_offers_are_omitted() {
     assert!(extensions_json(&terms(), EntryMethod::Post, &[], None, ChallengeDetail::None)[OFFER_RECEIPT].is_null());
 }
 

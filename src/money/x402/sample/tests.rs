@@ -95,6 +95,6 @@ fn a_schema_without_end_has_no_sample() {
 }
 
 #[test]
-fn a_list_has_as_many_as_it_has_to() {
+fn list_has_the_minimum_number_of_items() {
     assert_eq!(sample(&json!({ "type": "array", "minItems": 64 }), 1), Some(json!(vec!["text"; 64])));
 }

@@ -65,7 +65,7 @@ async fn another_seller_is_paid_over_both_wires() {
 }
 
 #[tokio::test]
-async fn what_the_profile_does_not_allow_is_not_signed() {
+async fn payment_outside_the_profile_is_not_signed() {
     let (_host, shell) = elsewhere().await;
     let altered = |pointer: &str, value: Value| {
         let mut method = term();
@@ -136,7 +136,7 @@ async fn terms_that_change_once_they_are_paid_get_no_second_signature() {
 }
 
 #[tokio::test]
-async fn a_payment_follows_nobody_elsewhere() {
+async fn payment_does_not_follow_redirects() {
     let (_host, shell) = elsewhere().await;
     let thief = Seller::new(|| asks(&[term()]), weather).await;
     let to = format!("{}/weather", thief.url);
@@ -177,7 +177,7 @@ async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_r
 }
 
 #[tokio::test]
-async fn what_was_paid_for_is_reported_though_it_cannot_be_noted() {
+async fn paid_answer_is_printed_even_if_it_cannot_be_recorded() {
     let (_host, shell) = elsewhere().await;
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     let answer = move |payment: &Value| {
@@ -210,7 +210,7 @@ async fn an_answer_without_end_is_not_read_to_it() {
 }
 
 #[tokio::test]
-async fn what_a_seller_says_beside_its_answer_drives_no_terminal_and_is_not_kept() {
+async fn sellers_text_cannot_control_the_terminal() {
     let (_host, shell) = elsewhere().await;
     let answer = |_: &Value| {
         let mut headers = HeaderMap::new();

@@ -58,7 +58,7 @@ async fn play_money_pays_once_for_a_form_that_is_sent_a_hundred_times() {
 }
 
 #[tokio::test]
-async fn anyone_who_goes_back_pays_with_the_same_payment() {
+async fn going_back_reuses_the_payment() {
     let host = host(0.01).await;
     let browser = Browser::new(&host);
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
@@ -198,7 +198,7 @@ async fn a_price_that_has_changed_is_reported_before_it_is_paid() {
 }
 
 #[tokio::test]
-async fn what_says_itself_what_it_costs_is_paid_up_to_the_most() {
+async fn metered_tool_is_paid_up_to_its_maximum() {
     let host = Host::start().await;
     let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
     tool["maxPriceUsd"] = json!(0.05);
@@ -243,7 +243,7 @@ async fn a_credit_pays_once_and_its_token_is_not_kept() {
 }
 
 #[tokio::test]
-async fn who_signed_in_with_a_credit_pays_by_the_button_that_reports_it_alone() {
+async fn holder_pays_with_the_credit_by_its_button_only() {
     let host = host(0.01).await;
     let (browser, credit) = (Browser::new(&host), host.mint(1.0).await);
     browser.sign_in(&credit).await;
@@ -260,7 +260,7 @@ async fn who_signed_in_with_a_credit_pays_by_the_button_that_reports_it_alone() 
 }
 
 #[tokio::test]
-async fn what_happens_is_reported_as_it_happens() {
+async fn events_are_shown_live() {
     let host = Host::start().await;
     host.publish(&js("says", 0.01, "export default async (req, ctx) => { ctx.progress('half'); return { done: true }; };")).await;
     let browser = Browser::new(&host);

@@ -42,7 +42,7 @@ fn echoed(answer: &Answer) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_typed_into_fields_is_sent_as_the_schema_has_it() {
+async fn fields_are_sent_with_the_types_of_the_schema() {
     let host = host().await;
     let browser = Browser::new(&host);
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
@@ -76,7 +76,7 @@ async fn what_is_typed_into_fields_is_sent_as_the_schema_has_it() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_named_where_it_was_typed_and_nothing_is_charged() {
+async fn invalid_input_is_named_at_its_field_and_not_charged() {
     let host = host().await;
     for slug in ["echo", "paid"] {
         let browser = Browser::new(&host);
@@ -101,7 +101,7 @@ async fn what_does_not_fit_is_named_where_it_was_typed_and_nothing_is_charged() 
 }
 
 #[tokio::test]
-async fn what_the_tool_itself_refuses_is_named_and_nothing_is_charged() {
+async fn input_the_tool_rejects_is_named_and_not_charged() {
     let host = host().await;
     let browser = Browser::new(&host);
     let page = browser.get("/dashboard/tools/paid/try").await.is(200);

@@ -122,7 +122,7 @@ mod tests {
     const SCALE: RunScale = RunScale { receipts: 1_000, others: 10, tolerance: 5.0, attackers: 0, creep: Some(1.0), apart: true };
 
     #[test]
-    fn what_goes_up_and_down_is_flat_and_what_creeps_is_not() {
+    fn oscillation_is_flat_and_creeping_growth_is_not() {
         assert!(judge(&rows(|n| if n.is_multiple_of(2) { 90.0 } else { 110.0 }), &SCALE).is_ok());
         // Growth at the beginning is accepted.
         assert!(judge(&rows(|n| 100.0 * f64::from(n.min(10))), &SCALE).is_ok());

@@ -111,7 +111,7 @@ async fn answers_count_until_the_socket_has_taken_them() {
 }
 
 #[tokio::test]
-async fn op_that_does_not_fit_in_what_a_call_has_waits_and_is_then_answered() {
+async fn op_beyond_the_calls_budget_waits_and_is_answered() {
     let (flow, host) = (FlowControl::new(1 << 30), Slow::new(0));
     let ended = call(&flow, "a", &host, |mut peer| async {
         let mut peer = {
@@ -186,7 +186,7 @@ async fn calls_continue_although_there_is_no_room_at_all() {
 }
 
 #[tokio::test]
-async fn request_beyond_what_a_call_has_is_a_stop() {
+async fn request_beyond_the_calls_budget_stops_it() {
     let (flow, host) = (FlowControl::new(1 << 30), Slow::new(1));
     // About 3 MiB on the wire.
     let headers = vec![("n".repeat(20), String::new()); 150_000];

@@ -21,7 +21,7 @@ async fn call_goes_ahead_where_its_endpoint_is_busy_and_nobody_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_go_ahead_from_the_queue_who_are_first_and_pass_nobody_by() {
+async fn queue_sends_ahead_in_order() {
     let scheduler = scheduler(1);
     let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
     let asks = [("a", "x", Ahead::Now), ("a", "x", Ahead::Queued), ("b", "y", Ahead::Queued), ("a", "x", Ahead::Queued)];

@@ -18,7 +18,7 @@ async fn one_caller_leaves_slots_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_leaves_processes_to_others_whatever_its_calls_wait_for() {
+async fn waiting_calls_of_one_caller_leave_processes_to_others() {
     let scheduler = Scheduler::new(Rules { processes: 4, caller_processes: 2, ..rules(4) });
     let mut waiting = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
     waiting.iter_mut().for_each(Permit::park);
@@ -44,7 +44,7 @@ async fn one_caller_leaves_places_in_line_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_went_ahead_leaves_its_place_in_line() {
+async fn caller_that_went_ahead_leaves_its_place_in_the_queue() {
     let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 1, ..rules(1) });
     let running = scheduler.acquire(of(3)).await.unwrap();
     let mut first = Box::pin(wait(&scheduler, of(1), Ahead::Queued));
@@ -86,7 +86,7 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_takes_a_worker_over_is_counted_and_who_left_it_is_not() {
+async fn taken_over_worker_counts_for_its_new_caller_only() {
     let scheduler = scheduler(4);
     scheduler.acquire(of(1)).await.unwrap().hand_over();
     let taken = scheduler.take_over(of(2));
@@ -97,7 +97,7 @@ async fn who_takes_a_worker_over_is_counted_and_who_left_it_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_a_worker_to_another_caller_lets_its_own_next_call_run() {
+async fn caller_that_gives_up_a_worker_can_run_its_next_call() {
     let scheduler = Scheduler::new(Rules { caller_running: 1, ..rules(4) });
     let first = scheduler.acquire(of(1)).await.unwrap();
     let mut next = Box::pin(scheduler.acquire(of(1)));

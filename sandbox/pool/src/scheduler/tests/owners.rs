@@ -76,7 +76,7 @@ async fn processes_of_owners_that_want_them_all_come_to_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_take_slots_in_turn_anyone_who_came_first() {
+async fn owners_take_slots_in_turn_regardless_of_arrival() {
     let scheduler = scheduler(1);
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let order = std::cell::RefCell::new(vec![]);
@@ -183,7 +183,7 @@ async fn long_calls_of_one_owner_make_room_for_another_however_many_they_are() {
 /// Random histories of many owners: nothing is lost or granted twice, and every call that may run
 /// does.
 #[tokio::test(start_paused = true)]
-async fn owners_count_right_whatever_becomes_of_their_calls() {
+async fn owner_counts_are_right_however_calls_end() {
     let scheduler = Scheduler::new(Rules { processes: 9, queue: 20, caller_queue: 20, background: 2, ..rules(3) });
     let visit = |number: u64| {
         let scheduler = &scheduler;

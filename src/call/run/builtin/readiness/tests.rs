@@ -411,7 +411,7 @@ async fn a_check_looks_at_its_own_host_and_at_no_other_private_one() {
 }
 
 #[tokio::test]
-async fn the_own_host_is_reported_for_whom_it_is_asked_and_no_other_host_is() {
+async fn only_the_own_host_gets_the_caller() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let router = || {
         let seen = Arc::clone(&seen);

@@ -8,7 +8,7 @@ use super::*;
 use crate::run::builtin::readiness::notes::Notes;
 
 #[test]
-fn report_of_an_answer_is_short_whatever_it_says() {
+fn report_of_any_answer_is_short() {
     tollhouse_fuzz::check("readiness", |bytes| {
         let (head, body) = bytes.iter().position(|byte| *byte == b'\n').map_or((bytes, &b""[..]), |at| (&bytes[..at], &bytes[at + 1..]));
         let mut headers = HeaderMap::new();
