@@ -5,6 +5,7 @@
 
 mod bucket;
 mod read;
+mod recent;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -19,22 +20,17 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{EndpointId, RequestId},
 };
-use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, TerminatedText, maintain, schema};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, TerminatedText, maintain};
 
 use self::{
-    bucket::{Bucket, DurationHistogram},
-    stats::RecentDurations,
+    bucket::{Bucket, CALL_METRICS, DurationHistogram, Key},
+    recent::RecentDurations,
 };
 pub use self::{
     read::{Series, SeriesQuery, SeriesStep, StepError},
-    stats::RecentStats,
+    recent::RecentStats,
 };
 use super::history::{CallRecord, Charge};
-
-/// Tool, span, start, and the process that wrote it.
-type Key = (TerminatedText<EndpointId>, u8, u64, RequestId);
-
-const CALL_METRICS: Table<Key, Bucket> = schema::CALL_METRICS.holding();
 
 /// Interval for writing changed buckets.
 const WRITE_EVERY: Duration = Duration::from_secs(1);

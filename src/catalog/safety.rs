@@ -25,32 +25,14 @@ mod rules;
 mod scan;
 mod unicode;
 
-use serde_json::Value;
-
 use self::{operator::Operator, rules::Rules};
 pub use self::{
     operator::{ListError, OperatorLists},
     reach::{ContextMember, line_of_code_from_strings, reaches},
     report::Report,
     rules::{POLICY_VERSION, Rule},
+    scan::Upload,
 };
-
-/// The scanned parts of an upload.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Upload<'a> {
-    pub title: &'a str,
-    pub description: &'a str,
-    pub tags: &'a [String],
-    /// The handler's source as uploaded, with its types.
-    pub source: Option<&'a str>,
-    /// The answer of a `static_json` endpoint.
-    pub response: Option<&'a Value>,
-    pub input_schema: Option<&'a Value>,
-    /// Schema of results.
-    pub output_schema: Option<&'a Value>,
-    /// Whether another owner uploaded the same source or response first.
-    pub hash_of_another: bool,
-}
 
 /// Scans uploads for violations of the policy. Created once; scanning needs only `&self`.
 #[derive(Debug)]

@@ -76,7 +76,7 @@ async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, roo
     let guard = Guard::new(GuardSettings::default()).unwrap();
     let objects = Objects::new(Arc::clone(&store), clock.clone(), bucket);
     let (secrets, logs) = (Arc::new(Secrets::empty(Arc::clone(&store))), LogSettings::default());
-    let (of_files, others) = (Arc::clone(&objects), Replica::new(Arc::clone(&store)));
+    let (of_files, others) = (Arc::clone(&objects), Replica::new(Arc::new(MemoryStore::new())));
     let parts = CatalogParts {
         clock: clock.clone(),
         pool: Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap(),

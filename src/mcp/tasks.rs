@@ -36,8 +36,7 @@ use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError, update};
 
 use self::{
-    poll::completed,
-    record::{PAID_MS, TASKS, TaskAnswer, TaskRecord, TaskState, as_object, is_id, new_id},
+    record::{PAID_MS, TASKS, TaskAnswer, TaskRecord, TaskState, as_object, completed, is_id, new_id},
     unpaid::{TaskOwner, UnpaidEnd, UnpaidTasks, bytes_of, in_memory},
 };
 use super::{

@@ -27,6 +27,7 @@
 mod asset;
 mod binding;
 mod commit;
+mod config_error;
 mod credit;
 mod facilitator;
 pub mod ledger;
@@ -57,6 +58,7 @@ mod x402;
 pub use self::{
     asset::Asset,
     binding::binding,
+    config_error::ConfigError,
     credit::{
         Budget, BudgetKind, Budgets, Credit, CreditDecision, CreditError, CreditVerdict, Credits, IdempotencyKey, MintedCredit, Movement,
         MovementKind, MovementPage, MovementPosition, MovementView, OverBudget, Revocation, SetBy, StoredCredit,
@@ -71,7 +73,7 @@ pub use self::{
     },
     limits::{FailedRuns, GasLimits, OwedLimits},
     network::{Family, Network, checked_address},
-    payment_config::{AcceptedToken, ConfigError, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
+    payment_config::{AcceptedToken, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
     payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, OfferedPayment, WireVersion},
     payments::{
         Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Reconciliation, Resolution, ResolutionError, SeenPayment,

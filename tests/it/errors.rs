@@ -237,7 +237,7 @@ async fn workers_killed_from_outside_count_against_nobody() {
     tool["limits"] = json!({ "cpuMs": 5_000 });
     let host = host_with(&[tool]).await;
     for _ in 0..5 {
-        let kill = eventually("a worker computes", Duration::from_secs(5), || async {
+        let kill = eventually("a worker computes", Duration::from_secs(30), || async {
             host.kill_busy_worker(Duration::from_millis(500)).then_some(())
         });
         let input = json!({ "spin": true });

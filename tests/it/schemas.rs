@@ -264,7 +264,7 @@ async fn a_stored_schema_beyond_the_bounds_stops_its_calls_and_not_the_host() {
         let stored = store.get(Space::Endpoints, slug.as_bytes()).await.unwrap().unwrap();
         let mut endpoint: Value = serde_json::from_slice(&stored[2..]).unwrap();
         endpoint["inputSchema"] = schema.clone();
-        let write = Write::put(Space::Endpoints, slug, endpoint.to_string());
+        let write = Write::put(Space::Endpoints, slug, [&stored[..2], endpoint.to_string().as_bytes()].concat());
         store.apply(Batch::of(vec![], vec![write]), Durability::Durable).await.unwrap();
     }
     host.restart().await;

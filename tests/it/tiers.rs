@@ -159,5 +159,5 @@ async fn host_can_use_one_tier_for_all() {
     unknown.args(["serve", "--listen", "127.0.0.1:0", "--sandbox-tier", "fast", "--data"]).arg(data.path());
     let unknown = unknown.output().unwrap();
     let text = String::from_utf8_lossy(&unknown.stderr);
-    assert!(!unknown.status.success() && text.contains("`fast` is no tier"), "{text}");
+    assert!(!unknown.status.success() && text.contains("`fast` is not a tier"), "{text}");
 }

@@ -197,7 +197,7 @@ async fn caller_who_hangs_up_during_settlement_is_charged_once() {
         Some(host.call_paid("secret", &json!({}), &payment).await).filter(|answer| answer.status == 200)
     })
     .await;
-    assert_eq!(answer.json(), json!({ "secret": "for a payer who has paid" }));
+    assert_eq!(answer.json(), json!({ "secret": "for who has paid" }));
     assert_eq!(facilitator.asked(), 1, "it was settled again");
 }
 

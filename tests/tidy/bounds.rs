@@ -150,7 +150,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/call/metrics.rs", Line("metrics, sales"), &["called", "fresh", "open"]),
     ("src/call/metrics/bucket.rs", Reason("an entry for each code of an error"), &["DurationHistogram", "failed"]),
     ("src/call/metrics/read.rs", OF_ONE_WORK, &["failed"]),
-    ("src/call/metrics/stats.rs", Line("metrics, sales"), &["of"]),
+    ("src/call/metrics/recent.rs", Line("metrics, sales"), &["of"]),
     ("src/call/request.rs", OF_ONE_WORK, &["headers", "query"]),
     ("src/call/run/sandbox_counts.rs", OF_ALL_ENDPOINTS, &["SandboxCounts"]),
     (

@@ -65,7 +65,6 @@ const ALLOWED: &[(&str, usize, &str)] = &[
     // Helpers of tests with a paused clock.
     ("src/call/tests/joined.rs", 1, "paused"),
     ("src/event/pull/tests.rs", 1, "paused"),
-    ("src/money/tests.rs", 1, "paused"),
     ("src/money/tests/open.rs", 1, "paused"),
     ("src/money/tests/moody.rs", 1, "paused"),
     ("src/objects/tests.rs", 1, "paused"),

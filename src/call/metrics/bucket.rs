@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, ops::AddAssign};
 
 use serde::{Deserialize, Serialize};
-use tollhouse_store::{Value, write_postcard};
+use tollhouse_base::id::{EndpointId, RequestId};
+use tollhouse_store::{Table, TerminatedText, Value, schema, write_postcard};
 
 use crate::history::{CallOutcome, CallRecord, Charge};
 
@@ -11,6 +12,11 @@ use crate::history::{CallOutcome, CallRecord, Charge};
 const STEPS: f64 = 8.0;
 /// Format of stored buckets, from before all values had a format number.
 const FORMAT: u8 = 1;
+
+/// Tool, span, start, and the process that wrote it.
+pub(super) type Key = (TerminatedText<EndpointId>, u8, u64, RequestId);
+
+pub(super) const CALL_METRICS: Table<Key, Bucket> = schema::CALL_METRICS.holding();
 
 /// Sums of calls, money and durations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -7,7 +7,10 @@ use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_store::{Direction, StoreError, TerminatedText};
 use tollhouse_tool::MicroUsd;
 
-use super::{Bucket, CALL_METRICS, Metrics, OF_ALL, SOME, Span};
+use super::{
+    Metrics, OF_ALL, SOME, Span,
+    bucket::{Bucket, CALL_METRICS},
+};
 
 /// Maximum number of buckets in an answer: a little more than 90 days of hours.
 const MAX_BUCKETS: u64 = 2_200;

@@ -6,7 +6,6 @@
 //! tools it takes longer than an hour.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -14,7 +13,11 @@ use std::{
 use tollhouse_base::id::EndpointId;
 use tollhouse_store::{Direction, Range, StoreError, TerminatedText};
 
-use super::{CALL_METRICS, Key, Metrics, OF_ALL, SOME, Span, bucket::DurationHistogram};
+use super::{
+    Metrics, OF_ALL, SOME, Span,
+    bucket::{CALL_METRICS, DurationHistogram, Key},
+    recent::{RecentDurations, RecentStats},
+};
 
 /// Period of a tool's figures and of the figures of all tools together, in milliseconds.
 const OF_ONE_MS: u64 = 30 * 24 * 3_600 * 1_000;
@@ -115,71 +118,5 @@ impl Metrics {
 
     pub(super) fn recent_lock(&self) -> MutexGuard<'_, RecentDurations> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A tool's figures of recent calls.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RecentStats {
-    /// Runs, succeeded and failed.
-    pub calls: u64,
-    /// Median duration in milliseconds, within 5 %. `None` without calls.
-    pub median_ms: Option<f64>,
-}
-
-/// Durations of recent calls per tool.
-#[derive(Debug, Default)]
-pub(super) struct RecentDurations {
-    /// Whether a count was completed since the process began.
-    is_counted: bool,
-    /// Number of the current count.
-    count: u64,
-    of: HashMap<EndpointId, EndpointDurations>,
-}
-
-#[derive(Debug, Default)]
-struct EndpointDurations {
-    lengths: DurationHistogram,
-    /// The last count that included it or during which it was called.
-    count: u64,
-}
-
-impl RecentDurations {
-    /// Returns a tool's figures. `None` before the first count is complete.
-    pub(super) fn figures(&self, endpoint: &EndpointId) -> Option<RecentStats> {
-        let lengths = self.of.get(endpoint).map(|of| &of.lengths);
-        let calls = lengths.map_or(0, DurationHistogram::calls);
-        self.is_counted.then(|| RecentStats { calls, median_ms: lengths.and_then(|lengths| lengths.percentile(0.5)) })
-    }
-
-    /// Returns whether a count was completed since the process began.
-    pub(super) fn is_counted(&self) -> bool {
-        self.is_counted
-    }
-
-    /// Adds newly stored calls.
-    pub(super) fn add(&mut self, stored: HashMap<EndpointId, DurationHistogram>) {
-        for (endpoint, more) in stored {
-            let of = self.of.entry(endpoint).or_default();
-            of.lengths += more;
-            of.count = self.count;
-        }
-    }
-
-    /// Replaces a tool's durations by counted ones.
-    pub(super) fn set(&mut self, endpoint: EndpointId, lengths: DurationHistogram) {
-        if lengths.calls() > 0 {
-            self.of.insert(endpoint, EndpointDurations { lengths, count: self.count });
-        } else {
-            self.of.remove(&endpoint);
-        }
-    }
-
-    /// Completes a count. Tools that it did not reach have no stored calls any more.
-    pub(super) fn counted(&mut self) {
-        let now = self.count;
-        self.of.retain(|_, of| of.count == now);
-        self.count += 1;
-        self.is_counted = true;
     }
 }

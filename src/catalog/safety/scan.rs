@@ -6,7 +6,6 @@ use serde_json::Value;
 use tollhouse_tool::finding::{Finding, Severity};
 
 use super::{
-    Upload,
     check::{Candidate, entropy},
     code::{Code, Literal},
     decode,
@@ -16,6 +15,23 @@ use super::{
     rules::{Row, Rules, Scope},
     unicode,
 };
+
+/// The scanned parts of an upload.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Upload<'a> {
+    pub title: &'a str,
+    pub description: &'a str,
+    pub tags: &'a [String],
+    /// The handler's source as uploaded, with its types.
+    pub source: Option<&'a str>,
+    /// The answer of a `static_json` endpoint.
+    pub response: Option<&'a Value>,
+    pub input_schema: Option<&'a Value>,
+    /// Schema of results.
+    pub output_schema: Option<&'a Value>,
+    /// Whether another owner uploaded the same source or response first.
+    pub hash_of_another: bool,
+}
 
 /// Maximum length of a base64 or hex literal without review, in characters.
 const LARGE_LITERAL: usize = 8 << 10;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rmcp::{ErrorData, model::JsonObject};
-use serde_json::value::{RawValue, to_raw_value};
 use tollhouse_base::offload::run_blocking;
 use tollhouse_call::{CallError, CompletedCall};
 use tollhouse_front::ApiError;
@@ -12,13 +11,9 @@ use tollhouse_store::{Batch, Durability, StoreError};
 
 use super::{
     Tasks,
-    record::{TASKS, TaskEnd, TaskRecord, TaskState, TaskView, as_object},
+    record::{TASKS, TaskEnd, TaskRecord, TaskState, TaskView, as_object, completed},
 };
-use crate::{
-    answer::{self, ToolAnswer},
-    dialect::Dialect,
-    revision::Era,
-};
+use crate::{answer, dialect::Dialect, revision::Era};
 
 impl Tasks {
     /// Returns the current state of a task, or `None` if there is no task with this id.
@@ -127,9 +122,4 @@ fn owed(payment: &PaymentId) -> JsonObject {
 /// Returns the answer that a payment bought.
 fn paid(payment: &PaymentId, answer: StoredAnswer) -> CompletedCall {
     CompletedCall { answer: Arc::new(answer), payment: Some(payment.clone()), success: true, first: false }
-}
-
-/// Serializes the result of a task. Only the newest revision has tasks, and challenges come before the task.
-pub(super) fn completed(reported: ToolAnswer) -> Box<RawValue> {
-    to_raw_value(&reported.written(Era::Modern, false)).expect("results have text keys")
 }

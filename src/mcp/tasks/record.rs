@@ -17,6 +17,8 @@ use tollhouse_call::CompletedCall;
 use tollhouse_money::{PaymentId, StoredAnswer};
 use tollhouse_store::{StoreError, Table, schema};
 
+use crate::{answer::ToolAnswer, revision::Era};
+
 /// How long a paid task is kept after its start, in milliseconds: as long as the answer of its payment.
 pub(super) const PAID_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Suggested polling interval for clients, in milliseconds.
@@ -193,4 +195,9 @@ pub(super) fn as_object(value: &impl Serialize) -> JsonObject {
         Ok(Value::Object(object)) => object,
         _ => JsonObject::new(),
     }
+}
+
+/// Serializes the result of a task. Only the newest revision has tasks, and challenges come before the task.
+pub(super) fn completed(reported: ToolAnswer) -> Box<RawValue> {
+    to_raw_value(&reported.written(Era::Modern, false)).expect("results have text keys")
 }

@@ -237,7 +237,7 @@ async function call(form) {
 let wallet;
 
 /** The button that pays for a new call, if the tool charges before it runs. */
-const restart = document.querySelector("[data-anew]");
+const restart = document.querySelector("[data-restart]");
 
 /**
  * Shows what can be done about a call that was charged before its run and not answered: another run

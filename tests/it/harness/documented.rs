@@ -196,7 +196,7 @@ fn validator(at: &str) -> Validator {
     let mut schema = DOCUMENT.clone();
     // Braces are not permitted in the fragment of a URI.
     schema["$ref"] = json!(format!("#{}", at.replace('{', "%7B").replace('}', "%7D")));
-    jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{at}: {error}"))
+    jsonschema::options().should_validate_formats(true).build(&schema).unwrap_or_else(|error| panic!("{at}: {error}"))
 }
 
 /// The operations whose answers are shown in documents: those that return no document themselves.

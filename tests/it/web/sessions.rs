@@ -63,7 +63,7 @@ async fn a_wrong_credential_opens_nothing_and_is_counted() {
     for wrong in ["bk_no_key", "dc_no_credit", "no token", "", &format!("{key}x")] {
         let answer = browser.post("/dashboard/session", &[("credential", wrong)]).await.is(401);
         assert_eq!(answer.header("set-cookie"), None);
-        assert!(text(&html(&answer)).contains("opens nothing here"));
+        assert!(text(&html(&answer)).contains("This credential is not valid"));
     }
     let answer = browser.post("/dashboard/session", &[("credential", &key), ("to", "/dashboard/events")]).await.is(429);
     assert!(answer.header("set-cookie").is_none(), "{answer:?}");
@@ -105,7 +105,7 @@ async fn form_of_an_expired_session_is_sent_by_the_next_one() {
 
     for browser in [&ended, &Browser::new(&host)] {
         let page = html(&browser.post("/dashboard/new", &fields).await.is(401));
-        assert!(text(&page).contains("It is kept on this page"), "{}", &page[..2_000]);
+        assert!(text(&page).contains("This page has your form"), "{}", &page[..2_000]);
         let carries = form(&page, "/dashboard/session");
         let wrong = html(&browser.submit(&carries, &[("credential", "bk_no_key")]).await.is(401));
         let answer = browser.submit(&form(&wrong, "/dashboard/session"), &[("credential", &key)]).await.is(200);

@@ -185,7 +185,7 @@ async fn no_schema_makes_a_form_long() {
         let page = browser.get(&format!("/dashboard/tools/{slug}/try")).await.is(200);
         let html = html(&page);
         assert!(html.len() < 80 << 10, "{slug}: {} bytes", html.len());
-        assert!(html.contains("members of the schema have none"), "{slug}");
+        assert!(html.contains("members of the schema have no field"), "{slug}");
         browser.press_on(&page, "See the terms").await.is(200);
     }
 }

@@ -111,7 +111,7 @@ pub(super) fn details(draft: &ToolDraft, known: &FormContext, is_new: bool) -> M
 
 /// Shows the builder's share of a price. The script updates it.
 fn net(name: &str, draft: &ToolDraft, known: &FormContext) -> Markup {
-    let typed = draft.get(name).trim().trim_start_matches('$').parse::<f64>().unwrap_or_default();
+    let typed = draft.get(name).trim().trim_start_matches('$').parse::<f64>().ok().filter(|usd| *usd < 1e9).unwrap_or_default();
     let price = MicroUsd((typed * 1e6).round() as u64);
     let [net, fee] = money::shares(price, known.fee_bps).map(money::usd);
     let mark = money::marked(known.simulated);

@@ -30,7 +30,7 @@ pub(super) async fn show(request: &CallRequest<'_>, terms: &CallTerms<'_>) -> Re
     let (cookies, now) = (&request.visitor.services.cookie, request.visitor.now());
     let (cookie, call) = (cookies.companion("try"), form_memory::call(request.tool.slug(), request.input));
     let mut memory: FormMemory = cookie.read(request.headers).unwrap_or_default();
-    let name = match request.fields.get("anew") {
+    let name = match request.fields.get("restart") {
         Some(_) => None,
         None => known_name(request, terms, &memory, &call).await,
     };
@@ -128,7 +128,7 @@ impl PaymentPrompt<'_> {
             // for one.
             @if let Some(accepted) = self.terms.signable().filter(|_| !self.terms.simulated()) { (self.with_wallet(accepted)) }
             // The script shows it if the run fails.
-            @if self.terms.is_upfront() { div data-anew="" hidden { (restart(self.requested, NEW_PAYMENT)) } }
+            @if self.terms.is_upfront() { div data-restart="" hidden { (restart(self.requested, NEW_PAYMENT)) } }
         }
     }
 

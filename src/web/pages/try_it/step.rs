@@ -48,7 +48,7 @@ impl EditStep {
                 (name.field())
                 input type="hidden" name="as" value=(request.state());
                 input type="hidden" name="input" value=(request.input);
-                @if self.restarts { input type="hidden" name="anew" value="1"; }
+                @if self.restarts { input type="hidden" name="restart" value="1"; }
                 button name="step" value=(self.step) { (self.label) }
             }
         }
