@@ -17,7 +17,7 @@ macro_rules! ids {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String")]
-        #[schemars(inline)]
+        #[schemars(inline, extend("pattern" = concat!("^", $prefix, "[0-9A-Z]{26}$")))]
         pub struct $name(String);
 
         impl $name {

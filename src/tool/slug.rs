@@ -32,7 +32,7 @@ pub(super) const RESERVED: &[&str] = &[
 /// heap memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String")]
-#[schemars(inline)]
+#[schemars(inline, extend("pattern" = "^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$"))]
 pub struct Slug(#[schemars(with = "String")] SmolStr);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
