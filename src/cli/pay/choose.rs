@@ -173,7 +173,7 @@ mod tests {
             chosen(vec![method], &play)
         };
         let fake = altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")).unwrap_err();
-        assert!(fake.exit == Exit::Payment && fake.more[0].contains("is unknown there"), "{fake:?}");
+        assert!(fake.exit == Exit::Payment && fake.more[0].contains("is not known there"), "{fake:?}");
         assert!(altered("/extra/name", json!("USD Coin")).is_err());
         assert!(altered("/extra/version", json!("1")).is_err());
         assert!(altered("/network", json!("eip155:1")).unwrap_err().more[0].contains("play money"));

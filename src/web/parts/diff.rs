@@ -94,7 +94,7 @@ mod tests {
         assert!(rendered.contains("2 lines added, 1 removed."), "{rendered}");
         assert!(rendered.contains("<mark><bdi>1</bdi></mark>") && rendered.contains("<mark><bdi>2</bdi></mark>"), "{rendered}");
         assert_eq!(shown("a", "a"), "<p class=\"muted\">The texts are the same.</p>");
-        assert!(shown("a\r\nb\r\n", "a\nb\n").contains("how lines end"));
+        assert!(shown("a\r\nb\r\n", "a\nb\n").contains("Only the line endings differ"));
     }
 
     #[test]
