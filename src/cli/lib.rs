@@ -179,7 +179,7 @@ pub(crate) enum Command {
     Receipt(host::IdArgs),
     /// Show the state of a payment
     Payment(host::IdArgs),
-    /// Refund a payment or a part of it (admins)
+    /// Refund a credit payment, or record an x402 refund (admins)
     Refund(host::RefundArgs),
     /// Open the dashboard, signed in
     Open(open::Args),
