@@ -9,13 +9,13 @@ use super::{error::SettingsError, layered::flags};
 flags! {
 /// Flags for the catalog.
 pub struct CatalogFlags {
-    /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
+    /// Folder whose tools are published on first start [default: the tools shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
-    /// Wall limit above which an endpoint is long-running, in ms [default: 10000]
+    /// Wall limit above which a tool is long-running, in ms [default: 10000]
     #[arg(long, env = "TOLLHOUSE_LONG_RUNNING_MS")]
     pub long_running_ms: Option<u64>,
-    /// Most endpoints: no more are published [default: 1000000]
+    /// Maximum number of published tools [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_MAX_ENDPOINTS")]
     pub max_endpoints: Option<usize>,
     /// Memory for tools that are ready for calls and lists, in bytes, approximately [default: 268435456]

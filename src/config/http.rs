@@ -146,7 +146,7 @@ pub struct HttpFlags {
     /// The same for one client address, whose further streams get 429; 0 is no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
     pub address_followers: Option<usize>,
-    /// Addresses or networks of proxies that are trusted to name the client's address, such as `127.0.0.1,10.0.0.0/8`
+    /// Proxies that are trusted to name the client's address, as addresses or networks, for example `127.0.0.1,10.0.0.0/8`
     #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Vec<String>,
     /// Header in which these proxies name the client's address [default: x-forwarded-for]

@@ -69,10 +69,10 @@ pub struct MoneyFlags {
     /// Facilitators of single networks, each as `NETWORK=KIND`, or as `NETWORK=URL` for an `http` one, which gets no credentials
     #[arg(long, env = "TOLLHOUSE_NETWORK_FACILITATORS", value_delimiter = ',')]
     pub network_facilitator: Vec<String>,
-    /// Address that payments on EVM networks go to; required with a real facilitator
+    /// Address that receives payments on EVM networks; required with a real facilitator
     #[arg(long, env = "TOLLHOUSE_PAY_TO")]
     pub pay_to: Option<String>,
-    /// Address that payments on Solana go to; required there
+    /// Address that receives payments on Solana; required for Solana
     #[arg(long, env = "TOLLHOUSE_PAY_TO_SOLANA")]
     pub pay_to_solana: Option<String>,
     /// Networks for payments, as CAIP-2 or by name, in order of preference [default: eip155:84532, Base Sepolia]
@@ -82,7 +82,7 @@ pub struct MoneyFlags {
     /// Accepted tokens, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` of a known one [default: USDC on each network]
     #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
     pub asset: Vec<String>,
-    /// JSON-RPC URL of a node of the first EVM network: for `evm`, and to look up settlements of other facilitators
+    /// JSON-RPC URL of a node of the first EVM network, for `evm` and to look up settlements of other facilitators
     #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
     pub rpc_url: Option<String>,
     /// The same for other EVM networks, each as `NETWORK=URL`
@@ -97,7 +97,7 @@ pub struct MoneyFlags {
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
     #[arg(long, env = "TOLLHOUSE_GAS_KEY", hide_env_values = true)]
     pub gas_key: Option<HiddenValue>,
-    /// File that has the key of the account that pays the gas
+    /// File with the key of the account that pays the gas
     #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
     pub gas_key_file: Option<PathBuf>,
     /// Gas per hour that settlements of one payer can burn without paying, for `evm`; 0 is no limit [default: 3000000]
@@ -142,10 +142,10 @@ pub struct MoneyFlags {
     /// Validity of a quote, in ms, at most a day [default: 300000]
     #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_QUOTE_MS))]
     pub quote_ms: Option<u64>,
-    /// Base URL of a quote API like LI.FI's, for routes to the payment tokens; without it, an embedded table has typical ones
+    /// Base URL of a quote API like LI.FI's, for routes to the payment tokens; without it, a built-in table has typical routes
     #[arg(long, env = "TOLLHOUSE_ROUTES_URL")]
     pub routes_url: Option<String>,
-    /// API key for it, sent as `x-lifi-api-key`
+    /// API key for the quote API, sent as `x-lifi-api-key`
     #[arg(long, env = "TOLLHOUSE_ROUTES_KEY", hide_env_values = true)]
     pub routes_key: Option<HiddenValue>,
 }
