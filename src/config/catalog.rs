@@ -21,7 +21,7 @@ pub struct CatalogFlags {
     /// Memory for tools that are ready for calls and lists, in bytes, approximately [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_READY_ENDPOINTS_BYTES")]
     pub ready_endpoints_bytes: Option<usize>,
-    /// File of SHA-256 hashes of known illegal or licensed material, one per line; matching uploads are rejected
+    /// File of SHA-256 hashes, one per line; matching uploads are rejected
     #[arg(long, env = "TOLLHOUSE_SAFETY_HASHES")]
     pub safety_hashes: Option<PathBuf>,
     /// TOML file of terms for which uploads are reviewed or rejected

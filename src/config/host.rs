@@ -39,25 +39,25 @@ pub struct HostFlags {
     /// File with the password of the database user
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD_FILE")]
     pub store_password_file: Option<PathBuf>,
-    /// Bucket for contents that are too large for the store, as `s3://BUCKET/PREFIX`; `AWS_*` variables set region, endpoint and credentials [default: the folder `files` in the data folder]
+    /// Bucket for large contents, as `s3://BUCKET/PREFIX`; `AWS_*` variables set region, endpoint and credentials [default: the folder `files` in the data folder]
     #[arg(long, env = "TOLLHOUSE_OBJECTS")]
     pub objects: Option<String>,
-    /// Size of the store's page cache, in bytes on disk; in memory it takes several times as much [default: 25165824]
+    /// Size of the store's page cache on disk, in bytes; several times more in memory [default: 25165824]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
     /// Length of a segment of the store's journal, in bytes; the first segments are shorter [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_SEGMENT_BYTES")]
     pub store_segment_bytes: Option<u64>,
-    /// Length of the store's journal at which older segments are removed, in bytes; it can grow to the size of all rows [default: 268435456]
+    /// Length of the store's journal at which older segments are removed, in bytes [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_STORE_JOURNAL_BYTES")]
     pub store_journal_bytes: Option<u64>,
-    /// Size of the store's tree above which it is rewritten, in bytes, if it also exceeds eight times the size of all rows [default: 536870912]
+    /// Size of the store's tree above which it is rewritten, in bytes [default: 536870912]
     #[arg(long, env = "TOLLHOUSE_STORE_TREE_BYTES")]
     pub store_tree_bytes: Option<u64>,
     /// Free space on the store's disk below which commits are refused, in bytes [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_STORE_FREE_BYTES")]
     pub store_free_bytes: Option<u64>,
-    /// Time after SIGTERM to fail readiness while still taking calls, in ms, so that load balancers notice; a second signal ends it [default: 0, on a database 5000]
+    /// Time after SIGTERM to fail readiness while still taking calls, in ms [default: 0, on a database 5000]
     #[arg(long, env = "TOLLHOUSE_SHUTDOWN_DELAY_MS")]
     pub shutdown_delay_ms: Option<u64>,
     /// Time for calls in progress to end after that, in ms [default: 30000]

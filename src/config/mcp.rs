@@ -7,7 +7,7 @@ use super::{error::SettingsError, layered::flags};
 flags! {
 /// Flags for the MCP front end.
 pub struct McpFlags {
-    /// Names that `/ai/mcp` and the dashboard answer to in the `Host` header, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
+    /// Allowed `Host` names for `/ai/mcp` and the dashboard, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
     #[arg(long, env = "TOLLHOUSE_MCP_HOSTS", value_delimiter = ',')]
     pub mcp_hosts: Vec<String>,
     /// Web origins that can use `/ai/mcp`, for example `https://app.example.com:443`, comma-separated; `*` is any [default: loopback's and the base URL's]
@@ -22,13 +22,13 @@ pub struct McpFlags {
     /// Time between progress notifications of an MCP call, in ms [default: 15000]
     #[arg(long, env = "TOLLHOUSE_MCP_PROGRESS_MS")]
     pub mcp_progress_ms: Option<u64>,
-    /// Long-running MCP calls that run as tasks, in total; further ones are answered when they end [default: 1024]
+    /// Long-running MCP calls that run as tasks, in total [default: 1024]
     #[arg(long, env = "TOLLHOUSE_MCP_TASKS")]
     pub mcp_tasks: Option<usize>,
     /// Long-running MCP calls of one address that run as tasks [default: 64]
     #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_TASKS")]
     pub mcp_address_tasks: Option<usize>,
-    /// Stored results of free tasks, in bytes; beyond it, the client with the most loses its oldest results [default: 67108864]
+    /// Stored results of free tasks, in bytes; beyond it, the largest client loses its oldest [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
     pub mcp_task_bytes: Option<usize>,
     /// Retention of the answer of a free task, in minutes [default: 10]

@@ -26,13 +26,13 @@ pub struct SandboxFlags {
     /// Handlers that compute at the same time [default: cores x 2]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_RUNNING")]
     pub sandbox_running: Option<usize>,
-    /// Calls of very short handlers that are sent ahead to a busy worker; 0 sends none [default: 16]
+    /// Calls of very short handlers sent ahead to a busy worker; 0 sends none [default: 16]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
     pub sandbox_pipeline: Option<usize>,
-    /// Maximum number of worker processes [default: one for each 8 MiB of --sandbox-memory, limited by half of the descriptors and by the users]
+    /// Maximum number of worker processes [default: one for each 8 MiB of --sandbox-memory, within half of the descriptors and the users]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
-    /// Private memory of all workers together, in bytes; if one more does not fit, the largest idle worker ends, or the start waits [default: half of the memory of the machine or control group]
+    /// Private memory of all workers, in bytes; beyond it, idle workers end or starts wait [default: half of the memory of the machine or control group]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
     pub sandbox_memory: Option<u64>,
     /// Tier of code without a stricter one: `jit`, or `jitless`, which compiles nothing [default: jit]
@@ -44,10 +44,10 @@ pub struct SandboxFlags {
     /// Jail layers without which the host does not start, comma-separated; `tollhouse doctor` lists them
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
-    /// Range of user and group ids for workers if the host runs as root, one each; at least as many as --sandbox-processes [default: 1900000000-1900262143]
+    /// User and group ids for workers of a host that runs as root, one each [default: 1900000000-1900262143]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
     pub sandbox_users: Option<String>,
-    /// Bytes in transit between the host and all workers; each builder can use as many as are free [default: a sixteenth of the memory, at least 256 MiB]
+    /// Bytes in transit between the host and all workers, shared by builders [default: a sixteenth of the memory, at least 256 MiB]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_BYTES")]
     pub sandbox_bytes: Option<usize>,
     /// Private or plain http hosts that `httpGetJson` can reach, as `host:port`, comma-separated

@@ -12,7 +12,7 @@ use super::{error::SettingsError, layered::flags};
 flags! {
 /// Flags for secrets.
 pub struct SecretFlags {
-    /// Master key of secrets, 32 bytes in base64 or hex; or several, the current one first [default: created on first start, in the file `master-key` of the data folder]
+    /// Master key of secrets, 32 bytes in base64 or hex; if several, the current first [default: created on first start, in the file `master-key` of the data folder]
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
     pub master_key: Option<HiddenValue>,
     /// File with the master keys
