@@ -31,7 +31,12 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     copy(&release.worker, &tree.join("usr/bin/tollhouse-worker"), 0o755)?;
     copy(&packaging.join("tollhouse.service"), &tree.join("usr/lib/systemd/system/tollhouse.service"), 0o644)?;
     copy(&packaging.join("tollhouse.toml"), &tree.join("etc/tollhouse/tollhouse.toml"), 0o644)?;
-    copy_folder(&root.join("docs"), &tree.join(DOC))?;
+    for document in fs::read_dir(root.join("docs")).into_iter().flatten().flatten().filter(|entry| entry.path().is_file()) {
+        copy(&document.path(), &tree.join(DOC).join(document.file_name()), 0o644)?;
+    }
+    for example in fs::read_dir(root.join("docs/examples")).into_iter().flatten().flatten() {
+        copy(&example.path(), &tree.join(DOC).join("examples").join(example.file_name()), 0o644)?;
+    }
     copy(&packaging.join("Containerfile"), &tree.join(DOC).join("examples/Containerfile"), 0o644)?;
     copy(&root.join("LICENSE"), &tree.join(DOC).join("copyright"), 0o644)?;
     write(&tree.join(DOC).join("changelog"), &paths::read(&root.join("CHANGELOG.md"))?)?;
@@ -71,15 +76,6 @@ fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Failure> {
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
     fs::copy(from, to).map_err(failed)?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(failed)
-}
-
-/// Copies the files of a folder and of the folders in it.
-fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
-    for entry in fs::read_dir(from).into_iter().flatten().flatten() {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() { copy_folder(&entry.path(), &target)? } else { copy(&entry.path(), &target, 0o644)? }
-    }
-    Ok(())
 }
 
 fn write(to: &Path, text: &str) -> Result<(), Failure> {
