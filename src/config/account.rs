@@ -19,7 +19,7 @@ const REGISTRATION_PRICE: MicroUsd = MicroUsd(1_000_000);
 flags! {
 /// Flags for accounts.
 pub struct AccountFlags {
-    /// Admin token [default: made on first start, in the file `admin-token` of the data folder]
+    /// Admin token [default: created on first start, in the file `admin-token` of the data folder]
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
     pub admin_token: Option<HiddenValue>,
     /// File with the admin token
@@ -28,13 +28,13 @@ pub struct AccountFlags {
     /// Price of registration as a builder, in USD; 0 is free [default: 1]
     #[arg(long, env = "TOLLHOUSE_REGISTRATION_PRICE_USD", value_parser = usd)]
     pub registration_price_usd: Option<MicroUsd>,
-    /// Hours after which a session of the dashboard ends that is not used [default: 12]
+    /// Hours without use after which a dashboard session ends [default: 12]
     #[arg(long, env = "TOLLHOUSE_SESSION_IDLE_HOURS")]
     pub session_idle_hours: Option<NonZeroU32>,
-    /// Days after which a session of the dashboard ends however much it is used [default: 7]
+    /// Days after which a dashboard session ends, used or not [default: 7]
     #[arg(long, env = "TOLLHOUSE_SESSION_DAYS")]
     pub session_days: Option<NonZeroU32>,
-    /// Sessions of one account at once; with one more the one unused longest ends [default: 20]
+    /// Concurrent sessions of one account; one more ends the longest unused [default: 20]
     #[arg(long, env = "TOLLHOUSE_SESSIONS")]
     pub sessions: Option<NonZeroU8>,
 }

@@ -9,19 +9,19 @@ use super::{error::SettingsError, layered::flags};
 flags! {
 /// Flags for the catalog.
 pub struct CatalogFlags {
-    /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
+    /// Folder whose tools are published on first start [default: the tools shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
     pub tools: Option<PathBuf>,
-    /// Wall limit above which an endpoint is long-running, in ms [default: 10000]
+    /// Wall limit above which a tool is long-running, in ms [default: 10000]
     #[arg(long, env = "TOLLHOUSE_LONG_RUNNING_MS")]
     pub long_running_ms: Option<u64>,
-    /// Most endpoints: no more are published [default: 1000000]
+    /// Maximum number of published tools [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_MAX_ENDPOINTS")]
     pub max_endpoints: Option<usize>,
     /// Memory for tools that are ready for calls and lists, in bytes, approximately [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_READY_ENDPOINTS_BYTES")]
     pub ready_endpoints_bytes: Option<usize>,
-    /// File of SHA-256 hashes of known illegal or licensed material, one per line; matching uploads are rejected
+    /// File of SHA-256 hashes, one per line; matching uploads are rejected
     #[arg(long, env = "TOLLHOUSE_SAFETY_HASHES")]
     pub safety_hashes: Option<PathBuf>,
     /// TOML file of terms for which uploads are reviewed or rejected

@@ -27,40 +27,40 @@ pub struct HostFlags {
     /// Folder of the store, the files and the keys [default: data]
     #[arg(long, env = "TOLLHOUSE_DATA")]
     pub data: Option<PathBuf>,
-    /// Public URL of this host, as it stands in records and payments [default: the listening address]
+    /// Public URL of this host, for records and payments [default: the listening address]
     #[arg(long, env = "TOLLHOUSE_BASE_URL")]
     pub base_url: Option<String>,
-    /// Database of PostgreSQL that the store is in, as `postgres://user@host:5432/database`; TLS as `sslmode` and `sslrootcert` in its query say [default: a store in the data folder]
+    /// PostgreSQL database of the store, as `postgres://user@host:5432/database`; `sslmode` and `sslrootcert` in its query set TLS [default: a store in the data folder]
     #[arg(long, env = "TOLLHOUSE_STORE", hide_env_values = true)]
     pub store: Option<HiddenValue>,
-    /// Password of its user, if not in the address
+    /// Password of the database user, unless the address has it
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD", hide_env_values = true)]
     pub store_password: Option<HiddenValue>,
-    /// File with that password
+    /// File with the password of the database user
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD_FILE")]
     pub store_password_file: Option<PathBuf>,
-    /// Bucket that what is too large for the store is in, as `s3://BUCKET/PREFIX`; region, endpoint and credentials as `AWS_*` in the environment say [default: the folder `files` in the data folder]
+    /// Bucket for large contents, as `s3://BUCKET/PREFIX`; `AWS_*` variables set region, endpoint and credentials [default: the folder `files` in the data folder]
     #[arg(long, env = "TOLLHOUSE_OBJECTS")]
     pub objects: Option<String>,
-    /// Pages that the store caches, in bytes on disk; in memory they take several times as much [default: 25165824]
+    /// Size of the store's page cache on disk, in bytes; several times more in memory [default: 25165824]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
-    /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 67108864]
+    /// Length of a segment of the store's journal, in bytes; the first segments are shorter [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_SEGMENT_BYTES")]
     pub store_segment_bytes: Option<u64>,
-    /// Length of the store's journal at which older segments go, in bytes; it may be as long as all rows together [default: 268435456]
+    /// Length of the store's journal at which older segments are removed, in bytes [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_STORE_JOURNAL_BYTES")]
     pub store_journal_bytes: Option<u64>,
-    /// Size of the store's tree on disk above which another takes its place, in bytes, where it is also above eight times that of all rows [default: 536870912]
+    /// Size of the store's tree above which it is rewritten, in bytes [default: 536870912]
     #[arg(long, env = "TOLLHOUSE_STORE_TREE_BYTES")]
     pub store_tree_bytes: Option<u64>,
-    /// Commits are refused while less is free on the store's disk, in bytes [default: 134217728]
+    /// Free space on the store's disk below which commits are refused, in bytes [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_STORE_FREE_BYTES")]
     pub store_free_bytes: Option<u64>,
-    /// Time after SIGTERM during which the host is not ready, but takes calls still, for balancers to notice, in ms; a second signal ends it [default: 0, on a database 5000]
+    /// Time after SIGTERM to fail readiness while still taking calls, in ms [default: 0, on a database 5000]
     #[arg(long, env = "TOLLHOUSE_SHUTDOWN_DELAY_MS")]
     pub shutdown_delay_ms: Option<u64>,
-    /// Time that calls under way have to end then, in ms [default: 30000]
+    /// Time for calls in progress to end after that, in ms [default: 30000]
     #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
     pub drain_ms: Option<u64>,
     /// Log filter, as `tracing` reads it [default: info,rmcp=error,h2=error]

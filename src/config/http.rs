@@ -65,34 +65,34 @@ pub struct HttpFlags {
     /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
     pub rate_limit: Option<u32>,
-    /// Share of processor time for one client address while others need it, in percent; 0 is no limit [default: 2]
+    /// Processor share of one client address while others wait, in percent; 0 is no limit [default: 2]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CPU_PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub address_cpu_percent: Option<u8>,
-    /// Failed authentications per minute of one client address, before all its credentials are rejected for a while; 0 is no limit [default: 60]
+    /// Wrong credentials per minute of one client address before 429; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
-    /// Uncharged runs per minute of one payer, including running ones, before further runs get 429; 0 is no limit [default: 30]
+    /// Uncharged runs per minute of one payer; further ones get 429; 0 is no limit [default: 30]
     #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
     pub payer_failures: Option<u32>,
     /// The same for one client address, all payers together; 0 is no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
     pub address_failures: Option<u32>,
-    /// The same for one tool, by payers who have not paid for it within an hour; runs on credit have a limit of their own; 0 is no limit [default: 100]
+    /// The same for one tool, by payers without a recent payment; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
-    /// Refused x402 payments per minute of one client address, before its further ones get 429; 0 is no limit [default: 60, and none when listening on loopback]
+    /// Refused x402 payments per minute of one client address; 0 is no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
     pub address_refused_payments: Option<u32>,
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
-    /// Concurrent outgoing requests for one client address: to sellers for `/x402/quote`, and to services that know routes [default: 4]
+    /// Concurrent requests to sellers and route services for one client address [default: 4]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
     pub address_asking: Option<usize>,
     /// Requests that wait for the result of one payment's running call; further ones get 409 [default: 16]
     #[arg(long, env = "TOLLHOUSE_PAYMENT_JOINS")]
     pub payment_joins: Option<usize>,
-    /// Requests of one client address that wait for results of running calls; further ones get 409; 0 is no limit [default: 64, and none when listening on loopback]
+    /// The same for one client address, all payments together; 0 is no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_JOINS")]
     pub address_joins: Option<usize>,
     /// Concurrent connections; further ones get 503 or are closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
@@ -125,28 +125,28 @@ pub struct HttpFlags {
     /// The same for one client address; 0 is no limit [default: 33554432, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD")]
     pub address_body_bytes_held: Option<usize>,
-    /// Bytes of unread responses in memory; beyond it, long unpaid responses get 503; 0 is no limit [default: 67108864]
+    /// Bytes of unread responses; beyond it, long unpaid ones get 503; 0 is no limit [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_ANSWER_BYTES_HELD")]
     pub answer_bytes_held: Option<usize>,
     /// The same for one client address, whose further requests get 503; 0 is no limit [default: 16777216, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
     pub address_answer_bytes_held: Option<usize>,
-    /// Time in which a client reads nothing of a waiting response, in ms; 0 is no limit [default: 30000]
+    /// Time without a client reading its response, in ms; 0 is no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
     pub write_stall_ms: Option<u64>,
     /// Concurrent requests on one HTTP/2 connection [default: 100]
     #[arg(long, env = "TOLLHOUSE_HTTP2_STREAMS", value_parser = clap::value_parser!(u32).range(1..))]
     pub http2_streams: Option<u32>,
-    /// HTTP/2 frames per second of one client address beyond those of its requests, before its connections are closed; 0 is no limit [default: 500]
+    /// HTTP/2 frames per second of one client address outside requests; 0 is no limit [default: 500]
     #[arg(long, env = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES")]
     pub http2_overhead_frames: Option<u32>,
-    /// Concurrent streams that follow logs, calls or events; further ones get 503; 0 is no limit [default: 1024]
+    /// Streams that follow logs, calls or events; further ones get 503; 0 is no limit [default: 1024]
     #[arg(long, env = "TOLLHOUSE_FOLLOWERS")]
     pub followers: Option<usize>,
     /// The same for one client address, whose further streams get 429; 0 is no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
     pub address_followers: Option<usize>,
-    /// Addresses or networks of proxies that are trusted to name the client's address, such as `127.0.0.1,10.0.0.0/8`
+    /// Addresses or networks of trusted proxies, for example `127.0.0.1,10.0.0.0/8`
     #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Vec<String>,
     /// Header in which these proxies name the client's address [default: x-forwarded-for]

@@ -66,13 +66,13 @@ pub struct MoneyFlags {
     /// Secret of that key: Ed25519 in base64, or P-256 as a PEM
     #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
     pub cdp_api_key_secret: Option<HiddenValue>,
-    /// Facilitators of single networks, each as `NETWORK=KIND`, or as `NETWORK=URL` for an `http` one, which gets no credentials
+    /// Facilitators of single networks, as `NETWORK=KIND`, or `NETWORK=URL` for `http` without credentials
     #[arg(long, env = "TOLLHOUSE_NETWORK_FACILITATORS", value_delimiter = ',')]
     pub network_facilitator: Vec<String>,
-    /// Address that payments on EVM networks go to; required with a real facilitator
+    /// Address that receives payments on EVM networks; required with a real facilitator
     #[arg(long, env = "TOLLHOUSE_PAY_TO")]
     pub pay_to: Option<String>,
-    /// Address that payments on Solana go to; required there
+    /// Address that receives payments on Solana; required for Solana
     #[arg(long, env = "TOLLHOUSE_PAY_TO_SOLANA")]
     pub pay_to_solana: Option<String>,
     /// Networks for payments, as CAIP-2 or by name, in order of preference [default: eip155:84532, Base Sepolia]
@@ -82,7 +82,7 @@ pub struct MoneyFlags {
     /// Accepted tokens, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` of a known one [default: USDC on each network]
     #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
     pub asset: Vec<String>,
-    /// JSON-RPC URL of a node of the first EVM network: for `evm`, and to look up settlements of other facilitators
+    /// JSON-RPC URL of a node of the first EVM network, for settling and lookups
     #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
     pub rpc_url: Option<String>,
     /// The same for other EVM networks, each as `NETWORK=URL`
@@ -97,37 +97,37 @@ pub struct MoneyFlags {
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
     #[arg(long, env = "TOLLHOUSE_GAS_KEY", hide_env_values = true)]
     pub gas_key: Option<HiddenValue>,
-    /// File that has the key of the account that pays the gas
+    /// File with the key of the account that pays the gas
     #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
     pub gas_key_file: Option<PathBuf>,
-    /// Gas per hour that settlements of one payer can burn without paying, for `evm`; 0 is no limit [default: 3000000]
+    /// Gas per hour that one payer can burn without paying; 0 is no limit [default: 3000000]
     #[arg(long, env = "TOLLHOUSE_PAYER_BURNED_GAS")]
     pub payer_burned_gas: Option<u64>,
-    /// The same for payers at one address who have not paid for the tool before; 0 is no limit [default: 6000000, and none when listening on loopback]
+    /// The same for new payers at one address; 0 is no limit [default: 6000000, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BURNED_GAS")]
     pub address_burned_gas: Option<u64>,
     /// The same for the tools of one builder; 0 is no limit [default: 15000000]
     #[arg(long, env = "TOLLHOUSE_BUILDER_BURNED_GAS")]
     pub builder_burned_gas: Option<u64>,
-    /// The same for all settlements together; beyond it, the host accepts no payments that it settles itself; 0 is no limit [default: 60000000]
+    /// The same in total; beyond it, x402 payments get 503; 0 is no limit [default: 60000000]
     #[arg(long, env = "TOLLHOUSE_BURNED_GAS")]
     pub burned_gas: Option<u64>,
-    /// Reverted settlements of one payer per hour, for `evm`; 0 is no limit [default: 5]
+    /// Reverted settlements of one payer per hour; 0 is no limit [default: 5]
     #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
     pub payer_reverts: Option<u32>,
-    /// Minimum payment, in USD, that covers the gas of its settlement, for `evm`; the gas of smaller payments is limited like burned gas; 0 is no limit [default: 0.001, and 0 on test networks]
+    /// Minimum payment that covers the gas of its settlement, in USD; 0 is no limit [default: 0.001, and 0 on test networks]
     #[arg(long, env = "TOLLHOUSE_LEAST_SETTLEMENT_USD", value_parser = usd)]
     pub least_settlement_usd: Option<MicroUsd>,
     /// The same for single networks, each as `NETWORK=USD`
     #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
     pub network_least_settlement_usd: Vec<String>,
-    /// Time for which a settlement with an unknown outcome is looked up, in ms, at most a year; then it is `unresolved`, and an admin decides [default: 86400000]
+    /// Time to look up settlements with unknown outcomes, in ms, at most a year [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS))]
     pub unresolved_after_ms: Option<u64>,
-    /// Runs for one payment that was settled before the run, including the first; a failed run can be repeated [default: 10]
+    /// Runs for one payment that was settled before the run, including the first [default: 10]
     #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS))]
     pub paid_runs: Option<u32>,
-    /// Time from such a settlement until the last of these runs can begin, in ms, at most 30 days [default: 86400000]
+    /// Time after that settlement for these runs to begin, in ms, at most 30 days [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_PAID_RUN_MS))]
     pub paid_run_ms: Option<u64>,
     /// Let the simulated facilitator serve an address other than loopback
@@ -142,10 +142,10 @@ pub struct MoneyFlags {
     /// Validity of a quote, in ms, at most a day [default: 300000]
     #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_QUOTE_MS))]
     pub quote_ms: Option<u64>,
-    /// Base URL of a quote API like LI.FI's, for routes to the payment tokens; without it, an embedded table has typical ones
+    /// Base URL of a quote API like LI.FI's; without it, a built-in table is used
     #[arg(long, env = "TOLLHOUSE_ROUTES_URL")]
     pub routes_url: Option<String>,
-    /// API key for it, sent as `x-lifi-api-key`
+    /// API key for the quote API, sent as `x-lifi-api-key`
     #[arg(long, env = "TOLLHOUSE_ROUTES_KEY", hide_env_values = true)]
     pub routes_key: Option<HiddenValue>,
 }

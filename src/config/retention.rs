@@ -13,19 +13,19 @@ use super::layered::flags;
 flags! {
 /// Flags for retention.
 pub struct RetentionFlags {
-    /// Events kept of each owner [default: 100000]
+    /// Events kept for each owner [default: 100000]
     #[arg(long, env = "TOLLHOUSE_EVENTS_KEPT")]
     pub events_kept: Option<u64>,
     /// Days that events are kept [default: 90]
     #[arg(long, env = "TOLLHOUSE_EVENT_DAYS")]
     pub event_days: Option<u32>,
-    /// Log lines kept of each endpoint [default: 5000]
+    /// Log lines kept for each tool [default: 5000]
     #[arg(long, env = "TOLLHOUSE_LOG_LINES_KEPT")]
     pub log_lines_kept: Option<u64>,
-    /// Bytes kept of the log lines of each endpoint [default: 4194304]
+    /// Bytes of log lines kept for each tool [default: 4194304]
     #[arg(long, env = "TOLLHOUSE_LOG_BYTES_KEPT")]
     pub log_bytes_kept: Option<u64>,
-    /// Bytes of log lines of each endpoint per second; four times as many for all of one builder [default: 262144]
+    /// Bytes of log lines per second of each tool; four times that per builder [default: 262144]
     #[arg(long, env = "TOLLHOUSE_LOG_RATE")]
     pub log_rate: Option<NonZeroU32>,
     /// Days that log lines are kept [default: 7]
@@ -37,16 +37,16 @@ pub struct RetentionFlags {
     /// Days that receipts of free calls are kept [default: 7]
     #[arg(long, env = "TOLLHOUSE_FREE_RECEIPT_DAYS")]
     pub free_receipt_days: Option<u32>,
-    /// Calls kept of each endpoint, for its owner's list [default: 10000]
+    /// Calls kept for each tool, for its owner's list [default: 10000]
     #[arg(long, env = "TOLLHOUSE_CALLS_KEPT")]
     pub calls_kept: Option<u64>,
     /// Days that calls are kept [default: 30]
     #[arg(long, env = "TOLLHOUSE_CALL_DAYS")]
     pub call_days: Option<u32>,
-    /// Days that metrics of calls are kept by the hour; by the minute it is 2 [default: 90]
+    /// Days that hourly metrics of calls are kept; minutes are kept for 2 days [default: 90]
     #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
     pub metric_days: Option<u32>,
-    /// Entries of the audit trail kept; beyond it, the oldest of those with the most entries are removed [default: 1000000]
+    /// Entries of the audit trail kept; the largest actors lose their oldest first [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_AUDIT_KEPT")]
     pub audit_kept: Option<u64>,
     /// Days that entries of the audit trail are kept [default: 400]

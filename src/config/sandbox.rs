@@ -26,28 +26,28 @@ pub struct SandboxFlags {
     /// Handlers that compute at the same time [default: cores x 2]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_RUNNING")]
     pub sandbox_running: Option<usize>,
-    /// Calls of very short handlers that are sent ahead to a busy worker; 0 sends none [default: 16]
+    /// Calls of very short handlers sent ahead to a busy worker; 0 sends none [default: 16]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
     pub sandbox_pipeline: Option<usize>,
-    /// Worker processes at once [default: --sandbox-memory in pieces of 8 MiB, half of the descriptors at most, and no more than there are users for]
+    /// Maximum number of worker processes [default: one for each 8 MiB of --sandbox-memory, within half of the descriptors and the users]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
-    /// Private memory of all workers together, in bytes; if another one does not fit, the largest idle one is removed, or it waits [default: half of the memory, or of the control group's]
+    /// Private memory of all workers, in bytes; beyond it, idle workers end or starts wait [default: half of the memory of the machine or control group]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
     pub sandbox_memory: Option<u64>,
-    /// Tier of code for which nothing stricter is set: `jit`, or `jitless`, which compiles nothing [default: jit]
+    /// Tier of code without a stricter one: `jit`, or `jitless`, which compiles nothing [default: jit]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_TIER")]
     pub sandbox_tier: Option<String>,
-    /// Fork workers from a booted one; they share its memory layout [default: true, false where layers of the jail are named]
+    /// Fork workers from a booted process; they share its memory layout [default: true, or false with --sandbox-strict]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_ZYGOTE", num_args = 0..=1, default_missing_value = "true")]
     pub sandbox_zygote: Option<bool>,
     /// Jail layers without which the host does not start, comma-separated; `tollhouse doctor` lists them
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
-    /// Users, and groups of the same numbers, that workers become where the host is root, each another one; no fewer than --sandbox-processes [default: 1900000000-1900262143]
+    /// User and group ids for workers of a host that runs as root, one each [default: 1900000000-1900262143]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
     pub sandbox_users: Option<String>,
-    /// Bytes under way between the host and all workers at once; each builder has as much of them as is free [default: a sixteenth of the memory, 256 MiB at least]
+    /// Bytes in transit between the host and all workers, shared by builders [default: a sixteenth of the memory, at least 256 MiB]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_BYTES")]
     pub sandbox_bytes: Option<usize>,
     /// Private or plain http hosts that `httpGetJson` can reach, as `host:port`, comma-separated

@@ -12,7 +12,7 @@ use super::{error::SettingsError, layered::flags};
 flags! {
 /// Flags for secrets.
 pub struct SecretFlags {
-    /// Master key of secrets, 32 bytes in base64 or hex, or several with the current one first [default: made on first start, in the file `master-key` of the data folder]
+    /// Master key of secrets, 32 bytes in base64 or hex; if several, the current first [default: created on first start, in the file `master-key` of the data folder]
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
     pub master_key: Option<HiddenValue>,
     /// File with the master keys
@@ -21,7 +21,7 @@ pub struct SecretFlags {
     /// Old master keys, which only decrypt, comma-separated
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
     pub master_key_old: Option<HiddenValue>,
-    /// Key that signs receipts, Ed25519 as PKCS#8 in PEM [default: made on first start, in the file `receipt-key.pem` of the data folder]
+    /// Key that signs receipts, Ed25519 as PKCS#8 in PEM [default: created on first start, in the file `receipt-key.pem` of the data folder]
     #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY", hide_env_values = true)]
     pub receipt_key: Option<HiddenValue>,
     /// File with the receipt key

@@ -26,31 +26,31 @@ pub struct TelemetryFlags {
     /// Format of the log [default: text]
     #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// Access to `/metrics` without the admin token: none, or for requests from this machine [default: loopback where the host listens there and its public URL is there, else admin]
+    /// Access to `/metrics` without a token: none, or for requests from this machine [default: loopback if the host listens there and its public URL is there, else admin]
     #[arg(long, env = "TOLLHOUSE_METRICS")]
     pub metrics: Option<MetricsReaders>,
     /// Token that opens `/metrics`, as `Authorization: Bearer`, and nothing else [default: none but the admin's]
     #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN", hide_env_values = true)]
     pub metrics_token: Option<HiddenValue>,
-    /// File with that token
+    /// File with the metrics token
     #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN_FILE")]
     pub metrics_token_file: Option<PathBuf>,
-    /// Collector that traces and metrics are sent to, by OTLP over HTTP, such as `http://127.0.0.1:4318` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else none]
+    /// Collector for traces and metrics, by OTLP over HTTP, for example `http://127.0.0.1:4318` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else none]
     #[arg(long, env = "TOLLHOUSE_OTLP_ENDPOINT", hide_env_values = true)]
     pub otlp_endpoint: Option<HiddenValue>,
-    /// Headers sent with them, as `name=value,name=value` [default: `OTEL_EXPORTER_OTLP_HEADERS`, else none]
+    /// Headers of requests to the collector, as `name=value,name=value` [default: `OTEL_EXPORTER_OTLP_HEADERS`, else none]
     #[arg(long, env = "TOLLHOUSE_OTLP_HEADERS", hide_env_values = true)]
     pub otlp_headers: Option<HiddenValue>,
-    /// Name of the service that they are of [default: `OTEL_SERVICE_NAME`, else tollhouse]
+    /// Service name in traces and metrics [default: `OTEL_SERVICE_NAME`, else tollhouse]
     #[arg(long, env = "TOLLHOUSE_OTLP_SERVICE")]
     pub otlp_service: Option<String>,
-    /// Time between two requests with metrics to the collector, in ms; 0 sends none [default: 60000]
+    /// Time between metrics sent to the collector, in ms; 0 sends none [default: 60000]
     #[arg(long, env = "TOLLHOUSE_OTLP_METRICS_MS")]
     pub otlp_metrics_ms: Option<u64>,
-    /// Calls traced in a second, of those whose callers say nothing of it [default: 50]
+    /// Calls traced per second, of those whose callers ask for nothing [default: 50]
     #[arg(long, env = "TOLLHOUSE_TRACE_RATE")]
     pub trace_rate: Option<u32>,
-    /// Calls traced in a second because their callers have sampled them [default: 10]
+    /// Calls traced per second because their callers sampled them [default: 10]
     #[arg(long, env = "TOLLHOUSE_TRACE_CALLER_RATE")]
     pub trace_caller_rate: Option<u32>,
 }

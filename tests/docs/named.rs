@@ -5,7 +5,7 @@ use tollhouse::store::Space;
 use super::{read, root};
 
 /// The document and the section with the promises for each kind of state.
-const RETAINED: (&str, &str) = ("docs/operators.md", "## What is kept, and what can be lost");
+const RETAINED: (&str, &str) = ("CONTRIBUTING.md", "## Evidence: what is kept, and what can be lost");
 
 /// The tables whose last column names tests, by document and section.
 const SECTIONS: [(&str, &str); 6] = [
@@ -13,7 +13,7 @@ const SECTIONS: [(&str, &str); 6] = [
     ("ARCHITECTURE.md", "## Invariants of isolation"),
     ("sandbox/README.md", "## Between owners"),
     ("sandbox/README.md", "## What a builder's or caller's bytes can use"),
-    ("docs/operators.md", "## What hosts of one store share"),
+    ("CONTRIBUTING.md", "## Evidence: what hosts of one store share"),
     RETAINED,
 ];
 

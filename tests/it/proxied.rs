@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The document with the proxy settings for longer heads.
-const SHOWN: &str = include_str!("../../docs/operators.md");
+const SHOWN: &str = include_str!("../../docs/how-to/put-a-proxy-in-front.md");
 
 /// Starts a host whose public URL is that of a proxy, with a small paid tool and one of the maximum size.
 async fn host(position: &Place, networks: &str) -> (Host, String) {

@@ -78,7 +78,7 @@ const MIB: u64 = 1 << 20;
 
 limits! {
     cpu_ms "cpuMs" = 1_000, 10_000, "ms", "Processor time of one call. Waiting in an op does not count.";
-    wall_ms "wallMs" = 10_000, 300_000, "ms", "Time from start to answer of one call. Above 10,000 the endpoint is long-running.";
+    wall_ms "wallMs" = 10_000, 300_000, "ms", "Time from start to answer of one call. Above 10,000, the tool is long-running.";
     load_cpu_ms "loadCpuMs" = 500, 2_000, "ms", "Processor time of a module's top level.";
     load_wall_ms "loadWallMs" = 2_000, 10_000, "ms", "Time of a module's top level.";
     heap_bytes "heapBytes" = 64 * MIB, 128 * MIB, "bytes", "JavaScript heap of a worker.";
@@ -89,7 +89,7 @@ limits! {
     input_depth "inputDepth" = 64, 64, "levels", "Nesting of a call's body.";
     output_bytes "outputBytes" = 256 * KIB, MIB, "bytes", "Result of a call.";
     output_depth "outputDepth" = 64, 64, "levels", "Nesting of a result.";
-    error_bytes "errorBytes" = KIB, 4 * KIB, "bytes", "Text of what a handler threw.";
+    error_bytes "errorBytes" = KIB, 4 * KIB, "bytes", "Text of an error that a handler threw.";
     log_lines "logLines" = 256, 1_024, "lines", "Log lines of one call; further ones are dropped and counted.";
     log_line_bytes "logLineBytes" = 4 * KIB, 16 * KIB, "bytes", "One log line; the rest is cut off.";
     log_bytes "logBytes" = 64 * KIB, 256 * KIB, "bytes", "All log lines of one call.";
@@ -97,19 +97,19 @@ limits! {
     progress_per_second "progressPerSecond" = 20, 100, "messages", "Messages of ctx.progress in one second of a call; further ones are dropped.";
     progress_bytes "progressBytes" = 512, 4 * KIB, "bytes", "One message of ctx.progress; the rest is cut off.";
     ops "ops" = 1_000, 10_000, "ops", "Requests of one call to kv, files, httpGetJson and timers together.";
-    ops_in_flight "opsInFlight" = 8, 32, "ops", "Requests of one call under way at once; further ones wait their turn.";
-    timers "timers" = 100, 100, "timers", "Timers of one call that are set at once.";
+    ops_in_flight "opsInFlight" = 8, 32, "ops", "Concurrent requests of one call; further ones wait their turn.";
+    timers "timers" = 100, 100, "timers", "Timers of one call that are set at the same time.";
     http_requests "httpRequests" = 10, 50, "requests", "Uses of httpGetJson in one call.";
     http_wall_ms "httpWallMs" = 5_000, 30_000, "ms", "Time of one httpGetJson, redirects included.";
     http_body_bytes "httpBodyBytes" = MIB, 4 * MIB, "bytes", "Body that httpGetJson reads.";
     kv_key_bytes "kvKeyBytes" = 512, 512, "bytes", "A key of ctx.kv.";
     kv_value_bytes "kvValueBytes" = 64 * KIB, 256 * KIB, "bytes", "A value of ctx.kv, as JSON.";
-    kv_keys "kvKeys" = 10_000, 100_000, "keys", "Keys of one endpoint.";
-    kv_bytes "kvBytes" = 16 * MIB, 256 * MIB, "bytes", "Keys and values of one endpoint.";
+    kv_keys "kvKeys" = 10_000, 100_000, "keys", "Keys of one tool.";
+    kv_bytes "kvBytes" = 16 * MIB, 256 * MIB, "bytes", "Keys and values of one tool.";
     file_bytes "fileBytes" = MIB, 4 * MIB, "bytes", "One file of ctx.files.";
-    files "files" = 100, 1_000, "files", "Files of one endpoint.";
-    files_bytes "filesBytes" = 16 * MIB, 256 * MIB, "bytes", "All files of one endpoint.";
-    env_names "envNames" = 32, 64, "names", "Secrets of one endpoint.";
+    files "files" = 100, 1_000, "files", "Files of one tool.";
+    files_bytes "filesBytes" = 16 * MIB, 256 * MIB, "bytes", "All files of one tool.";
+    env_names "envNames" = 32, 64, "names", "Secrets of one tool.";
     env_value_bytes "envValueBytes" = 4 * KIB, 4 * KIB, "bytes", "Value of one secret.";
 }
 
