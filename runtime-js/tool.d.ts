@@ -172,11 +172,8 @@ interface ToolCaller {
    * @example
    * ```ts
    * export default async function (req: ToolRequest, ctx: ToolContext): Promise<ToolResult> {
-   *   const { ok } = await ctx.kv.atomic()
-   *     .check(`done/${req.caller.paymentId}`)
-   *     .set(`done/${req.caller.paymentId}`, true)
-   *     .add("orders", 1)
-   *     .commit();
+   *   const key = `done/${req.caller.paymentId ?? req.caller.receiptId}`;
+   *   const { ok } = await ctx.kv.atomic().check(key).set(key, true).add("orders", 1).commit();
    *   return { isNew: ok };
    * }
    * ```
