@@ -11,19 +11,23 @@
  * }
  * ```
  *
- * - The module cannot import anything or evaluate strings. `tollhouse deploy` bundles imports first.
- * - It reaches the world only through `ctx`. There is no `fetch`, `Buffer`, `process` or `document`.
+ * - The module cannot import anything or evaluate strings. `tollhouse deploy` bundles imports
+ *   first.
+ * - It reaches the world only through `ctx`. There is no `fetch`, `Buffer`, `process` or
+ *   `document`.
  * - A process keeps its module state for later calls of the same version, but can end at any time.
  *   Store data that must last in `ctx.kv` or `ctx.files`.
- * - A call ends when its handler does. Pending writes to `ctx.kv` and `ctx.files` are completed first;
- *   pending reads and timers are dropped.
+ * - A call ends when its handler does. Pending writes to `ctx.kv` and `ctx.files` are completed
+ *   first; pending reads and timers are dropped.
  * - Time stands still while a handler computes. `Date.now()` returns the start of the call, and
  *   advances with each answer that you await from `ctx` or a timer.
- * - `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not available. `Intl` is available on V8 only.
- * - `eval` and `Function` exist, because packages refer to them while they load. They throw an `EvalError`.
+ * - `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not available. `Intl` is available on V8
+ *   only.
+ * - `eval` and `Function` exist, because packages refer to them while they load. They throw an
+ *   `EvalError`.
  *
- * The end of this file declares the web's globals, and there are no others.
- * Check the types of a handler without the DOM:
+ * The end of this file declares the web's globals, and there are no others. Check the types of a
+ * handler without the DOM:
  *
  * ```sh
  * tsc --noEmit --strict --target es2023 --lib es2023 tool.d.ts handler.ts
@@ -58,8 +62,8 @@ type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => T
 /**
  * The result of a handler: a JSON value, or a `Response`.
  *
- * A JSON value has status 200, and `undefined` is sent as `null`. A `Response` has its own status and
- * headers. The caller gets these headers, 8 KiB at most: `content-type`, `content-language`,
+ * A JSON value has status 200, and `undefined` is sent as `null`. A `Response` has its own status
+ * and headers. The caller gets these headers, 8 KiB at most: `content-type`, `content-language`,
  * `content-disposition`, `location`, `retry-after` and `link`.
  *
  * The call fails and is not charged if:
@@ -67,13 +71,13 @@ type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => T
  * - the handler throws, or returns a value without a JSON form
  * - the type is `application/json` and the body is not JSON
  * - the status is not 2xx
- * - the status is from 300 to 399 with `location`, because clients would send the caller's payment or
- *   key to that address
+ * - the status is from 300 to 399 with `location`, because clients would send the caller's payment
+ *   or key to that address
  * - the result is MCP content blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`
  *
  * Every way to call returns the same result. If the caller gets JSON, another body becomes
- * `{ mediaType, text }` for `text/*` in UTF-8, else `{ mediaType, base64 }`. Over MCP it becomes a content
- * block of its kind.
+ * `{ mediaType, text }` for `text/*` in UTF-8, else `{ mediaType, base64 }`. Over MCP it becomes a
+ * content block of its kind.
  *
  * @example
  * ```ts
@@ -106,16 +110,16 @@ interface ToolRequest<Input = any> {
   /**
    * The query parameters, by name.
    *
-   * If a name repeats, the last value counts, as in `Object.fromEntries(url.searchParams)`. For a GET,
-   * the host builds `input` from the query and `inputSchema`, including lists. Has no prototype: a name
-   * that was not sent is undefined.
+   * If a name repeats, the last value counts, as in `Object.fromEntries(url.searchParams)`. For a
+   * GET, the host builds `input` from the query and `inputSchema`, including lists. Has no
+   * prototype: a name that was not sent is undefined.
    */
   readonly query: Record<string, string>;
   /**
    * Some of the request headers, with lowercase names.
    *
-   * These are `accept`, `accept-language`, `content-type`, `user-agent`, `traceparent` and `tracestate`.
-   * Never contains credentials or payments. Has no prototype, like `query`.
+   * These are `accept`, `accept-language`, `content-type`, `user-agent`, `traceparent` and
+   * `tracestate`. Never contains credentials or payments. Has no prototype, like `query`.
    */
   readonly headers: Record<string, string>;
   /** The same value as `input`. */
@@ -125,8 +129,8 @@ interface ToolRequest<Input = any> {
   /**
    * The JSON text of the input as the caller sent it, also over MCP.
    *
-   * Keeps the digits of numbers that exceed the precision of a double. For a GET, the JSON that the host
-   * built from the query.
+   * Keeps the digits of numbers that exceed the precision of a double. For a GET, the JSON that the
+   * host built from the query.
    */
   readonly inputText: string;
   /** Who calls, and how the call is paid. */
@@ -158,16 +162,16 @@ interface ToolCaller {
    *
    * A handler can run more than once for one payment:
    *
-   * - If the host crashes after a run and before the settlement, nothing is charged, and a retry with the
-   *   same payment runs the handler again.
+   * - If the host crashes after a run and before the settlement, nothing is charged, and a retry
+   *   with the same payment runs the handler again.
    * - A retry after a failed run does so too, possibly with another input.
    *
-   * The id is the same in each of these runs, even after a restart. Effects of an earlier run remain, in
-   * `ctx.kv`, in `ctx.files` and outside.
+   * The id is the same in each of these runs, even after a restart. Effects of an earlier run
+   * remain, in `ctx.kv`, in `ctx.files` and outside.
    *
-   * On credit, the id is the same for the same `Idempotency-Key`. Without that header each call has its
-   * own, and no crash repeats it. Absent for free calls and the owner's calls, which no crash repeats
-   * either.
+   * On credit, the id is the same for the same `Idempotency-Key`. Without that header each call has
+   * its own, and no crash repeats it. Absent for free calls and the owner's calls, which no crash
+   * repeats either.
    *
    * @example
    * ```ts
@@ -184,12 +188,12 @@ interface ToolCaller {
 /**
  * The functions that a handler can use.
  *
- * A member that needs a capability rejects with the code `not_granted` until the capability is granted.
- * Request capabilities in `tool.json`.
+ * A member that needs a capability rejects with the code `not_granted` until the capability is
+ * granted. Request capabilities in `tool.json`.
  *
- * A `ctx` belongs to its call. After the call has ended, each member rejects or throws with `call_ended`, even
- * while another call runs. So await what a call begins. If calls share a promise, let each use its own
- * `ctx`.
+ * A `ctx` belongs to its call. After the call has ended, each member rejects or throws with
+ * `call_ended`, even while another call runs. So await what a call begins. If calls share a
+ * promise, let each use its own `ctx`.
  *
  * An unknown option throws a `TypeError` that lists the known ones, and nothing is sent.
  */
@@ -203,10 +207,10 @@ interface ToolContext {
    *
    * A secret that is not set, or is only for `auth`, is undefined.
    *
-   * The host hides values of 8 bytes or more in results, errors and logs: verbatim and in base64, hex,
-   * percent-encoding and JSON escapes. It does not find values that a handler encodes differently, splits, or
-   * stores in `ctx.kv` or `ctx.files`. If the handler need not read a secret, set it with
-   * `visibility: "auth"` and send it with `httpGetJson(url, { auth })`.
+   * The host hides values of 8 bytes or more in results, errors and logs: verbatim and in base64,
+   * hex, percent-encoding and JSON escapes. It does not find values that a handler encodes
+   * differently, splits, or stores in `ctx.kv` or `ctx.files`. If the handler need not read a
+   * secret, set it with `visibility: "auth"` and send it with `httpGetJson(url, { auth })`.
    *
    * @example
    * ```ts
@@ -220,15 +224,17 @@ interface ToolContext {
   /**
    * Capability `httpGetJson`. Requests JSON from one of the tool's `allowedHosts`.
    *
-   * Sends a GET without a body, and follows up to 3 redirects to allowed hosts. An answer with any status
-   * resolves. Default limits of a call: 10 requests, 5,000 ms and 1 MiB for each.
+   * Sends a GET without a body, and follows up to 3 redirects to allowed hosts. An answer with any
+   * status resolves. Default limits of a call: 10 requests, 5,000 ms and 1 MiB for each.
    *
    * Rejects with a `ToolError`:
    *
    * - `not_granted`: the capability, the host or the secret is not granted
    * - `invalid_argument`: the URL or a header is invalid
-   * - `forbidden_address`: the address is private, a redirect leads elsewhere, or `auth` is used without https
-   * - `too_many_redirects`, `timeout`, `unreachable`, `body_too_large` or `bad_response`: the request failed
+   * - `forbidden_address`: the address is private, a redirect leads elsewhere, or `auth` is used
+   *   without https
+   * - `too_many_redirects`, `timeout`, `unreachable`, `body_too_large` or `bad_response`: the
+   *   request failed
    * - `not_json`: the answer is not JSON; `status` has its status
    * - `quota_exceeded`: a limit of the call is reached
    *
@@ -246,11 +252,12 @@ interface ToolContext {
   /**
    * Reports progress to the caller, without a capability.
    *
-   * Callers get it as a `progress` event of a stream, or over MCP as a progress notification or the status of a
-   * task. Other callers get nothing. It is sent when the handler next waits for `ctx` or a timer.
+   * Callers get it as a `progress` event of a stream, or over MCP as a progress notification or the
+   * status of a task. Other callers get nothing. It is sent when the handler next waits for `ctx`
+   * or a timer.
    *
-   * `fraction` is the completed fraction, from 0 to 1. A message is cut at 512 bytes.
-   * Messages beyond 20 in a second or 256 in a call are dropped, unless the tool's limits differ. Secrets
+   * `fraction` is the completed fraction, from 0 to 1. A message is cut at 512 bytes. Messages
+   * beyond 20 in a second or 256 in a call are dropped, unless the tool's limits differ. Secrets
    * are hidden as in logs. Throws a `TypeError` if an argument is invalid.
    *
    * @example
@@ -262,14 +269,15 @@ interface ToolContext {
   /**
    * Sets the price of this call, if the tool has a `maxPriceUsd`. Needs no capability.
    *
-   * `usd` is in dollars with at most 6 decimals, as a number or a decimal string. It is at most `maxPriceUsd`,
-   * which the payer has authorized. The last amount counts.
+   * `usd` is in dollars with at most 6 decimals, as a number or a decimal string. It is at most
+   * `maxPriceUsd`, which the payer has authorized. The last amount counts.
    *
-   * Without it a call costs `priceUsd`, which can be 0. A call that costs nothing settles nothing. Only a call
-   * that succeeds is charged. It also works in the owner's calls, where nothing is charged.
+   * Without it a call costs `priceUsd`, which can be 0. A call that costs nothing settles nothing.
+   * Only a call that succeeds is charged. It also works in the owner's calls, where nothing is
+   * charged.
    *
-   * Rejects with `invalid_argument` if the amount is invalid, exceeds the maximum, or the tool has a fixed price.
-   * The previous amount remains then.
+   * Rejects with `invalid_argument` if the amount is invalid, exceeds the maximum, or the tool has
+   * a fixed price. The previous amount remains then.
    *
    * @example
    * ```ts
@@ -283,11 +291,12 @@ interface ToolContext {
 /**
  * Keys and JSON values of this tool, shared by all its calls and versions.
  *
- * A key is at most 512 bytes, a value at most 64 KiB as JSON. A tool has at most 10,000 keys and 16 MiB. The
- * tool's `limits` can raise all of these except the size of a key.
+ * A key is at most 512 bytes, a value at most 64 KiB as JSON. A tool has at most 10,000 keys and 16
+ * MiB. The tool's `limits` can raise all of these except the size of a key.
  *
- * Rejects with a `ToolError`: `not_granted`, `quota_exceeded`, `invalid_argument`, or `store_unavailable` if the
- * host's store is down. A key with half of a surrogate pair is an `invalid_argument`.
+ * Rejects with a `ToolError`: `not_granted`, `quota_exceeded`, `invalid_argument`, or
+ * `store_unavailable` if the host's store is down. A key with half of a surrogate pair is an
+ * `invalid_argument`.
  *
  * @example
  * ```ts
@@ -301,8 +310,8 @@ interface ToolKv {
   /**
    * Sets the value of a key.
    *
-   * `ttlMs`: the key expires after this many milliseconds, at least 1. Default: never. There are no other
-   * options. Throws a `TypeError` if the value has no JSON form.
+   * `ttlMs`: the key expires after this many milliseconds, at least 1. Default: never. There are no
+   * other options. Throws a `TypeError` if the value has no JSON form.
    */
   set(key: string, value: unknown, options?: { ttlMs?: number }): Promise<void>;
   /** Deletes a key, whether it exists or not. */
@@ -310,8 +319,8 @@ interface ToolKv {
   /**
    * Lists keys with their values, in byte order.
    *
-   * `limit` is 100 unless given, at most 1000; pass the `cursor` of a page to get the next. The last page has the
-   * cursor null.
+   * `limit` is 100 unless given, at most 1000; pass the `cursor` of a page to get the next. The
+   * last page has the cursor null.
    *
    * @example
    * ```ts
@@ -342,21 +351,26 @@ interface ToolKv {
  * ```
  */
 interface ToolAtomic {
-  /** Requires that `key` has exactly this value at commit. null or undefined requires that it is absent. */
+  /**
+   * Requires that `key` has exactly this value at commit. null or undefined requires that it is
+   * absent.
+   */
   check(key: string, value?: unknown): this;
   /** Sets the value of a key, with the options of `ctx.kv.set`. */
   set(key: string, value: unknown, options?: { ttlMs?: number }): this;
   /** Deletes a key, whether it exists or not. */
   delete(key: string): this;
-  /** Adds a whole number to the value of `key`. An absent value counts as 0. Never loses an update. */
+  /**
+   * Adds a whole number to the value of `key`. An absent value counts as 0. Never loses an update.
+   */
   add(key: string, by: number): this;
   /** The same as `add`. */
   sum(key: string, by: number): this;
   /**
    * Applies the writes. `ok` is false, and nothing is written, if a check failed.
    *
-   * Rejects with `contended` if other writes of the same keys came first at every attempt. Nothing is written
-   * then, and you can try again.
+   * Rejects with `contended` if other writes of the same keys came first at every attempt. Nothing
+   * is written then, and you can try again.
    */
   commit(): Promise<{ ok: boolean }>;
 }
@@ -364,7 +378,8 @@ interface ToolAtomic {
 /**
  * Files of this tool, by path, shared by all its calls and versions.
  *
- * Default limits: 1 MiB for each file, 100 files and 16 MiB in all. Rejects with the same codes as `ctx.kv`.
+ * Default limits: 1 MiB for each file, 100 files and 16 MiB in all. Rejects with the same codes as
+ * `ctx.kv`.
  *
  * @example
  * ```ts
@@ -378,13 +393,18 @@ interface ToolFiles {
   read(path: string): Promise<Uint8Array | null>;
   /** Returns a file decoded as UTF-8, or null if there is no such file. */
   readText(path: string): Promise<string | null>;
-  /** Returns a file parsed as JSON, or null if there is none. Rejects with a `SyntaxError` for other content. */
+  /**
+   * Returns a file parsed as JSON, or null if there is none. Rejects with a `SyntaxError` for other
+   * content.
+   */
   readJson<T = any>(path: string): Promise<T | null>;
   /** Writes a string as UTF-8, bytes as they are, and anything else as JSON. Replaces the file. */
   write(path: string, content: string | ArrayBuffer | ArrayBufferView | Json): Promise<void>;
   /** Deletes a file, whether it exists or not. */
   delete(path: string): Promise<void>;
-  /** Lists files by path, with their sizes in bytes and UTC times. Pages work as in `ctx.kv.list`. */
+  /**
+   * Lists files by path, with their sizes in bytes and UTC times. Pages work as in `ctx.kv.list`.
+   */
   list(options?: { prefix?: string; limit?: number; cursor?: string | null }): Promise<{
     files: { path: string; size: number; modifiedAt: string }[];
     cursor: string | null;
@@ -394,9 +414,9 @@ interface ToolFiles {
 /**
  * The log of this call, which only the tool's owner and admins can read.
  *
- * Calling it directly logs at level `info`. Errors are shown with their stack and causes, wherever they occur in
- * a value. If a line is too long, its fields are cut: `{ "cut": "…" }`. Default limits: 256 lines of 4 KiB, and
- * 64 KiB for each call; further lines are dropped and counted.
+ * Calling it directly logs at level `info`. Errors are shown with their stack and causes, wherever
+ * they occur in a value. If a line is too long, its fields are cut: `{ "cut": "…" }`. Default
+ * limits: 256 lines of 4 KiB, and 64 KiB for each call; further lines are dropped and counted.
  *
  * @example
  * ```ts
@@ -421,7 +441,10 @@ interface ToolLog {
 interface HttpGetJsonOptions {
   /** Request headers. */
   headers?: ToolHeadersInit;
-  /** Milliseconds, redirects included. Default and maximum: the tool's limit `httpWallMs`, 5,000 unless raised. */
+  /**
+   * Milliseconds, redirects included. Default and maximum: the tool's limit `httpWallMs`, 5,000
+   * unless raised.
+   */
   timeoutMs?: number;
   /**
    * Sends the secret `env` in the header `header`. The handler does not see its value.
@@ -434,9 +457,9 @@ interface HttpGetJsonOptions {
 /**
  * The answer of `ctx.httpGetJson`, with any status.
  *
- * The body is parsed as JSON if its type is `application/json` or `…+json`. It is also parsed if its type is
- * `text/*`, bytes, JavaScript or missing and the body is JSON. gzip and deflate are decoded. Otherwise the call
- * rejects with `not_json`, and the error has the answer's `status`.
+ * The body is parsed as JSON if its type is `application/json` or `…+json`. It is also parsed if
+ * its type is `text/*`, bytes, JavaScript or missing and the body is JSON. gzip and deflate are
+ * decoded. Otherwise the call rejects with `not_json`, and the error has the answer's `status`.
  */
 interface HttpGetJsonResult<T = any> {
   /** The HTTP status. */
@@ -474,8 +497,8 @@ interface ToolError extends Error {
    * - `contended`: other writes came first at every attempt; try again
    * - `store_unavailable`: the host's storage is down; try again
    * - `too_large`: the answer is more than the worker can take
-   * - `forbidden_address`, `too_many_redirects`, `timeout`, `unreachable`, `body_too_large`, `bad_response`,
-   *   `not_json`: see `ctx.httpGetJson`
+   * - `forbidden_address`, `too_many_redirects`, `timeout`, `unreachable`, `body_too_large`,
+   *   `bad_response`, `not_json`: see `ctx.httpGetJson`
    */
   readonly code: string;
   /** The status of the answer, for example 404, if an answer of `httpGetJson` is not JSON. */
@@ -521,7 +544,10 @@ interface Response {
 }
 /** The options of a `Response`. */
 interface ToolResponseInit {
-  /** From 200 to 599, except 401, 402 and 407, which only the host sends. Fractions are truncated. Default: 200. */
+  /**
+   * From 200 to 599, except 401, 402 and 407, which only the host sends. Fractions are truncated.
+   * Default: 200.
+   */
   status?: number;
   statusText?: string;
   headers?: ToolHeadersInit;
@@ -531,7 +557,10 @@ declare var Response: {
   new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
   /** Creates an answer with a JSON body. */
   json(value: unknown, init?: ToolResponseInit): Response;
-  /** Creates a redirect. Default status: 302. If a handler returns it, the call fails: a tool cannot redirect. */
+  /**
+   * Creates a redirect. Default status: 302. If a handler returns it, the call fails: a tool cannot
+   * redirect.
+   */
   redirect(url: string | URL, status?: number): Response;
   /** Throws a `TypeError`, because an answer needs a status. */
   error(): never;
@@ -648,8 +677,9 @@ interface TextDecoder {
   /**
    * Decodes bytes.
    *
-   * With `stream`, more of the text follows in this call. Unfinished text is dropped at the end of the call.
-   * At most 256 texts are decoded in pieces at once. With `fatal`, throws a `TypeError` for invalid bytes.
+   * With `stream`, more of the text follows in this call. Unfinished text is dropped at the end of
+   * the call. At most 256 texts are decoded in pieces at once. With `fatal`, throws a `TypeError`
+   * for invalid bytes.
    */
   decode(input?: ToolBytes, options?: { stream?: boolean }): string;
 }
@@ -658,22 +688,28 @@ declare var TextDecoder: {
   /**
    * Creates a decoder.
    *
-   * `label`: any label of the [Encoding standard](https://encoding.spec.whatwg.org/#names-and-labels) except those of
-   * `replacement`. Throws a `RangeError` for others. Default: UTF-8.
+   * `label`: any label of the [Encoding
+   * standard](https://encoding.spec.whatwg.org/#names-and-labels) except those of `replacement`.
+   * Throws a `RangeError` for others. Default: UTF-8.
    */
   new (label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder;
 };
 
-/** Decodes base64 to a string with one character per byte. Throws a `DOMException` for invalid text. */
+/**
+ * Decodes base64 to a string with one character per byte. Throws a `DOMException` for invalid text.
+ */
 declare function atob(data: string): string;
-/** Encodes a string with one character per byte as base64. Throws a `DOMException` for other characters. */
+/**
+ * Encodes a string with one character per byte as base64. Throws a `DOMException` for other
+ * characters.
+ */
 declare function btoa(data: string): string;
 
 /**
  * Copies a value deeply.
  *
- * Copies plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their views, with
- * cycles. Throws a `DOMException` (`DataCloneError`) for other values.
+ * Copies plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their
+ * views, with cycles. Throws a `DOMException` (`DataCloneError`) for other values.
  */
 declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;
 
@@ -690,7 +726,9 @@ declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer
  * ```
  */
 interface Crypto {
-  /** Fills an array of integers with random values, and returns it. At most 65,536 bytes at once. */
+  /**
+   * Fills an array of integers with random values, and returns it. At most 65,536 bytes at once.
+   */
   getRandomValues<
     T extends
       | Int8Array
@@ -886,8 +924,8 @@ declare var DOMException: {
 /**
  * Calls a function once, after `ms` milliseconds. Returns the number of the timer.
  *
- * Timers end with their call, and a call can have 100 at once. Default: 1 ms. If a callback throws, the log gets
- * a line.
+ * Timers end with their call, and a call can have 100 at once. Default: 1 ms. If a callback throws,
+ * the log gets a line.
  *
  * @example
  * ```ts
@@ -964,8 +1002,8 @@ declare var console: Console;
 /**
  * Times of the running call, in milliseconds.
  *
- * Uses the same clock as `Date`, which stands still while a handler computes. Marks and measures belong to the
- * call. At most 1,000 are stored: the next one replaces them all.
+ * Uses the same clock as `Date`, which stands still while a handler computes. Marks and measures
+ * belong to the call. At most 1,000 are stored: the next one replaces them all.
  */
 interface Performance {
   /** Milliseconds since the call began. */
@@ -974,7 +1012,10 @@ interface Performance {
   readonly timeOrigin: number;
   /** Stores the current time under a name. */
   mark(name: string, options?: { detail?: any; startTime?: number }): ToolPerformanceEntry;
-  /** Stores the time between two marks. Throws a `DOMException` (`SyntaxError`) if a mark is missing. */
+  /**
+   * Stores the time between two marks. Throws a `DOMException` (`SyntaxError`) if a mark is
+   * missing.
+   */
   measure(
     name: string,
     from?: string | { start?: string | number; end?: string | number; detail?: any },
