@@ -49,10 +49,7 @@ impl FileOutcome {
 /// Returns the files with the types of `req` and `ctx` and of the available globals.
 pub(crate) fn types() -> [File; 2] {
     let (tool, globals) = CONTRACT.split_once(GLOBALS).unwrap_or((CONTRACT, ""));
-    let tool = tool.replace(
-        "The web's globals that there are stand at the end of this file, and no others",
-        "The web's globals that there are stand in `globals.d.ts`, and no others",
-    );
+    let tool = tool.replace("The end of this file declares the web's globals", "`globals.d.ts` declares the web's globals");
     let tool = tool.replace("tool.d.ts handler.ts", "tool.d.ts globals.d.ts handler.ts");
     let text = |text: &str| format!("{}\n", text.trim());
     [File { name: "tool.d.ts", text: text(&tool) }, File { name: "globals.d.ts", text: format!("{GLOBALS}\n\n{}", text(globals)) }]
