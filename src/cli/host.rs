@@ -178,7 +178,7 @@ async fn ledger(session: &Session, paging: &PageArgs) -> Result {
     let page: Ledger = paging::read(paging, ask).await?;
     let agrees = page.agrees;
     paging::print(session.out, page, ["account", ">balance", "unit", "agrees"], "no movements yet", |one| {
-        let agrees = if one.agrees == Some(true) { "yes" } else { "no" };
+        let agrees = one.agrees.map_or("", |agrees| if agrees { "yes" } else { "no" });
         [one.account.clone(), one.balance.clone(), one.unit.clone(), agrees.to_owned()]
     })?;
     if agrees { Ok(()) } else { Err(Error::refused("the ledger does not match the stored records")) }
