@@ -59,7 +59,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
 /// Returns the guide as Markdown. The first line links to the other documents.
 fn twin(base: &str, text: &str) -> Response {
     let mut response =
-        Response::new(Body::from(format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n{text}")));
+        Response::new(Body::from(format!("> For programs, an index of all documents: [{base}/llms.txt]({base}/llms.txt)\n\n{text}")));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/markdown; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
