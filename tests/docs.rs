@@ -208,7 +208,7 @@ fn globals() -> String {
         let item = format!("`{name}`");
         let gap = match width {
             0 => "",
-            _ if width + item.len() > 130 => ",\n",
+            _ if width + item.len() > 116 => ",\n",
             _ => ", ",
         };
         width = if gap == ", " { width + item.len() + 2 } else { item.len() };

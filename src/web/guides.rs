@@ -101,6 +101,10 @@ pub(super) struct Rendered {
     pub(super) headings: Vec<(String, String)>,
 }
 
+/// Maximum length of a text whose code is highlighted, in bytes. The marks would make a longer page
+/// heavy.
+const MAX_HIGHLIGHTED: usize = 40 << 10;
+
 /// Renders Markdown as part of a page: raw HTML is removed, code is highlighted and gets copy
 /// buttons, sections get ids, and quotes that begin with a bold word are callouts.
 pub(super) fn rendered(text: &str) -> Rendered {
@@ -138,7 +142,8 @@ pub(super) fn rendered(text: &str) -> Rendered {
             }
             Event::End(TagEnd::CodeBlock) => {
                 let (language, code) = block.take().unwrap_or_default();
-                events.push(markup_event(code::highlighted(name(&language), &language, code.trim_end())));
+                let block = if text.len() <= MAX_HIGHLIGHTED { code::highlighted } else { code::block };
+                events.push(markup_event(block(name(&language), &language, code.trim_end())));
             }
             Event::Text(text) if block.is_some() => block.iter_mut().for_each(|(_, code)| *code += &text),
             Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}

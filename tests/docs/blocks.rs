@@ -20,6 +20,8 @@ pub(crate) struct Block {
 
 /// The comment before a block that no test can run, as in texts that are rendered elsewhere too.
 const NOT_RUN: &str = "<!-- not run: ";
+/// The comment with a command for something that the document describes in words, for example an edit.
+const HIDDEN: &str = "<!-- run: ";
 
 impl Block {
     pub(crate) fn is(&self, languages: &[&str]) -> bool {
@@ -126,7 +128,13 @@ fn blocks_of(file: &Path, text: &str) -> Vec<Block> {
                 let depth = (line.len() - bare.len()).min(*indent);
                 block.text += &format!("{}\n", &line[depth..]);
             }
-            (None, None) => {}
+            (None, None) => {
+                let command = bare.strip_prefix(HIDDEN).and_then(|rest| rest.strip_suffix(" -->"));
+                blocks.extend(command.map(|command| {
+                    let (language, text) = ("sh".to_owned(), format!("{command}\n"));
+                    Block { file: file.to_owned(), line: at + 1, language, marks: vec![], text }
+                }));
+            }
         }
         before = line;
     }
@@ -136,9 +144,10 @@ fn blocks_of(file: &Path, text: &str) -> Vec<Block> {
 
 #[test]
 fn blocks_are_found_in_lists_and_with_their_marks() {
-    let text = "```sh\na\n```\n\n1. b\n\n   ```json answer=getThing norun\n   {\n     \"a\": 1\n   }\n   ```\n<!-- not run: c -->\n```sh\nd\n```\n";
+    let text = "```sh\na\n```\n\n1. b\n\n   ```json answer=getThing norun\n   {\n     \"a\": 1\n   }\n   ```\n<!-- not run: c -->\n```sh\nd\n```\n\n\
+        Edit it:\n\n<!-- run: sed -i s/a/b/ e -->\n";
     let found = blocks_of(Path::new("x.md"), text);
-    assert_eq!(found.iter().map(|block| &*block.text).collect::<Vec<_>>(), ["a\n", "{\n  \"a\": 1\n}\n", "d\n"]);
+    assert_eq!(found.iter().map(|block| &*block.text).collect::<Vec<_>>(), ["a\n", "{\n  \"a\": 1\n}\n", "d\n", "sed -i s/a/b/ e\n"]);
     assert_eq!((found[1].value("answer"), found[1].has("norun"), found[1].place()), (Some("getThing"), true, "x.md:7".to_owned()));
     assert!(found[2].has("norun") && !found[0].has("norun"));
 }

@@ -10,7 +10,7 @@ use regex::Regex;
 /// Kinds of values that differ between runs. Earlier ones take precedence.
 static KINDS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let kinds = [
-        ("‹id›", r"(?-u:\b)[a-z]{2,5}_[0-9A-Za-z_-]{10,}"),
+        ("‹id›", r"(?-u:\b)[a-z]{2,5}_([0-9A-Za-z_-]{10,}|…)"),
         ("‹uuid›", r"(?-u:\b)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?-u:\b)"),
         ("‹hex›", r"sha256:[0-9a-f]+…?|(?-u:\b)0x[0-9a-fA-F]+…[0-9a-fA-F]+|(?-u:\b)0x[0-9a-fA-F]{8,}|(?-u:\b)[0-9a-f]{8,}(?-u:\b)"),
         ("‹key›", r"(?-u:\b)[A-Za-z0-9_-]{40,}"),

@@ -46,7 +46,7 @@ pub(super) fn field(words: &str) -> Markup {
     html! {
         form.search role="search" aria-label="Docs" action=(PATH) {
             label.aside for="find" { "Search the docs" }
-            input #find name="q" type="search" value=(plain(words)) placeholder="Search the docs" maxlength="200" data-key="/";
+            input #find name="q" type="search" value=(plain(words)) placeholder="Search" maxlength="200" data-key="/";
             button { "Search" }
         }
     }
