@@ -175,11 +175,11 @@ fn script_samples_have_valid_syntax() {
     }
 }
 
-/// Returns the folder with TypeScript, if `cargo xtask test` has installed it.
-fn typescript() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_BIN_EXE_tollhouse")).parent()?.parent()?;
+/// Returns the TypeScript compiler, which `cargo xtask test` installs in the target folder.
+pub(crate) fn typescript() -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_tollhouse")).parent().and_then(Path::parent).expect("it is in the target folder");
     let folder = env::var_os("TOLLHOUSE_CONTRACT").map_or_else(|| target.join("contract"), PathBuf::from);
-    Some(folder.join("node_modules/typescript/bin/tsc")).filter(|compiler| compiler.exists())
+    folder.join("node_modules/typescript/bin/tsc")
 }
 
 /// The part of Node's types that samples use.
@@ -206,10 +206,11 @@ fn options(is_handler: bool) -> Value {
 #[test]
 #[expect(clippy::print_stdout, reason = "a skipped check is reported")]
 fn typescript_samples_have_valid_types() {
-    let Some(compiler) = typescript() else {
+    let compiler = typescript();
+    if !compiler.exists() {
         println!("skipped: TypeScript is not installed; `cargo xtask test` installs it");
         return;
-    };
+    }
     let clients = env::var_os("TOLLHOUSE_CLIENTS").map(PathBuf::from);
     let samples: Vec<_> = all(&["ts"]).into_iter().filter(|block| !block.has("nocheck")).collect();
     let (handlers, programs): (Vec<_>, Vec<_>) = samples.into_iter().partition(|block| block.text.contains("ToolRequest") || block.text.contains("ToolContext"));
