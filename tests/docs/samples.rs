@@ -83,7 +83,8 @@ fn misfit(pointer: &str, sample: &Value, has_gaps: bool) -> Option<String> {
     if has_gaps {
         drop_required(&mut document);
     }
-    document["$ref"] = json!(format!("#{pointer}"));
+    // A reference is a URI.
+    document["$ref"] = json!(format!("#{}", pointer.replace('{', "%7B").replace('}', "%7D")));
     let validator = jsonschema::options().build(&document).expect("the document is valid");
     validator.iter_errors(sample).next().map(|error| format!("{}: {error}", error.instance_path()))
 }

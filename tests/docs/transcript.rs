@@ -14,7 +14,7 @@ static KINDS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("‹uuid›", r"(?-u:\b)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?-u:\b)"),
         ("‹hex›", r"sha256:[0-9a-f]+…?|(?-u:\b)0x[0-9a-fA-F]+…[0-9a-fA-F]+|(?-u:\b)0x[0-9a-fA-F]{8,}|(?-u:\b)[0-9a-f]{8,}(?-u:\b)"),
         ("‹key›", r"(?-u:\b)[A-Za-z0-9_-]{40,}"),
-        ("‹time›", r"(?-u:\b)[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?Z?)?|(?-u:\b)[0-9]{2}:[0-9]{2}:[0-9]{2}(?-u:\b)"),
+        ("‹time›", r"(?-u:\b)[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}[:-][0-9]{2}([:-][0-9]{2}(\.[0-9]+)?)?Z?|T…)?|(?-u:\b)[0-9]{2}:[0-9]{2}:[0-9]{2}(?-u:\b)"),
         ("‹duration›", r"(?-u:\b)[0-9]+(\.[0-9]+)? (ms|µs|s)(?-u:\b)"),
         ("‹ms›", r#"[a-zA-Z]+Ms":[ ]*[0-9]+(\.[0-9]+)?"#),
     ];
@@ -97,6 +97,7 @@ fn output_with_other_ids_and_times_is_the_same() {
     assert!(!matches(documented, "paid $0.002 (simulated) rcpt_01AAAAAAAAAAAAAAAAAAAAAAAA 12.5 s\n01:00:00    aaaaaaaa"));
     assert!(!matches(documented, "paid $0.001 (simulated) pay 12.5 s\n01:00:00    aaaaaaaa"));
     assert!(matches("{\"a\":1,…,\"cpuMs\":2.5}", "{\n  \"a\": 1,\n  \"b\": [2],\n  \"cpuMs\": 11\n}"));
+    assert!(matches("at 2026-11-29T….tar", "at 2026-01-02T03-04-05.678Z.tar"));
     assert!(matches("…\nlast\n", "first\nsecond\nlast\n") && matches("…\nlast\n", "last") && !matches("…\nlast\n", "last one"));
 }
 
