@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use super::{
     blocks::{Block, blocks},
-    documents, root,
+    documents, read, root,
     samples::typescript,
     transcript::{learn, matches},
 };
@@ -197,8 +197,7 @@ fn run_page(worker: &Path, page: &[Block]) -> Vec<String> {
     let fixtures = root().join("fixtures/docs");
     let setup = fixtures.join(format!("{name}.sh"));
     if setup.exists() {
-        let common = fixtures.join("common.sh");
-        let Outcome { is_success, output } = session.run(&format!("source {}\nsource {}\n", common.display(), setup.display()));
+        let Outcome { is_success, output } = session.run(&format!("{}\n{}", read(&fixtures.join("common.sh")), read(&setup)));
         if !is_success {
             return vec![format!("{}: it fails:\n{output}", setup.display())];
         }

@@ -109,14 +109,15 @@ fn sections(page: &Page) -> Vec<Section> {
     let mut is_code = false;
     // The first line is a hint for programs, and the second heading is the title.
     for line in page.document.text().lines().skip(1) {
-        is_code ^= line.starts_with("```");
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
         let heading = line.strip_prefix("## ").or_else(|| line.strip_prefix("### ")).filter(|_| !is_code);
         if let Some(heading) = heading {
             let heading = bare(heading);
             let same = sections.iter().filter(|section| section.heading == heading).count();
             let number = if same == 0 { String::new() } else { format!("-{same}") };
             sections.push(begin(&heading, anchor(&heading) + &number));
-        } else if !line.starts_with("# ") && !line.starts_with("```") && !line.starts_with("<!--") && !line.starts_with("|-") {
+        } else if !line.starts_with("# ") && !is_fence && !line.starts_with("<!--") && !line.starts_with("|-") {
             let text = sections.last_mut().map(|section| &mut section.text);
             text.into_iter().for_each(|text| {
                 *text += bare(line).trim();
@@ -136,7 +137,7 @@ fn anchor(heading: &str) -> String {
 /// Removes the markup of a line.
 fn bare(line: &str) -> String {
     let line = super::without_links(line.trim_start_matches(['>', ' ', '-', '*', '#']));
-    line.replace("**", "").replace('`', "").replace(" | ", ", ").replace(['|', '\\'], "")
+    line.trim_matches(['|', ' ']).replace("**", "").replace('`', "").replace(" | ", ", ").replace(['|', '\\'], "")
 }
 
 /// Returns the part of a text around the first word of the query.
