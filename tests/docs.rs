@@ -1,23 +1,31 @@
 //! Checks that the documents match the code, and that every file they name exists.
 //! `cargo xtask docs` writes their tables.
 
+#[path = "docs/blocks.rs"]
+mod blocks;
 #[path = "docs/dashboard.rs"]
 mod dashboard;
 #[path = "docs/named.rs"]
 mod named;
+#[path = "docs/samples.rs"]
+mod samples;
+#[path = "docs/session.rs"]
+mod session;
+#[path = "docs/transcript.rs"]
+mod transcript;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use clap::Args as _;
+use serde_json::Value;
 use tollhouse::{
     config::Flags,
-    front::{Code, CodeRow},
-    http,
+    front::Code,
     money::Asset,
     telemetry::{Metric, metric_table},
     tool::{Capability, CapabilityRow},
@@ -34,8 +42,6 @@ const TABLES: &[Table] = &[
     ("settings", settings),
     ("networks", networks),
     ("limits", limits),
-    ("errors", errors),
-    ("routes", routes),
     ("ctx", ctx),
     ("globals", globals),
     ("commands", commands),
@@ -56,15 +62,32 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Documents outside `docs/`.
+const ALONGSIDE: [&str; 7] =
+    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "fixtures/README.md", "sandbox/README.md"];
+
 /// Returns all documents for people.
 fn documents() -> Vec<PathBuf> {
-    let alongside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "sandbox/README.md"]
-        .map(|name| root().join(name));
-    let mut found: Vec<_> = fs::read_dir(root().join("docs")).expect("the folder is there").flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    found.extend(alongside);
+    let (mut found, mut folders) = (Vec::new(), vec![root().join("docs")]);
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(&folder).expect("the folder is there").flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found.extend(ALONGSIDE.map(|name| root().join(name)).into_iter().filter(|path| path.exists()));
     found.sort();
     found
+}
+
+/// Returns the names of the pages that the host generates. They have no file.
+fn generated() -> BTreeSet<String> {
+    let contents: Value = serde_json::from_str(&read(&root().join("docs/contents.json"))).expect("the file is JSON");
+    let parts = contents.as_array().expect("it is a list").iter().filter(|part| part.get("folder").is_none());
+    parts.flat_map(|part| part["pages"].as_array().expect("a part has pages")).filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// Returns the table of the settings: the text of `--help`, with the default in its own column.
@@ -113,28 +136,6 @@ fn shown(value: u64, unit: &str) -> String {
     let digits = value.to_string();
     let apart = |(at, digit)| if at > 0 && (digits.len() - at) % 3 == 0 { format!(",{digit}") } else { format!("{digit}") };
     digits.chars().enumerate().map(apart).collect::<String>() + suffix
-}
-
-fn errors() -> String {
-    let mut rows: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
-    rows.sort_by_key(|row| (row.status, row.name));
-    let rows = rows.into_iter().map(|row| {
-        let CodeRow { name, status, fault, charged, sentence, hint } = row;
-        let (status, hint) = (status.as_u16(), hint.map(|hint| format!("; {}", hint.replace('|', "\\|"))).unwrap_or_default());
-        format!("| {status} | `{name}` | {} | {} | {sentence}{hint} |\n", fault.as_str(), charged.as_str())
-    });
-    format!("| status | code | fault | charged | what, and what to do |\n|---:|---|---|---|---|\n{}", rows.collect::<String>())
-}
-
-/// Returns the table of the management routes, by path.
-fn routes() -> String {
-    let mut rows = http::managed_rows();
-    rows.sort_by_key(|row| row.path);
-    let rows = rows.into_iter().map(|http::Operation { method, path, access: owner, query, what, .. }| {
-        let query = query.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        format!("| `{method} {path}` | {} | {query} | {what} |\n", owner.as_str())
-    });
-    format!("| route | for | query | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
 /// Returns the table of the commands, which the binary prints.
@@ -253,6 +254,17 @@ fn every_table_matches_the_code() {
 }
 
 #[test]
+fn every_marked_table_is_known() {
+    for path in documents() {
+        let text = read(&path);
+        let names = text.split("<!-- table: ").skip(1).filter_map(|rest| rest.split_once(" -->"));
+        for (name, _) in names {
+            assert!(TABLES.iter().any(|(known, _)| *known == name), "{}: no table is called `{name}`", path.display());
+        }
+    }
+}
+
+#[test]
 fn every_table_stands_in_one_document() {
     let documents: Vec<_> = documents().iter().map(|path| read(path)).collect();
     for (name, _) in TABLES {
@@ -283,7 +295,7 @@ fn every_column_of_a_table_has_a_name() {
 fn prose(text: &str) -> String {
     let mut fenced = false;
     let lines = text.lines().filter(|line| {
-        let fence = line.starts_with("```");
+        let fence = line.trim_start().starts_with("```");
         fenced ^= fence;
         !fenced && !fence
     });
@@ -317,15 +329,31 @@ fn links(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Returns the anchors of a document, as GitHub makes them: repeated ones are numbered.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut seen = BTreeMap::<String, usize>::new();
+    let text = prose(text);
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchors = headings.map(|line| {
+        let anchor = anchor(line.trim_matches(['#', ' ']));
+        let count = seen.entry(anchor.clone()).and_modify(|count| *count += 1).or_default();
+        if *count == 0 { anchor } else { format!("{anchor}-{count}") }
+    });
+    anchors.collect()
+}
+
 /// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
-    let stored = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>();
+    let heading = heading.split("](").next().unwrap_or_default();
+    let stored = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>();
     stored.replace(' ', "-")
 }
 
 #[test]
 fn everything_that_documents_name_is_there() {
-    let mut astray = Vec::new();
+    let (mut astray, generated) = (Vec::new(), generated());
+    let codes = Code::ALL.iter().map(|code| code.row());
+    let errors: BTreeSet<_> = codes.map(|row| format!("{}-{}", row.status.as_u16(), row.name)).collect();
     for path in documents() {
         let text = prose(&read(&path));
         astray.extend(
@@ -333,12 +361,11 @@ fn everything_that_documents_name_is_there() {
         );
         for (file, heading) in links(&text) {
             let target = if file.is_empty() { path.clone() } else { path.parent().expect("a document is in a folder").join(&file) };
-            let is_there = target.exists()
-                && (heading.is_empty()
-                    || read(&target)
-                        .lines()
-                        .filter(|line| line.starts_with('#'))
-                        .any(|line| anchor(line.trim_matches(['#', ' '])) == heading));
+            let name = target.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let is_there = match target.exists() {
+                true => heading.is_empty() || anchors(&read(&target)).contains(&heading),
+                false => generated.contains(&name) && (name != "errors" || heading.is_empty() || errors.contains(&heading)),
+            };
             if !is_there {
                 astray.push(format!("{}: {file}#{heading}", path.display()));
             }

@@ -291,3 +291,31 @@ pub struct ToolInput(pub Value);
 pub struct OkResponse {
     pub ok: True,
 }
+
+/// The result of a search over the documentation.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DocsSearchResponse {
+    pub ok: True,
+    /// The query.
+    pub query: String,
+    /// The best section of each page that matches, best first. At most 20.
+    pub results: Vec<DocsMatch>,
+}
+
+/// A section of the documentation that matches a search.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DocsMatch {
+    /// Name of the page in its URL.
+    pub name: String,
+    /// Title of the page.
+    pub title: String,
+    /// Part of the table of contents that the page belongs to.
+    pub group: String,
+    /// Heading of the section. Absent if the match is before the first heading.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heading: Option<String>,
+    /// URL of the section.
+    pub url: String,
+    /// Text around the match, without markup.
+    pub excerpt: String,
+}

@@ -53,7 +53,8 @@ fn responses() -> Map<String, Value> {
     let mut generator = settings().for_serialize().with_transform(NullOnlyIfPresent).into_generator();
     register! { generator:
         AllPayoutsPage AuditPage BuilderKeyResponse BuilderPage BuilderResponse CallPage Catalog ConversionQuote CreatePayoutResponse
-        CreditResponse CreditsResponse DailyUsage DeleteEndpointResponse DryRunResponse EndpointChangeResponse EndpointCheckResponse
+        CreditResponse CreditsResponse DailyUsage DeleteEndpointResponse DocsSearchResponse DryRunResponse EndpointChangeResponse
+        EndpointCheckResponse
         EndpointResponse EndpointSourceResponse EndpointSummaryPage Error EventPage Health HostRevenue InvokeResponse JsonRpcMessage
         JsonWebKeySet KeyRotationResponse Ledger LogPage Manifest Metrics MintCreditResponse OkResponse OpenApiDocument OwnEndpointResponse
         PaymentRequired PaymentResponse PayoutPage PayoutReceiptPage PayoutResponse PayoutSettingsResponse PolicyCheckResponse

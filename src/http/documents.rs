@@ -20,12 +20,15 @@ mod tool;
 use std::{sync::Arc, time::Instant};
 
 use axum::{
+    Json,
     extract::State,
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
+use tollhouse_api::DocsSearchResponse;
+use tollhouse_catalog::search::Query;
 use tollhouse_front::{ApiError, Code, host_name};
 
 pub use self::document_cache::Documents;
@@ -60,6 +63,9 @@ pub(super) fn routes() -> Vec<Route> {
             .query(&["after"])
             .answers("Resources")
             .reads_headers(CACHED),
+        open::get("/docs/tool.d.ts", "getToolTypes", "the types of handlers, in TypeScript", tool_types)
+            .responds(ResponseKind::Text(TEXT))
+            .reads_headers(CACHED),
         text(open::get("/.well-known/ai-catalog.json", "getAiCatalog", "the address of the MCP server's card", ai_catalog), AI_CATALOG),
         text(open::get("/llms.txt", "getLlmsTxt", "an introduction to the host for language models", llms), MARKDOWN),
         text(open::get("/llms-tools.txt", "listToolsAsText", "the tools, one line each", llms_tools), MARKDOWN).query(&["after"]),
@@ -75,9 +81,21 @@ pub(super) fn written() -> Vec<Route> {
     let page = |route: Route| route.responds(ResponseKind::Page).reads_headers(CACHED).fails(&[Code::Forbidden]);
     vec![
         page(open::get("/docs", "getDocsIndex", "the documentation of the host", index)),
+        open::get("/docs/search", "searchDocs", "search the documentation; JSON if `Accept` names it", search)
+            .query(&["q"])
+            .responds(ResponseKind::JsonOrPage("DocsSearchResponse"))
+            .fails(&[Code::Forbidden]),
         page(open::get("/docs/{name}", "getDocs", "a page of the documentation; as Markdown with `.md` after its name", docs))
             .fails(&[Code::NotFound]),
     ]
+}
+
+/// A search over the documentation.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DocsQuery {
+    #[serde(default)]
+    q: String,
 }
 
 /// The page of tools to return.
@@ -163,6 +181,22 @@ async fn docs(
     let mut response = page.document.clone().respond(&headers);
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
+}
+
+/// Returns the sections of the documentation that match a query.
+async fn search(
+    State(offering): State<Arc<DiscoveryServices>>,
+    CpuBudget(turn): CpuBudget,
+    QueryParams(requested): QueryParams<DocsQuery>,
+) -> Result<Json<DocsSearchResponse>, ApiError> {
+    let text = requested.q.trim();
+    let query = Query::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok(Json(turn.work(|| offering.documents.search(text, &query, &offering.base_url))))
+}
+
+/// Returns the contract of handlers, which is also the file that `tollhouse init` writes.
+async fn tool_types(headers: HeaderMap) -> Response {
+    Document::of(TEXT, include_str!("../../runtime-js/tool.d.ts")).respond(&headers)
 }
 
 const AI_CATALOG: &str = "application/ai-catalog+json";

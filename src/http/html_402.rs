@@ -54,7 +54,7 @@ fn document(endpoint: &Endpoint, base: &str) -> Markup {
             p {
                 a href={ (base) "/dashboard/tools/" (slug) "/try" } { "Try it here" } " · "
                 a href={ (base) "/dashboard/tools/" (slug) } { "About this tool" } " · "
-                a href={ (base) "/docs/agents" } { "How to call and pay" }
+                a href={ (base) "/docs/first-paid-call" } { "How to call and pay" }
             }
         }
     }

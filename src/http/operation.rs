@@ -76,6 +76,16 @@ pub enum ResponseKind {
     Text(&'static str),
     /// A document: Markdown, or a page for browsers.
     Page,
+    /// JSON with this schema, or a page for browsers.
+    JsonOrPage(&'static str),
+}
+
+impl ResponseKind {
+    /// Returns whether browsers get a page, also for errors.
+    #[must_use]
+    pub fn is_page(self) -> bool {
+        matches!(self, Self::Page | Self::JsonOrPage(_))
+    }
 }
 
 /// Error codes of all operations.
@@ -108,7 +118,7 @@ impl Operation {
     #[must_use]
     pub fn schema(&self) -> Option<&'static str> {
         match self.answers {
-            ResponseKind::Json(schema) => Some(schema),
+            ResponseKind::Json(schema) | ResponseKind::JsonOrPage(schema) => Some(schema),
             ResponseKind::Tool | ResponseKind::Text(_) | ResponseKind::Page => None,
         }
     }

@@ -1,4 +1,4 @@
-//! The table of all metrics. `/metrics`, the collector's data, `docs/metrics.md` and the tests are made from it.
+//! The table of all metrics. `/metrics`, the collector's data, `docs/reference/metrics.md` and the tests are made from it.
 
 /// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

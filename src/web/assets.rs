@@ -31,6 +31,7 @@ const ALL: &[(&str, &str, &str)] = &[
     // A single file for all pages, fetched once.
     ("site.css", CSS, concat!(include_str!("assets/site.css"), include_str!("assets/figures.css"))),
     ("make.css", CSS, include_str!("assets/make.css")),
+    ("docs.css", CSS, include_str!("assets/docs.css")),
     ("theme.js", SCRIPT, include_str!("assets/theme.js")),
     ("site.js", SCRIPT, include_str!("assets/site.js")),
     ("form.js", SCRIPT, include_str!("assets/form.js")),

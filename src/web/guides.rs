@@ -1,6 +1,6 @@
 //! The host's guides: Markdown that is filled with facts of this host and rendered as a page.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use axum::http::{HeaderMap, header};
 use maud::Escaper;
@@ -101,14 +101,20 @@ pub(super) struct Rendered {
     pub(super) headings: Vec<(String, String)>,
 }
 
-/// Renders Markdown as part of a page: raw HTML is removed, code gets copy buttons, and sections
-/// get ids.
+/// Maximum length of a text whose code is highlighted, in bytes. The marks would make a longer page
+/// heavy.
+const MAX_HIGHLIGHTED: usize = 40 << 10;
+
+/// Renders Markdown as part of a page: raw HTML is removed, code is highlighted and gets copy
+/// buttons, sections get ids, and quotes that begin with a bold word are callouts.
 pub(super) fn rendered(text: &str) -> Rendered {
     let mut headings: Vec<(String, String)> = Vec::new();
     let mut events = Vec::new();
     let (mut block, mut section) = (None::<(String, String)>, None::<String>);
     let mut table = Table::default();
-    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+    let (mut ids, mut callout) = (BTreeMap::new(), false);
+    let mut parsed = Parser::new_ext(text, Options::ENABLE_TABLES).collect::<Vec<_>>().into_iter();
+    while let Some(event) = parsed.next() {
         if let Event::Text(words) | Event::Code(words) = &event {
             table.rows(words);
         }
@@ -119,7 +125,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
             Event::Start(Tag::Heading { level: HeadingLevel::H2 | HeadingLevel::H3, .. }) => section = Some(String::new()),
             Event::End(TagEnd::Heading(level @ (HeadingLevel::H2 | HeadingLevel::H3))) => {
                 let words = section.take().unwrap_or_default();
-                let id = anchor(&words);
+                let id = unique(anchor(&words), &mut ids);
                 let link = maud::html! { a.anchor href={ "#" (id) } { (words) } };
                 if level == HeadingLevel::H3 {
                     events.push(markup_event(maud::html! { h3 id=(id) { (link) } }));
@@ -130,15 +136,25 @@ pub(super) fn rendered(text: &str) -> Rendered {
             }
             Event::Text(text) | Event::Code(text) if section.is_some() => section.iter_mut().for_each(|words| *words += &text),
             Event::Start(Tag::CodeBlock(kind)) => {
-                let language = if let CodeBlockKind::Fenced(language) = kind { language.into_string() } else { String::new() };
-                block = Some((language, String::new()));
+                let info = if let CodeBlockKind::Fenced(info) = &kind { info } else { "" };
+                // Further words are for the tests of the documents.
+                block = Some((info.split(' ').next().unwrap_or_default().to_owned(), String::new()));
             }
             Event::End(TagEnd::CodeBlock) => {
                 let (language, code) = block.take().unwrap_or_default();
-                events.push(markup_event(code::block(name(&language), &language, code.trim_end())));
+                let block = if text.len() <= MAX_HIGHLIGHTED { code::highlighted } else { code::block };
+                events.push(markup_event(block(name(&language), &language, code.trim_end())));
             }
             Event::Text(text) if block.is_some() => block.iter_mut().for_each(|(_, code)| *code += &text),
             Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
+            Event::Start(Tag::BlockQuote(_)) if let Some(kind) = callout_kind(parsed.as_slice()) => {
+                callout = true;
+                events.push(Event::Html(format!("<aside class=\"callout {kind}\" role=\"note\">").into()));
+            }
+            Event::End(TagEnd::BlockQuote(_)) if callout => {
+                callout = false;
+                events.push(Event::Html("</aside>".into()));
+            }
             // Tables get the markup of other tables. Markdown's column alignment would need inline
             // styles.
             Event::Start(Tag::Table(_)) => {
@@ -162,13 +178,14 @@ pub(super) fn rendered(text: &str) -> Rendered {
     Rendered { html, headings }
 }
 
-/// Returns whether the request asks for Markdown. Browsers never do.
-pub(super) fn wants_markdown(request: &HeaderMap) -> bool {
+/// Returns whether the request names this media type in `Accept`. Browsers name neither Markdown
+/// nor JSON.
+pub(super) fn accepts(request: &HeaderMap, media: &str) -> bool {
     let mut ranges = request.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let weight = |word: &str| word.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"))?.1.trim().parse().ok();
     ranges.any(|range| {
         let mut words = range.split(';').map(str::trim);
-        let is_named = words.next().is_some_and(|name| name.eq_ignore_ascii_case("text/markdown"));
+        let is_named = words.next().is_some_and(|name| name.eq_ignore_ascii_case(media));
         is_named && !words.any(|word| weight(word) == Some(0.0_f32))
     })
 }
@@ -177,21 +194,45 @@ fn markup_event(markup: maud::Markup) -> Event<'static> {
     Event::Html(CowStr::from(markup.into_string()))
 }
 
+/// Returns the class of the callout whose quote begins with these events. `None` if it is another
+/// quote.
+fn callout_kind(events: &[Event]) -> Option<&'static str> {
+    let [Event::Start(Tag::Paragraph), Event::Start(Tag::Strong), Event::Text(word), ..] = events else { return None };
+    match word.trim_end_matches(':') {
+        "Warning" | "Caution" => Some("warning"),
+        "Note" | "Tip" | "Important" => Some("hint"),
+        _ => None,
+    }
+}
+
 /// Returns the label of a code block for its language.
 fn name(language: &str) -> &'static str {
     match language {
-        "sh" => "Shell",
-        "js" => "JavaScript",
+        "sh" | "bash" | "console" => "Shell",
+        "js" | "mjs" => "JavaScript",
         "ts" => "TypeScript",
-        "json" => "JSON",
+        "json" | "jsonc" => "JSON",
+        "py" | "python" => "Python",
+        "toml" => "TOML",
+        "yaml" | "yml" => "YAML",
+        "nginx" => "nginx",
+        "caddy" | "caddyfile" => "Caddyfile",
+        "http" => "HTTP",
+        "mermaid" => "Diagram",
         _ => "Text",
     }
 }
 
 /// Returns the id of a heading for links.
 fn anchor(heading: &str) -> String {
-    let stored = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -".contains(*char)).collect::<String>();
+    let stored = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char)).collect::<String>();
     stored.replace(' ', "-")
+}
+
+/// Returns an id that no earlier heading has: repeated ones are numbered, as GitHub does.
+fn unique(id: String, ids: &mut BTreeMap<String, usize>) -> String {
+    let count = ids.entry(id.clone()).and_modify(|count| *count += 1).or_default();
+    if *count == 0 { id } else { format!("{id}-{count}") }
 }
 
 #[cfg(test)]
@@ -217,7 +258,8 @@ mod tests {
             ("text/html,application/xhtml+xml,*/*;q=0.8", false),
             ("", false),
         ] {
-            assert_eq!(wants_markdown(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())])), wants, "{accept}");
+            let request = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
+            assert_eq!(accepts(&request, "text/markdown"), wants, "{accept}");
         }
     }
 
@@ -230,10 +272,31 @@ mod tests {
     }
 
     #[test]
+    fn quotes_with_a_bold_word_are_callouts() {
+        let Rendered { html, .. } = rendered("> **Warning:** Keep the `key`.\n\n> **Note:** Small.\n\n> Said **so**.\n");
+        assert!(html.contains("<aside class=\"callout warning\" role=\"note\">\n<p><strong>Warning:</strong> Keep"), "{html}");
+        assert!(html.contains("<aside class=\"callout hint\" role=\"note\">") && html.matches("</aside>").count() == 2, "{html}");
+        assert!(html.contains("<blockquote>\n<p>Said") && html.contains("</blockquote>"), "{html}");
+    }
+
+    #[test]
+    fn repeated_headings_have_different_ids() {
+        let Rendered { headings, .. } = rendered("## A\n\n### a_b\n\n## A\n\n## 409 `a_b`\n");
+        assert_eq!(headings.iter().map(|(id, _)| &**id).collect::<Vec<_>>(), ["a", "a-1", "409-a_b"]);
+    }
+
+    #[test]
+    fn code_is_highlighted_by_the_first_word_of_its_fence() {
+        let Rendered { html, .. } = rendered("```sh norun\n$ tollhouse key new\nmade\n```\n");
+        assert!(html.contains("<code class=\"language-sh\"><bdi><span class=\"p\">$ </span><span class=\"k\">tollhouse"), "{html}");
+        assert!(html.contains("<span class=\"o\">made</span>") && html.contains("<span>Shell</span>"), "{html}");
+    }
+
+    #[test]
     fn raw_html_is_removed_and_code_stays_text() {
         let Rendered { html, headings } = rendered("# Title\n\n## A `b`\n\n<script>x</script>\n\na <b>c</b>\n\n```sh\n<i> && x\n```\n");
         assert!(!html.contains("<script") && !html.contains("<b>") && !html.contains("<i>") && !html.contains("Title"), "{html}");
-        assert!(html.contains("&lt;i&gt; &amp;&amp; x") && html.contains("id=\"a-b\""), "{html}");
+        assert!(html.contains("&lt;i&gt; &amp;&amp; <span class=\"k\">x") && html.contains("id=\"a-b\""), "{html}");
         assert_eq!(headings, [("a-b".to_owned(), "A b".to_owned())]);
     }
 }

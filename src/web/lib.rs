@@ -100,6 +100,7 @@ pub fn routes(services: Services) -> Router {
         .route("/guides/", to("/guides/x402-agent-payment-infrastructure"))
         .route("/docs", get(pages::docs::index))
         .route("/docs/", to("/docs"))
+        .route("/docs/search", get(pages::docs::search))
         .route("/docs/{name}", get(pages::docs::page))
         .route("/guides/{name}", get(pages::guide::page))
         .route("/assets/{hash}/{name}", get(assets::asset))

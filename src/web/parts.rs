@@ -12,6 +12,7 @@ pub(super) mod facts;
 pub(super) mod follow;
 pub(super) mod form;
 mod highlight;
+mod languages;
 pub(super) mod lines;
 pub(super) mod link;
 pub(super) mod money;

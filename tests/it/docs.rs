@@ -1,5 +1,5 @@
-//! Runs every shell block of the documents in order, on a host with the built-in tools, and checks
-//! that it works.
+//! Runs shell blocks that a host shows, for example in its guides. `tests/docs.rs` runs those of the
+//! documents.
 
 use std::{
     fs,
@@ -16,18 +16,6 @@ use crate::{
     harness::{Host, chain::clients, tollhouse},
 };
 
-/// In the reading order of a newcomer. Later blocks may use what earlier ones published.
-const DOCUMENTS: [&str; 8] = [
-    "README.md",
-    "docs/agents.md",
-    "docs/builders.md",
-    "docs/admins.md",
-    "docs/cli.md",
-    "docs/operators.md",
-    "docs/security.md",
-    "CONTRIBUTING.md",
-];
-
 /// Marks a block that no test can run, with the reason.
 const NOT_RUN: &str = "<!-- not run: ";
 
@@ -40,11 +28,6 @@ npm() { test "$*" = ci || test "$1" = install; }
 python3() { test "$*" = "-m venv .venv"; }
 npx() { test "$1 $2 $3 $4" = "--yes --package typescript tsc"; shift 4; node "$TYPESCRIPT" "$@"; }
 "#;
-
-/// Returns the shell blocks of a document that a reader can run unchanged.
-fn blocks(document: &str) -> Vec<String> {
-    blocks_of(&fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(document)).unwrap())
-}
 
 /// Returns the shell blocks of a text.
 pub fn blocks_of(text: &str) -> Vec<String> {
@@ -97,36 +80,4 @@ pub async fn run(block: &str, folder: &Path) -> Output {
 /// Returns the status codes that `curl` printed.
 pub fn statuses(message: &str) -> impl Iterator<Item = u16> {
     message.lines().filter_map(|line| line.strip_prefix("HTTP ")?.parse().ok())
-}
-
-#[tokio::test]
-async fn every_shell_block_works() {
-    let host = Host::builder().with_catalogue().start().await;
-    let folder = checkout(&host);
-    let address = host.url.strip_prefix("http://").unwrap();
-    let mut receipt = String::new();
-    for (document, block) in DOCUMENTS.into_iter().flat_map(|document| blocks(document).into_iter().map(move |block| (document, block))) {
-        let here = block
-            .replace("localhost:4020", address)
-            .replace("127.0.0.1:4020", address)
-            .replace("/tmp", folder.path().to_str().unwrap())
-            .replace("RECEIPT_ID", &receipt);
-        let Output { status, stdout, stderr } = run(&here, folder.path()).await;
-        let (message, reported) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-        assert!(status.success(), "{document}: {block}\n{message}\n{reported}");
-        // The answer to an unpaid call is a challenge.
-        let refused: Vec<_> = statuses(&reported).filter(|status| !matches!(status, 200..300 | 402)).collect();
-        assert!(refused.is_empty() && !message.contains("\"receiptId\":null"), "{document}: {block}\n{message}\n{reported}");
-        if let Some((_, after)) = message.rsplit_once("\"receiptId\":\"") {
-            receipt = after.split('"').next().unwrap().to_owned();
-        }
-    }
-}
-
-#[test]
-fn the_first_steps_are_among_the_blocks() {
-    let all: String = DOCUMENTS.iter().flat_map(|document| blocks(document)).collect();
-    for step in ["node pay.mjs", "pay.py", "verify-receipt", "/ai/invoke", "/ai/endpoints/create", "tsc --noEmit"] {
-        assert!(all.contains(step), "{step}");
-    }
 }

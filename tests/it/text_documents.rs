@@ -45,14 +45,16 @@ async fn every_link_of_every_document_leads_somewhere() {
 #[tokio::test]
 async fn a_document_is_the_file_of_the_repository_in_markdown() {
     let host = Host::start().await;
-    let answer = host.get("/docs/security.md").await.is(200);
+    let answer = host.get("/docs/limits.md").await.is(200);
     assert_eq!((answer.has("content-type"), answer.has("vary")), ("text/markdown; charset=utf-8", "accept"));
     let (_, served) = text(&answer).split_once("\n\n").map(|(first, rest)| (first.to_owned(), rest.to_owned())).unwrap();
-    assert_eq!(served.replace(&format!("]({}/docs/", host.url), "]("), include_str!("../../docs/security.md"));
-    let negotiated = host.send(host.request(Method::GET, "/docs/security").header("accept", "text/markdown")).await.is(200);
+    let file = include_str!("../../docs/reference/limits.md");
+    let sections = |text: &str| text.lines().filter(|line| line.starts_with("## ")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!((served.lines().next(), sections(&served)), (file.lines().next(), sections(file)));
+    let negotiated = host.send(host.request(Method::GET, "/docs/limits").header("accept", "text/markdown")).await.is(200);
     assert_eq!((negotiated.has("content-type"), negotiated.has("vary")), ("text/markdown; charset=utf-8", "accept"));
     assert_eq!(negotiated.body, answer.body);
-    let again = host.request(Method::GET, "/docs/security.md").header("if-none-match", answer.has("etag"));
+    let again = host.request(Method::GET, "/docs/limits.md").header("if-none-match", answer.has("etag"));
     assert!(host.send(again).await.is(304).body.is_empty());
     host.get("/docs/none-such.md").await.fails(404, "not_found", "caller");
     host.get("/docs/..%2fREADME.md").await.fails(404, "not_found", "caller");
@@ -65,17 +67,36 @@ async fn a_browser_is_shown_a_document_as_a_page_whose_links_are_pages() {
     let index = shown("/docs").await.is(200);
     assert_eq!((index.has("content-type"), index.has("vary")), ("text/html; charset=utf-8", "accept"));
     let index = text(&index);
-    for name in ["agents", "endpoints", "errors", "limits", "health"] {
+    for name in ["api-endpoints", "errors", "limits", "scale", "api-health"] {
         assert!(index.contains(&format!("href=\"/docs/{name}\"")), "{name}: {index}");
     }
-    let page = text(&shown("/docs/endpoints").await.is(200));
-    assert!(page.contains("<link rel=\"alternate\" type=\"text/markdown\" href=\"/docs/endpoints.md\">"), "{page}");
+    let page = text(&shown("/docs/api-endpoints").await.is(200));
+    assert!(page.contains("<link rel=\"alternate\" type=\"text/markdown\" href=\"/docs/api-endpoints.md\">"), "{page}");
     assert!(
         page.contains("id=\"post-aiendpointscreate\"") && page.contains("href=\"#endpointdraft\"") && page.contains("id=\"endpointdraft\""),
         "{page}"
     );
-    assert!(page.contains(&format!("curl {}/ai/endpoints/create -H", host.url)), "{page}");
+    assert!(page.contains(&format!("<span class=\"k\">curl</span> {}/ai/endpoints/create -H", host.url)), "{page}");
+    assert!(page.contains("aria-current=\"page\">API: endpoints</a>") && page.contains("rel=\"prev\"") && page.contains("rel=\"next\""), "{page}");
     assert!(!page.contains("/llms.txt"), "links for programs are not for people: {page}");
+}
+
+#[tokio::test]
+async fn documents_are_searched_by_people_and_programs() {
+    let host = Host::start().await;
+    let asked = |accept: &'static str, query: &str| host.send(host.request(Method::GET, &format!("/docs/search{query}")).header("accept", accept));
+    let found = asked("application/json", "?q=payment_reused").await.is(200);
+    assert_eq!(found.has("vary"), "accept");
+    let found = found.json();
+    let errors = found["results"].as_array().unwrap().iter().find(|hit| hit["name"] == "errors").unwrap_or_else(|| panic!("{found}"));
+    assert_eq!(errors["url"], format!("{}/docs/errors#409-payment_reused", host.url), "{found}");
+    let page = text(&asked("text/html", "?q=payment_reused").await.is(200));
+    assert!(page.contains("href=\"/docs/errors#409-payment_reused\"") && page.contains("<mark>payment</mark>"), "{page}");
+    let hostile = text(&asked("text/html", "?q=%3Cscript%3E%22x").await.is(200));
+    assert!(!hostile.contains("<script>") && hostile.contains("&lt;script&gt;&quot;x"), "{hostile}");
+    asked("text/html", &format!("?q={}", "a".repeat(201))).await.is(400);
+    asked("application/json", &format!("?q={}", "a".repeat(201))).await.fails(400, "invalid_request", "caller");
+    assert_eq!(host.get("/docs/tool.d.ts").await.is(200).has("content-type"), "text/plain; charset=utf-8");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The limits of one call and of its process, each with unit, default and ceiling.
 //!
 //! The admin's policy moves defaults and ceilings, an endpoint's `limits` lowers them, the worker
-//! enforces them and the host enforces them again. The table in `docs/limits.md` is generated from
+//! enforces them and the host enforces them again. The table in `docs/reference/limits.md` is generated from
 //! [`TABLE`].
 
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ macro_rules! limits {
         #[serde(default, deny_unknown_fields)]
         pub struct Limits { $(#[doc = concat!($what, " Unit: ", $unit, ". Default: ", stringify!($default), ".")] #[serde(rename = $name)] pub $field: u64,)* }
 
-        /// All limits, in the order of the table in `docs/limits.md`.
+        /// All limits, in the order of the table in `docs/reference/limits.md`.
         pub const TABLE: &[LimitRow] = &[$(LimitRow { name: $name, default: $default, ceiling: $ceiling, unit: $unit, what: $what },)*];
 
         impl Default for Limits {

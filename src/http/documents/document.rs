@@ -41,7 +41,6 @@ impl Document {
     }
 
     /// Returns the text.
-    #[cfg(test)]
     pub(super) fn text(&self) -> &str {
         str::from_utf8(&self.body).expect("documents are text")
     }

@@ -6,10 +6,12 @@ use std::{
 };
 
 use serde_json::Value;
+use tollhouse_api::DocsSearchResponse;
+use tollhouse_catalog::search::Query;
 
 use super::{
     document::Document,
-    library::{Page, pages},
+    library::{DocsIndex, Page, pages},
     schema_parts::described,
 };
 use crate::operation::Operation;
@@ -25,6 +27,8 @@ pub struct Documents {
     pub(super) whole: OnceLock<Document>,
     /// The documentation.
     pub(super) pages: Vec<Page>,
+    /// The index of the documentation, built on first use.
+    searchable: OnceLock<DocsIndex>,
     pub(super) openapi: CachedPage,
     pub(super) well_known: CachedPage,
     pub(super) llms: CachedPage,
@@ -37,12 +41,17 @@ impl Documents {
         let (described, pages) = (described(&rows), pages(&rows, base_url));
         let for_agents = rows.into_iter().filter(|row| row.for_agents).collect();
         let (openapi, well_known, llms) = (CachedPage::default(), CachedPage::default(), CachedPage::default());
-        Self { for_agents, described, whole: OnceLock::new(), pages, openapi, well_known, llms }
+        Self { for_agents, described, whole: OnceLock::new(), pages, searchable: OnceLock::new(), openapi, well_known, llms }
     }
 
     /// Returns the page with this name.
     pub(super) fn page(&self, name: &str) -> Option<&Page> {
         self.pages.iter().find(|page| page.name == name)
+    }
+
+    /// Returns the sections that match a query.
+    pub(super) fn search(&self, text: &str, query: &Query, base: &str) -> DocsSearchResponse {
+        self.searchable.get_or_init(|| DocsIndex::new(&self.pages)).search(text, query, base)
     }
 }
 

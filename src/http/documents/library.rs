@@ -1,11 +1,20 @@
 //! The documentation as Markdown: the files of `docs/`, and generated pages for each subject of operations, for errors,
 //! and for the index.
 
+mod contents;
+mod links;
+mod search;
+
 use std::fmt::Write as _;
 
 use include_dir::{Dir, include_dir};
 use tollhouse_front::Code;
 
+pub(super) use self::search::DocsIndex;
+use self::{
+    contents::{CONTENTS, INDEX, Shelf},
+    links::{absolute_links, here, without_links},
+};
 use super::{
     document::Document,
     schema_parts::{MARKDOWN, capital},
@@ -15,24 +24,21 @@ use crate::operation::Operation;
 
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs");
 
-/// The subjects of operations, with a description.
+/// The subjects of operations, with a description. The page of each is named `api-SUBJECT`.
 const SUBJECTS: &[(&str, &str)] = &[
     ("tools", "Find and call tools, over HTTP and MCP."),
-    ("quotes", "What a call costs all in, here and elsewhere."),
-    ("receipts", "What was bought and paid, and what proves it."),
-    ("discovery", "What the host tells of itself to programs."),
-    ("endpoints", "Publish tools, change them, and see what they do."),
-    ("accounts", "Builders: their record, key, events, revenue and payouts."),
-    ("credits", "Prepaid credit and its budgets; play money."),
-    ("administration", "What admins see and decide."),
-    ("health", "Whether the host is well."),
+    ("quotes", "Get the full cost of a call, on this host or another."),
+    ("receipts", "Read receipts and payments, and the keys that prove them."),
+    ("discovery", "Read what the host publishes for programs."),
+    ("endpoints", "Publish tools, change them, and see their calls, logs and secrets."),
+    ("accounts", "Manage a builder account: record, key, events, revenue and payouts."),
+    ("credits", "Use prepaid credit and its budgets, and play money."),
+    ("administration", "Review, decide and correct as an admin."),
+    ("health", "Check whether the host works."),
 ];
 
-/// Files for one kind of reader, largest audience first.
-const READERS: [&str; 4] = ["agents", "builders", "operators", "admins"];
-
-/// Addresses of the host in the repository's examples.
-const EXAMPLES: [&str; 3] = ["http://127.0.0.1:4020", "http://localhost:4020", "localhost:4020"];
+/// Prefix of the names of pages for subjects of operations.
+const API: &str = "api-";
 
 /// A page of the documentation.
 #[derive(Debug)]
@@ -43,8 +49,8 @@ pub(super) struct Page {
     pub(super) title: String,
     /// Its description, one sentence.
     pub(super) about: String,
-    /// Whether it is a file or generated.
-    pub(super) origin: Origin,
+    /// The part of the table of contents that it belongs to. `None` for the index.
+    pub(super) shelf: Option<&'static Shelf>,
     /// The full text as Markdown.
     pub(super) document: Document,
 }
@@ -54,146 +60,123 @@ struct Draft {
     name: String,
     title: String,
     about: String,
-    origin: Origin,
+    shelf: Option<&'static Shelf>,
     text: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// A file of the repository.
-    File,
-    /// Generated from the table of operations or of errors.
-    Table,
-}
-
-/// Returns the pages of the host at `base` with these operations, in listing order. Links are absolute, because a
-/// reader of the text may not know where it is from.
+/// Returns the pages of the host at `base` with these operations, in the order of the table of contents. Links are
+/// absolute, because a reader of the text may not know where it is from.
 pub(super) fn pages(rows: &[Operation], base: &str) -> Vec<Page> {
-    let mut files: Vec<_> =
-        FILES.files().filter_map(|file| written(file.path().to_str()?.strip_suffix(".md")?, file.contents_utf8()?)).collect();
-    files.sort_by(|one, other| place(&one.name).cmp(&place(&other.name)));
-    let subjects = SUBJECTS.iter().map(|(name, about)| {
-        let operations: Vec<&Operation> = rows.iter().filter(|row| row.subject == *name).collect();
-        build(name, &format!("API: {name}"), about, &subject::text(&operations, base))
-    });
-    let drafts: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
+    let drafts: Vec<_> = CONTENTS
+        .iter()
+        .flat_map(|shelf| {
+            shelf.pages.iter().filter_map(move |name| {
+                let draft = match &shelf.folder {
+                    Some(folder) => written(name, file(folder, name)?)?,
+                    None => generated(name, rows, base)?,
+                };
+                Some(Draft { shelf: Some(shelf), ..draft })
+            })
+        })
+        .collect();
     let index = index(&drafts);
     [index].into_iter().chain(drafts).map(|draft| draft.page(base)).collect()
 }
 
-/// Returns the sort key of a file: first the files of `READERS` in their order, then the others by name.
-fn place(name: &str) -> (usize, &str) {
-    (READERS.iter().position(|reader| *reader == name).unwrap_or(READERS.len()), name)
+/// Returns the text of a file below `docs/`.
+fn file(folder: &str, name: &str) -> Option<&'static str> {
+    let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    FILES.get_file(format!("{folder}{name}.md"))?.contents_utf8()
+}
+
+/// Returns a page that has no file.
+fn generated(name: &str, rows: &[Operation], base: &str) -> Option<Draft> {
+    if name == "errors" {
+        return Some(errors());
+    }
+    let (subject, about) = SUBJECTS.iter().find(|(subject, _)| name.strip_prefix(API) == Some(subject))?;
+    let operations: Vec<&Operation> = rows.iter().filter(|row| row.subject == *subject).collect();
+    Some(build(name, &format!("API: {subject}"), about, &subject::text(&operations, base)))
 }
 
 impl Draft {
     fn page(self, base: &str) -> Page {
-        let Self { name, title, about, origin, text } = self;
-        let head = format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n");
-        let text = if origin == Origin::File { here(&text, base) } else { text };
-        Page { name, title, about, origin, document: Document::of(MARKDOWN, head + &absolute_links(&text, base)) }
+        let Self { name, title, about, shelf, text } = self;
+        let head = format!("> For programs, an index of all documents: [{base}/llms.txt]({base}/llms.txt)\n\n");
+        let is_file = shelf.is_some_and(|shelf| shelf.folder.is_some());
+        let text = if is_file { here(&text, base) } else { text };
+        Page { name, title, about, shelf, document: Document::of(MARKDOWN, head + &absolute_links(&text, base)) }
     }
 }
 
 /// Parses a file of the repository into heading, description and text.
 fn written(name: &str, text: &str) -> Option<Draft> {
     let (heading, rest) = text.split_once('\n')?;
-    let about = rest.split("\n\n").map(str::trim).find(|part| !part.is_empty() && !part.starts_with(['#', '|', '<']))?;
+    let about = rest.split("\n\n").map(str::trim).find(|part| !part.is_empty() && !part.starts_with(['#', '|', '<', '>', '`']))?;
     let about = about.replace('\n', " ");
     let about = about.split_inclusive(". ").next()?.trim().trim_end_matches(['.', ':']).replace('`', "");
     Some(Draft {
         name: name.to_owned(),
         title: heading.trim_start_matches(['#', ' ']).to_owned(),
         about: format!("{}.", without_links(&about)),
-        origin: Origin::File,
+        shelf: None,
         text: text.to_owned(),
     })
 }
 
 fn build(name: &str, title: &str, about: &str, text: &str) -> Draft {
     let text = format!("# {title}\n\n{about}\n\n{text}");
-    Draft { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), origin: Origin::Table, text }
-}
-
-/// Makes links to other documents absolute. Links out of `docs/` become plain text, because their targets are not
-/// served. The readme's link goes to the index instead.
-fn absolute_links(text: &str, base: &str) -> String {
-    let mut parts = text.split("](");
-    let mut message = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (target, rest) = part.split_once(')').unwrap_or((part, ""));
-        match target.strip_prefix("../") {
-            Some("README.md") => _ = write!(message, "]({base}/docs/index.md)"),
-            // The text ends with the words of the link.
-            Some(_) => _ = message.rfind('[').map(|open| message.remove(open)),
-            None if target.starts_with('#') || target.contains("://") => _ = write!(message, "]({target})"),
-            None => _ = write!(message, "]({base}/docs/{target})"),
-        }
-        message += rest;
-    }
-    message
-}
-
-/// Replaces the host's address in examples by `base`.
-fn here(text: &str, base: &str) -> String {
-    let (mut reported, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some((at, example)) = EXAMPLES.iter().filter_map(|example| Some((rest.find(example)?, example))).min() {
-        let (before, after) = (&rest[..at], &rest[at + example.len()..]);
-        reported += before;
-        // A longer port number is a different address.
-        reported += if after.starts_with(|next: char| next.is_ascii_digit()) { example } else { base };
-        rest = after;
-    }
-    reported + rest
-}
-
-/// Replaces links by their text.
-fn without_links(text: &str) -> String {
-    let mut message = String::new();
-    for part in text.split_inclusive(')') {
-        match part.rsplit_once("](") {
-            Some((words, _)) => message += &words.replacen('[', "", 1),
-            None => message += part,
-        }
-    }
-    message
+    Draft { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), shelf: None, text }
 }
 
 fn errors() -> Draft {
     let mut codes: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
     codes.sort_by_key(|row| (row.status, row.name));
-    let mut text = "Every refusal is `{\"ok\": false, \"error\": {code, fault, message, requestId, charged, hint?}}`, but for the x402 challenge of a \
-        402. `code` is for programs and stays; `message` is for people and may change. `fault` says who can mend it: `caller`, `tool` or `host`. \
-        Nothing is charged for a refusal, but where `charged` is `unknown`: then `GET /ai/payments/{id}` says what became of the payment. \
-        Where it is true, the payment was charged once, when its call ended or before its run, and not again.\n\n"
+    let mut text = "Every error except the x402 challenge of a 402 has this form:\n\n\
+        ```json\n{\"ok\": false, \"error\": {\"code\": \"rate_limited\", \"fault\": \"caller\", \"message\": \"…\", \"requestId\": \"…\", \"charged\": \"no\"}}\n```\n\n\
+        | field | meaning |\n|---|---|\n\
+        | `code` | For programs. It does not change between versions. |\n\
+        | `message` | For people. It can change. |\n\
+        | `fault` | The side that can fix the error: `caller`, `tool` or `host`. |\n\
+        | `charged` | Whether the call was charged: `no`, `yes` or `unknown`. |\n\
+        | `hint` | What to do next. Not every error has one. |\n\n\
+        An error with `charged: no` costs nothing.\n\
+        If `charged` is `unknown`, `GET /ai/payments/{id}` reports what became of the payment.\n\
+        If `charged` is `yes`, the payment was charged exactly once.\n\n"
         .to_owned();
     for row in codes {
         let status = row.status.as_u16();
-        let hint = row.hint.map(|hint| format!(" {}.", capital(hint))).unwrap_or_default();
+        let hint = row.hint.map(|hint| format!(" {}.", capital(hint).trim_end_matches('.'))).unwrap_or_default();
         _ = write!(
             text,
             "## {status} `{}`\n\n{}. Fault: {}. Charged: {}.{hint}\n\n",
             row.name,
-            capital(row.sentence),
+            capital(row.sentence).trim_end_matches('.'),
             row.fault.as_str(),
             row.charged.as_str()
         );
     }
-    build("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
+    build("errors", "Errors", "Every error code of the host, with its cause and what to do next.", &text)
 }
 
-/// Returns the index: one line for every other page.
+/// Returns the index: a heading for each group and section, and a line for each page.
 fn index(pages: &[Draft]) -> Draft {
     let mut text = String::new();
-    for (heading, origin) in [("Guides", Origin::File), ("API", Origin::Table)] {
-        _ = write!(text, "## {heading}\n\n");
-        for page in pages.iter().filter(|page| page.origin == origin) {
-            _ = writeln!(text, "- [{}]({}.md): {}", page.title, page.name, page.about);
+    let (mut group, mut section) = ("", "");
+    for page in pages {
+        let Some(shelf) = page.shelf else { continue };
+        if shelf.group != group {
+            _ = write!(text, "\n## {}\n\n", shelf.group);
+            (group, section) = (&shelf.group, "");
         }
-        text += "\n";
+        if shelf.section != section {
+            _ = write!(text, "{}### {}\n\n", if text.ends_with("\n\n") { "" } else { "\n" }, shelf.section);
+            section = &shelf.section;
+        }
+        _ = writeln!(text, "- [{}]({}.md): {}", page.title, page.name, page.about);
     }
-    text += "Every operation in OpenAPI 3.1: [openapi.json](openapi.json)\n";
-    build("index", "Tollhouse", "A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402.", &text)
+    text += "\nFor programs: every operation in [OpenAPI 3.1](openapi.json).\n";
+    build(INDEX, "Documentation", "Tutorials, how-to guides, reference and explanation for everyone who uses this host.", text.trim_start())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc};
 use tollhouse_catalog::{Entry, ShownEndpoint, Snapshot};
 use tollhouse_store::StoreError;
 
-use super::{library::Origin, plain_text::plain};
+use super::plain_text::plain;
 use crate::services::DiscoveryServices;
 
 /// Maximum characters of `/llms.txt`. Clients read no more of such a file.
@@ -24,47 +24,33 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot) -> Resul
     let mut text = format!(
         "# Tollhouse
 
-> A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402, or with prepaid credit. A call that fails is not charged, except by tools that say that they are charged before the run.
+> A host for paid JavaScript tools. Agents call them over HTTP or MCP, and pay per call with x402 or prepaid credit. \
+A call that fails is not charged, except by tools that declare that they charge before the run.
 
-Each tool is `POST {base}/tools/SLUG` with its input as JSON. `GET {base}/tools/SLUG?inspect` has its record: price, schemas, limits. A paid one answers 402 with its terms \
-until the same request comes again with a payment. One payment buys at most one run: after a lost answer, send the same payment with the same request again.
+To call a tool, send `POST {base}/tools/SLUG` with its input as JSON. `GET {base}/tools/SLUG?inspect` returns its record: price, schemas, limits. \
+A paid tool answers 402 with its terms until the same request comes with a payment. One payment buys at most one run. \
+If you lose an answer, send the same payment with the same request again.
 
-## Call a tool
+The same tools are at `{base}/ai/mcp` (MCP, Streamable HTTP), where `search_tools` finds tools and `quote_tool` returns the full cost of a call.
+
+## Guides
 
 - [Paying for tools with x402]({base}/guides/x402-agent-payment-infrastructure.md): a paid call step by step, with the terms of this host
-- [For agents]({base}/docs/agents.md): find, call and pay for tools, check receipts, what every refusal means
-- [API: tools]({base}/docs/tools.md): the operations by which tools are found and called
-- [Errors]({base}/docs/errors.md): every code, whose fault it is, and what to do
-
-## Pay
-
-- [API: quotes]({base}/docs/quotes.md): what a call costs all in, before it is paid
-- [API: receipts]({base}/docs/receipts.md): what a payment came to, and the keys that receipts are signed with
-- [API: credits]({base}/docs/credits.md): prepaid credit and its budgets
-
-## MCP
-
-The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transport. `search_tools` finds tools, `quote_tool` says what a call costs.
-
-## Build a tool
-
 - [Build a tool]({base}/guides/build-a-tool.md): from nothing to a published tool
 "
     );
-    // The text above already links to these pages.
-    let reported = ["index", "agents", "tools", "errors", "quotes", "receipts", "credits"];
-    let list = |text: &mut String, requested: &dyn Fn(&str, Origin) -> bool| {
-        for page in offering.documents.pages.iter().filter(|page| !reported.contains(&&*page.name) && requested(&page.name, page.origin)) {
-            _ = writeln!(text, "- [{}]({base}/docs/{}.md): {}", page.title, page.name, page.about.trim_end_matches('.'));
+    let (mut group, mut section) = ("", "");
+    for page in &offering.documents.pages {
+        let Some(shelf) = page.shelf else { continue };
+        if (group, section) != (&*shelf.group, &*shelf.section) {
+            (group, section) = (&shelf.group, &shelf.section);
+            let heading = if section.is_empty() { group.to_owned() } else { format!("{group}: {section}") };
+            _ = write!(text, "\n## {heading}\n\n");
         }
-    };
-    let builders = ["builders", "limits", "endpoints", "accounts"];
-    list(&mut text, &|name, _| builders.contains(&name));
-    text += "\n## Run a host\n\n";
-    list(&mut text, &|name, origin| origin == Origin::File && !builders.contains(&name));
-    list(&mut text, &|name, origin| origin == Origin::Table && !builders.contains(&name));
-    let end = format!("\n## Optional\n\n- [All documents]({base}/docs/index.md): what is written, in a line each\n");
-    let head = "\n## Tools\n\nThe words are those of the tools' builders.\n\n";
+        _ = writeln!(text, "- [{}]({base}/docs/{}.md): {}", page.title, page.name, page.about.trim_end_matches('.'));
+    }
+    let end = format!("\n## Optional\n\n- [All documents]({base}/docs/index.md): all pages, with a line each\n");
+    let head = "\n## Tools\n\nThe builders of the tools wrote these titles and descriptions.\n\n";
     let more = |after: &str| format!("- [More tools]({base}/llms-tools.txt?after={after})\n");
     let mut room = MAX.saturating_sub(count(&text) + count(&end) + count(head) + count(&more(&"x".repeat(64))));
     let mut lines = String::new();
@@ -93,7 +79,7 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
 pub(super) async fn tools(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
-        "# Tools\n\n> Each is `POST {base}/tools/SLUG`. The words are those of the tools' builders. About the host: [{base}/llms.txt]({base}/llms.txt)\n\n"
+        "# Tools\n\n> Call each with `POST {base}/tools/SLUG`. The builders wrote the titles and descriptions. About the host: [{base}/llms.txt]({base}/llms.txt)\n\n"
     );
     let (mut last, mut remaining) = (String::new(), PAGE);
     let take = |shown: Arc<ShownEndpoint>| {

@@ -161,6 +161,9 @@ fn responses(row: &Operation) -> Value {
         ResponseKind::Tool => json_of(&json!({})),
         ResponseKind::Text(media) => json!({ media: { "schema": { "type": "string" } } }),
         ResponseKind::Page => json!({ MARKDOWN: { "schema": { "type": "string" } }, "text/html": { "schema": { "type": "string" } } }),
+        ResponseKind::JsonOrPage(schema) => {
+            json!({ "application/json": { "schema": reference(schema) }, "text/html": { "schema": { "type": "string" } } })
+        }
     };
     if row.streams {
         content["text/event-stream"] = json!({ "schema": { "type": "string" } });
@@ -198,7 +201,7 @@ fn refused(row: &Operation, codes: &[Code]) -> Value {
         _ => json!({ "$ref": "#/components/schemas/Error", "properties": { "error": code } }),
     };
     let mut content = json_of(&schema);
-    if row.answers == ResponseKind::Page {
+    if row.answers.is_page() {
         content["text/html"] = json!({ "schema": { "type": "string" } });
     }
     json!({ "description": lines.join(" "), "content": content })

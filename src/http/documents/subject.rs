@@ -52,6 +52,7 @@ fn operation(text: &mut String, row: &Operation, base: &str) {
         }
         ResponseKind::Text(media) => writeln!(text, "- Answer: `{media}`."),
         ResponseKind::Page => writeln!(text, "- Answer: Markdown, and to browsers a page."),
+        ResponseKind::JsonOrPage(schema) => writeln!(text, "- Answer: {}, and to browsers a page.", linked(schema)),
     };
     if row.streams {
         *text += "- With `Accept: text/event-stream`: as it happens, as Server-Sent Events.\n";

@@ -17,9 +17,15 @@ const chosen = {
 function copies(button) {
   const code = button.closest(".code, .id")?.querySelector("code");
   if (!code) return;
+  // Of a transcript, only the commands.
+  const shown = () => {
+    const copy = /** @type {Element} */ (code.cloneNode(true));
+    for (const part of copy.querySelectorAll(".p, .o")) part.remove();
+    return (copy.textContent ?? "").trimEnd();
+  };
   button.addEventListener("click", async () => {
     try {
-      await navigator.clipboard.writeText((code.textContent ?? "").trimEnd());
+      await navigator.clipboard.writeText(shown());
       button.textContent = "Copied";
     } catch {
       // Without clipboard permission, select the text for the reader to copy.

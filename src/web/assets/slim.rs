@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn minifying_loses_no_rule() {
-        for style in [include_str!("site.css"), include_str!("figures.css")] {
+        for style in [include_str!("site.css"), include_str!("figures.css"), include_str!("docs.css")] {
             let describe = |style: &str| style.chars().filter(|char| !char.is_whitespace() && *char != ';').collect::<String>();
             let (mut bare, mut rest) = (String::new(), style);
             while let Some((before, comment)) = rest.split_once("/*") {

@@ -1,5 +1,8 @@
-//! `/docs` and `/docs/{name}`: the documents of the host and its API, rendered from the Markdown
-//! that programs get.
+//! `/docs`, `/docs/{name}` and `/docs/search`: the documents of the host and its API, rendered from
+//! the Markdown that programs get, with navigation and search.
+
+mod contents;
+mod search;
 
 use std::sync::Arc;
 
@@ -7,18 +10,23 @@ use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::Response,
 };
-use maud::{PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use tollhouse_front::{ApiError, Code, PathParams};
 
+pub(crate) use self::search::search;
+use self::{
+    contents::{Contents, INDEX},
+    search::field,
+};
 use crate::{
-    guides::{self, wants_markdown},
+    guides::{self, accepts},
     page::{Area, Page},
     render_cache::RenderedDoc,
     visitor::{ApiRefusal, Visitor, segment},
 };
 
-/// The name of the list of documents.
-const INDEX: &str = "index";
+/// Style sheet of documents.
+pub(crate) const STYLE: &str = "docs.css";
 
 pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> Result<Response, ApiRefusal> {
     show(&visitor, INDEX, &request).await
@@ -31,16 +39,59 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
 /// Returns the document as a page, or as Markdown if the name or the `Accept` header asks for it.
 async fn show(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Response, ApiRefusal> {
     let path = format!("/docs/{}", segment(name));
-    if name.ends_with(".md") || wants_markdown(request) {
+    if name.ends_with(".md") || accepts(request, "text/markdown") {
         return Ok(visitor.pass(&path, request).await);
     }
     let document = rendered(visitor, name, &path).await?;
-    let main = PreEscaped(document.main.clone());
-    let page = Page { twin: Some(format!("{path}.md")), ..Page::new(Area::Documents, document.title.clone(), main) };
-    let page = if name == INDEX { page } else { page.under("/docs", "Documents") };
+    let index = index_text(visitor).await?;
+    let contents = Contents::read(&index, visitor.base_url());
+    let main = html! {
+        (PreEscaped(&document.main))
+        (around(&contents, name))
+    };
+    let page = Page { twin: Some(format!("{path}.md")), ..framed(&contents, "", name, &document.title, &main) };
+    let page = if name == INDEX { page } else { page.under("/docs", "Docs") };
     let mut response = visitor.show(page).await;
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
+}
+
+/// Returns the index as Markdown.
+async fn index_text(visitor: &Visitor) -> Result<String, ApiRefusal> {
+    let (_, body) = visitor.document(&format!("/docs/{INDEX}")).await?;
+    String::from_utf8(body.into()).map_err(|_| ApiError::from(Code::Internal).into())
+}
+
+/// Returns a page with search and navigation beside its content. `words` are those of the search.
+fn framed(contents: &Contents, words: &str, name: &str, title: &str, main: &Markup) -> Page {
+    let main = html! {
+        div.docs {
+            div.beside {
+                (field(words))
+                details.fold {
+                    summary { "All documents" }
+                    (contents.navigation(name))
+                }
+            }
+            div.content { (main) }
+        }
+    };
+    Page { style: Some(STYLE), searches: true, ..Page::new(Area::Documents, title, main) }
+}
+
+/// Returns links to the documents before and after this one.
+fn around(contents: &Contents, name: &str) -> Markup {
+    let (before, after) = contents.around(name);
+    html! {
+        nav.around aria-label="Previous and next" {
+            @if let Some(before) = before {
+                a href=(before.path()) rel="prev" { span.muted { "Previous" } (before.title) }
+            }
+            @if let Some(after) = after {
+                a.next href=(after.path()) rel="next" { span.muted { "Next" } (after.title) }
+            }
+        }
+    }
 }
 
 /// Returns the rendered document, from the cache if its text is unchanged.
@@ -52,14 +103,19 @@ async fn rendered(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<Rende
     let text = str::from_utf8(&body).map_err(|_| ApiError::from(Code::Internal))?;
     let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned();
     let rendered = visitor.render(|| guides::rendered(&linked(for_people(text), visitor.base_url()))).await?;
+    // The index is a table of contents itself.
+    let has_sections = name != INDEX && rendered.headings.len() > 1;
     let main = html! {
-        div.guide {
-            nav.contents aria-label="Contents" {
-                h2 { "Contents" }
-                ol { @for (id, heading) in &rendered.headings { li { a href={ "#" (id) } { (heading) } } } }
+        @if has_sections {
+            details.fold.sections {
+                summary { "On this page" }
+                nav aria-label="On this page" {
+                    h2 { "On this page" }
+                    ol { @for (id, heading) in &rendered.headings { li { a href={ "#" (id) } { (heading) } } } }
+                }
             }
-            div.prose { (PreEscaped(rendered.html)) }
         }
+        div.prose { (PreEscaped(rendered.html)) }
     };
     Ok(visitor.services.rendered.put(name, tag, RenderedDoc { title, main: main.into_string() }))
 }
@@ -90,10 +146,10 @@ mod tests {
     #[test]
     fn links_to_documents_lead_to_their_pages() {
         let base = "https://a.example";
-        let text = "[a](https://a.example/docs/limits.md), [b](https://a.example/docs/agents.md#pay), [c](#here), \
+        let text = "[a](https://a.example/docs/limits.md), [b](https://a.example/docs/mcp.md#pay), [c](#here), \
             [d](https://a.example/docs/index.md), [e](https://x.example/y.md), [f](https://a.example/docs/openapi.json)";
         let expected =
-            "[a](/docs/limits), [b](/docs/agents#pay), [c](#here), [d](/docs), [e](https://x.example/y.md), [f](/docs/openapi.json)";
+            "[a](/docs/limits), [b](/docs/mcp#pay), [c](#here), [d](/docs), [e](https://x.example/y.md), [f](/docs/openapi.json)";
         assert_eq!(linked(text, base), expected);
     }
 

@@ -13,9 +13,9 @@ use tollhouse_api::{Catalog, Endpoint, EndpointResponse, EndpointView};
 use tollhouse_front::{ApiError, Code, PathParams};
 use tollhouse_tool::{PricingMode, Status};
 
-use super::register::RegistrationTerms;
+use super::{docs, register::RegistrationTerms};
 use crate::{
-    guides::{self, Guide, wants_markdown},
+    guides::{self, Guide, accepts},
     page::{Area, Page},
     parts::{SnippetParts, sample, sample::quoted},
     visitor::{ApiRefusal, Visitor, segment},
@@ -34,7 +34,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
     let (name, is_twin) = name.strip_suffix(".md").map_or((&*name, false), |name| (name, true));
     let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| ApiRefusal::from(ApiError::from(Code::NotFound)))?;
     let text = filled(&visitor, guide).await?;
-    if is_twin || wants_markdown(&request) {
+    if is_twin || accepts(&request, "text/markdown") {
         return Ok(twin(visitor.base_url(), &text));
     }
     let rendered = visitor.render(|| guides::rendered(&text)).await?;
@@ -50,7 +50,8 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
             div.prose { (PreEscaped(rendered.html)) }
         }
     };
-    let page = Page { twin: Some(format!("/guides/{}.md", guide.name)), ..Page::new(Area::Guides, guide.title, main) };
+    let twin = Some(format!("/guides/{}.md", guide.name));
+    let page = Page { twin, style: Some(docs::STYLE), ..Page::new(Area::Guides, guide.title, main) };
     let mut response = visitor.show(page).await;
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
@@ -59,7 +60,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
 /// Returns the guide as Markdown. The first line links to the other documents.
 fn twin(base: &str, text: &str) -> Response {
     let mut response =
-        Response::new(Body::from(format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n{text}")));
+        Response::new(Body::from(format!("> For programs, an index of all documents: [{base}/llms.txt]({base}/llms.txt)\n\n{text}")));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/markdown; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -2,7 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::text::plain;
+use super::{
+    languages,
+    text::{classed, plain},
+};
 
 /// Returns a named block of code. Text of others in it must be escaped for the language.
 pub(crate) fn block(name: &str, language: &str, code: &str) -> Markup {
@@ -10,6 +13,16 @@ pub(crate) fn block(name: &str, language: &str, code: &str) -> Markup {
         figure.code {
             figcaption { span { (name) } (copy(name)) }
             pre { code class=(format!("language-{language}")) { (plain(code)) } }
+        }
+    }
+}
+
+/// Returns a named block of code with highlighted syntax.
+pub(crate) fn highlighted(name: &str, language: &str, code: &str) -> Markup {
+    html! {
+        figure.code {
+            figcaption { span { (name) } (copy(name)) }
+            pre { code class=(format!("language-{language}")) { (classed(languages::pieces(language, code))) } }
         }
     }
 }

@@ -104,7 +104,7 @@ async fn the_dashboard_is_reached_by_the_hosts_own_names_alone() {
         (format!("localhost:{port}"), 200),
         (format!("127.0.0.1:{port}"), 200),
     ] {
-        for path in ["/dashboard", "/guides/build-a-tool", "/dashboard/receipts", "/docs", "/docs/agents"] {
+        for path in ["/dashboard", "/guides/build-a-tool", "/dashboard/receipts", "/docs", "/docs/limits", "/docs/search?q=a"] {
             let answer = host.send(host.request(Method::GET, path).header("host", &name)).await.is(status);
             is_sealed(path, &answer);
             assert!(status == 200 || html(&answer).contains("<h1>"));

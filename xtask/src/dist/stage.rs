@@ -31,11 +31,10 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     copy(&release.worker, &tree.join("usr/bin/tollhouse-worker"), 0o755)?;
     copy(&packaging.join("tollhouse.service"), &tree.join("usr/lib/systemd/system/tollhouse.service"), 0o644)?;
     copy(&packaging.join("tollhouse.toml"), &tree.join("etc/tollhouse/tollhouse.toml"), 0o644)?;
-    for document in fs::read_dir(root.join("docs")).into_iter().flatten().flatten().filter(|entry| entry.path().is_file()) {
-        copy(&document.path(), &tree.join(DOC).join(document.file_name()), 0o644)?;
-    }
-    for example in fs::read_dir(root.join("docs/examples")).into_iter().flatten().flatten() {
-        copy(&example.path(), &tree.join(DOC).join("examples").join(example.file_name()), 0o644)?;
+    for folder in ["", "tutorials", "how-to", "reference", "explanation", "examples"] {
+        for document in fs::read_dir(root.join("docs").join(folder)).into_iter().flatten().flatten().filter(|entry| entry.path().is_file()) {
+            copy(&document.path(), &tree.join(DOC).join(folder).join(document.file_name()), 0o644)?;
+        }
     }
     copy(&packaging.join("Containerfile"), &tree.join(DOC).join("examples/Containerfile"), 0o644)?;
     copy(&root.join("LICENSE"), &tree.join(DOC).join("copyright"), 0o644)?;
