@@ -13,7 +13,7 @@ pub enum PublishError {
     Field { pointer: String, message: String },
     #[error("the slug `{0}` is taken")]
     SlugTaken(Slug),
-    #[error("no endpoint is called `{0}`")]
+    #[error("no tool is named `{0}`")]
     Unknown(String),
     /// `If-Match` has a different revision.
     #[error("it has changed since: its revision is {0}")]

@@ -25,7 +25,7 @@ pub enum StoreError {
     #[error("a row was locked by another process for too long: {0}")]
     LockTimeout(String),
     /// The backend did not accept the request.
-    #[error("the store is away: {0}")]
+    #[error("the store is unavailable: {0}")]
     Away(String),
     /// The backend accepted the commit but did not report its outcome.
     #[error("the store did not confirm a commit: {0}")]

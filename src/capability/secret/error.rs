@@ -12,7 +12,7 @@ pub enum SecretError {
     Field { pointer: &'static str, message: String },
     #[error("the endpoint has no secret `{0}`")]
     Unknown(String),
-    #[error("no endpoint is called `{0}`")]
+    #[error("no tool is named `{0}`")]
     Deleted(Slug),
     /// Its key is missing, or the record is not in the place that it was encrypted for.
     #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]

@@ -8,7 +8,7 @@ use tollhouse_front::Code;
 
 use super::{
     document::Document,
-    schema_parts::MARKDOWN,
+    schema_parts::{MARKDOWN, capital},
     subject,
 };
 use crate::operation::Operation;
@@ -162,34 +162,24 @@ fn without_links(text: &str) -> String {
 fn errors() -> Draft {
     let mut codes: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
     codes.sort_by_key(|row| (row.status, row.name));
-    let mut text = "A refused request gets this envelope, except for the x402 challenge of a 402:\n\n\
-        ```json\n\
-        {\"ok\": false, \"error\": {\"code\": \"unknown_receipt\", \"fault\": \"caller\", \"message\": \"No receipt has this id\", \
-        \"requestId\": \"req_01KATR3Q6S4B8Z2M5V7X9C1D3F\", \"charged\": false}}\n\
-        ```\n\n\
-        | field | meaning |\n|---|---|\n\
-        | `code` | The name of the error, for programs. It does not change. |\n\
-        | `fault` | The party that can fix the error: `caller`, `tool` or `host`. |\n\
-        | `message` | What happened, for people. It can change. |\n\
-        | `requestId` | The id of the request, for the operator of the host. |\n\
-        | `charged` | Whether the call was charged: `false`, `true` or `\"unknown\"`. |\n\
-        | `hint` | What to do next. Some errors have none. |\n\n\
-        If `charged` is `true`, the payment was charged once, before the run or when its call ended, and is not charged again.\n\
-        If `charged` is `\"unknown\"`, `GET /ai/payments/{id}` reports the result. Do not pay again before that.\n\n"
+    let mut text = "Every refusal is `{\"ok\": false, \"error\": {code, fault, message, requestId, charged, hint?}}`, but for the x402 challenge of a \
+        402. `code` is for programs and stays; `message` is for people and may change. `fault` says who can mend it: `caller`, `tool` or `host`. \
+        Nothing is charged for a refusal, but where `charged` is `unknown`: then `GET /ai/payments/{id}` says what became of the payment. \
+        Where it is true, the payment was charged once, when its call ended or before its run, and not again.\n\n"
         .to_owned();
     for row in codes {
         let status = row.status.as_u16();
-        let hint = row.hint.map(|hint| format!(" {hint}.")).unwrap_or_default();
+        let hint = row.hint.map(|hint| format!(" {}.", capital(hint))).unwrap_or_default();
         _ = write!(
             text,
             "## {status} `{}`\n\n{}. Fault: {}. Charged: {}.{hint}\n\n",
             row.name,
-            row.sentence,
+            capital(row.sentence),
             row.fault.as_str(),
             row.charged.as_str()
         );
     }
-    build("errors", "Errors", "All error codes, whether the call was charged, and what to do next.", &text)
+    build("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
 }
 
 /// Returns the index: one line for every other page.

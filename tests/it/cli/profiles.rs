@@ -19,7 +19,7 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
         .await
         .is(3)
         .stderr_text("")
-        .warned("error: credential missing or wrong\nhint: …\n(unauthorized, req_…)");
+        .warned("error: The credential is missing or wrong\nhint: …\n(unauthorized, req_…)");
     assert!(!shell.config("credentials.toml").exists() && !shell.config("config.toml").exists());
     let expected = format!("builder key of {} is kept for profile default (Toolsmith)", host.url);
     shell.given(&format!("{key}\n"), &login).await.is(0).stderr_text(&expected).warned("");

@@ -88,7 +88,7 @@ async fn a_tool_that_takes_no_calls_reports_it_and_one_that_is_none_is_not_found
     host.change("echo", &json!({ "status": "paused" })).await;
     let browser = Browser::new(&host);
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
-    assert!(text(&html(&page)).contains("It takes no calls now: the endpoint does not accept calls."));
+    assert!(text(&html(&page)).contains("The tool does not accept calls."));
     assert!(html(&page).contains("<button class=\"primary\" disabled>"));
     let refused = browser.press(&forms(&page)[0], "Call").await.is(409);
     assert!(text(&html(&refused)).contains("endpoint_paused") && text(&html(&refused)).contains("Nothing was charged."));

@@ -77,7 +77,7 @@ impl StartPage<'_> {
                         "You see the terms first, and nothing is charged for that. Only a result that fits what it promises is charged."
                         @if self.simulated { " This host gives you the play money." }
                     }
-                    CallCost::Refused(code) => { "It takes no calls now: " (code.row().sentence) "." }
+                    CallCost::Refused(code) => { (code.row().sentence) "." }
                 }
             }
         }
