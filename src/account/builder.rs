@@ -102,7 +102,7 @@ pub enum BuilderError {
     Unknown,
     #[error("the builder is {0}")]
     WrongState(&'static str),
-    #[error("the system gave no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Random(String),
     #[error(transparent)]
     Store(#[from] StoreError),

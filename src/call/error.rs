@@ -220,8 +220,8 @@ impl From<PoolError> for CallError {
             PoolError::Busy { retry_after } => Self::Busy { retry_after },
             PoolError::Held { retry_after } => Self::Held { retry_after },
             PoolError::Slowed { retry_after } => Self::StoppedTooOften { retry_after },
-            PoolError::Load(error) => Self::Misbehaved(format!("handler does not load: {error}")),
-            PoolError::Schema(fault) => Self::Misbehaved(format!("`{}` cannot be used: {fault}", fault.side)),
+            PoolError::Load(error) => Self::Misbehaved(format!("the handler does not load: {error}")),
+            PoolError::Schema(fault) => Self::Misbehaved(format!("`{}` is invalid: {fault}", fault.side)),
             PoolError::Stopped(reason) => Self::Stopped(reason),
             error @ (PoolError::Spawn(_) | PoolError::FewUsers { .. }) => {
                 tracing::error!(%error);

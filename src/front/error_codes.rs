@@ -102,9 +102,9 @@ codes! {
     InvalidJson "invalid_json" BAD_REQUEST Caller No "The body is not valid JSON";
     InvalidRequest "invalid_request" BAD_REQUEST Caller No "The request is malformed";
     InvalidPaymentIdentifier "invalid_payment_identifier" BAD_REQUEST Caller No "The payment identifier is malformed"
-        "Nothing was charged. Send 16 to 128 characters of A-Z, a-z, 0-9, `_` and `-` as `info.id` of the x402 extension payment-identifier, or omit it";
+        "Send 16 to 128 characters of A-Z, a-z, 0-9, `_` and `-` as `info.id` of the x402 extension payment-identifier, or omit it";
     KeyRequired "idempotency_key_required" BAD_REQUEST Caller No "This tool charges before it runs, so the call needs an idempotency key"
-        "Nothing was charged. Send an `Idempotency-Key`, or `tollhouse/idempotencyKey` in `_meta` over MCP. A retry with the same key is not charged again";
+        "Send an `Idempotency-Key`, or `tollhouse/idempotencyKey` in `_meta` over MCP. A retry with the same key is not charged again";
     PaymentRequired "payment_required" PAYMENT_REQUIRED Caller No "Payment required"
         "Pay as the challenge describes, or send a developer credit";
     Unauthorized "unauthorized" UNAUTHORIZED Caller No "The credential is missing or wrong"
@@ -115,9 +115,9 @@ codes! {
         "Use the key of the builder who owns it, or the admin token";
     Forbidden "forbidden" FORBIDDEN Caller No "Requests from this origin, or to this host name, are not allowed";
     BudgetExceeded "budget_exceeded" FORBIDDEN Caller No "The call would exceed a budget of the credit"
-        "Nothing was charged. `budget` has the limit, the amount spent and the time of its reset. The holder of the credit or an admin can raise it: PUT /ai/credits/budget";
+        "`budget` has the limit, the amount spent and the time of its reset. The holder of the credit or an admin can raise it: PUT /ai/credits/budget";
     CreditFrozen "credit_frozen" FORBIDDEN Caller No "The credit is frozen"
-        "Nothing was charged. The holder or the admin who froze the credit can unfreeze it: PUT /ai/credits/budget, with the same budget and without `frozen`";
+        "The holder or the admin who froze the credit can unfreeze it: PUT /ai/credits/budget, with the same budget and without `frozen`";
     NotFound "not_found" NOT_FOUND Caller No "Nothing is at this path";
     UnknownEndpoint "unknown_endpoint" NOT_FOUND Caller No "No tool has this name";
     UnknownVersion "unknown_version" NOT_FOUND Caller No "The tool has no such version";
@@ -133,12 +133,11 @@ codes! {
     NotAcceptable "not_acceptable" NOT_ACCEPTABLE Caller No "The response is not available in a media type that `Accept` lists";
     BodyTooSlow "body_too_slow" REQUEST_TIMEOUT Caller No "The body arrived too slowly"
         "Send it again without pauses. The part that arrived was discarded";
-    Cancelled "cancelled" CONFLICT Caller No "The caller canceled the call"
-        "Nothing was charged";
+    Cancelled "cancelled" CONFLICT Caller No "The caller canceled the call";
     EndpointPaused "endpoint_paused" CONFLICT Tool No "The tool does not accept calls"
-        "Nothing was charged. Retry when the tool's builder has resumed it";
+        "Retry when the tool's builder has resumed it";
     PaymentReused "payment_reused" CONFLICT Caller No "This payment was made for another request"
-        "Nothing more was charged. Send the request that the payment was made for, or sign a new payment";
+        "Send the request that the payment was made for, or sign a new payment";
     PaymentInProgress "payment_in_progress" CONFLICT Caller No "Another request is using this payment"
         "Check GET /ai/payments/{paymentId} for the result. Do not pay again before that";
     AnswerExpired "answer_expired" GONE Caller Earlier "The call was charged, and its stored answer has expired"
@@ -148,11 +147,11 @@ codes! {
     NoMoreRuns "no_more_runs" GONE Caller Earlier "The call was charged before its run, and no runs are left"
         "The receipt stays valid. Ask the tool's builder or the operator of the host for a refund";
     QuoteExpired "quote_expired" CONFLICT Caller No "The quote has expired"
-        "Nothing was charged. Call with the quote in `error.quote`, or without a quote at the current price. Sign a new payment if the amount differs";
+        "Call with the quote in `error.quote`, or without a quote at the current price. Sign a new payment if the amount differs";
     QuoteInvalid "quote_invalid" CONFLICT Caller No "The quote is not valid for this tool"
-        "Nothing was charged. Call with the quote in `error.quote`, or without a quote at the current price";
+        "Call with the quote in `error.quote`, or without a quote at the current price";
     StreamingRequired "streaming_required" CONFLICT Caller No "The tool runs for a long time, so its answer is streamed"
-        "Nothing was charged. Send `\"stream\": true` or `Accept: text/event-stream`";
+        "Send `\"stream\": true` or `Accept: text/event-stream`";
     CreditRevoked "credit_revoked" CONFLICT Caller No "The credit is revoked"
         "An admin can restore it: POST /ai/admin/credits/{id} {\"decision\": \"restore\"}";
     SlugTaken "slug_taken" CONFLICT Caller No "Another tool has this slug, or had it before it was deleted"
@@ -226,24 +225,24 @@ codes! {
     RoutesUnavailable "routes_unavailable" BAD_GATEWAY Host No "The route provider did not answer"
         "Retry later, or omit `startNetwork` and `startAsset`: such a quote needs no route";
     FacilitatorUnavailable "facilitator_unavailable" BAD_GATEWAY Host No "The facilitator could not verify the payment"
-        "Nothing was charged. Retry with the same payment";
+        "Retry with the same payment";
     SettlementUnknown "settlement_unknown" BAD_GATEWAY Host Unknown
         "The settlement was not confirmed, so it is not known yet whether the payment was charged"
         "Check GET /ai/payments/{paymentId} for the result. Do not pay again before that";
     Busy "busy" SERVICE_UNAVAILABLE Host No "The host is busy"
-        "Nothing was charged. Retry in a moment";
+        "Retry in a moment";
     GasSpent "gas_spent" SERVICE_UNAVAILABLE Host No "Unpaid settlements have used up the host's gas allowance for this hour"
-        "Nothing was charged. Pay with developer credit or on another network, or retry later";
+        "Pay with developer credit or on another network, or retry later";
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE Host No "The store is temporarily unavailable"
-        "Nothing was charged. Retry";
+        "Retry";
     NotReady "not_ready" SERVICE_UNAVAILABLE Host No "The host does not accept calls at the moment"
-        "Nothing was charged. Use another host, or retry in a moment. `/health/ready` has the reason";
+        "Use another host, or retry in a moment. `/health/ready` has the reason";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No "A secret of the tool cannot be decrypted"
-        "Nothing was charged. The operator of the host must fix this";
+        "The operator of the host must fix this";
     AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Earlier "The payment was charged, and its answer is lost"
         "The receipt stays valid, and nothing runs or is charged again. Ask the operator of the host for a refund";
     Internal "internal" INTERNAL_SERVER_ERROR Host No "The host failed"
-        "Nothing was charged. Retry, or report the `requestId` to the operator of the host";
+        "Retry, or report the `requestId` to the operator of the host";
     CallLost "internal" INTERNAL_SERVER_ERROR Host Unknown "The host failed during the call, so it is not known yet whether it was charged"
         "Retry with the same payment or key: a call is charged at most once";
 }

@@ -311,5 +311,5 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     }
     // The tag is weak if the record was sent compressed.
     let revision = text.trim_start_matches("W/").trim_matches('"').parse();
-    revision.map(Some).map_err(|_| ApiError::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
+    revision.map(Some).map_err(|_| ApiError::bad_request("`If-Match` must be the `ETag` of the record, for example `\"3\"`"))
 }

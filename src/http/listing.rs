@@ -61,7 +61,7 @@ impl Listing {
         let mut seen = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name != "tag" && seen.contains(&name) {
-                return Err(ApiError::bad_request(format!("`{name}` is given twice")));
+                return Err(ApiError::bad_request(format!("`{name}` was sent twice; send it once")));
             }
             listing.take(&name, &value)?;
             if !matches!(&*name, "limit" | "cursor") {
@@ -117,7 +117,7 @@ impl Listing {
             _ => {
                 let known = "`q`, `near`, `tag`, `price`, `maxPriceUsd`, `sort`, `limit`, `cursor` and `form`";
                 return Err(ApiError::bad_request(format!("unknown parameter `{}`", name.chars().take(32).collect::<String>()))
-                    .hint(format!("the parameters are {known}")));
+                    .hint(format!("The parameters are {known}")));
             }
         }
         Ok(())

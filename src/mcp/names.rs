@@ -23,7 +23,7 @@ impl ToolName {
         if text.len() <= MAX_BYTES {
             return Ok(Self(text.into()));
         }
-        let message = format!("no tool is called `{}…`: the name has {} bytes, limit {MAX_BYTES}", shortened(text), text.len());
+        let message = format!("no tool is named `{}…`: the name has {} bytes, and the maximum is {MAX_BYTES}", shortened(text), text.len());
         Err(ApiError::new(Code::UnknownEndpoint, message))
     }
 

@@ -73,7 +73,7 @@ async fn a_query_that_does_not_fit_is_reported_in_words_of_the_api() {
     host.publish(&js("words", 0.0, TOOL)).await;
     let (_, key) = host.register("Words").await;
     for (path, word) in [
-        ("/ai/builders/events?limit=none", "`limit` is 1 to 200"),
+        ("/ai/builders/events?limit=none", "`limit` must be 1 to 200"),
         ("/ai/builders/events?since=30", "a moment is digits and `d`, `h`, `m` or `s`"),
         ("/ai/builders/events?kind=call.unheard", "`kind` is `call.unheard`; it may be `endpoint.created`"),
     ] {

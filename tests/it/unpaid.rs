@@ -60,10 +60,10 @@ async fn payment_that_expires_too_soon_is_rejected_before_the_run() {
     assert_eq!(refused.json()["error"], EXPIRED);
     assert_eq!(refused.decoded("payment-required")["error"], EXPIRED);
     let text = refused.json()["message"].as_str().unwrap().to_owned();
-    assert!(text.contains("the tool may run for 10 s") && text.contains("maxTimeoutSeconds"), "{text}");
+    assert!(text.contains("the tool can run for 10 s") && text.contains("maxTimeoutSeconds"), "{text}");
     let mcp = host.mcp().call("moody", json!({}), json!({ "x402/payment": payment.payload })).await;
     assert_eq!((&mcp["isError"], &mcp["structuredContent"]["error"]), (&json!(true), &json!(EXPIRED)));
-    assert!(mcp["content"][1]["text"].as_str().unwrap().contains("the tool may run for 10 s"), "{mcp}");
+    assert!(mcp["content"][1]["text"].as_str().unwrap().contains("the tool can run for 10 s"), "{mcp}");
     assert_eq!((host.payment(&payment.id()).await, host.balance(&payer.address).await), (None, FUNDS));
 
     // Long enough for this tool, but not for a slower one.

@@ -17,7 +17,7 @@ pub enum SecretError {
     /// Its key is missing, or the record is not in the place that it was encrypted for.
     #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]
     Unopened,
-    #[error("the system gave no randomness")]
+    #[error("no random bytes are available")]
     Random,
     #[error(
         "the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"

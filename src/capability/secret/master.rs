@@ -52,7 +52,7 @@ pub enum KeyError {
     Exposed { path: PathBuf, mode: u32 },
     #[error("`{}` cannot be read or written", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("the system gave no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Random(getrandom::Error),
 }
 

@@ -252,9 +252,7 @@ impl AboutBody for BuilderError {
             BuilderError::Field { pointer, .. } => ApiError::invalid(code, message, pointer),
             BuilderError::Unknown => ApiError::new(Code::UnknownBuilder, message),
             BuilderError::WrongState(_) => ApiError::new(Code::WrongState, message),
-            BuilderError::Store(StoreError::Conflict) => {
-                ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time; retry")
-            }
+            BuilderError::Store(StoreError::Conflict) => ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time"),
             BuilderError::Store(store) => store.into(),
             BuilderError::Random(_) => {
                 tracing::error!(message, "could not create a builder or its key");

@@ -33,7 +33,7 @@ pub enum CreditError {
     Key(String),
     #[error("this `Idempotency-Key` was used for another minting")]
     Reused,
-    #[error("the system gave no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Random(String),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -109,7 +109,7 @@ async fn a_policy_is_saved_as_it_was_read_or_not_at_all() {
     admin.submit(&look, &[("number:/limits/wallMs", "0")]).await.is(422);
     let builder = Browser::signed_in(&host, &key).await;
     let csrf = form(&builder.page("/dashboard/account").await, "/dashboard/sign-out").fields[0].1.clone();
-    assert!(text(&html(&builder.post("/dashboard/admin/policy", &[("csrf", &csrf)]).await.is(403))).contains("this is for admins"));
+    assert!(text(&html(&builder.post("/dashboard/admin/policy", &[("csrf", &csrf)]).await.is(403))).contains("Only admins can do this"));
     assert_eq!(policy().await, requested);
     send(&stored).await.is(412);
     assert_eq!(policy().await, requested, "another's change is not lost");

@@ -57,7 +57,7 @@ async fn pages_of_admins_are_for_admins() {
         assert!(stranger.get(path).await.is(303).has("location").starts_with("/dashboard/sign-in?to="), "{path}");
         for other in [&builder, &holder] {
             let refused = html(&other.get(path).await.is(403));
-            assert!(text(&refused).contains("this is for admins") && !refused.contains("decideReview"), "{path}: {refused}");
+            assert!(text(&refused).contains("Only admins can do this") && !refused.contains("decideReview"), "{path}: {refused}");
         }
         let page = admin.get(path).await.is(200);
         assert_eq!(page.has("cache-control"), "no-store", "{path}");

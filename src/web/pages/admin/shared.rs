@@ -38,7 +38,7 @@ impl FromRequestParts<Arc<Services>> for Admin {
 pub(super) fn only_admins(visitor: &Visitor) -> Result<(), ApiError> {
     match visitor.kind() {
         Some(SessionKind::Admin) => Ok(()),
-        Some(SessionKind::Builder | SessionKind::Holder) | None => Err(ApiError::new(Code::NotOwner, "this is for admins")),
+        Some(SessionKind::Builder | SessionKind::Holder) | None => Err(ApiError::new(Code::NotOwner, "only admins can do this")),
     }
 }
 
