@@ -215,7 +215,7 @@ impl Sources {
             Ok(Ok(None)) if VERSIONS.found(&*self.store, &key).await?.is_none() => Ok(None),
             Ok(Ok(None)) => lost("its object is not where it was put".to_owned()),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => lost(error.to_string()),
-            Ok(Err(error)) => Err(PublishError::Source(format!("the bucket is away: {error}"))),
+            Ok(Err(error)) => Err(PublishError::Source(format!("the bucket is unavailable: {error}"))),
             Err(_) => Err(PublishError::Source(format!("the bucket did not answer within {} s", GET_TIMEOUT.as_secs()))),
         }
     }

@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(ToolName::read(&"a".repeat(64)).unwrap().as_str().len(), 64);
         // Byte 64 is within a character.
         let refused = ToolName::read(&format!("a{}", "é".repeat(1 << 20))).unwrap_err();
-        assert!(refused.message().len() < 200 && refused.message().contains("limit 64"), "{}", refused.message());
+        assert!(refused.message().len() < 200 && refused.message().contains("the maximum is 64"), "{}", refused.message());
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Payments {
                 tracing::error!(payment.id = %id, %error, "the object with the answer of a payment is corrupt");
                 Ok(Bought::Lost)
             }
-            Err(error) => Err(StoreError::Away(format!("the bucket is away: {error}"))),
+            Err(error) => Err(StoreError::Away(format!("the bucket is unavailable: {error}"))),
         }
     }
 
