@@ -67,7 +67,7 @@ pub(super) fn start(services: &Arc<Services>) {
         // A host with its own store completes payouts at start, and nobody else can have begun one.
         job(services, "payouts", 10 * MINUTE, "completing payouts", |services| async move {
             if let Err(error) = services.payouts.resume().await {
-                tracing::error!(%error, "an interrupted payout could not be continued; it is retried");
+                tracing::error!(%error, "an interrupted payout could not be continued; the host will try again");
             }
             Ok(())
         });

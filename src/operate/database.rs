@@ -23,7 +23,7 @@ pub struct DatabaseReport {
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// It cannot be opened.
-    #[error("the database of the store cannot be looked at")]
+    #[error("the database of the store cannot be checked")]
     Open(#[from] OpenError),
     /// The store in it cannot be read.
     #[error("the hosts of the store cannot be read")]

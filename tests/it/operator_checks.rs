@@ -265,7 +265,7 @@ async fn keys_and_tokens_are_no_arguments() {
         let message = text(&answer.stderr);
         assert_eq!(answer.status.code(), Some(2), "{words:?}: {answer:?}");
         assert!(
-            message.contains(&format!("`{flag}` in an argument can be read by every user of this machine: say it in TOLLHOUSE_")),
+            message.contains(&format!("`{flag}` in an argument can be read by every user of this machine: set it in TOLLHOUSE_")),
             "{message}"
         );
         assert!(!message.contains("sesame") && folder.path().read_dir().unwrap().next().is_none(), "{message}");

@@ -60,7 +60,7 @@ async fn a_reorganized_settlement_is_reported_everywhere_until_it_returns() {
     assert_eq!(host.get("/health").await.is(200).json()["reorganizedSettlements"], 1);
     let ledger = admin(&host, "/ai/admin/ledger").await;
     assert_eq!((&ledger["agrees"], &ledger["reorganized"][0]["receiptId"]), (&json!(false), &json!(receipt)));
-    assert!(host.log().contains("a reorganization of the chain took a settlement back"), "{}", host.log());
+    assert!(host.log().contains("a reorganization of the chain undid a settlement"), "{}", host.log());
     assert_eq!(chain.balance(PAY_TO).await, 0);
     host.kill9();
     let checked = tollhouse().args(["ledger", "check", "--data"]).arg(host.folder().join("data")).output().unwrap();

@@ -185,7 +185,7 @@ impl From<Arc<CallError>> for ApiError {
 /// For a task of the host that panicked or was canceled.
 impl From<JoinError> for ApiError {
     fn from(error: JoinError) -> Self {
-        tracing::error!(%error, "a task of a request panicked or was cancelled");
+        tracing::error!(%error, "a task of a request panicked or was canceled");
         Code::Internal.into()
     }
 }

@@ -95,7 +95,7 @@ impl Payments {
             Bought::Lost => Err(Refusal::AnswerLost(id)),
             Bought::NotKept if on_credit => Err(Refusal::AnswerExpired(id)),
             Bought::NotKept => {
-                let message = "the authorization is spent, and its answer is no longer kept";
+                let message = "the authorization was already used, and its stored answer has expired";
                 Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
             }
             Bought::Owed(record) => {

@@ -107,10 +107,10 @@ pub struct DoubledTransaction {
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     /// The network is not configured.
-    #[error("payments are not made on `{0}` here")]
+    #[error("this host does not accept payments on `{0}`")]
     UnknownNetwork(String),
     /// No node is configured.
-    #[error("no node of `{0}` is set, in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`")]
+    #[error("no node is set for `{0}`: set `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`")]
     NoNode(&'static str),
     /// The node did not answer.
     #[error("the node of the network: {0}")]

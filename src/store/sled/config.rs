@@ -59,7 +59,7 @@ impl fmt::Debug for SledConfig {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum OpenError {
-    #[error("the store at `{}` is in use by another process; stop that one first, or name another data folder", .0.display())]
+    #[error("the store at `{}` is in use by another process; stop that process first, or use another data folder", .0.display())]
     Locked(PathBuf),
     #[error("the store at `{}` is damaged ({detail}); keep a copy of the folder, then restore the newest backup over it", path.display())]
     Corrupt { path: PathBuf, detail: String },
@@ -75,9 +75,9 @@ pub enum OpenError {
         path.display()
     )]
     Unrepairable { path: PathBuf, damage: Box<JournalDamage> },
-    #[error("the archive of the store at `{}` is damaged: {damage}; no repair brings its money back, only a backup that has it", path.display())]
+    #[error("the archive of the store at `{}` is damaged: {damage}; a repair cannot restore its money, only a backup that has it", path.display())]
     Archive { path: PathBuf, damage: Box<JournalDamage> },
-    #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
+    #[error("the store at `{}` has format {found}, but this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
     Format { path: PathBuf, found: String },
     #[error("cannot open the store at `{}`", path.display())]
     Io {

@@ -64,7 +64,7 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<OpenStore, OpenE
     // The names of new files are directory entries, which must be on disk too.
     File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| fsync_dir::sync_entry(store)).map_err(io)?;
     if let Err(error) = Archive::look(store) {
-        tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
+        tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup contains the missing rows");
     }
     let handle = Arc::new(TreeHandle::new(db, position));
     let counts = journal.counts();

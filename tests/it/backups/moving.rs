@@ -71,7 +71,7 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     // No other host may use the database while this host relies on exclusive use.
     let other = folder_with_keys(&data);
     let taken = super::how().env("TOLLHOUSE_STORE", &url).fails_in(other).await;
-    assert!(taken.contains("serves it alone until it has started again"), "{taken}");
+    assert!(taken.contains("only the host that moved them can serve it"), "{taken}");
 
     // The folder records where the rows are now.
     let removed = fixture.host.fails_to_restart().await;
@@ -135,7 +135,7 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_again() {
     let check = ["store", "check", "--data", none.path().to_str().unwrap()];
     for args in [&args[..], &check] {
         let part = run(args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
-        assert!(part.contains("serves it alone"), "{part}");
+        assert!(part.contains("only the host that moved them"), "{part}");
     }
 
     let answer = migrate(&data, &url).await.unwrap();

@@ -218,7 +218,7 @@ impl GasHold {
         match timeout(TURN_PATIENCE, self.turn()).await {
             Ok(true) => Ok(()),
             Ok(false) => refused("too many of your settlements were reverted in the last hour"),
-            Err(_) => refused("other settlements of yours did not end in time"),
+            Err(_) => refused("your other settlements did not end in time"),
         }
     }
 
