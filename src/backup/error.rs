@@ -10,7 +10,7 @@ use tollhouse_store::{StoreError, dump::DumpError, import::FillError};
 pub enum BackupError {
     #[error("the store could not be copied")]
     Store(#[from] StoreError),
-    #[error("the store could not be restored")]
+    #[error("the rows could not be written to the store")]
     Fill(#[from] FillError),
     #[error("the dump `{}` is not usable", path.display())]
     Dump {

@@ -206,7 +206,7 @@ async fn doctor_checks_a_profiles_files_and_whether_its_key_works() {
     let credentials = shell.config("credentials.toml");
     let mode = |mode: u32| fs::set_permissions(&credentials, fs::Permissions::from_mode(mode)).unwrap();
     let well = format!(
-        "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: nobody but its owner reads credentials.toml\nok    profile prod: {} takes its builder key",
+        "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: only its owner can read credentials.toml\nok    profile prod: {} takes its builder key",
         host.url
     );
     shell.run(&["doctor", "--profile", "prod"]).await.is(0).stderr_text(&well);
