@@ -107,7 +107,7 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
             last = Instant::now();
         }
     }
-    log_progress(&report, format!("{} rows in {pages} pages; following what was committed meanwhile", leaving.rows)).await?;
+    log_progress(&report, format!("{} rows in {pages} pages; copying the latest commits", leaving.rows)).await?;
     follow(&mut leaving, Verify::No, &report).await?;
     log_progress(&report, format!("{} changes; comparing all rows", leaving.changes)).await?;
     leaving.compare().await.map_err(BackupError::from)?;
@@ -134,8 +134,8 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
     let pause = waits.elapsed();
     drop(one);
     Ok(format!(
-        "moved to {shown}: {} rows in {pages} pages, {} changes, of which commits waited for {waited_for}; the pause was {} ms, all of it took {:.1} s. The host goes on \
-         with the database, and has it to itself: name it in `TOLLHOUSE_STORE` for its next start, after which other hosts may have it too",
+        "moved to {shown}: {} rows in {pages} pages and {} changes; commits waited for {waited_for} of them, and the pause was {} ms; the move took {:.1} s. \
+         The host now uses the database, alone: set `TOLLHOUSE_STORE` before its next start; after that, other hosts can use the database too",
         leaving.rows,
         leaving.changes,
         pause.as_millis(),

@@ -160,7 +160,7 @@ async fn store_check_shows_what_does_not_agree_in_a_folder() {
         let wrong = json_of(answer)["wrong"].as_array().unwrap().iter().filter(|wrong| wrong.as_str().unwrap().contains(what)).count();
         assert!(answer.status.code() == Some(1) && wrong > 0, "`{what}` is not reported: {answer:?}");
     };
-    describe(&check().await, "is not what was put there");
+    describe(&check().await, "has changed");
     fs::remove_file(&object).unwrap();
     describe(&check().await, "is missing");
     fs::write(&object, content).unwrap();

@@ -108,7 +108,7 @@ impl FacilitatorSite<'_> {
             (Family::Evm { .. }, None) => tracing::warn!(
                 network,
                 "no node is set in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`: a settlement whose result the facilitator does not \
-                 tell stays open until one is"
+                 report stays open until you set one"
             ),
             (Family::Solana, _) => tracing::warn!(
                 network,

@@ -200,7 +200,7 @@ impl ReceiptSigner {
     ///
     /// [`StoreError::Away`] if the bytes are not a receipt.
     pub fn present(&self, stored: &[u8]) -> Result<Value, StoreError> {
-        let unreadable = || StoreError::Away("a receipt does not read".to_owned());
+        let unreadable = || StoreError::Away("a receipt cannot be read".to_owned());
         let mut receipt: Value = serde_json::from_slice(stored).map_err(|_| unreadable())?;
         if !receipt.as_object().ok_or_else(unreadable)?.contains_key("signature") {
             receipt["signature"] = json!(self.sign_json(&receipt));

@@ -44,7 +44,7 @@ fn found(start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError> {
     let target = target.ok_or_else(|| RouteError::NoRoute(format!("the table has no route to {} on {}", due.symbol, due.network)))?;
     let from = from(start, target)?;
     let asset = held(start, from)?;
-    let mut notes = vec!["Rates and fees are typical ones, and nobody has offered them: look before you move money.".to_owned()];
+    let mut notes = vec!["Rates and fees are typical values, not offers: check them before you move money.".to_owned()];
     let landing = landing(from, target, &mut notes)?;
     let hops = if due.value.is_zero() { vec![] } else { hops(from, asset, landing) };
     let (steps, needed) = priced(&hops, due.value);

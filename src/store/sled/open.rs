@@ -170,7 +170,7 @@ pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, T
         return Ok(Err(TreeUnusable("its rows did not match its totals".to_owned())));
     }
     if !tree::is_there(store) {
-        return Ok(Err(TreeUnusable("it is not there".to_owned())));
+        return Ok(Err(TreeUnusable("it is missing".to_owned())));
     }
     let db = match tree::open(store, config) {
         Ok(db) => db,
@@ -182,7 +182,7 @@ pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, T
     Ok(match read {
         Ok((Some(found), _)) if found != values::FORMAT => return Err(OpenError::Format { path: store.to_owned(), found }),
         Ok((Some(_), Some(position))) => Ok((db, position)),
-        Ok(_) => Err(TreeUnusable("it is not of this journal".to_owned())),
+        Ok(_) => Err(TreeUnusable("it does not belong to this journal".to_owned())),
         Err(error) => Err(error.into()),
     })
 }

@@ -315,7 +315,7 @@ impl EvmFacilitator {
         // It was reverted and moved nothing. But somebody else may have sent the authorization to the token before.
         match (self.node.is_recently_spent(payment).await, self.node.block(BlockTag::Safe).await) {
             (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => RefusalText::of(order.codes().failed).refused(),
-            (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that may be replaced".to_owned()),
+            (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that can still be replaced".to_owned()),
             (Ok(true), Ok(_)) => self.node.nonce_state(payment, started.at).await,
             (Err(reason), _) => SettleOutcome::Unknown(reason),
             (_, Err(error)) => SettleOutcome::Unknown(error.to_string()),

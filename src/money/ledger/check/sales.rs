@@ -106,7 +106,7 @@ impl Check<'_> {
 
     fn sale(&mut self, id: &ReceiptId, receipt: &StoredReceipt, posting: &Posting) {
         let what = format!("receipt {id}");
-        let Some(paid) = ReceiptAmounts::of(receipt) else { return self.report.mismatch(what, "does not read") };
+        let Some(paid) = ReceiptAmounts::of(receipt) else { return self.report.mismatch(what, "cannot be read") };
         let posted = PostedAmounts::of(posting);
         if paid.kind != posted.kind {
             return self.report.mismatch(what, "has another means of payment than its posting");
