@@ -78,7 +78,7 @@ impl Listing {
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
-        let wrong = |what: &str| ApiError::bad_request(format!("`{name}` is {what}"));
+        let wrong = |what: &str| ApiError::bad_request(format!("`{name}` must be {what}"));
         match name {
             "form" => {
                 self.form = match value {

@@ -131,7 +131,7 @@ async fn invalid_calls_query_names_the_valid_ones() {
     host.publish(&tool("a-tool", 0.0, SOMETIMES)).await;
     let wrong = [
         ("calls?outcome=Well", "handler_failed"),
-        ("calls?outcome=handler_faild", "`handler_faild` is none"),
+        ("calls?outcome=handler_faild", "`handler_faild` is not one of them"),
         ("calls?since=1w", "30d"),
         ("calls?since=2026-11-31", "2026-11-22"),
         ("calls?until=soon", "30d"),

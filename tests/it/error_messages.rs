@@ -96,7 +96,7 @@ async fn a_query_that_does_not_fit_is_reported_in_words_of_the_api() {
         assert!(message.contains(word) && !is_inside_word(message), "{path}: {message}");
     }
     let error = host.get("/ai/endpoints?form=oldest").await.fails(400, "invalid_request", "caller");
-    assert_eq!(error["message"], "`form` is `newer` or `older`");
+    assert_eq!(error["message"], "`form` must be `newer` or `older`");
     let error = host.manage(Method::DELETE, "/ai/endpoints/words/secrets", &Value::Null).await.fails(400, "invalid_request", "caller");
     assert_eq!(error["message"], "`name` is missing");
 }

@@ -98,10 +98,10 @@ impl From<&CallError> for ApiError {
             }
             CallError::Quote { current, .. } => fault.with("quote", current.json()),
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
-                .hint(format!("check GET /ai/payments/{payment} for the result; do not pay again before that"))
+                .hint(format!("Check GET /ai/payments/{payment} for the result. Do not pay again before that"))
                 .with("paymentId", json!(payment)),
             CallError::TooManyJoins { payment, retry_after, .. } => fault
-                .hint(format!("check GET /ai/payments/{payment}, or send the same payment again later; do not pay again before that"))
+                .hint(format!("Check GET /ai/payments/{payment}, or send the same payment again later. Do not pay again before that"))
                 .with("paymentId", json!(payment))
                 .retry_after(whole_seconds(*retry_after)),
             CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) | CallError::AnswerOwed(payment) => {
@@ -373,7 +373,7 @@ impl From<ResolutionError> for ApiError {
             }
             ResolutionError::Transaction(_) | ResolutionError::NotPaid => Self::invalid(Code::InvalidDecision, message, "/transaction"),
             ResolutionError::Undecided(reason) => {
-                Self::new(Code::FacilitatorUnavailable, "the result of the settlement could not be found").hint(reason)
+                Self::new(Code::FacilitatorUnavailable, "the result of the settlement is still unknown").hint(reason)
             }
             ResolutionError::Store(store) => store.into(),
         }

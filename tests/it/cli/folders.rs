@@ -97,7 +97,7 @@ async fn check_says_all_that_is_wrong_with_its_place() {
     edit(&folder, "handler.ts", "txt.toUpperCase()", "text.toUpperCase()");
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text("cases.jsonc  ✗ \"shouts\": /text expected \"HO\", got \"HI\"\n…");
     edit(&folder, "tool.json", "\"title\": \"Shout\"", "\"title\": \"\"");
-    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  a title has …\n…");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  A title must have …\n…");
     edit(&folder, "tool.json", "\"title\": \"\",", "\"title\": ,");
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  …expected value…");
     let answer = shell.run_in(&folder, &["check", "--json"]).await.is(1);

@@ -136,7 +136,7 @@ async fn draft_runs_before_publication_and_changes_are_listed() {
     }
     let draft = "export default (req) => { throw new Error('<i>no</i>'); };";
     let answer = again(&browser, "runs", &page, &[("do", "run"), ("source", draft)]).await.is(200);
-    assert!(text(&html(&answer)).contains("handler failed: Error: <i>no</i>") && field(&html(&answer), "source") == draft);
+    assert!(text(&html(&answer)).contains("Handler failed: Error: <i>no</i>") && field(&html(&answer), "source") == draft);
     for input in ["{\"text\":", "[", "1 2"] {
         let answer = html(&again(&browser, "runs", &page, &[("do", "run"), ("input", input)]).await.is(422));
         assert!(text(&answer).contains("Input: it is not JSON") && field(&answer, "input") == input);

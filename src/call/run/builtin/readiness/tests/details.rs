@@ -164,10 +164,7 @@ async fn an_openapi_document_is_read_for_its_version_its_operations_and_their_pr
     let document =
         |version: &str, operations: Value| json!({ "openapi": version, "info": { "title": "t" }, "paths": { "/a": operations } });
     let old = check_document(document("2.0", json!({ "get": {} }))).await;
-    assert!(
-        has_note(&old, "OpenAPI 2.0 is not a version that indexers read") && has_note(&old, "no operation has `x-payment-info`"),
-        "{old:#}"
-    );
+    assert!(has_note(&old, "indexers do not read OpenAPI 2.0") && has_note(&old, "no operation has `x-payment-info`"), "{old:#}");
     assert!(has_note(&old, "`/info/version` is missing") && !has_note(&old, "`/info/title` is missing"), "{old:#}");
     assert!(has_note(&old, "`/info/contact/email` is missing") && !has_note(&old, "has a 402 answer but no"), "{old:#}");
     let good = check_document(document(
