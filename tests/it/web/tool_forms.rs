@@ -288,7 +288,7 @@ async fn the_pages_of_a_tool_are_its_owners_and_admins() {
         let path = format!("/dashboard/tools/mine/{page}");
         let answer = super::page(&host, &path).await.is(303);
         assert_eq!(answer.has("location"), format!("/dashboard/sign-in?to=%2Fdashboard%2Ftools%2Fmine%2F{page}"));
-        assert!(text(&html(&other.get(&path).await.is(403))).contains("this belongs to another builder"), "{page}");
+        assert!(text(&html(&other.get(&path).await.is(403))).contains("This belongs to another builder"), "{page}");
         assert!([401, 403].contains(&holder.get(&path).await.status), "{page}");
         for browser in [&owner, &admin] {
             let answer = browser.get(&path).await.is(200);
