@@ -114,7 +114,7 @@ fn odd(draft: &Draft) -> Vec<String> {
             .push("`default` in the `inputSchema` is not applied; a field that the caller omits is `undefined` in the handler".to_owned());
     }
     if !takes_objects(input) {
-        warnings.push("the `inputSchema` does not allow an object, so MCP lists leave the tool out: its arguments are objects".to_owned());
+        warnings.push("the `inputSchema` does not allow an object, so MCP does not list the tool: MCP arguments are objects".to_owned());
     } else if ["anyOf", "oneOf", "allOf", "$ref"].iter().any(|keyword| input.get(keyword).is_some()) {
         let reason = "several model providers refuse tools with `anyOf`, `oneOf`, `allOf` or `$ref` there";
         warnings.push(format!("the `inputSchema` has a union or a reference at its root: {reason}"));

@@ -49,7 +49,7 @@ pub enum SettingsError {
     #[error("the facilitator `{facilitator}` takes real money: set `{setting}` to the address that receives it")]
     NoPayTo { facilitator: FacilitatorKind, setting: &'static str },
     #[error(
-        "the simulated facilitator accepts play money, so the host can listen only on loopback, and `{0}` is a public address. Set \
+        "the simulated facilitator accepts play money, so the host can listen only on loopback, and `{0}` is not a loopback address. Set \
          `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if this is intended"
     )]
     SimulatedInPublic(SocketAddr),
@@ -69,7 +69,9 @@ pub enum SettingsError {
     NoNodeForConfirmations(&'static str),
     #[error("`TOLLHOUSE_CONFIRMATIONS` is {0}, but no network has a node that counts blocks: set `TOLLHOUSE_RPC_URL`")]
     NoNodeForAnyConfirmations(u64),
-    #[error("the tools of the conformance suite are for tests, so the host can listen only on loopback, and `{0}` is a public address")]
+    #[error(
+        "the tools of the conformance suite are for tests, so the host can listen only on loopback, and `{0}` is not a loopback address"
+    )]
     ConformanceInPublic(SocketAddr),
     #[error("`{flag}` is {given}, but must be from {least} to {max}")]
     Range { flag: &'static str, given: u64, least: u64, max: u64 },

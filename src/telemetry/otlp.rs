@@ -83,7 +83,7 @@ impl Exporter {
     /// Headers that cannot be sent, or an exporter that already runs in this process.
     pub fn start(settings: OtlpSettings, instance: &str, gather: Gather) -> Result<Self, String> {
         let collector = Collector::new(settings.traces.as_ref(), settings.metrics.as_ref())?;
-        let traces = tracer::start(settings.sampling).ok_or("this process exports already")?;
+        let traces = tracer::start(settings.sampling).ok_or("this process already exports telemetry")?;
         let resource = json!({ "attributes": attributes([
             ("service.name", settings.service.as_str()),
             ("service.version", env!("CARGO_PKG_VERSION")),

@@ -192,7 +192,7 @@ async fn properties_stay_in_the_order_of_their_builder() {
 async fn publishing_warns_of_data_no_model_sees() {
     let host = Host::start().await;
     for (schema, word) in [
-        (json!({ "type": "array" }), "MCP lists leave the tool out"),
+        (json!({ "type": "array" }), "MCP does not list the tool"),
         (json!({ "oneOf": [{ "type": "object" }] }), "union"),
         (json!({ "type": "object", "properties": { "n": { "type": "integer", "default": 42 } } }), "`default`"),
         (json!({ "type": "object", "properties": { "n": { "type": "string", "nullable": true } } }), "`nullable`"),

@@ -232,7 +232,7 @@ impl AboutBody for PublishError {
             PublishError::Store(store) => store.into(),
             PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => {
-                tracing::error!(message, "could not read or publish an endpoint");
+                tracing::error!(message, "could not read or publish a tool");
                 Code::Internal.into()
             }
         }
