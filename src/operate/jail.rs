@@ -158,8 +158,7 @@ mod tests {
         let refused = refused.map(|(errno, layer)| LayerRefusal { layer, errno }).to_vec();
         let describe =
             JailCheck { report: JailReport { in_force: vec![JailLayer::Seccomp], refused } }.finding("v8, jail", &[]).to_string();
-        let missing =
-            "missing: user_namespace (not allowed here), memory_max pids_max (not there), cpu_max (Argument list too long (os error 7))";
+        let missing = "missing: user_namespace (not allowed here), memory_max pids_max (not supported), cpu_max (Argument list too long (os error 7))";
         assert!(describe.starts_with(&format!("ok    engine v8, jail: seccomp   {missing}   not of this tier: ")), "{describe}");
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }

@@ -102,7 +102,9 @@ async fn serve_check_shows_what_is_wrong_with_where_it_stands_and_shows_no_secre
     let answer = run(folder.path(), &["serve", "--check"], &[]).await;
     let error = text(&answer.stderr);
     assert!(
-        answer.status.code() == Some(1) && error.contains("wrong tollhouse.toml:2: it does not read") && !error.contains("777555"),
+        answer.status.code() == Some(1)
+            && error.contains("wrong tollhouse.toml:2: the file is not valid TOML")
+            && !error.contains("777555"),
         "{error}"
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "it makes no file");
