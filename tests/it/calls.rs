@@ -52,7 +52,7 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     assert_eq!(of("outcome"), ["failed", "failed", "succeeded", "succeeded"]);
     assert_eq!(of("code"), [json!("error_status"), json!("handler_failed"), json!(null), json!(null)]);
     assert_eq!(of("charged"), [false, false, true, true]);
-    assert_eq!(of("error"), [Value::Null, json!("handler failed: Error: came to nothing"), Value::Null, Value::Null]);
+    assert_eq!(of("error"), [Value::Null, json!("Handler failed: Error: came to nothing"), Value::Null, Value::Null]);
     let cold = of("cold");
     assert!(cold[3] == true && cold.contains(&json!(false)), "the first call loaded its handler: {cold:?}");
     assert_eq!(of("payment"), ["credit", "x402", "credit", "x402"]);

@@ -268,7 +268,7 @@ async fn errors_of_a_bundle_name_the_builders_own_lines() {
     })
     .await;
     let calls = shell.run_in(&folder, &["calls"]).await.is(0);
-    let line = "…  handler_failed  call_…  handler failed: TypeError: boom  lib/deep.ts:2:30";
+    let line = "…  handler_failed  call_…  Handler failed: TypeError: boom  lib/deep.ts:2:30";
     calls.stderr_text(&format!("{line}\n{line}"));
     let logs = ["logs", "--level", "error", "--limit", "1"];
     let logged = shell.run_in(&folder, &logs).await.is(0);
@@ -278,7 +278,7 @@ async fn errors_of_a_bundle_name_the_builders_own_lines() {
         assert_eq!(expected[words[0]][0]["place"], json!({ "file": "lib/deep.ts", "line": 2, "column": 30 }), "{expected}");
     }
     // Without the files, the position refers to the published source.
-    shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).stderr_text("…  handler failed: TypeError: boom  tool:/shout/…:…");
+    shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).stderr_text("…  Handler failed: TypeError: boom  tool:/shout/…:…");
 
     // Errors of an older version keep the line numbers of that version.
     fs::write(folder.join("lib/deep.ts"), format!("// Above.\n{}", DEEP.replace("text + wait", "text + (wait - 1)"))).unwrap();
