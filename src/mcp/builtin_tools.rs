@@ -52,8 +52,8 @@ pub(super) fn tools() -> Vec<Tool> {
         "type": "object",
         "properties": {
             "name": named("The tool's, as it is listed"),
-            "startNetwork": named("Where your money is, to be told the way from there: `base`, `eip155:1`, `bank` …"),
-            "startAsset": named("What it is: `USDC`, `ETH`, `EUR` …"),
+            "startNetwork": named("Where your money is, to get a route from there: `base`, `eip155:1`, `bank` …"),
+            "startAsset": named("The asset that you have: `USDC`, `ETH`, `EUR` …"),
         },
         "required": ["name"],
         "additionalProperties": false,
@@ -63,10 +63,10 @@ pub(super) fn tools() -> Vec<Tool> {
         tool(
             QUOTE,
             "Quote a tool",
-            "Says what a call costs, all in, at a price that holds for some minutes: name its `quoteId` in the call's `_meta[\"tollhouse/quoteId\"]`. Free.",
+            "Returns the full cost of a call, at a price that is valid for some minutes. Send its `quoteId` in the call's `_meta[\"tollhouse/quoteId\"]`. Free.",
             quote,
         ),
-        tool(RECEIPT, "Get a receipt", "Answers the signed receipt of a call: what was paid, run and answered. Free.", receipt),
+        tool(RECEIPT, "Get a receipt", "Returns the signed receipt of a call. Free.", receipt),
     ]
 }
 
