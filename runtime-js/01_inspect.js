@@ -210,7 +210,7 @@
       if (value - value !== 0) note(`is ${String(value)}, and becomes null`);
       return;
     }
-    if (typeof value === "function" || typeof value === "symbol") return note(`is a ${typeof value}, and is left out`);
+    if (typeof value === "function" || typeof value === "symbol") return note(`is a ${typeof value}, and is omitted`);
     if (value === null || typeof value !== "object") return;
     const isList = ArrayIsArray(value);
     if (!isList && ObjectGetPrototypeOf(value) !== ObjectPrototype) {
@@ -241,11 +241,11 @@
       return P.NumberIsNaN(P.DatePrototypeGetTime(value)) ? "is an invalid Date, and becomes null" : "itself";
     }
     if (hasOwnJson(value)) return "itself";
-    if (isError(value)) return "is an error, of which JSON has no name and no message";
+    if (isError(value)) return "is an error, whose name and message JSON leaves out";
     const kind = kindOf(value);
     if (kind === undefined) return undefined;
     if (TypedArrayPrototypeGetSymbolToStringTag(value) !== undefined) return `is a ${kind.name}, and becomes an object`;
-    return `is a ${kind.name ?? (isOf(PromisePrototype, value) ? "Promise that nobody awaits" : "RegExp")}, and becomes {}`;
+    return `is a ${kind.name ?? (isOf(PromisePrototype, value) ? "Promise without an await" : "RegExp")}, and becomes {}`;
   }
 
   /** Returns the value of an own property that is not a getter. */

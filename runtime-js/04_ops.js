@@ -133,7 +133,7 @@
    */
   function name(value, what) {
     if (!StringPrototypeIsWellFormed(string(value, what))) {
-      throw new ToolError("invalid_argument", `${what} has half of a surrogate pair in it; toWellFormed() of a text mends it`);
+      throw new ToolError("invalid_argument", `${what} has half of a surrogate pair in it; \`toWellFormed()\` fixes a string`);
     }
     return value;
   }
@@ -192,7 +192,7 @@
   function noMoreThanOptions(others, what, most) {
     for (let i = 0; i < others.length; i++) {
       if (others[i] === undefined || others[i] === null) continue;
-      throw new TypeError(`${what} takes at most ${most} ${most === 1 ? "argument" : "arguments"}: all options stand in one object`);
+      throw new TypeError(`${what} takes at most ${most} ${most === 1 ? "argument" : "arguments"}: put all options into one object`);
     }
   }
 

@@ -101,7 +101,7 @@
     }
     decode(input = undefined, options = undefined) {
       const bytes = input === undefined ? EMPTY : parts.bytesOf(input);
-      if (bytes === undefined) throw new TypeError("what is decoded must be an ArrayBuffer or a view of one");
+      if (bytes === undefined) throw new TypeError("the data to decode must be an ArrayBuffer or a view of one");
       const text = this.#text(bytes, !options?.stream);
       if (typeof text !== "string") throw new TypeError(`the bytes are not ${this.#encoding}`);
       return text;
@@ -109,7 +109,7 @@
     #text(bytes, last) {
       if (last && this.#decoder === 0) return ops.op_text_decode_as(bytes, this.#encoding, this.#fatal, this.#ignoreBOM);
       const decoder = ops.op_text_decoder(this.#decoder, this.#encoding, this.#ignoreBOM);
-      if (decoder === 0) throw new RangeError(`a call decodes at most ${parts.limits.decoders} texts in pieces at once`);
+      if (decoder === 0) throw new RangeError(`a call can decode at most ${parts.limits.decoders} texts in pieces at the same time`);
       this.#decoder = last ? 0 : decoder;
       return ops.op_text_decode_piece(decoder, bytes, this.#fatal, last);
     }

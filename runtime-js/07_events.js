@@ -161,7 +161,7 @@
       remove(this, String(type), listener, captures(options));
     }
     dispatchEvent(event) {
-      if (!trusted.is(event)) throw new TypeError("what is dispatched must be an Event");
+      if (!trusted.is(event)) throw new TypeError("the argument of dispatchEvent must be an Event");
       dispatch(this, event);
       return !event.defaultPrevented;
     }
@@ -198,7 +198,7 @@
 
     constructor() {
       super();
-      if (!create) throw new TypeError("an AbortSignal comes from an AbortController");
+      if (!create) throw new TypeError("create an AbortSignal with an AbortController");
       create = false;
     }
     get aborted() {

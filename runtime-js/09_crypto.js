@@ -21,7 +21,7 @@
       const digest = DIGESTS[StringPrototypeToUpperCase(String(given))];
       if (digest === undefined) throw new DOMException(`the digest \`${String(given)}\` is not available`, "NotSupportedError");
       const bytes = parts.bytesOf(data);
-      if (bytes === undefined) throw new TypeError("what is digested must be an ArrayBuffer or a view of one");
+      if (bytes === undefined) throw new TypeError("the data to digest must be an ArrayBuffer or a view of one");
       return TypedArrayPrototypeGetBuffer(ops.op_digest(digest, bytes));
     },
   };

@@ -18,7 +18,7 @@
 
   function headerValue(value) {
     const text = trimmed(String(value));
-    if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has characters that may not be sent");
+    if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has characters that cannot be sent");
     return text;
   }
 
@@ -195,14 +195,14 @@
       return new Response(text, { __proto__: null, status: init?.status, statusText: init?.statusText, headers });
     }
     static error() {
-      throw new TypeError("a tool answers with a status, not with a network error");
+      throw new TypeError("a tool must answer with a status, not with a network error");
     }
     static redirect(url, status = 302) {
       const code = Number(status);
       if (code !== 301 && code !== 302 && code !== 303 && code !== 307 && code !== 308) throw new RangeError("not a redirect status");
       const target = parts.ops.op_url_parse(String(url));
       if (target === "") {
-        throw new TypeError(`\`${String(url)}\` is not a whole URL: \`new Response(null, { status, headers: { location } })\` takes a path`);
+        throw new TypeError(`\`${String(url)}\` is not a complete URL; for a path, use \`new Response(null, { status, headers: { location } })\``);
       }
       return new Response(null, { __proto__: null, status: code, headers: { __proto__: null, location: JSONParse(target)[0] } });
     }

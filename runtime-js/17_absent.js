@@ -9,13 +9,13 @@
   const { ObjectDefineProperty, ObjectFreeze, RegExpPrototypeExec, SafeMap, SafeRegExp, TypeError } = parts.primordials;
 
   const HTTP = "use `await ctx.httpGetJson(url)`, with the capability `httpGetJson` and the host in `allowedHosts`";
-  const MODULE = "a handler is one module without imports: bundle what it needs into it, and `export default` the function";
-  const PAGE = "there is no page here; `ctx.kv` and `ctx.files` keep things";
+  const MODULE = "a handler is a single module without imports: bundle its packages into it, and `export default` the function";
+  const PAGE = "a handler has no page; use `ctx.kv` and `ctx.files` to store data";
   const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
   const KEYS =
-    "`crypto.subtle` has `digest` alone: bundle a package for the rest, for example `@noble/hashes` for HMAC and `@noble/curves` for signatures";
+    "`crypto.subtle` has only `digest`: bundle a package for the rest, for example `@noble/hashes` for HMAC and `@noble/curves` for signatures";
   const STRINGS =
-    "code from strings is not available: use a package that makes none, or have it write its code before you publish (ajv's standalone code, precompiled templates)";
+    "code from strings is not available: use a package that does not need it, or generate its code before you publish (for example, standalone code of ajv or precompiled templates)";
 
   const ADVICE = new SafeMap();
   for (const [names, advice] of [
@@ -23,7 +23,7 @@
     [["Buffer"], "use Uint8Array, with TextEncoder, TextDecoder, atob and btoa"],
     [["require", "module", "exports", "__dirname", "__filename"], MODULE],
     [["process"], "settings and secrets are in `ctx.env`, and a handler ends by returning or throwing"],
-    [["Deno", "Bun"], "a handler has `req`, `ctx` and the globals of the web that `tool.d.ts` names"],
+    [["Deno", "Bun"], "a handler has `req`, `ctx` and the web globals that `tool.d.ts` lists"],
     [["window", "document", "navigator", "location", "alert", "confirm", "prompt", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
     [["global"], "use globalThis"],
     [["setImmediate"], "use queueMicrotask or setTimeout"],
@@ -55,22 +55,22 @@
     if (member !== null) return `${message}: ${member[1] === undefined ? BYTES : KEYS}`;
     const record = RegExpPrototypeExec(RECORD, message);
     if (record === null) return message;
-    return `${message}: it is a record, such as \`${record[1] === "env" ? 'ctx.env["NAME"]' : `req.${record[1]}["name"]`}\``;
+    return `${message}: it is a record: use \`${record[1] === "env" ? 'ctx.env["NAME"]' : `req.${record[1]}["name"]`}\``;
   }
 
   /** Prototype of every `req`, with the methods of a web `Request` that it lacks. */
   const habits = {};
   for (const [name, instead] of [
-    ["json", "the input is read and checked already, in `req.input`"],
-    ["text", "the body is read already, and its text is `req.inputText`"],
-    ["arrayBuffer", "the body is read already, in `req.input`"],
-    ["bytes", "the body is read already, in `req.input`"],
-    ["blob", "the body is read already, in `req.input`"],
-    ["formData", "calls take JSON: its members are in `req.input`"],
+    ["json", "the host has already parsed and checked the input, in `req.input`"],
+    ["text", "the host has already read the body, and its text is in `req.inputText`"],
+    ["arrayBuffer", "the host has already read the body, into `req.input`"],
+    ["bytes", "the host has already read the body, into `req.input`"],
+    ["blob", "the host has already read the body, into `req.input`"],
+    ["formData", "calls take JSON, and its fields are in `req.input`"],
   ]) {
     const refuse = {
       [name]: () => {
-        throw new TypeError(`\`req.${name}()\` is not there: ${instead}`);
+        throw new TypeError(`\`req.${name}()\` does not exist: ${instead}`);
       },
     }[name];
     ObjectDefineProperty(habits, name, { __proto__: null, value: ObjectFreeze(refuse), writable: false, enumerable: false, configurable: false });

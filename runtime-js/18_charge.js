@@ -13,7 +13,7 @@
     ObjectFreeze((usd, ...others) =>
       request(call, () => {
         if (typeof usd !== "number" && typeof usd !== "string") throw new TypeError("usd must be a number or a string");
-        if (others.length !== 0) throw new TypeError("ctx.charge has no options: it takes an amount in dollars alone");
+        if (others.length !== 0) throw new TypeError("ctx.charge takes only an amount in dollars, and no options");
         return promised(ops.op_charge(call.id, String(usd)));
       }),
     ),

@@ -127,7 +127,7 @@
     const text = JSONStringify(value);
     if (typeof text !== "string") throw new TypeError(`handler returned a ${typeof value}, which has no JSON form`);
     const lost = parts.lost(value);
-    if (lost !== "") ops.op_log(2, `the result holds what JSON cannot say: ${lost}`, "");
+    if (lost !== "") ops.op_log(2, `JSON cannot represent parts of the result: ${lost}`, "");
     ops.op_returned(text);
   }
 

@@ -17,7 +17,7 @@ use super::token::{Token, TooShort};
 pub enum TokenError {
     #[error(transparent)]
     TooShort(#[from] TooShort),
-    #[error("`{0}` can be read by others: set its mode to 0600")]
+    #[error("`{0}` can be read by other users; set its mode to 0600")]
     Readable(String),
     #[error("`{0}` cannot be created or read")]
     File(String, #[source] io::Error),

@@ -102,7 +102,7 @@ pub enum BuilderError {
     Unknown,
     #[error("the builder is {0}")]
     WrongState(&'static str),
-    #[error("the system gave no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Random(String),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -113,12 +113,12 @@ impl Builder {
     pub fn new(name: &str, contact: Option<&str>, now: Timestamp, keys: &FirstKeys) -> Result<(Self, String), BuilderError> {
         let field = |pointer, message| BuilderError::Field { pointer, message };
         if name.trim().is_empty() || name.chars().count() > MAX_BUILDER_NAME || name.chars().any(char::is_control) {
-            return Err(field("/name", format!("a name has 1 to {MAX_BUILDER_NAME} characters, none of them a control character")));
+            return Err(field("/name", format!("a name must have 1 to {MAX_BUILDER_NAME} characters and no control characters")));
         }
         if contact.is_some_and(|text| text.chars().count() > MAX_BUILDER_CONTACT || text.chars().any(char::is_control)) {
             return Err(field(
                 "/contact",
-                format!("a contact has at most {MAX_BUILDER_CONTACT} characters, none of them a control character"),
+                format!("a contact must have at most {MAX_BUILDER_CONTACT} characters and no control characters"),
             ));
         }
         let id = BuilderId::generate();
@@ -296,11 +296,14 @@ impl Builders {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
             return Err(BuilderError::Field {
                 pointer: "/reason",
-                message: format!("a reason has at most {MAX_DECISION_REASON} characters"),
+                message: format!("a reason must have at most {MAX_DECISION_REASON} characters"),
             });
         }
         if (verdict.decision == BuilderAction::Tier) != verdict.tier.is_some() {
-            return Err(BuilderError::Field { pointer: "/tier", message: "the decision `tier` names one, and no other does".to_owned() });
+            return Err(BuilderError::Field {
+                pointer: "/tier",
+                message: "send `tier` with the decision `tier`, and only with it".to_owned(),
+            });
         }
         let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
         let mut builder = before.value.clone();
@@ -309,9 +312,9 @@ impl Builders {
                 builder.suspended = Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() });
             }
             (BuilderAction::Restore, Some(_)) => builder.suspended = None,
-            (BuilderAction::Suspend, Some(_)) => return Err(BuilderError::WrongState("suspended already")),
+            (BuilderAction::Suspend, Some(_)) => return Err(BuilderError::WrongState("already suspended")),
             (BuilderAction::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
-            (BuilderAction::Tier, _) if verdict.tier == Some(builder.tier) => return Err(BuilderError::WrongState("in this tier already")),
+            (BuilderAction::Tier, _) if verdict.tier == Some(builder.tier) => return Err(BuilderError::WrongState("already in this tier")),
             (BuilderAction::Tier, _) => builder.tier = verdict.tier.unwrap_or(builder.tier),
         }
         self.replace(&before, &builder, event).await?;

@@ -88,7 +88,7 @@ pub struct OpenSession {
 /// Why signing in failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SessionError {
-    #[error("the system gave no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Random(String),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -10,7 +10,7 @@ pub const MIN_BYTES: usize = 16;
 
 /// The token is too short to be safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it has {found} bytes and needs {MIN_BYTES}")]
+#[error("it has {found} bytes, but needs at least {MIN_BYTES}")]
 pub struct TooShort {
     pub found: usize,
 }

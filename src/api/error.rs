@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Charged {
             Value::Bool(false) => Ok(Self::No),
             Value::Bool(true) => Ok(Self::Yes),
             Value::String(text) if text == "unknown" => Ok(Self::Unknown),
-            _ => Err(D::Error::custom("this is true, false or `unknown`")),
+            _ => Err(D::Error::custom("expected true, false or `unknown`")),
         }
     }
 }

@@ -61,7 +61,7 @@ impl From<bool> for True {
 fn sum<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MicroUsd, D::Error> {
     let usd = f64::deserialize(deserializer)?;
     if usd < 0.0 || !usd.is_finite() {
-        return Err(D::Error::custom("a sum is a finite number of US dollars, 0 or more"));
+        return Err(D::Error::custom("a sum must be a finite number of US dollars, 0 or more"));
     }
     Ok(MicroUsd((usd * 1e6).round() as u64))
 }

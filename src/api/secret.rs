@@ -83,7 +83,7 @@ fn exposed<S: Serializer>(value: &Zeroizing<String>, serializer: S) -> Result<S:
 fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String>, D::Error> {
     match Value::deserialize(deserializer) {
         Ok(Value::String(text)) => Ok(Zeroizing::new(text)),
-        Ok(_) | Err(_) => Err(D::Error::custom("a secret's value is a string")),
+        Ok(_) | Err(_) => Err(D::Error::custom("the value of a secret must be a string")),
     }
 }
 

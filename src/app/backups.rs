@@ -139,7 +139,7 @@ impl<'a> ContentGuard<'a> {
         let Some(mut held) = control::connect(data, &ControlRequest::Hold).await.map_err(of_control(data))? else { return Ok(None) };
         match control::read_event(&mut held).await.map_err(of_control(data))? {
             Some(_) => Ok(Some(Self { data, _held: held })),
-            None => Err(BackupError::Refused("it is for the user that runs it".to_owned())),
+            None => Err(BackupError::Refused("only the user that runs the host can do this".to_owned())),
         }
     }
 

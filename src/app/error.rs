@@ -15,17 +15,17 @@ use super::keys::KeysError;
 pub enum StartError {
     #[error("the data folder `{0}` cannot be created or read")]
     Data(String, #[source] std::io::Error),
-    #[error("the admin token cannot be used")]
+    #[error("the admin token is invalid")]
     AdminToken(#[source] TokenError),
-    #[error("the token for metrics is the admin token, which opens everything: set `TOLLHOUSE_METRICS_TOKEN` to another")]
+    #[error("the token for metrics is the same as the admin token: set `TOLLHOUSE_METRICS_TOKEN` to another one")]
     MetricsToken,
-    #[error("the store does not open")]
+    #[error("the store cannot be opened")]
     Store(#[source] tollhouse_store::sled::OpenError),
-    #[error("the database of the store does not open")]
+    #[error("the database of the store cannot be opened")]
     Database(#[source] postgres::OpenError),
     #[error("the bucket of the objects cannot be used")]
     Objects(#[source] BucketError),
-    #[error("the sandbox does not start")]
+    #[error("the sandbox cannot be started")]
     Sandbox(#[source] tollhouse_pool::PoolError),
     #[error("the outgoing client cannot be set up")]
     Guard(#[source] tollhouse_capability::guard::GuardError),
@@ -39,11 +39,11 @@ pub enum StartError {
     Rotation(#[source] SecretError),
     #[error("payments cannot be set up")]
     Payment(#[source] tollhouse_money::ConfigError),
-    #[error("the catalogue does not open")]
+    #[error("the catalog cannot be opened")]
     Catalog(#[source] tollhouse_catalog::PublishError),
     #[error("the receipts could not be read")]
     Receipts(#[source] tollhouse_store::StoreError),
-    #[error("the store is of a version without a ledger; a host that starts on it opens one")]
+    #[error("the store was written by a version without a ledger; start a host on it once to create the ledger")]
     NoLedger,
     #[error("the ledger could not be read")]
     Ledger(#[source] tollhouse_store::StoreError),
@@ -54,14 +54,15 @@ pub enum StartError {
     #[error(transparent)]
     Backup(#[from] BackupError),
     #[error(
-        "the rows of the store in `{data}` went to {to} at {at}: name that in `TOLLHOUSE_STORE`; `tollhouse store stay --data {data}` has a host serve them from here again, \
-         as they were then"
+        "the rows of the store in `{data}` were moved to {to} at {at}: set `TOLLHOUSE_STORE` to that. To serve the rows from here again, as they \
+         were then, run `tollhouse store stay --data {data}`"
     )]
     Departed { data: String, to: String, at: Timestamp },
     #[error(
-        "the rows of another store were moved to this database, and the host that did that serves it alone until it has started again: start it with its data folder first"
+        "the rows of another store were moved to this database, and only the host that moved them can serve it until that host has restarted: \
+         start that host with its data folder first"
     )]
     Taken,
-    #[error("a restore to this store was begun at {0} and has not ended: restore the same dump again")]
+    #[error("a restore to this store began at {0} and is not complete: restore the same dump again")]
     Unrestored(Timestamp),
 }

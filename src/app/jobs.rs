@@ -48,7 +48,7 @@ pub(super) fn start(services: &Arc<Services>) {
     job(services, "reorganizations", 5 * SECOND, "comparing recent settlements with the chain", |services| async move {
         services.payments.watch_settlements().await
     });
-    job(services, "deletions", 10 * SECOND, "removing the rest of deleted endpoints", |services| async move {
+    job(services, "deletions", 10 * SECOND, "removing the rest of deleted tools", |services| async move {
         services.catalog.finish_deletions().await
     });
     job(services, "audit", MINUTE, "sweeping the audit trail", |services| async move { services.audit.sweep().await });
@@ -67,7 +67,7 @@ pub(super) fn start(services: &Arc<Services>) {
         // A host with its own store completes payouts at start, and nobody else can have begun one.
         job(services, "payouts", 10 * MINUTE, "completing payouts", |services| async move {
             if let Err(error) = services.payouts.resume().await {
-                tracing::error!(%error, "an interrupted payout could not be continued; it is retried");
+                tracing::error!(%error, "an interrupted payout could not be continued; the host will try again");
             }
             Ok(())
         });
@@ -140,7 +140,7 @@ pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path
 /// Scans builders' endpoints in the background if the rules have changed and no other host of the
 /// store is doing it. Continues the work of a host that is gone. Shutdown does not wait for it.
 pub(super) fn rescan(services: &Arc<Services>) {
-    maintain(services, MINUTE, "scanning endpoints with the current rules", |services, _| {
+    maintain(services, MINUTE, "scanning tools with the current rules", |services, _| {
         let (catalog, replica) = (Arc::clone(&services.catalog), Arc::clone(&services.replica));
         async move {
             if !catalog.rescan_is_due().await? {

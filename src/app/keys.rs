@@ -17,13 +17,13 @@ const TOKEN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Why a host's keys are unusable. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    #[error("the receipt key does not read")]
+    #[error("the receipt key cannot be read")]
     Receipt(#[source] receipt::KeyError),
-    #[error("the master key of secrets does not read")]
+    #[error("the master key of the secrets cannot be read")]
     Master(#[source] secret::KeyError),
-    #[error("what the store has of keys could not be read")]
+    #[error("the keys in the store could not be read")]
     Store(#[from] StoreError),
-    #[error("this host has the {what} `{own_key}`, and the hosts of its store have `{stored_key}`: give it theirs, in {how}")]
+    #[error("this host has the {what} `{own_key}`, but the hosts of its store have `{stored_key}`: set theirs in {how}")]
     Other { what: &'static str, how: &'static str, own_key: String, stored_key: String },
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store
     if keys.receipt_key.is_none() && ReceiptSigner::is_missing(data, store).await? {
         tracing::error!(
             file = %data.join("receipt-key.pem").display(),
-            "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
+            "the key that signed the stored receipts is missing, so a new one was created: older receipts no longer verify with the keys \
              that this host publishes; restore the file from a backup"
         );
     }
@@ -101,7 +101,7 @@ async fn another_token(replica: &Replica, ours: &str) -> Result<Option<String>, 
 }
 
 fn other_token(ours: String, theirs: String) -> KeysError {
-    let how = "TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; another one takes its place once all are stopped";
+    let how = "TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; you can replace it once all hosts are stopped";
     KeysError::Other { what: "admin token", how, own_key: ours, stored_key: theirs }
 }
 

@@ -83,7 +83,7 @@ pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
 /// Moves a store that is open in this process.
 pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str>, report: Sender<String>) -> Result<String, StartError> {
     let refused = |reason: &str| StartError::from(BackupError::Refused(reason.to_owned()));
-    let one = store.moving().ok_or_else(|| refused("it moves already, or has moved"))?;
+    let one = store.moving().ok_or_else(|| refused("the store is already moving, or has moved"))?;
     let (shown, clock, started) = (shown(to), Clock::default(), Instant::now());
     let target = open_database(&PostgresConfig::new(to, password).map_err(StartError::Database)?).await?;
     let folder = store.folder();
@@ -107,12 +107,12 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
             last = Instant::now();
         }
     }
-    log_progress(&report, format!("{} rows in {pages} pages; following what was committed meanwhile", leaving.rows)).await?;
+    log_progress(&report, format!("{} rows in {pages} pages; copying the latest commits", leaving.rows)).await?;
     follow(&mut leaving, Verify::No, &report).await?;
     log_progress(&report, format!("{} changes; comparing all rows", leaving.changes)).await?;
     leaving.compare().await.map_err(BackupError::from)?;
     follow(&mut leaving, Verify::Back, &report).await?;
-    log_progress(&report, "the same in every space; commits wait for the last changes".to_owned()).await?;
+    log_progress(&report, "all spaces are equal; commits wait for the last changes".to_owned()).await?;
 
     let waits = Instant::now();
     let paused = store.pause().await.map_err(BackupError::from)?;
@@ -134,8 +134,8 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
     let pause = waits.elapsed();
     drop(one);
     Ok(format!(
-        "moved to {shown}: {} rows in {pages} pages, {} changes, of which commits waited for {waited_for}; the pause was {} ms, all of it took {:.1} s. The host goes on \
-         with the database, and has it to itself: name it in `TOLLHOUSE_STORE` for its next start, after which other hosts may have it too",
+        "moved to {shown}: {} rows in {pages} pages and {} changes; commits waited for {waited_for} of them, and the pause was {} ms; the move took {:.1} s. \
+         The host now uses the database, alone: set `TOLLHOUSE_STORE` before its next start; after that, other hosts can use the database too",
         leaving.rows,
         leaving.changes,
         pause.as_millis(),
@@ -165,7 +165,7 @@ async fn follow(leaving: &mut MigrationWalk, look: Verify, report: &Sender<Strin
     if followed <= MAX_REMAINING {
         return Ok(());
     }
-    Err(BackupError::from(StoreError::Away("commits come faster than they are copied; try again at another hour".to_owned())).into())
+    Err(BackupError::from(StoreError::Away("commits arrive faster than they are copied; retry when the load is lower".to_owned())).into())
 }
 
 async fn log_progress(report: &Sender<String>, step: String) -> Result<(), StartError> {
@@ -174,7 +174,7 @@ async fn log_progress(report: &Sender<String>, step: String) -> Result<(), Start
 }
 
 fn departure_of() -> StartError {
-    BackupError::Refused("whoever asked for it has gone".to_owned()).into()
+    BackupError::Refused("the process that requested it has ended".to_owned()).into()
 }
 
 /// Returns an address without its password.

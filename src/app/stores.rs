@@ -90,6 +90,6 @@ pub(super) fn store_of(data: &Path) -> Result<PathBuf, StartError> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "it holds no store");
+    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "it does not contain a store");
     Err(StartError::Data(data.display().to_string(), error))
 }

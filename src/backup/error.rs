@@ -10,9 +10,9 @@ use tollhouse_store::{StoreError, dump::DumpError, import::FillError};
 pub enum BackupError {
     #[error("the store could not be copied")]
     Store(#[from] StoreError),
-    #[error("the store could not be filled")]
+    #[error("the rows could not be written to the store")]
     Fill(#[from] FillError),
-    #[error("the dump `{}` cannot be used", path.display())]
+    #[error("the dump `{}` is not usable", path.display())]
     Dump {
         path: PathBuf,
         #[source]
@@ -26,24 +26,24 @@ pub enum BackupError {
         #[source]
         source: io::Error,
     },
-    #[error("`{}` is the host's own folder: a backup must be in another folder", .0.display())]
+    #[error("`{}` is the host's data folder; put the backup into another folder", .0.display())]
     Own(PathBuf),
     #[error("another backup is being written to `{}`", .0.display())]
     Busy(PathBuf),
-    #[error("`{}` holds no dump", .0.display())]
+    #[error("`{}` does not contain a dump", .0.display())]
     NoDump(PathBuf),
     #[error("the host ended the copy early; its log has the reason")]
     CutOff,
-    #[error("the host refused: {0}")]
+    #[error("the host refused the request: {0}")]
     Refused(String),
     #[error(
-        "the backup is of a host with the {what} key `{theirs}`, and {ours}: put that host's `{file}` into the data folder, or name the key in the environment, and \
-         restore again"
+        "the backup is of a host with the {what} key `{theirs}`, but {ours}: put that host's `{file}` into the data folder, or set the key in the \
+         environment, and restore again"
     )]
     Key { what: &'static str, file: &'static str, theirs: String, ours: String },
-    #[error("the store is not empty: nothing was changed; name another data folder or database, or empty that one")]
+    #[error("the store is not empty, and nothing was changed: use another data folder or database, or empty this one")]
     NotEmpty,
-    #[error("it contains only part of a store ({0}): empty it, and begin again")]
+    #[error("it contains only a part of a store ({0}): empty it, and start again")]
     Unfinished(String),
 }
 

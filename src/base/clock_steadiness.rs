@@ -90,7 +90,7 @@ impl Steadiness {
                 tracing::warn!(
                     before = %state.steady.wall,
                     now = %now.wall,
-                    "this machine's clock has jumped: nothing is removed for its age until it is back, or has gone on from there for an hour"
+                    "this machine's clock has jumped: nothing is removed because of its age until the clock is back, or has run on for an hour"
                 );
                 state.jumped = Some((now, now));
             }

@@ -68,7 +68,7 @@ struct CpuAccount {
 
 /// An address uses more than its share of the processor while others need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request used more CPU time than an address is allowed while others wait")]
+#[error("the request used more CPU time than one address can use while others wait")]
 pub struct OverCpuShare {
     /// Seconds until it may try again.
     pub seconds: u64,

@@ -27,12 +27,12 @@ pub struct DeserializeError {
 
 /// Deserializes a JSON value.
 pub fn json<T: DeserializeOwned>(value: &Value) -> Result<T, DeserializeError> {
-    read(Node::Json(value)).map_err(|error| error.among("member"))
+    read(Node::Json(value)).map_err(|error| error.among("field"))
 }
 
 /// Deserializes the fields of a JSON object.
 pub fn members<T: DeserializeOwned>(object: &Map<String, Value>) -> Result<T, DeserializeError> {
-    read(nodes(object)).map_err(|error| error.among("member"))
+    read(nodes(object)).map_err(|error| error.among("field"))
 }
 
 /// Deserializes the parameters of a query.
@@ -62,7 +62,7 @@ struct ErrorPath {
 }
 
 impl ErrorPath {
-    /// Builds the error message. `kind` says what the names are: fields (`member`) or parameters.
+    /// Builds the error message. `kind` says what the names are: fields (`field`) or parameters.
     fn among(mut self, kind: &str) -> DeserializeError {
         if let SerdeError::Missing(name) | SerdeError::Unknown(name, _) | SerdeError::Twice(name) = &self.wrong
             && self.path.last() != Some(name)
@@ -76,14 +76,14 @@ impl ErrorPath {
                 None => format!("item {last}"),
             },
             Some(last) => format!("`{last}`"),
-            None => "the whole".to_owned(),
+            None => "the whole value".to_owned(),
         };
         let message = match self.wrong {
-            SerdeError::Shape { got, requested } => format!("{subject} is {got}, and should be {requested}"),
+            SerdeError::Shape { got, requested } => format!("{subject} is {got}, but must be {requested}"),
             SerdeError::Missing(_) => format!("{subject} is missing"),
-            SerdeError::Twice(_) => format!("{subject} is there twice"),
-            SerdeError::Unknown(_, known) => format!("there is no {kind} {subject}{}", choices(known, "here are")),
-            SerdeError::Value(got, known) => format!("{subject} is `{}`{}", short(&got), choices(known, "it may be")),
+            SerdeError::Twice(_) => format!("{subject} is there more than once"),
+            SerdeError::Unknown(_, known) => format!("there is no {kind} {subject}{}", choices(known, "use one of")),
+            SerdeError::Value(got, known) => format!("{subject} is `{}`{}", short(&got), choices(known, "use one of")),
             SerdeError::Custom(message) => message,
         };
         let escaped = self.path.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")));

@@ -26,4 +26,5 @@ pub mod lexer;
 pub mod offload;
 pub mod piles;
 pub mod rate_limit;
+pub mod sentence;
 pub mod time_param;

@@ -45,7 +45,7 @@ impl FromStr for TimeParam {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "a moment is digits and `d`, `h`, `m` or `s`, such as `30d` for 30 days ago, or itself, such as `2026-11-22` or `2026-11-22T09:58:03Z`";
+        let wrong = "a time must be a number with `d`, `h`, `m` or `s`, for example `30d` for 30 days ago, or a date, for example `2026-11-22` or `2026-11-22T09:58:03Z`";
         relative(text).map(Self::Ago).or_else(|| absolute(text).map(Self::At)).ok_or(wrong)
     }
 }

@@ -37,33 +37,33 @@ pub enum PaidCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JoinsFull {
     /// The limit for one payment.
-    #[error("{0} requests wait for its result already, the limit")]
+    #[error("{0} requests are already waiting for its result, the maximum")]
     Payment(usize),
     /// The limit for one address.
-    #[error("{0} requests of your address wait for results of running calls already, the limit")]
+    #[error("{0} requests from your address are already waiting for running calls, the maximum")]
     Address(usize),
 }
 
 /// Why a call ended without a result. The table in `front` defines the public error.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    #[error("no endpoint is called `{0}`")]
+    #[error("no tool is named `{0}`")]
     UnknownEndpoint(String),
-    #[error("endpoint `{0}` is paused")]
+    #[error("the tool `{0}` is paused")]
     Paused(Slug),
-    #[error("endpoint `{0}` is paused: its builder is suspended")]
+    #[error("the tool `{0}` is paused: its builder is suspended")]
     OwnerSuspended(Slug),
-    #[error("endpoint `{0}` is paused: it is under review")]
+    #[error("the tool `{0}` is paused: it is under review")]
     UnderReview(Slug),
-    #[error("endpoint `{0}` is paused: it was taken down")]
+    #[error("the tool `{0}` is paused: it was taken down")]
     TakenDown(Slug),
-    #[error("body is not JSON: {0}")]
+    #[error("the body is not JSON: {0}")]
     InvalidJson(String),
-    #[error("body is larger than {limit} bytes")]
+    #[error("the body is larger than {limit} bytes")]
     BodyTooLarge { limit: u64 },
-    #[error("body is `{0}`; send `application/json`")]
+    #[error("the body is `{0}`; send `application/json`")]
     UnsupportedMediaType(String),
-    #[error("input does not fit the tool's inputSchema: {0}")]
+    #[error("the input does not match the tool's `inputSchema`: {0}")]
     Input(#[source] Mismatch),
     /// There is no payment, or it does not admit the call. Carries the challenge.
     #[error("{}", .0.error)]
@@ -79,7 +79,7 @@ pub enum CallError {
     #[error("{}", Refusal::InProgress(.0.clone()))]
     PaymentInProgress(PaymentId),
     /// The payment is in use by a run, and this request may not wait for its end.
-    #[error("another request uses payment `{payment}`, and {full}")]
+    #[error("payment `{payment}` is in use by another request, and {full}")]
     TooManyJoins { payment: PaymentId, full: JoinsFull, retry_after: Duration },
     /// The payment was charged once, when its call ended.
     #[error("{}", Refusal::AnswerLost(.0.clone()))]
@@ -88,10 +88,10 @@ pub enum CallError {
     #[error("{}", Refusal::AnswerExpired(.0.clone()))]
     AnswerExpired(PaymentId),
     /// The payment was charged before the run, which failed. The same payment runs the tool again.
-    #[error("the tool did not answer after payment `{}` was settled", .0.unanswered.payment)]
+    #[error("payment `{}` was charged before the run, and the tool did not answer", .0.unanswered.payment)]
     PaidRunFailed(Arc<PaidFailure>),
     /// The payment was charged before the run, and no run is in flight.
-    #[error("payment `{0}` was charged before the run, and its answer is owed")]
+    #[error("payment `{0}` was charged before the run, and the tool has not answered yet")]
     AnswerOwed(PaymentId),
     #[error("{}", Refusal::NoMoreRuns { payment: payment.clone(), receipt: receipt.clone() })]
     NoMoreRuns { payment: PaymentId, receipt: String },
@@ -111,9 +111,9 @@ pub enum CallError {
     OverBudget(OverBudget),
     #[error("no worker became free in time")]
     Busy { retry_after: Duration },
-    #[error("endpoint is paused briefly after repeated faults")]
+    #[error("the tool is paused for a moment because it failed repeatedly")]
     Held { retry_after: Duration },
-    #[error("your calls of this endpoint were stopped too often recently; calls of others run")]
+    #[error("too many of your recent calls to this tool hit a limit; other callers are not affected")]
     StoppedTooOften { retry_after: Duration },
     #[error("no sandbox could be started")]
     NoSandbox,
@@ -121,9 +121,9 @@ pub enum CallError {
     Threw(Thrown),
     #[error("handler failed: {0}")]
     Misbehaved(String),
-    #[error("result does not fit the tool's outputSchema: {0}")]
+    #[error("the result does not match the tool's `outputSchema`: {0}")]
     Output(#[source] Mismatch),
-    #[error("result is not portable JSON: {0}")]
+    #[error("the result is not portable JSON: {0}")]
     Unreadable(PortabilityIssue),
     #[error(transparent)]
     Stopped(StopReason),
@@ -131,20 +131,20 @@ pub enum CallError {
     #[error("{}", .0.error)]
     SettlementRefused(Arc<X402Challenge>),
     /// It is unknown whether money moved.
-    #[error("settlement was not confirmed")]
+    #[error("the settlement was not confirmed, so it is not known yet whether the payment was charged")]
     SettlementUnknown(PaymentId),
     /// The joined call ended with an error that only its own caller may see.
-    #[error("the call that holds payment `{0}` ended without an answer")]
+    #[error("the call that uses payment `{0}` ended without an answer")]
     Joined(PaymentId),
     /// Nothing was taken.
-    #[error("the caller took the call back")]
+    #[error("the caller canceled the call")]
     Cancelled,
-    #[error("the store is away")]
+    #[error("the store is unavailable")]
     Store(#[from] StoreError),
     /// The host takes no calls, for this reason.
-    #[error("the host takes no calls: {0}")]
+    #[error("the host does not accept calls: {0}")]
     NotReady(String),
-    #[error("a secret of the tool cannot be opened; its host has to see to that")]
+    #[error("a secret of the tool cannot be decrypted; the operator of the host must fix this")]
     SecretsUnavailable,
     /// A fault of the host. It is logged.
     #[error("the host failed")]
@@ -220,8 +220,8 @@ impl From<PoolError> for CallError {
             PoolError::Busy { retry_after } => Self::Busy { retry_after },
             PoolError::Held { retry_after } => Self::Held { retry_after },
             PoolError::Slowed { retry_after } => Self::StoppedTooOften { retry_after },
-            PoolError::Load(error) => Self::Misbehaved(format!("handler does not load: {error}")),
-            PoolError::Schema(fault) => Self::Misbehaved(format!("`{}` cannot be used: {fault}", fault.side)),
+            PoolError::Load(error) => Self::Misbehaved(format!("the handler does not load: {error}")),
+            PoolError::Schema(fault) => Self::Misbehaved(format!("`{}` is invalid: {fault}", fault.side)),
             PoolError::Stopped(reason) => Self::Stopped(reason),
             error @ (PoolError::Spawn(_) | PoolError::FewUsers { .. }) => {
                 tracing::error!(%error);

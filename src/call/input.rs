@@ -106,7 +106,7 @@ impl Input {
             }
         };
         if depth(&value) as u64 > limits.input_depth {
-            return Err(CallError::InvalidJson(format!("nested deeper than {} levels", limits.input_depth)));
+            return Err(CallError::InvalidJson(format!("the body is nested deeper than {} levels", limits.input_depth)));
         }
         let mismatch = live.input.check(&value).err();
         Ok(Parsed { value, text, mismatch })
@@ -141,7 +141,7 @@ fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
 /// addition.
 pub fn check_query(fields: &[(String, String)]) -> Result<(), CallError> {
     if fields.len() > MAX_QUERY_FIELDS {
-        return Err(CallError::Input(Mismatch::whole(format!("more than {MAX_QUERY_FIELDS} query fields"))));
+        return Err(CallError::Input(Mismatch::whole(format!("the query has more than {MAX_QUERY_FIELDS} fields"))));
     }
     Ok(())
 }

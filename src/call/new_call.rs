@@ -12,6 +12,7 @@ use tollhouse_base::{
     clock::Timestamp,
     cpu_share::CpuTurn,
     id::{CallId, ReceiptId},
+    sentence::sentence_case,
 };
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{LiveEndpoint, SPECIFIER};
@@ -176,7 +177,7 @@ impl FailureReason {
 
     /// Constructs a failure from an error with this code.
     pub(super) fn of(code: &'static str, error: &CallError) -> Self {
-        let mut message = error.to_string();
+        let mut message = sentence_case(error.to_string());
         if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
             message.truncate(end);
             message.push('…');
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn the_reason_of_a_failure_is_shortened() {
         let reason = |words: &str| FailureReason::of("code", &CallError::Misbehaved(words.to_owned())).message.unwrap();
-        assert_eq!(reason("at all"), CallError::Misbehaved("at all".to_owned()).to_string());
+        assert_eq!(reason("at all"), "Handler failed: at all");
         let long = reason(&"é".repeat(5_000));
         assert!(long.chars().count() == MAX_MESSAGE + 1 && long.ends_with("é…"), "{long}");
         assert!(FailureReason::answered().message.is_none());

@@ -67,7 +67,7 @@ pub enum QuoteError {
     Route(#[from] RouteError),
     #[error(transparent)]
     Seller(#[from] SellerError),
-    #[error("your address has {0} requests to other hosts in progress; wait for one to end")]
+    #[error("your address has reached its limit of {0} concurrent requests to other hosts; wait until one ends")]
     Crowded(usize),
 }
 

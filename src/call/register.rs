@@ -142,7 +142,7 @@ impl Calls {
         let write_behind = &self.parts.write_behind;
         write_behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
         if let Err(error) = write_behind.succeeded(closing).await {
-            tracing::error!(%error, "a builder was registered, but its receipt is lost");
+            tracing::error!(%error, "a builder was registered, but its receipt was lost");
         }
         Ok(CompletedCall { answer: Arc::new(answer), payment: None, success: true, first: true })
     }
@@ -204,7 +204,7 @@ fn refused(error: BuilderError) -> CallError {
         }
         BuilderError::Store(store) => CallError::Store(store),
         error @ (BuilderError::Unknown | BuilderError::WrongState(_) | BuilderError::Random(_)) => {
-            tracing::error!(%error, "a builder could not be made");
+            tracing::error!(%error, "a builder could not be created");
             CallError::Internal
         }
     }

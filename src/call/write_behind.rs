@@ -99,7 +99,7 @@ impl WriteBehind {
                 }
                 tokio::time::sleep(GATHER).await;
                 if let Err(error) = write_behind.write().await {
-                    tracing::error!(%error, "records of calls could not be written; trying again");
+                    tracing::error!(%error, "records of calls could not be written; the host will try again");
                     tokio::time::sleep(RETRY).await;
                 }
             }

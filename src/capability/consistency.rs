@@ -39,7 +39,7 @@ async fn check_content(objects: &ObjectLayout, what: &str, name: &str, sha256: &
     match objects.get(name).await {
         Ok(Some(content)) => {
             let fits = tollhouse_objects::digest(&content) == sha256;
-            flaws.unless(fits, || format!("the content of file {what} is not what was put there (object {name})"));
+            flaws.unless(fits, || format!("the content of file {what} has changed (object {name})"));
         }
         Ok(None) => flaws.add(format!("the content of file {what} is missing (object {name})")),
         Err(error) => flaws.add(format!("the content of file {what} cannot be read (object {name}): {error}")),
@@ -79,7 +79,7 @@ impl<'a> Sums<'a> {
         // The rest of a deleted tool's data is being removed.
         flaws.unless(counted.is_closed() || counted == found, || {
             format!(
-                "{} of {}: {} of {} bytes are there, and {} of {} bytes are counted",
+                "{} of {}: {} of {} bytes are stored, but {} of {} bytes are counted",
                 self.what, of.0, found.items, found.bytes, counted.items, counted.bytes
             )
         });
@@ -96,7 +96,7 @@ impl<'a> Sums<'a> {
             }
         }
         let (what, endpoints) = (self.what, self.endpoints);
-        flaws.unless(counted <= endpoints, || format!("{what}: {counted} endpoints are counted as having some, and {endpoints} have"));
+        flaws.unless(counted <= endpoints, || format!("{what}: {counted} tools are counted as users, but {endpoints} have some"));
         Ok(())
     }
 }

@@ -14,19 +14,22 @@ pub(super) fn is_the_hosts(failure: &OpFailure) -> bool {
 
 /// The call has no grant for the op. `field` is the line of the manifest that requests one.
 pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
-    OpFailure::new("not_granted", format!("{what} is not granted: ask for it with {field} in the manifest, an admin may have to allow it"))
+    OpFailure::new(
+        "not_granted",
+        format!("{what} is not granted: request it with {field} in the manifest; some requests need an admin's approval"),
+    )
 }
 
 /// The tool was deleted while the call ran, so nothing can be stored for it.
 pub(super) fn deleted() -> OpFailure {
-    OpFailure::new("not_granted", "the tool was deleted while this call ran: nothing can be stored for it any more")
+    OpFailure::new("not_granted", "the tool was deleted while this call ran, so nothing can be stored for it")
 }
 
 /// The tool has no secret with this name.
 pub(super) fn no_secret(name: &str) -> OpFailure {
     OpFailure::new(
         "not_granted",
-        format!("the endpoint has no secret `{name}`: its builder sets it with POST /ai/endpoints/{{slug}}/secrets"),
+        format!("the tool has no secret `{name}`; its builder can set it with POST /ai/endpoints/{{slug}}/secrets"),
     )
 }
 
@@ -45,7 +48,7 @@ pub(super) fn call_ended() -> OpFailure {
 
 /// Other writes of the same keys came first at every attempt.
 pub(super) fn contended() -> OpFailure {
-    OpFailure::new("contended", "every attempt conflicted with other writes; try again")
+    OpFailure::new("contended", "every attempt conflicted with other writes; retry")
 }
 
 /// An error of the host's store. Its details go only to the host's log.
@@ -53,8 +56,10 @@ pub(super) fn store(error: StoreError) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the store");
     match error {
         StoreError::Conflict | StoreError::Contended | StoreError::LockTimeout(_) | StoreError::Beyond { .. } => contended(),
-        StoreError::Away(_) => OpFailure::new(STORE_UNAVAILABLE, "storage is unavailable, nothing was written; try again"),
-        StoreError::Unknown(_) => OpFailure::new(STORE_UNAVAILABLE, "storage did not confirm; the write may or may not have happened"),
+        StoreError::Away(_) => OpFailure::new(STORE_UNAVAILABLE, "storage is unavailable, and nothing was written; retry"),
+        StoreError::Unknown(_) => {
+            OpFailure::new(STORE_UNAVAILABLE, "storage did not confirm the write, so it is unknown whether it happened")
+        }
     }
 }
 
@@ -84,18 +89,18 @@ impl From<StoreError> for UpdateError {
 
 /// Other replicas may have made changes that this one does not know of.
 pub(super) fn fenced() -> OpFailure {
-    OpFailure::new(STORE_UNAVAILABLE, "storage is unavailable, nothing was done; try again")
+    OpFailure::new(STORE_UNAVAILABLE, "storage is unavailable, and nothing was done; retry")
 }
 
 /// A stored record is malformed.
 pub(super) fn damaged(what: &str) -> OpFailure {
-    tracing::error!(record.kind = what, "a stored record does not decode");
-    OpFailure::new(STORE_UNAVAILABLE, "storage returned a record that does not decode")
+    tracing::error!(record.kind = what, "a stored record cannot be decoded");
+    OpFailure::new(STORE_UNAVAILABLE, "storage returned a record that cannot be decoded")
 }
 
 pub(super) fn objects(error: &dyn std::fmt::Display) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the object store");
-    OpFailure::new(STORE_UNAVAILABLE, "file storage is unavailable; try again")
+    OpFailure::new(STORE_UNAVAILABLE, "file storage is unavailable; retry")
 }
 
 /// A server's response with `status` is not JSON.

@@ -139,7 +139,7 @@ impl EndpointFiles {
             let stored = FILES.get(&*self.files.store, &key).await.map_err(failure::store)?;
             let Some(entry) = &stored else { return Ok(OpValue::None) };
             if entry.size > self.limits.file_bytes {
-                return Err(quota_exceeded(format!("file is {} bytes, limit {}", entry.size, self.limits.file_bytes)));
+                return Err(quota_exceeded(format!("the file has {} bytes, and the maximum is {}", entry.size, self.limits.file_bytes)));
             }
             let reading = self.files.reads.turn(self.owner.clone()).await;
             let found = self.files.objects.get(&entry.object, Some(&entry.sha256)).await.map_err(|e| failure::objects(&e))?;
@@ -157,7 +157,7 @@ impl EndpointFiles {
     pub(super) async fn write(self, path: String, content: Bytes) -> Result<OpValue, OpFailure> {
         let path = normalize(&path)?;
         if content.len() as u64 > self.limits.file_bytes {
-            return Err(quota_exceeded(format!("file is {} bytes, limit {}", content.len(), self.limits.file_bytes)));
+            return Err(quota_exceeded(format!("the file has {} bytes, and the maximum is {}", content.len(), self.limits.file_bytes)));
         }
         let key = self.key(path);
         let turn = self.turn().await;
@@ -248,7 +248,7 @@ impl EndpointFiles {
         match content {
             Some((object, size)) => {
                 if !object.claim(&mut tx).await? {
-                    return Err(failure::objects(&"its entry was not written within a day").into());
+                    return Err(failure::objects(&"the file's entry was not written within a day").into());
                 }
                 let (object, sha256) = (object.name.clone(), object.sha256.clone());
                 tx.put(&FILES, key, &Entry { object, size, modified_at: self.files.clock.now(), sha256 });
@@ -265,10 +265,13 @@ impl EndpointFiles {
     fn usage_with(&self, before: Usage, old: Option<&Entry>, size: Option<u64>) -> Result<Usage, OpFailure> {
         let usage = before.replaced(old.map(|old| old.size), size);
         if usage.items > self.limits.files && usage.items > before.items {
-            return Err(quota_exceeded(format!("there would be {} files, limit {}", usage.items, self.limits.files)));
+            return Err(quota_exceeded(format!("there would be {} files, and the maximum is {}", usage.items, self.limits.files)));
         }
         if usage.bytes > self.limits.files_bytes && usage.bytes > before.bytes {
-            return Err(quota_exceeded(format!("files would hold {} bytes, limit {}", usage.bytes, self.limits.files_bytes)));
+            return Err(quota_exceeded(format!(
+                "all files together would have {} bytes, and the maximum is {}",
+                usage.bytes, self.limits.files_bytes
+            )));
         }
         Ok(usage)
     }

@@ -103,7 +103,7 @@ impl Guard {
     pub fn check(&self, url: &str, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
         check_length(url)?;
         if url.chars().any(|c| c.is_control() || c == '\\') {
-            return Err(FetchError::InvalidUrl("has control characters or `\\`".into()));
+            return Err(FetchError::InvalidUrl("contains control characters or `\\`".into()));
         }
         if before_path(url).chars().any(char::is_whitespace) {
             return Err(FetchError::InvalidUrl("has white space before its path".into()));
@@ -120,10 +120,10 @@ impl Guard {
     fn check_parsed(&self, url: &Url, hosts: Option<&AllowedHosts>) -> Result<(), FetchError> {
         let forbidden = |reason: &str| Err(FetchError::Forbidden(reason.to_owned()));
         if !matches!(url.scheme(), "https" | "http") {
-            return Err(FetchError::InvalidUrl(format!("has the scheme `{}`, use https", url.scheme())));
+            return Err(FetchError::InvalidUrl(format!("has the scheme `{}`; use https", url.scheme())));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(FetchError::InvalidUrl("has a user name or password in it".into()));
+            return Err(FetchError::InvalidUrl("contains a user name or password".into()));
         }
         let Some(host) = url.host() else { return Err(FetchError::InvalidUrl("has no host".into())) };
         let name = host.to_string();
@@ -134,10 +134,10 @@ impl Guard {
             return Ok(());
         }
         if url.scheme() == "http" && !self.0.allow_http {
-            return forbidden("http is not allowed, use https");
+            return forbidden("http is not allowed; use https");
         }
         if url.port().is_some() {
-            return forbidden("only the scheme's own port is allowed");
+            return forbidden("only the default port of the scheme is allowed");
         }
         let refusal = match host {
             Host::Domain(name) => addresses::name_refusal(name),
@@ -177,7 +177,7 @@ fn strip_root_dot(url: &mut Url) {
 
 fn check_length(url: &str) -> Result<(), FetchError> {
     if url.len() > URL_BYTES {
-        return Err(FetchError::InvalidUrl(format!("is {} bytes, limit {URL_BYTES}", url.len())));
+        return Err(FetchError::InvalidUrl(format!("has {} bytes, and the maximum is {URL_BYTES}", url.len())));
     }
     Ok(())
 }
@@ -185,9 +185,9 @@ fn check_length(url: &str) -> Result<(), FetchError> {
 /// Describes why a text is not a URL, as the end of a sentence that begins with the text.
 fn unreadable(error: url::ParseError) -> String {
     match error {
-        url::ParseError::RelativeUrlWithoutBase => "has no scheme: write it whole, such as `https://example.com/`".to_owned(),
+        url::ParseError::RelativeUrlWithoutBase => "has no scheme; write a complete URL, for example `https://example.com/`".to_owned(),
         url::ParseError::EmptyHost => "has no host".to_owned(),
-        other => format!("does not read: {other}"),
+        other => format!("is invalid: {other}"),
     }
 }
 

@@ -9,7 +9,7 @@ pub struct AllowedHosts(Arc<[String]>);
 
 /// An invalid entry of `allowedHosts`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` in allowedHosts is not a host: write `api.example.com` or `*.example.com`, without scheme, port or path")]
+#[error("`{0}` in `allowedHosts` is not a host name; write `api.example.com` or `*.example.com`, without scheme, port or path")]
 pub struct HostPatternError(pub String);
 
 impl AllowedHosts {

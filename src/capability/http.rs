@@ -114,7 +114,7 @@ impl OutgoingRequest<'_> {
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         let credential = auth.map(|auth| self.credential(&auth)).transpose()?;
         if self.counters.used.fetch_add(1, Ordering::Relaxed) >= limits.http_requests {
-            let message = format!("the call used its {} requests of ctx.httpGetJson", limits.http_requests);
+            let message = format!("the call has used up its {} requests of ctx.httpGetJson", limits.http_requests);
             return Err(failure::quota_exceeded(message));
         }
         let wall = Duration::from_millis(timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));
@@ -140,7 +140,7 @@ impl OutgoingRequest<'_> {
             return Err(failure::no_secret(&auth.env));
         };
         let mut value = HeaderValue::from_str(&secret.value)
-            .map_err(|_| invalid_argument(format!("the secret `{}` does not fit into a header", auth.env)))?;
+            .map_err(|_| invalid_argument(format!("the secret `{}` cannot be sent in a header", auth.env)))?;
         value.set_sensitive(true);
         Ok((name, value))
     }
@@ -149,12 +149,15 @@ impl OutgoingRequest<'_> {
 fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure> {
     let bytes: usize = request.iter().map(|(name, value)| name.len() + value.len()).sum();
     if request.len() > HEADERS || bytes > HEADER_BYTES {
-        return Err(invalid_argument(format!("{} headers of {bytes} bytes, limits {HEADERS} and {HEADER_BYTES}", request.len())));
+        return Err(invalid_argument(format!(
+            "the request has {} headers with {bytes} bytes, and the maximum is {HEADERS} headers and {HEADER_BYTES} bytes",
+            request.len()
+        )));
     }
     let mut headers = HeaderMap::new();
     for (name, value) in request {
         let value = HeaderValue::from_str(value)
-            .map_err(|_| invalid_argument(format!("the value of the header `{name}` has characters that no header has")))?;
+            .map_err(|_| invalid_argument(format!("the value of the header `{name}` has characters that a header cannot have")))?;
         headers.append(header_name(name)?, value);
     }
     Ok(headers)
@@ -163,7 +166,7 @@ fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure>
 fn header_name(name: &str) -> Result<HeaderName, OpFailure> {
     let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid_argument(format!("`{name}` is not a header name")))?;
     let refused = REFUSED_HEADERS.contains(&parsed.as_str()) || REFUSED_PREFIXES.iter().any(|prefix| parsed.as_str().starts_with(prefix));
-    if refused { Err(invalid_argument(format!("the header `{parsed}` is the host's to set"))) } else { Ok(parsed) }
+    if refused { Err(invalid_argument(format!("only the host can set the header `{parsed}`"))) } else { Ok(parsed) }
 }
 
 #[derive(Serialize)]

@@ -121,7 +121,7 @@ impl EndpointKv<'_> {
     pub(super) async fn atomic(&self, checks: Vec<AtomicCheck>, writes: Vec<AtomicWrite>) -> Result<OpValue, OpFailure> {
         if checks.len() > ATOMIC_LIMIT || writes.len() > ATOMIC_LIMIT {
             return Err(invalid_argument(format!(
-                "atomic has {} checks and {} writes, limit {ATOMIC_LIMIT} of each",
+                "atomic has {} checks and {} writes, and the maximum is {ATOMIC_LIMIT} of each",
                 checks.len(),
                 writes.len()
             )));
@@ -224,10 +224,10 @@ impl EndpointKv<'_> {
     /// lowered quota can still shrink.
     fn over_quota(&self, before: Usage, after: Usage) -> Option<OpFailure> {
         if after.items > self.limits.kv_keys && after.items > before.items {
-            return Some(quota_exceeded(format!("kv would hold {} keys, limit {}", after.items, self.limits.kv_keys)));
+            return Some(quota_exceeded(format!("kv would hold {} keys, and the maximum is {}", after.items, self.limits.kv_keys)));
         }
         if after.bytes > self.limits.kv_bytes && after.bytes > before.bytes {
-            return Some(quota_exceeded(format!("kv would hold {} bytes, limit {}", after.bytes, self.limits.kv_bytes)));
+            return Some(quota_exceeded(format!("kv would hold {} bytes, and the maximum is {}", after.bytes, self.limits.kv_bytes)));
         }
         None
     }
@@ -276,10 +276,10 @@ impl EndpointKv<'_> {
 
     fn check_key(&self, key: &str) -> Result<(), OpFailure> {
         if key.is_empty() {
-            return Err(invalid_argument("a kv key is not empty"));
+            return Err(invalid_argument("a kv key must not be empty"));
         }
         if key.len() as u64 > self.limits.kv_key_bytes {
-            return Err(invalid_argument(format!("kv key is {} bytes, limit {}", key.len(), self.limits.kv_key_bytes)));
+            return Err(invalid_argument(format!("the kv key has {} bytes, and the maximum is {}", key.len(), self.limits.kv_key_bytes)));
         }
         Ok(())
     }
@@ -288,12 +288,16 @@ impl EndpointKv<'_> {
         self.check_key(written_key(write))?;
         let AtomicWrite::Set { value, ttl_ms, .. } = write else { return Ok(()) };
         if value.len() as u64 > self.limits.kv_value_bytes {
-            return Err(quota_exceeded(format!("kv value is {} bytes, limit {}", value.len(), self.limits.kv_value_bytes)));
+            return Err(quota_exceeded(format!(
+                "the kv value has {} bytes, and the maximum is {}",
+                value.len(),
+                self.limits.kv_value_bytes
+            )));
         }
         if ttl_ms.is_some_and(|ttl| !(1..=MAX_TTL_MS).contains(&ttl)) {
             return Err(invalid_argument(format!("ttlMs must be 1 to {MAX_TTL_MS}")));
         }
-        serde_json::from_slice::<&RawValue>(value).map_err(|_| invalid_argument("a kv value is JSON"))?;
+        serde_json::from_slice::<&RawValue>(value).map_err(|_| invalid_argument("a kv value must be JSON"))?;
         Ok(())
     }
 }

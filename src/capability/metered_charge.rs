@@ -29,11 +29,11 @@ impl MeteredCharge {
     /// Sets the charge. An invalid amount changes nothing.
     pub(super) fn charge(&self, usd: &str) -> Result<(), OpFailure> {
         if self.max.is_zero() {
-            return Err(invalid_argument("the price of this endpoint is fixed: a call is charged for where `maxPriceUsd` is set"));
+            return Err(invalid_argument("the price of this tool is fixed; only a tool with `maxPriceUsd` can charge by use"));
         }
         let amount = MicroUsd::from_decimal(usd).map_err(|error| invalid_argument(error.to_string()))?;
         if amount > self.max {
-            return Err(invalid_argument(format!("{amount} USD is more than the `maxPriceUsd` of {} USD", self.max)));
+            return Err(invalid_argument(format!("{amount} USD is above the `maxPriceUsd` of {} USD", self.max)));
         }
         *self.charged.lock().unwrap_or_else(PoisonError::into_inner) = Some(amount);
         Ok(())

@@ -158,7 +158,9 @@ impl Secrets {
     ) -> Result<Self, StoreError> {
         let some = SECRETS.readable(&*store, &SECRETS.all(), PAGE, Direction::Forward).await?;
         if some.iter().filter_map(|(_, sealed)| sealed.as_ref()).any(|one| ring.get(&one.key_id).is_none()) {
-            tracing::error!("the master key of stored secrets is not held: restore `master-key`; calls that need them are refused");
+            tracing::error!(
+                "the master key of the stored secrets is missing: calls that need secrets are refused until you restore `master-key`"
+            );
         }
         Ok(Self::with(store, clock, events, ring, max_bytes))
     }
@@ -205,7 +207,7 @@ impl Secrets {
     pub async fn set(&self, to: &SecretOwner, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
         let limit = to.value_bytes;
         if value.is_empty() || value.len() as u64 > limit {
-            return Err(SecretError::field("/value", format!("a value has 1 to {limit} bytes, this one {}", value.len())));
+            return Err(SecretError::field("/value", format!("a value must have 1 to {limit} bytes, and this one has {}", value.len())));
         }
         let _one = self.changing.lock().await;
         let setting = update(&*self.store, Durability::Durable, |tx| self.decide(tx, to, &name, value, visibility));
@@ -233,7 +235,7 @@ impl Secrets {
             }
             let known = SECRETS.unread(tx.store(), &of(&to.id), PAGE, Direction::Forward).await?.len() as u64;
             if known >= to.names {
-                return Err(SecretError::field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
+                return Err(SecretError::field("/name", format!("the tool has {known} secrets, and the maximum is {}", to.names)));
             }
             tx.put(&ADDED, &to.id, &added.one_more());
         }
@@ -355,7 +357,7 @@ impl Secrets {
     /// Updates the cache from the store after a commit, even if its outcome is unknown.
     async fn show_stored(&self, endpoint: &EndpointId) {
         if let Err(error) = self.refresh(endpoint).await {
-            tracing::warn!(endpoint.id = %endpoint, %error, "a change of secrets could not be read; the next call reads it");
+            tracing::warn!(endpoint.id = %endpoint, %error, "a change of secrets could not be read; the next call reads it again");
         }
     }
 

@@ -24,31 +24,31 @@ pub async fn check_catalogue(store: &dyn Store, objects: &ObjectLayout, flaws: &
     check_versions(store, objects, PAGE, flaws).await?;
     let mut rows = ENDPOINTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
-        flaws.unless(row.value.slug.as_str() == row.key, || format!("endpoint `{}` is found as `{}`", row.value.slug, row.key));
+        flaws.unless(row.value.slug.as_str() == row.key, || format!("the tool `{}` is stored as `{}`", row.value.slug, row.key));
         let is_so = CARDS.get(store, &row.key).await? == Some(Card::of(&row.value));
-        flaws.unless(is_so, || format!("endpoint `{}` is listed otherwise than its record says", row.key));
+        flaws.unless(is_so, || format!("the list entry of the tool `{}` differs from its record", row.key));
         if row.value.handler_type.runtime() == Runtime::ManagedBuiltin {
             continue;
         }
         let (running, slug) = (&row.value.version, &row.key);
         let there = VERSIONS.found(store, running).await?.is_some();
-        flaws.unless(there, || format!("endpoint `{slug}` runs version {running}, which is not there"));
+        flaws.unless(there, || format!("the tool `{slug}` runs version {running}, which is missing"));
     }
     let mut rows = CARDS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let there = ENDPOINTS.found(store, &row.key).await?.is_some();
-        flaws.unless(there, || format!("endpoint `{}` is listed, and is not there", row.key));
+        flaws.unless(there, || format!("the tool `{}` is listed, but its record is missing", row.key));
     }
     let mut rows = VERSION_OWNERS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let there = VERSIONS.found(store, &row.key).await?.is_some();
-        flaws.unless(there, || format!("version {} has an owner, and is not there", row.key));
+        flaws.unless(there, || format!("version {} has an owner, but its record is missing", row.key));
     }
     let mut rows = retired::RETIRED_OF.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let (TerminatedText(owner), slug) = row.key;
         let retired = retired::RETIRED_SLUGS.get(store, &slug).await?;
-        flaws.unless(retired.is_some(), || format!("slug `{slug}` is listed as one that {owner} had, and is not retired"));
+        flaws.unless(retired.is_some(), || format!("the slug `{slug}` is listed as a former one of {owner}, but is not retired"));
     }
     Ok(())
 }

@@ -70,7 +70,9 @@ impl Catalog {
         let (old, mark) = deleted?;
         match tokio::time::timeout(REMOVAL_TIMEOUT, self.remove_data(&mark)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(endpoint.slug = slug, %error, "the data of a deleted endpoint is removed later"),
+            Ok(Err(error)) => {
+                tracing::warn!(endpoint.slug = slug, %error, "the data of a deleted tool could not be removed yet; the host will try again")
+            }
             Err(_) => self.services.schedule_collection(),
         }
         Ok(old)
@@ -128,7 +130,7 @@ impl Catalog {
             for mark in page {
                 let done = if mark.value.cleared { self.remove_mark(&mark).await } else { self.remove_data(&mark).await };
                 if let Err(error) = done {
-                    tracing::warn!(endpoint.slug = mark.value.slug, %error, "the data of a deleted endpoint is not completely removed yet");
+                    tracing::warn!(endpoint.slug = mark.value.slug, %error, "the data of a deleted tool is not completely removed yet; the host will try again");
                     finished = Err(error);
                 }
             }

@@ -113,7 +113,7 @@ impl TryFrom<HandlerFields> for HandlerDraft {
             HandlerFields { source: None, language: None, response: Some(response) } => {
                 Ok(Self::Response { response: StaticResponse::from(&response) })
             }
-            _ => Err("a handler is `{source, language}` or `{response}`"),
+            _ => Err("`handler` must be `{source, language}` or `{response}`"),
         }
     }
 }
@@ -203,24 +203,23 @@ pub(super) fn field_problems(endpoint: &Endpoint, note: &str) -> Vec<PublishErro
     };
     let is_reserved = *slug == Slug::builder_registration() || PATHS.contains(&slug.as_str());
     refuse(is_reserved, "/slug", format!("the slug `{slug}` is reserved"));
-    refuse(title.trim().is_empty() || is_long(title, MAX_TITLE), "/title", format!("a title has 1 to {MAX_TITLE} characters"));
-    let message = format!("a description has at most {MAX_DESCRIPTION} characters");
+    refuse(title.trim().is_empty() || is_long(title, MAX_TITLE), "/title", format!("a title must have 1 to {MAX_TITLE} characters"));
+    let message = format!("a description must have at most {MAX_DESCRIPTION} characters");
     refuse(is_long(description, MAX_DESCRIPTION), "/description", message);
-    refuse(tags.len() > MAX_TAGS, "/tags", format!("an endpoint has at most {MAX_TAGS} tags"));
+    refuse(tags.len() > MAX_TAGS, "/tags", format!("a tool can have at most {MAX_TAGS} tags"));
     for (index, tag) in tags.iter().take(MAX_TAGS).enumerate() {
         let is_odd = tag.is_empty() || tag.len() > MAX_TAG || !tag.bytes().all(|b| (0x20..0x7f).contains(&b));
-        refuse(is_odd, &format!("/tags/{index}"), format!("a tag is 1 to {MAX_TAG} printable ASCII characters"));
+        refuse(is_odd, &format!("/tags/{index}"), format!("a tag must have 1 to {MAX_TAG} printable ASCII characters"));
     }
     if metered && endpoint.handler_type.runtime() == Runtime::ManagedBuiltin {
-        refuse(true, "/maxPriceUsd", "only a handler of your own says what a call costs".to_owned());
+        refuse(true, "/maxPriceUsd", "only `js_request_response` handlers can charge by use".to_owned());
     } else {
-        let message = "a call costs at most `maxPriceUsd`, and `priceUsd` is more".to_owned();
+        let message = "`priceUsd` must not be above `maxPriceUsd`".to_owned();
         refuse(metered && max < price, "/maxPriceUsd", message);
     }
-    let message =
-        "`settle` is `before` and `maxPriceUsd` is set: what a metered call costs is known only after its run. Remove one of the two";
+    let message = "`settle: before` and `maxPriceUsd` exclude each other: the price of a metered call is known only after its run. Remove one of them";
     refuse(metered && !endpoint.settle.is_after(), "/settle", message.to_owned());
-    refuse(is_long(note, MAX_VERSION_NOTE), "/note", format!("a note has at most {MAX_VERSION_NOTE} characters"));
+    refuse(is_long(note, MAX_VERSION_NOTE), "/note", format!("a note must have at most {MAX_VERSION_NOTE} characters"));
     // Only matters to clients that list the tool.
     problems.extend(tool::check_headers(&endpoint.input_schema).map_err(|error| PublishError::schema(Side::Input, error)).err());
     problems
@@ -229,7 +228,7 @@ pub(super) fn field_problems(endpoint: &Endpoint, note: &str) -> Vec<PublishErro
 /// Returns normalized hosts: in lowercase, without duplicates.
 pub(super) fn hosts(named: &[String]) -> Result<Vec<String>, PublishError> {
     if named.len() > MAX_HOSTS {
-        return Err(PublishError::field("/allowedHosts", format!("an endpoint names at most {MAX_HOSTS} hosts")));
+        return Err(PublishError::field("/allowedHosts", format!("a tool can list at most {MAX_HOSTS} hosts")));
     }
     let parsed = AllowedHosts::parse(named).map_err(|error| PublishError::field("/allowedHosts", error.to_string()))?;
     let mut hosts = Vec::<String>::new();

@@ -13,37 +13,37 @@ pub enum PublishError {
     Field { pointer: String, message: String },
     #[error("the slug `{0}` is taken")]
     SlugTaken(Slug),
-    #[error("no endpoint is called `{0}`")]
+    #[error("no tool is named `{0}`")]
     Unknown(String),
     /// `If-Match` has a different revision.
-    #[error("it has changed since: its revision is {0}")]
+    #[error("it has changed since then; its current revision is {0}")]
     Changed(u64),
-    #[error("handler does not load: {0}")]
+    #[error("the handler does not load: {0}")]
     Load(#[source] LoadError),
     #[error("the handler could not be checked")]
     Pool(#[source] PoolError),
-    #[error("a builder vouches for what they upload: send `safetyAttestation.accepted` as `true`")]
+    #[error("builders must attest to their uploads; send `safetyAttestation.accepted` as `true`")]
     AttestationRequired,
     /// The findings, without the matched text.
-    #[error("the upload contains what this host does not publish")]
+    #[error("the upload has content that this host does not publish")]
     Blocked(Vec<Finding>),
-    #[error("the endpoint keeps no such version")]
+    #[error("the tool has no such version")]
     UnknownVersion,
-    #[error("the endpoint is under review: it resumes when an admin approves it")]
+    #[error("the tool is under review; it resumes when an admin approves it")]
     UnderReview,
-    #[error("the endpoint was taken down by an admin")]
+    #[error("an admin has taken the tool down")]
     TakenDown,
     #[error("the builder is suspended until an admin restores them")]
     OwnerSuspended,
-    #[error("a builder can have at most {0} endpoints on this host")]
+    #[error("a builder can have at most {0} tools on this host")]
     TooMany(u64),
-    #[error("this host has its maximum of {0} endpoints")]
+    #[error("this host has reached its maximum of {0} tools")]
     Full(usize),
-    #[error("{0} slugs of deleted endpoints are reserved for you: reuse one of those")]
+    #[error("you have reached the maximum of {0} reserved slugs of deleted tools; reuse one of them")]
     TooManyRetired(usize),
-    #[error("you have {0} uploads and changes in progress: send this one when they are done")]
+    #[error("you have reached the limit of {0} concurrent uploads and changes; retry when one of them is done")]
     Crowded(usize),
-    #[error("nothing of this endpoint waits for this decision")]
+    #[error("the tool has nothing that needs this decision")]
     NothingToDecide,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -51,7 +51,7 @@ pub enum PublishError {
     #[error("the source cannot be read: {0}")]
     Source(String),
     /// The source is missing in the bucket.
-    #[error("the source is lost: {0}")]
+    #[error("the source is missing or damaged: {0}")]
     Lost(String),
     #[error("a stored record is unreadable: {0}")]
     Corrupt(String),

@@ -228,5 +228,5 @@ impl Catalog {
 }
 
 fn skip_unreadable(slug: &str, error: &PublishError) {
-    tracing::error!(endpoint.slug = slug, %error, "an endpoint's record is unreadable; the previous state stays in force");
+    tracing::error!(endpoint.slug = slug, %error, "the record of a tool is unreadable; the previous state stays in force");
 }

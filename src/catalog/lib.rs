@@ -352,7 +352,7 @@ impl Catalog {
         let unknown = (0..accepts.len()).find(|position| !self.payment.takes(&accepts[*position]) || named(*position));
         let Some(position) = unknown else { return Ok(()) };
         let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
-        let message = format!("this host takes {}: name a network, or a network and a token, of these, each once", taken.join(", "));
+        let message = format!("this host accepts {}; list networks, or networks with a token, of these, each once", taken.join(", "));
         Err(PublishError::field(format!("/accepts/{position}"), message))
     }
 }

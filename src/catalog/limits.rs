@@ -21,7 +21,7 @@ pub(super) fn checked_limit(name: &str, value: &Value, ceilings: &Limits, altern
     let refused = |message| PublishError::field(format!("/limits/{name}"), message);
     let ceiling = ceilings.get(name).ok_or_else(|| refused(format!("there is no limit called `{name}`")))?;
     let valid = value.as_u64().filter(|value| (1..=ceiling).contains(value));
-    valid.ok_or_else(|| refused(format!("`{name}` is a whole number from 1 to {ceiling}{alternatives}")))
+    valid.ok_or_else(|| refused(format!("`{name}` must be a whole number from 1 to {ceiling}{alternatives}")))
 }
 
 /// Returns the effective limits: for each the lowest that owner, policy and admin permit. Ceilings

@@ -75,7 +75,7 @@ impl Catalog {
 
     /// Starts reading the words of existing endpoints, and compacting the index periodically.
     pub fn maintain_index(self: &Arc<Self>) {
-        maintain(self, UPKEEP_INTERVAL, "indexing the words of endpoints", |catalog, _| async move { catalog.update_index().await });
+        maintain(self, UPKEEP_INTERVAL, "indexing the words of tools", |catalog, _| async move { catalog.update_index().await });
     }
 
     async fn update_index(&self) -> Result<(), StoreError> {

@@ -52,7 +52,7 @@ impl Catalog {
             scanned.endpoints = found.endpoints,
             scanned.review = found.review,
             scanned.blocked = found.blocked,
-            "scanned all endpoints with the current rules"
+            "scanned all tools with the current rules"
         );
         Ok(())
     }

@@ -123,7 +123,7 @@ impl Catalog {
             ReviewAction::Revoke => {
                 let taken = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &AccessSet::default())?;
                 if taken.is_empty() {
-                    return Err(PublishError::field("", "name the rights to revoke in `capabilities` or `allowedHosts`"));
+                    return Err(PublishError::field("", "list what to revoke in `capabilities` or `allowedHosts`"));
                 }
                 self.set_entitlements(&mut endpoint, had.revoked(&taken));
             }
@@ -167,13 +167,13 @@ impl ReviewDecision {
     fn check(&self) -> Result<(), PublishError> {
         let grants = matches!(self.decision, ReviewAction::Approve | ReviewAction::Revoke);
         if !grants && self.capabilities.is_some() {
-            return Err(PublishError::field("/capabilities", "only `approve` and `revoke` name capabilities"));
+            return Err(PublishError::field("/capabilities", "only the decisions `approve` and `revoke` take capabilities"));
         }
         if !grants && self.allowed_hosts.is_some() {
-            return Err(PublishError::field("/allowedHosts", "only `approve` and `revoke` name hosts"));
+            return Err(PublishError::field("/allowedHosts", "only the decisions `approve` and `revoke` take hosts"));
         }
         if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
-            return Err(PublishError::field("/reason", format!("a reason has at most {MAX_DECISION_REASON} characters")));
+            return Err(PublishError::field("/reason", format!("a reason must have at most {MAX_DECISION_REASON} characters")));
         }
         Ok(())
     }

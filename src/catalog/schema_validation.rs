@@ -122,7 +122,7 @@ impl Catalog {
 fn response_error(unfit: ValidationError) -> PublishError {
     match unfit {
         ValidationError::Mismatch(mismatch) => {
-            PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
+            PublishError::field("/handler/response", format!("the response does not match the `outputSchema`: {mismatch}"))
         }
         // The worker ended, which says nothing about the schema.
         ValidationError::Stopped(reason @ StopReason::Crashed) => PublishError::Pool(PoolError::Stopped(reason)),
@@ -136,7 +136,7 @@ struct NoGrants<'a>(ValidationSubject<'a>);
 
 impl OpHost for NoGrants<'_> {
     fn op(&self, _request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
-        let failure = OpFailure::new("not_granted", "nothing is granted to a check");
+        let failure = OpFailure::new("not_granted", "capabilities are not available during a check");
         Box::pin(std::future::ready(Err(failure)))
     }
 

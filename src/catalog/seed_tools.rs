@@ -69,7 +69,7 @@ pub fn body(read: &dyn Fn(&str) -> Option<String>) -> Result<(Value, Option<Stat
     };
     let mut tool: Value = serde_json::from_slice(&text).map_err(|error| format!("tool.json: {error}"))?;
     if !tool.is_object() {
-        return Err("tool.json: it is no object".to_owned());
+        return Err("tool.json is not a JSON object".to_owned());
     }
     if let Some((source, language)) = HANDLERS.iter().find_map(|(name, language)| Some((read(name)?, language))) {
         tool["handler"] = json!({ "source": source, "language": language });

@@ -32,7 +32,7 @@ const PREFIX_CHARS: usize = 2;
 
 /// The search is not available yet: words of existing endpoints are being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the words of all tools are being read since this host started: search again in some seconds")]
+#[error("the host has started and is still loading its search index; search again in a few seconds")]
 pub struct IndexLoading;
 
 /// An immutable value, except for the words of endpoints: clones are cheap, and the cost of a change

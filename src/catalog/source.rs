@@ -209,13 +209,13 @@ impl Sources {
         match tokio::time::timeout(GET_TIMEOUT, self.objects.get(&object.name, Some(&object.sha256))).await {
             Ok(Ok(Some(content))) => match StoredVersion::of_bytes(&content) {
                 Some(stored) => Ok(Some(stored)),
-                None => lost("its object is no version".to_owned()),
+                None => lost("its object does not contain a version".to_owned()),
             },
             // It was removed between the two reads.
             Ok(Ok(None)) if VERSIONS.found(&*self.store, &key).await?.is_none() => Ok(None),
-            Ok(Ok(None)) => lost("its object is not where it was put".to_owned()),
+            Ok(Ok(None)) => lost("its object is missing".to_owned()),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => lost(error.to_string()),
-            Ok(Err(error)) => Err(PublishError::Source(format!("the bucket is away: {error}"))),
+            Ok(Err(error)) => Err(PublishError::Source(format!("the bucket is unavailable: {error}"))),
             Err(_) => Err(PublishError::Source(format!("the bucket did not answer within {} s", GET_TIMEOUT.as_secs()))),
         }
     }
@@ -310,7 +310,7 @@ pub(super) async fn check_versions(
         };
         flaws.unless(stored.as_ref().is_some_and(|stored| stored.hash() == version), || {
             let is = stored.as_ref().map_or_else(|| "unknown".to_owned(), StoredVersion::hash);
-            format!("version {version} is not what it was: its hash is {is}")
+            format!("version {version} has changed: its hash is {is}")
         });
     }
     Ok(())

@@ -74,7 +74,7 @@ impl Catalog {
                     self.put_live(&rebuilt);
                     self.leave_tier(&live.endpoint, &rebuilt.endpoint);
                 }
-                Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "the hosts of an endpoint are invalid"),
+                Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "the `allowedHosts` of a tool are invalid"),
             }
             if builder.suspended.is_some() {
                 // Its workers may hold values of its secrets.

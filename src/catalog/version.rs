@@ -202,7 +202,7 @@ impl Catalog {
                 self.compile_schemas(endpoint, schemas).await?;
                 let bytes = response.text().len();
                 if bytes as u64 > limits.output_bytes {
-                    let message = format!("the response is {bytes} bytes, limit {}", limits.output_bytes);
+                    let message = format!("the response has {bytes} bytes, and the maximum is {}", limits.output_bytes);
                     return Err(PublishError::field("/handler/response", message));
                 }
                 let version = run_blocking(bytes, || response_hash(response)).await;
@@ -220,7 +220,7 @@ impl Catalog {
             }
             (HandlerType::StaticJson, _) => Err(PublishError::field("/handler", "`static_json` needs `handler: {response}`")),
             (HandlerType::Builtin(_), Some(_)) => {
-                Err(PublishError::field("/handler", format!("`{}` is built in and takes no handler", handler_type.as_str())))
+                Err(PublishError::field("/handler", format!("`{}` is built in; remove `handler`", handler_type.as_str())))
             }
         }
     }
@@ -234,7 +234,7 @@ impl Catalog {
     ) -> Result<PreparedHandler, PublishError> {
         let (slug, limits) = (&endpoint.slug, &endpoint.limits);
         if source.len() as u64 > limits.source_bytes {
-            let message = format!("source is {} bytes, limit {}", source.len(), limits.source_bytes);
+            let message = format!("the source has {} bytes, and the maximum is {}", source.len(), limits.source_bytes);
             return Err(PublishError::field("/handler/source", message));
         }
         let version = hash_of(source, language);

@@ -13,7 +13,7 @@ use crate::safety::{ContextMember, line_of_code_from_strings, reaches};
 
 /// Advice for packages that create code from strings.
 const INSTEAD: &str =
-    "use a package that does not, or have it write its code before you publish (ajv's standalone code, precompiled templates)";
+    "use a package that does not, or generate its code before you publish (for example, standalone code of ajv or precompiled templates)";
 
 /// Integers from 2^63 on are parsed as doubles, at least if they are negative.
 const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
@@ -37,7 +37,7 @@ impl Catalog {
         let underpaid = self.payment.underpaid_on(endpoint.max_usd(), &endpoint.accepts);
         let warning = |(network, least): (&Network, MicroUsd)| {
             format!(
-                "a price below {least} USD costs the host more gas than it earns on {}, so only a few such calls an hour succeed \
+                "a price below {least} USD costs the host more gas on {} than it earns, so only a few such calls an hour succeed \
                  there (then 429): let callers pay with developer credit, do more work per call for a higher price, or ask the \
                  operator to settle with an `http` facilitator",
                 network.name
@@ -75,8 +75,8 @@ impl Catalog {
 fn odd(draft: &Draft) -> Vec<String> {
     let mut warnings = vec![];
     match (draft.capabilities.http_get_json, draft.allowed_hosts.is_empty()) {
-        (true, true) => warnings.push("`httpGetJson` reaches nothing: `allowedHosts` is empty".to_owned()),
-        (false, false) => warnings.push("`allowedHosts` serves nothing: `capabilities.httpGetJson` is not asked for".to_owned()),
+        (true, true) => warnings.push("`httpGetJson` cannot reach any host, because `allowedHosts` is empty".to_owned()),
+        (false, false) => warnings.push("`allowedHosts` has no effect without `capabilities.httpGetJson`".to_owned()),
         (true, false) | (false, true) => {}
     }
     for host in &draft.allowed_hosts {
@@ -85,37 +85,39 @@ fn odd(draft: &Draft) -> Vec<String> {
         }
     }
     if draft.description.trim().is_empty() {
-        warnings.push("the description is empty: agents find a tool by it".to_owned());
+        warnings.push("the description is empty, so agents cannot find the tool by it".to_owned());
     }
     if draft.output_schema.as_object().is_some_and(Map::is_empty) {
-        warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
+        warnings.push("the `outputSchema` allows everything, so a wrong result is charged too".to_owned());
     }
     if let Some(HandlerDraft::Response { response }) = &draft.handler
         && numbers(response.as_ref()).any(is_long)
     {
-        let reason = "callers get it as you wrote it, but most clients round it. Write it as a string to keep its digits";
+        let reason = "callers get it as you wrote it, but most clients round it; write it as a string to keep its digits";
         warnings.push(format!("a number in the response has more digits than a double holds: {reason}"));
     }
     let input = draft.input_schema.as_ref();
     for (name, schema) in [("inputSchema", input), ("outputSchema", draft.output_schema.as_ref())] {
         if let Some(pointer) = looks_around(schema) {
-            warnings
-                .push(format!("`/{name}{pointer}` looks around (`(?=`, `(?!`): several model providers refuse a tool with such a pattern"));
+            warnings.push(format!(
+                "`/{name}{pointer}` has a lookaround (`(?=`, `(?!`); several model providers refuse tools with such a pattern"
+            ));
         }
         if has_keyword(schema, "nullable") {
-            warnings
-                .push(format!("`nullable` in the {name} does nothing: in JSON Schema a type that takes null is `[\"string\", \"null\"]`"));
+            warnings.push(format!(
+                "`nullable` in the `{name}` has no effect; in JSON Schema, write a type that allows null as `[\"string\", \"null\"]`"
+            ));
         }
     }
     if has_keyword(input, "default") {
         warnings
-            .push("`default` in the inputSchema is not applied: a field that a caller leaves out is undefined to the handler".to_owned());
+            .push("`default` in the `inputSchema` is not applied; a field that the caller omits is `undefined` in the handler".to_owned());
     }
     if !takes_objects(input) {
-        warnings.push("the inputSchema takes no object: the tool is in no list of MCP, whose arguments are objects".to_owned());
+        warnings.push("the `inputSchema` does not allow an object, so MCP does not list the tool: MCP arguments are objects".to_owned());
     } else if ["anyOf", "oneOf", "allOf", "$ref"].iter().any(|keyword| input.get(keyword).is_some()) {
-        let reason = "several model providers refuse `anyOf`, `oneOf`, `allOf` and `$ref` at the root of a tool's input";
-        warnings.push(format!("the inputSchema is a union or a reference at its root: {reason}"));
+        let reason = "several model providers refuse tools with `anyOf`, `oneOf`, `allOf` or `$ref` there";
+        warnings.push(format!("the `inputSchema` has a union or a reference at its root: {reason}"));
     }
     warnings
 }
@@ -151,7 +153,7 @@ fn warning(endpoint: &Endpoint, reach: &ContextMember) -> Option<String> {
     let next = if endpoint.requested_capabilities.has(capability) {
         format!("`capabilities.{of}` waits for an admin")
     } else {
-        format!("ask for it with `capabilities.{of}: true`")
+        format!("request it with `capabilities.{of}: true`")
     };
     Some(format!("`{what}` {without} (line {line}): {next}"))
 }

@@ -122,7 +122,7 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
     };
     let listen = flags.host.listen.unwrap_or(super::host::LISTEN);
     let filter = flags.host.log.as_deref().map(tracing_subscriber::EnvFilter::try_new);
-    let filter = filter.and_then(Result::err).map(|error| format!("`TOLLHOUSE_LOG` does not read: {error}"));
+    let filter = filter.and_then(Result::err).map(|error| format!("`TOLLHOUSE_LOG` is invalid: {error}"));
     let parts: [Result<(), SettingsError>; 11] = [
         flags.host.base_url().map(drop),
         flags.host.database().map(drop),
@@ -244,7 +244,7 @@ impl GivenSetting {
         };
         reason.map(
             |reason| {
-                if self.secret { format!("the value of `{}` does not read", self.effective.name) } else { without_credentials(&reason) }
+                if self.secret { format!("the value of `{}` is invalid", self.effective.name) } else { without_credentials(&reason) }
             },
         )
     }
@@ -265,13 +265,13 @@ impl SettingsFile {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(InvalidSetting { at: vec![at], reason: format!("it cannot be read: {error}") }),
+            Err(error) => return Err(InvalidSetting { at: vec![at], reason: format!("the file cannot be read: {error}") }),
         };
         match toml::from_str(&text) {
             Ok(values) => Ok(Self { path: at, text, values }),
             Err(error) => {
                 let ParseError { line, reason } = ParseError::of(&text, &error);
-                Err(InvalidSetting { at: vec![format!("{at}:{line}")], reason: format!("it does not read: {reason}") })
+                Err(InvalidSetting { at: vec![format!("{at}:{line}")], reason: format!("the file is not valid TOML: {reason}") })
             }
         }
     }

@@ -36,7 +36,7 @@ pub fn secret_on_command_line(command: &Command, given: &ArgMatches) -> Option<S
             && given.value_source(id) == Some(ValueSource::CommandLine)
     };
     if let Some(argument) = command.get_arguments().find(is_argument) {
-        let variable = argument.get_env().map(|name| format!(": say it in {}", name.display())).unwrap_or_default();
+        let variable = argument.get_env().map(|name| format!(": set it in {}", name.display())).unwrap_or_default();
         let name = argument.get_long().unwrap_or_default();
         return Some(format!("`--{name}` in an argument can be read by every user of this machine{variable}, or in a file"));
     }

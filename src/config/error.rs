@@ -17,75 +17,79 @@ pub enum SettingsError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{path}` is not a settings file")]
     Parse { path: PathBuf, source: ParseError },
-    #[error("`{path}` has an unknown key: `{key}`")]
+    #[error("`{path}` has an unknown setting: `{key}`")]
     Key { path: PathBuf, key: String },
-    #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
+    #[error("the facilitator `{0}` needs an address: set `X402_FACILITATOR_URL`")]
     NoFacilitatorUrl(FacilitatorKind),
     #[error("the facilitator `{facilitator}` needs a node of `{network}`: set `TOLLHOUSE_RPC_URL`, or `TOLLHOUSE_NETWORK_RPC_URLS`")]
     NoNode { facilitator: FacilitatorKind, network: &'static str },
-    #[error("the facilitator `{facilitator}` does not settle on `{network}`; say in `TOLLHOUSE_NETWORK_FACILITATORS` who does")]
+    #[error("the facilitator `{facilitator}` does not settle on `{network}`; name one that does in `TOLLHOUSE_NETWORK_FACILITATORS`")]
     NotSettledBy { facilitator: FacilitatorKind, network: &'static str },
-    #[error("play money and real money do not go together on one host: `simulated` settles on all of its networks, or on none")]
+    #[error("play money and real money cannot be mixed on one host: use `simulated` for all of its networks, or for none")]
     PlayAndRealMoney,
     #[error(
-        "`{test}` is a test network, whose tokens are worthless, and `{main}` is not: whoever pays on `{test}` would get a tool for nothing, and its builder would be owed real money. Name networks of one kind in `TOLLHOUSE_NETWORK`, and use one host for each"
+        "`{test}` is a test network, whose tokens are worthless, and `{main}` is not: payers on `{test}` would get tools for nothing, and their \
+         builders would be owed real money. List networks of one kind in `TOLLHOUSE_NETWORK`, and use one host for each kind"
     )]
     TestAndMainNetworks { test: &'static str, main: &'static str },
-    #[error("an entry of `{setting}` is not of the form `NETWORK=VALUE`")]
+    #[error("an entry of `{setting}` must have the form `NETWORK=VALUE`")]
     NoPair { setting: &'static str },
-    #[error("`{setting}` says something of `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]
+    #[error("`{setting}` has an entry for `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]
     NotANetworkOfOurs { setting: &'static str, network: &'static str },
     #[error("`TOLLHOUSE_OBJECTS`: {0}")]
     Objects(BucketError),
-    #[error("the database of the store cannot be asked")]
+    #[error("the database of the store does not answer")]
     Database(#[from] OpenError),
     #[error(transparent)]
     Payment(#[from] ConfigError),
-    #[error("the facilitator `{0}` pays gas: set `TOLLHOUSE_GAS_KEY`, or `TOLLHOUSE_GAS_KEY_FILE`, to the key of an account that has some")]
+    #[error("the facilitator `{0}` pays gas: set `TOLLHOUSE_GAS_KEY` or `TOLLHOUSE_GAS_KEY_FILE` to the key of an account that can pay it")]
     NoGasKey(FacilitatorKind),
-    #[error("`CDP_API_KEY_ID` and `CDP_API_KEY_SECRET` are set together, or not at all")]
+    #[error("`CDP_API_KEY_ID` and `CDP_API_KEY_SECRET` must be set together")]
     HalfAKey,
-    #[error("the facilitator `{facilitator}` takes real money: set `{setting}` to the address it should go to")]
+    #[error("the facilitator `{facilitator}` takes real money: set `{setting}` to the address that receives it")]
     NoPayTo { facilitator: FacilitatorKind, setting: &'static str },
     #[error(
-        "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
+        "the simulated facilitator accepts play money, so the host can listen only on loopback, and `{0}` is not a loopback address. Set \
+         `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if this is intended"
     )]
     SimulatedInPublic(SocketAddr),
     #[error(
-        "`{0}` is not a base URL: it begins with `http://` or `https://` and a host, and has no query; set `TOLLHOUSE_BASE_URL` to one"
+        "`{0}` is not a base URL: set `TOLLHOUSE_BASE_URL` to a URL that begins with `http://` or `https://` and a host, and has no query"
     )]
     BaseUrl(String),
-    #[error("`TOLLHOUSE_TRUSTED_PROXIES` names `{0}`, which is not an IP address or a network such as `10.0.0.0/8`")]
+    #[error("`{0}` in `TOLLHOUSE_TRUSTED_PROXIES` is not an IP address or a network, for example `10.0.0.0/8`")]
     TrustedProxy(String),
-    #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
+    #[error("the fee is {0} basis points, and the maximum is {WHOLE_BPS}, the whole price")]
     Fee(u16),
-    #[error("`{text}` confirmations: set a number of blocks from 1 to {max}")]
+    #[error("`{text}` confirmations are not valid: set a number of blocks from 1 to {max}")]
     Confirmations { text: String, max: u64 },
     #[error("`{text}` in `TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD`: {reason}")]
     LeastSettlement { text: String, reason: String },
-    #[error("`TOLLHOUSE_NETWORK_CONFIRMATIONS` names `{0}`, where no node counts blocks: set `TOLLHOUSE_NETWORK_RPC_URLS` for it")]
+    #[error("`TOLLHOUSE_NETWORK_CONFIRMATIONS` names `{0}`, but no node counts blocks there: set `TOLLHOUSE_NETWORK_RPC_URLS` for it")]
     NoNodeForConfirmations(&'static str),
-    #[error("`TOLLHOUSE_CONFIRMATIONS` is {0}, and no network has a node that counts blocks: set `TOLLHOUSE_RPC_URL`")]
+    #[error("`TOLLHOUSE_CONFIRMATIONS` is {0}, but no network has a node that counts blocks: set `TOLLHOUSE_RPC_URL`")]
     NoNodeForAnyConfirmations(u64),
-    #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
+    #[error(
+        "the tools of the conformance suite are for tests, so the host can listen only on loopback, and `{0}` is not a loopback address"
+    )]
     ConformanceInPublic(SocketAddr),
-    #[error("`{flag}` is {given}; it is {least} at least, and {max} at most")]
+    #[error("`{flag}` is {given}, but must be from {least} to {max}")]
     Range { flag: &'static str, given: u64, least: u64, max: u64 },
-    #[error("the content safety lists do not read: {0}")]
+    #[error("the content safety lists are invalid: {0}")]
     SafetyLists(#[from] ListError),
-    #[error("`{name}` is not a layer of the jail; `--sandbox-strict` takes some of {known}")]
+    #[error("`{name}` is not a layer of the jail; `--sandbox-strict` accepts {known}")]
     Layer { name: String, known: String },
-    #[error("`{0}` is not a tier; `--sandbox-tier` is `jit` or `jitless`")]
+    #[error("`{0}` is not a tier; `--sandbox-tier` must be `jit` or `jitless`")]
     Tier(String),
-    #[error("`--sandbox-users` cannot be used")]
+    #[error("`--sandbox-users` is invalid")]
     Users(#[from] InvalidUserRange),
-    #[error("`TOLLHOUSE_METRICS_TOKEN` cannot be used")]
+    #[error("`TOLLHOUSE_METRICS_TOKEN` is invalid")]
     MetricsToken(#[source] TooShort),
-    #[error("`{0}` is not the address of a collector: write a whole URL that begins with `http://` or `https://`, and has no query")]
+    #[error("`{0}` is not the address of a collector: write a complete URL that begins with `http://` or `https://` and has no query")]
     OtlpEndpoint(&'static str),
-    #[error("`{0}` must be `name=value`, with commas between several, and values percent-encoded")]
+    #[error("`{0}` must be `name=value`, with commas between several pairs and percent-encoded values")]
     OtlpHeaders(&'static str),
-    #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
+    #[error("there is no worker at `{0}`: set `TOLLHOUSE_WORKER` to the path of `tollhouse-worker`, or build it with `cargo xtask serve`")]
     NoWorker(PathBuf),
 }
 

@@ -77,7 +77,7 @@ impl AllowedOrigins {
         if self.hosts.is_empty() || self.hosts.iter().any(allowed) {
             return Ok(());
         }
-        Err(denied("this host does not go by the name in the `Host` header").hint("`--mcp-hosts` lists its names"))
+        Err(denied("the name in the `Host` header is not a name of this host").hint("The operator can add the name: `--mcp-hosts`"))
     }
 
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -86,7 +86,7 @@ impl AllowedOrigins {
         if origin.is_some_and(|origin| allowed.iter().any(|allowed| allowed.takes(&origin))) {
             return Ok(());
         }
-        Err(denied("pages of this origin may not use this host").hint("`--mcp-origins` lists those that may"))
+        Err(denied("pages of this origin are not allowed to use this host").hint("The operator can allow the origin: `--mcp-origins`"))
     }
 }
 

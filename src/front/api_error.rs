@@ -7,7 +7,7 @@ mod response;
 use std::{borrow::Cow, num::NonZeroU32, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tollhouse_base::id::RequestId;
+use tollhouse_base::{id::RequestId, sentence::sentence_case};
 use tollhouse_call::{CallError, PaidFailure};
 use tollhouse_money::X402Challenge;
 
@@ -58,9 +58,10 @@ impl From<Code> for ApiError {
 }
 
 impl ApiError {
-    /// Returns an error with this code and message.
+    /// Returns an error with this code and message. The message and the hint are shown in sentence case.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, details: None, retry_after_secs: None, policy: None, challenge: None, paid: None }
+        let message = sentence_case(message.into());
+        Self { code, message, hint: None, details: None, retry_after_secs: None, policy: None, challenge: None, paid: None }
     }
 
     /// Returns an `invalid_request` error: the request itself cannot be read.
@@ -85,7 +86,8 @@ impl ApiError {
 
     /// Sets the hint: the next step for the caller.
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
-        self.hint = Some(hint.into());
+        let hint: Cow<'static, str> = hint.into();
+        self.hint = Some(sentence_case(hint.into_owned()).into());
         self
     }
 

@@ -177,7 +177,7 @@ pub fn check_call(headers: &HeaderMap) -> Result<(), ApiError> {
     let texts = |name: header::HeaderName| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default());
     let codings = texts(header::CONTENT_ENCODING).flat_map(|value| value.split(',')).map(str::trim);
     if let Some(coding) = codings.filter(|coding| !coding.is_empty()).find(|coding| !coding.eq_ignore_ascii_case("identity")) {
-        return Err(unsupported(format!("the body has the content coding `{coding}`; send it as it is")));
+        return Err(unsupported(format!("the body has the content coding `{coding}`; send it without one")));
     }
     for value in texts(header::CONTENT_TYPE) {
         let mut words = value.split(';').map(str::trim);
@@ -189,7 +189,7 @@ pub fn check_call(headers: &HeaderMap) -> Result<(), ApiError> {
         let charset = words.filter_map(|word| word.split_once('=')).find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
         let charset = charset.map(|(_, charset)| charset.trim().trim_matches('"').to_ascii_lowercase());
         if let Some(charset) = charset.filter(|charset| !matches!(charset.as_str(), "" | "utf-8" | "utf8" | "us-ascii" | "ascii")) {
-            return Err(unsupported(format!("the body is in `{charset}`; JSON is sent as UTF-8 (RFC 8259, 8.1)")));
+            return Err(unsupported(format!("the body is in `{charset}`; send JSON as UTF-8 (RFC 8259, section 8.1)")));
         }
     }
     Ok(())
@@ -226,7 +226,7 @@ pub async fn verbatim<T: DeserializeOwned, Described: DeserializeOwned>(text: &B
     }
     let value = json(text).await?;
     let error = run_blocking(text.len(), || deserialize_error::json::<Described>(&value)).await.err();
-    let DeserializeError { message, pointer } = error.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
+    let DeserializeError { message, pointer } = error.ok_or_else(|| ApiError::bad_request("the body does not have the expected form"))?;
     Err(ApiError::invalid(code, message, &pointer))
 }
 

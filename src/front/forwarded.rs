@@ -16,10 +16,10 @@ static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-prot
 
 /// The setting that makes the host see client addresses behind a proxy.
 const REMEDY: &str =
-    "set TOLLHOUSE_TRUSTED_PROXIES to the proxy's address (127.0.0.1,::1 on this machine) and have it send X-Forwarded-For";
+    "set TOLLHOUSE_TRUSTED_PROXIES to the proxy's address (127.0.0.1,::1 on this machine), and send X-Forwarded-For from it";
 
 /// The setting that makes URLs in answers those at which clients reach the host.
-const BASE_URL_REMEDY: &str = "set TOLLHOUSE_BASE_URL (--base-url) to the https URL that the proxy is reached at";
+const BASE_URL_REMEDY: &str = "set TOLLHOUSE_BASE_URL (--base-url) to the https URL of the proxy";
 
 /// A warning for the operator about how the host is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -174,19 +174,19 @@ pub fn before_a_proxy(settings: &ProxySettings, listen: IpAddr, base_url: Option
 }
 
 fn expected_proxy() -> Warning {
-    let message = "the host listens on loopback and has a public URL, so its proxy is the only client that it sees: what one client does \
-                   wrong, such as showing wrong credentials, is held against all";
+    let message = "the host listens on loopback and has a public URL, so all clients share the address of its proxy: when one client is \
+                   slowed down, for example for wrong credentials, all are";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
 }
 
 fn untrusted_proxy() -> Warning {
-    let message = "a proxy passes requests on and is not trusted to name the client's address: what one of its clients does wrong, such \
-                   as showing wrong credentials, is held against all of them";
+    let message = "a proxy forwards requests but is not trusted to name the client's address: when one of its clients is slowed down, \
+                   for example for wrong credentials, all of them are";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
 }
 
 fn base_url_missing() -> Warning {
-    let message = "a proxy is reached over https, and no base URL is set that says so: challenges, receipts and links name an address that \
+    let message = "clients reach a proxy over https, but no https base URL is set: challenges, receipts and links contain an address that \
                    clients cannot reach";
     Warning { code: "base_url_missing", message: message.to_owned(), remedy: BASE_URL_REMEDY }
 }

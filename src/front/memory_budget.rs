@@ -55,8 +55,8 @@ impl MemoryBudget {
         let mut share = self.held.share(address);
         let message = match share.take(bytes) {
             Ok(()) => return Ok(share),
-            Err(QuotaFull::All(max)) => format!("the host holds {max} bytes of requests, its limit"),
-            Err(QuotaFull::Address(max)) => format!("the host holds {max} bytes of requests of your address, its limit"),
+            Err(QuotaFull::All(max)) => format!("the host has reached its limit of {max} bytes of request bodies"),
+            Err(QuotaFull::Address(max)) => format!("your address has reached its limit of {max} bytes of request bodies"),
         };
         Err(ApiError::new(Code::Busy, message).retry_after(1))
     }
@@ -68,7 +68,7 @@ impl MemoryBudget {
     /// 503 if the address has used up its share of the memory for answers.
     pub(crate) fn check_unread_answers(&self, address: IpAddr) -> Result<(), ApiError> {
         match self.answers.has_all_of_its_share(address) {
-            Some(max) => Err(unread(&format!("your address has {max} bytes of answers that it has not read, its limit"))),
+            Some(max) => Err(unread(&format!("your address has reached its limit of {max} bytes of unread answers"))),
             None => Ok(()),
         }
     }
@@ -85,8 +85,8 @@ impl MemoryBudget {
         }
         let message = match self.answers.has_room_or_is_large(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
             Ok(()) => return Ok(()),
-            Err(QuotaFull::All(max)) => format!("the host holds {max} bytes of answers that clients have not read, its limit"),
-            Err(QuotaFull::Address(max)) => format!("your address has {max} bytes of answers that it has not read, its limit"),
+            Err(QuotaFull::All(max)) => format!("the host has reached its limit of {max} bytes of unread answers"),
+            Err(QuotaFull::Address(max)) => format!("your address has reached its limit of {max} bytes of unread answers"),
         };
         Err(unread(&message))
     }
@@ -113,5 +113,5 @@ impl MemoryBudget {
 }
 
 fn unread(message: &str) -> ApiError {
-    ApiError::new(Code::Busy, message).hint("read the pending answers, or close their connections").retry_after(1)
+    ApiError::new(Code::Busy, message).hint("Read the pending answers, or close their connections").retry_after(1)
 }

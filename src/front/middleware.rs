@@ -161,14 +161,14 @@ fn check_host(request: &Request) -> Result<(), ApiError> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());
     if second.is_some() {
-        return Err(ApiError::bad_request("the request has two `Host` headers").hint("send one"));
+        return Err(ApiError::bad_request("the request has two `Host` headers").hint("Send one"));
     }
     match host {
         Some(host) if is_host(host) => Ok(()),
-        Some(_) => Err(ApiError::bad_request("the `Host` header is not a host name or address with an optional port")),
+        Some(_) => Err(ApiError::bad_request("the `Host` header must be a host name or address with an optional port")),
         // HTTP/2 has the host in `:authority`. HTTP/1.0 does not require one.
         None if request.uri().authority().is_some() || request.version() < Version::HTTP_11 => Ok(()),
-        None => Err(ApiError::bad_request("the request does not name its host").hint("send a `Host` header")),
+        None => Err(ApiError::bad_request("the request does not name its host").hint("Send a `Host` header")),
     }
 }
 
@@ -177,8 +177,7 @@ fn check_host(request: &Request) -> Result<(), ApiError> {
 fn put_host(request: &mut Request) -> Result<(), ApiError> {
     let Some(authority) = request.uri().authority() else { return Ok(()) };
     let host = HeaderValue::from_str(authority.as_str()).ok().filter(is_host);
-    let host =
-        host.ok_or_else(|| ApiError::bad_request("the host in the request's target is not a host name or address with an optional port"))?;
+    let host = host.ok_or_else(|| ApiError::bad_request("the request's target must have a host name or address with an optional port"))?;
     request.headers_mut().insert(header::HOST, host);
     Ok(())
 }
@@ -193,7 +192,7 @@ fn is_host(value: &HeaderValue) -> bool {
 /// Returns an error if the percent-encoded query is not UTF-8. It would be read as something that was not sent.
 fn check_query(uri: &Uri) -> Option<Response> {
     let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
-    (!reads).then(|| ApiError::bad_request("the percent-encoding of the query is not UTF-8").into_response())
+    (!reads).then(|| ApiError::bad_request("the percent-encoded bytes of the query are not UTF-8").into_response())
 }
 
 /// Gives every request an id, and every response its standard headers.
@@ -303,7 +302,7 @@ async fn not_found(uri: Uri) -> ApiError {
 
 /// Answers an unsupported method on a known path. The router adds `Allow`.
 async fn method_not_allowed(method: Method) -> ApiError {
-    ApiError::new(Code::MethodNotAllowed, format!("`{method}` is not allowed for this path; see `Allow`"))
+    ApiError::new(Code::MethodNotAllowed, format!("`{method}` is not allowed for this path; `Allow` lists the allowed methods"))
 }
 
 #[cfg(test)]

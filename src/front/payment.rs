@@ -103,7 +103,7 @@ pub(crate) fn check_credit(headers: &HeaderMap) -> Result<(), ApiError> {
     if own.as_bytes() == bearer.as_bytes() {
         return Ok(());
     }
-    Err(ApiError::bad_request("`X-Developer-Credit` and `Authorization` have two different credits").hint("send only the one that pays"))
+    Err(ApiError::bad_request("`X-Developer-Credit` and `Authorization` have two different credits").hint("Send only the one that pays"))
 }
 
 /// Returns the token of `Authorization: Bearer`, whatever it is for.

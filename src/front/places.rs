@@ -31,13 +31,13 @@ impl Places {
         let (mut stream, mut connection) = (streams.share(address), intake.open.share(address));
         let crowded = |full: QuotaFull, what: &str| {
             let fault = match full {
-                QuotaFull::All(max) => ApiError::new(Code::Busy, format!("the host has its {max} {what}")),
-                QuotaFull::Address(max) => ApiError::new(Code::RateLimited, format!("your address has its {max} {what}")),
+                QuotaFull::All(max) => ApiError::new(Code::Busy, format!("the host has reached its limit of {max} {what}")),
+                QuotaFull::Address(max) => ApiError::new(Code::RateLimited, format!("your address has reached its limit of {max} {what}")),
             };
             fault.hint(hint).retry_after(RETRY_SECS)
         };
         stream.take(1).map_err(|full| crowded(full, what))?;
-        connection.take(1).map_err(|full| crowded(full, "connections and streams that stay"))?;
+        connection.take(1).map_err(|full| crowded(full, "open connections and streams"))?;
         Ok(Self { _stream: stream, _connection: connection })
     }
 }

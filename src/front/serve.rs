@@ -90,7 +90,7 @@ async fn recover(error: &io::Error, logged: &mut Option<Instant>) {
         return;
     }
     if logged.is_none_or(|at: Instant| at.elapsed() > LOGGED) {
-        tracing::error!(%error, "connections cannot be taken in");
+        tracing::error!(%error, "cannot accept connections");
         *logged = Some(Instant::now());
     }
     tokio::time::sleep(PAUSE).await;
@@ -136,10 +136,10 @@ impl Acceptor {
 
 fn crowded(full: QuotaFull) -> Response {
     let message = match full {
-        QuotaFull::All(max) => format!("the host has its {max} connections"),
-        QuotaFull::Address(max) => format!("your address has its {max} connections"),
+        QuotaFull::All(max) => format!("the host has reached its limit of {max} connections"),
+        QuotaFull::Address(max) => format!("your address has reached its limit of {max} connections"),
     };
-    let error = ApiError::new(Code::Busy, message).hint("reuse open connections, or close some").retry_after(1);
+    let error = ApiError::new(Code::Busy, message).hint("Reuse open connections, or close some").retry_after(1);
     let id = RequestId::generate();
     let response = REQUEST.sync_scope(id.clone(), || error.into_response());
     let mut response = framed(&id, response);

@@ -73,7 +73,7 @@ fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<
     match asset {
         Some(name) => Asset::named(network, name).ok_or_else(|| wrong("/asset", "the token is unknown on the network")),
         None if network == ledger.asset().network => Ok(ledger.asset()),
-        None => Asset::of(network).next().ok_or_else(|| wrong("/asset", "the network has no known token")),
+        None => Asset::of(network).next().ok_or_else(|| wrong("/asset", "this host knows no token on the network")),
     }
 }
 
@@ -89,5 +89,5 @@ fn balance_json(asset: &Asset, address: &str, balance: MicroUsd) -> Json<Simulat
 }
 
 fn no_ledger() -> ApiError {
-    ApiError::new(Code::NotFound, "there is no faucet: this host settles with a real facilitator")
+    ApiError::new(Code::NotFound, "this host has no faucet, because it takes real money")
 }

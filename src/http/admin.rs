@@ -178,7 +178,7 @@ async fn decide(
     let verdict = ReviewDecision { decision, capabilities, allowed_hosts, limits, tier, reason };
     let live = publishing.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
     let live = live.map_err(|error| error.about(ReviewVerdict::CODE))?;
-    tracing::info!(endpoint.slug = slug, ?decision, "endpoint was reviewed");
+    tracing::info!(endpoint.slug = slug, ?decision, "a tool was reviewed");
     Ok(owned(&publishing, &live))
 }
 

@@ -37,7 +37,7 @@ async fn query<Q: DeserializeOwned>(parts: &mut Parts, http: &Http) -> Result<Q,
 pub(super) async fn only_admins(parts: &Parts, http: &Http) -> Result<(), ApiError> {
     match admitted(parts, http).await? {
         Caller::Admin => Ok(()),
-        Caller::Builder(_) => Err(ApiError::new(Code::NotOwner, "this is for admins")),
+        Caller::Builder(_) => Err(ApiError::new(Code::NotOwner, "only admins can do this")),
     }
 }
 
@@ -246,7 +246,7 @@ async fn named(caller: Caller, named: Option<&str>, builders: &Builders) -> Resu
         (Caller::Builder(builder), None) => Ok(builder),
         (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),
         (Caller::Builder(_), Some(_)) => Err(Code::NotOwner.into()),
-        (Caller::Admin, None) => Err(ApiError::bad_request("name the builder: `?builderId=bld_…`")),
+        (Caller::Admin, None) => Err(ApiError::bad_request("the builder is missing; send `?builderId=bld_…`")),
         (Caller::Admin, Some(id)) => {
             let unknown = || ApiError::from(Code::UnknownBuilder);
             let id: BuilderId = id.parse().map_err(|_| unknown())?;

@@ -88,7 +88,7 @@ async fn calls(
 fn known(ending: OutcomeFilter) -> Result<OutcomeFilter, ApiError> {
     match &ending {
         OutcomeFilter::With(code) if code != ERROR_STATUS && Code::ALL.iter().all(|known| known.row().name != code) => {
-            Err(ApiError::bad_request(format!("`outcome` is `succeeded`, `failed`, or the code of a failure; `{code}` is none")))
+            Err(ApiError::bad_request(format!("`outcome` must be `succeeded`, `failed` or an error code; `{code}` is not one of them")))
         }
         OutcomeFilter::As(_) | OutcomeFilter::With(_) => Ok(ending),
     }

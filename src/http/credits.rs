@@ -115,7 +115,7 @@ async fn set_budget(
 ) -> Result<Response, ApiError> {
     let (by, id) = match (reader, &request.credit_id) {
         (CreditReader::Admin, Some(id)) => (SetBy::Admin, known(id)?),
-        (CreditReader::Admin, None) => return Err(ApiError::bad_request("name the credit: `?creditId=`")),
+        (CreditReader::Admin, None) => return Err(ApiError::bad_request("the credit is missing; send `?creditId=`")),
         (CreditReader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (CreditReader::Holder(credit), _) => (SetBy::Holder, credit.id.clone()),
     };
@@ -166,7 +166,7 @@ impl CreditReader {
     async fn of(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let unauthorized = || {
             ApiError::from(Code::Unauthorized)
-                .hint("send the credit's token in `X-Developer-Credit` or `Authorization: Bearer`, or `X-Admin-Token`")
+                .hint("Send the credit's token in `X-Developer-Credit` or `Authorization: Bearer`, or `X-Admin-Token`")
         };
         if header_names::shows_caller(&parts.headers) {
             return match only_admins(parts, http).await {

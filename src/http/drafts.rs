@@ -115,7 +115,7 @@ async fn run(
 ) -> Result<Response, ApiError> {
     let DryRunRequest { input, version, handler } = request;
     let tried = match (version, handler) {
-        (Some(_), Some(_)) => return Err(ApiError::bad_request("send `version` or `handler`, not both")),
+        (Some(_), Some(_)) => return Err(ApiError::bad_request("`version` and `handler` exclude each other; send one of them")),
         (Some(version), None) if !managed.shown.endpoint.keeps(&version) => return Err(unknown_version()),
         (version, None) => TrialTarget::Kept(version),
         (None, Some(draft)) => TrialTarget::Draft(draft),

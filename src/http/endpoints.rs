@@ -147,7 +147,7 @@ async fn create(
     draft.via = Some(entry_point);
     let owner = resolve_owner(&publishing, &caller, named).await?;
     let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
-    tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
+    tracing::info!(endpoint.slug = %live.endpoint.slug, "a tool was created");
     let mut warnings = publishing.catalog.warnings(&live.endpoint).await;
     warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
     Ok(changed(&publishing, &live, warnings))
@@ -199,7 +199,7 @@ async fn update(
     let changes_access = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let changes_price = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
-    tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
+    tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "a tool was updated");
     let mut warnings = if changes_access { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
     if changes_price {
         warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
@@ -216,7 +216,7 @@ async fn remove(
         Deletable::There(managed) => {
             let slug = managed.shown.endpoint.slug.to_string();
             let live = publishing.catalog.delete(&slug, if_match(&headers)?, managed.caller.by()).await?;
-            tracing::info!(endpoint.slug = slug, "endpoint was deleted");
+            tracing::info!(endpoint.slug = slug, "a tool was deleted");
             (slug, live.endpoint.id.clone())
         }
         // A repeated deletion returns the same response.
@@ -311,5 +311,5 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     }
     // The tag is weak if the record was sent compressed.
     let revision = text.trim_start_matches("W/").trim_matches('"').parse();
-    revision.map(Some).map_err(|_| ApiError::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
+    revision.map(Some).map_err(|_| ApiError::bad_request("`If-Match` must be the `ETag` of the record, for example `\"3\"`"))
 }

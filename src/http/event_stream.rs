@@ -83,7 +83,7 @@ pub(super) fn stream<S: FollowSource>(
     from: Option<S::Place>,
 ) -> Result<Response, ApiError> {
     let (followers, address) = (&shared.intake.followers, peer(&request.extensions));
-    let positions = Places::take(followers, &shared.intake, address, "event streams", "close one, or ask for pages")?;
+    let positions = Places::take(followers, &shared.intake, address, "event streams", "Close one, or read pages instead of a stream")?;
     let crowded = |error: TooManyFollowers| ApiError::new(Code::RateLimited, error.to_string()).retry_after(30);
     // Subscribing here reports errors before the stream begins. While the stream reads the store it has no
     // subscription, so that it cannot lag behind.
@@ -178,7 +178,7 @@ impl<S: FollowSource> FollowStream<S> {
     /// Returns the final event when the store fails. Readers reconnect with the last id they received.
     fn store_failed(&self, error: &StoreError) -> Event {
         tracing::error!(%error, "the store failed while a client followed a stream");
-        error_event("the store is unavailable; reconnect with the last id")
+        error_event("The store is unavailable; reconnect with the last event id")
     }
 }
 

@@ -89,8 +89,8 @@ async fn called(
     let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, slug).await?;
     let streamed = streamed || sse::accepts(&parts.headers) && live.endpoint.long_running(calling.long_running_ms);
     if !streamed && live.endpoint.long_running(calling.long_running_ms) {
-        let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
-        return Err(ApiError::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
+        let message = format!("`{slug}` can run for {} ms, so its answer is streamed", live.endpoint.limits.wall_ms);
+        return Err(ApiError::new(Code::StreamingRequired, message).hint("Send `\"stream\": true` or `Accept: text/event-stream`"));
     }
     Ok((live, by, streamed))
 }

@@ -61,7 +61,7 @@ impl Listing {
         let mut seen = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name != "tag" && seen.contains(&name) {
-                return Err(ApiError::bad_request(format!("`{name}` is given twice")));
+                return Err(ApiError::bad_request(format!("`{name}` was sent twice; send it once")));
             }
             listing.take(&name, &value)?;
             if !matches!(&*name, "limit" | "cursor") {
@@ -78,7 +78,7 @@ impl Listing {
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
-        let wrong = |what: &str| ApiError::bad_request(format!("`{name}` is {what}"));
+        let wrong = |what: &str| ApiError::bad_request(format!("`{name}` must be {what}"));
         match name {
             "form" => {
                 self.form = match value {
@@ -117,7 +117,7 @@ impl Listing {
             _ => {
                 let known = "`q`, `near`, `tag`, `price`, `maxPriceUsd`, `sort`, `limit`, `cursor` and `form`";
                 return Err(ApiError::bad_request(format!("unknown parameter `{}`", name.chars().take(32).collect::<String>()))
-                    .hint(format!("the parameters are {known}")));
+                    .hint(format!("The parameters are {known}")));
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ async fn live() -> Json<OkResponse> {
 async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkResponse>, ApiError> {
     check_commits(&*operating.store, COMMIT_TIMEOUT).await?;
     if operating.replica.is_fenced() {
-        return Err(StoreError::Away("other hosts of the store are not visible".to_owned()).into());
+        return Err(StoreError::Away("the other hosts of the store cannot be reached".to_owned()).into());
     }
     if let Some(apart) = operating.replica.clock_is_wrong() {
         return Err(StoreError::Away(apart).into());
@@ -56,7 +56,7 @@ async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkRe
         return Err(ApiError::new(Code::Busy, "the host is shutting down"));
     }
     if operating.pool.cannot_start() {
-        return Err(ApiError::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
+        return Err(ApiError::new(Code::Busy, "no worker can be started; `/health` has the reason in `sandbox.startsFail`"));
     }
     Ok(Json(OkResponse { ok: True }))
 }
@@ -64,7 +64,7 @@ async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkRe
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
 /// settled.
 async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), ApiError> {
-    let late = |_| StoreError::Away(format!("it completed no commit within {} s", within.as_secs()));
+    let late = |_| StoreError::Away(format!("no commit completed within {} s", within.as_secs()));
     let taken = tokio::time::timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
     taken.map_err(late)??;
     Ok(())

@@ -29,7 +29,7 @@ impl FromStr for PageLimit {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let limit = text.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
-        limit.map(Self).ok_or_else(|| format!("`limit` is 1 to {MAX_LIMIT}"))
+        limit.map(Self).ok_or_else(|| format!("`limit` must be 1 to {MAX_LIMIT}"))
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn last_if_full<T>(entries: &[T], limit: PageLimit) -> Option<&T> {
 
 /// Rejects a stream with an end time.
 pub(super) fn reject_until<T>(until: Option<T>) -> Result<(), ApiError> {
-    let refused = |_| Err(ApiError::bad_request("`until` is only for pages, not for streams"));
+    let refused = |_| Err(ApiError::bad_request("`until` works only for pages, not for streams"));
     until.map_or(Ok(()), refused)
 }
 

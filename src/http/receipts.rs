@@ -69,7 +69,7 @@ async fn payment(
 ) -> Result<Json<PaymentResponse>, ApiError> {
     let (parts, _) = request.into_parts();
     let unknown = || {
-        ApiError::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment")
+        ApiError::from(Code::UnknownPayment).hint("Read the id from `X-Payment-Id`, the `accepted` event, or an error about the payment")
     };
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
     let state = proving.payments.state(&id).await?.ok_or_else(unknown)?;

@@ -15,11 +15,11 @@ const STATEMENT: &str = "I have the right to publish this content. It contains n
 
 /// The limits of the scan, in plain words.
 const LIMITS: &[&str] = &[
-    "The rules read text. They cannot judge pictures, sound or video, nor what somebody means to do.",
+    "The rules read text. They cannot judge pictures, sound, video or intentions.",
     "No hash set of known child abuse material is shipped; a host knows only the hashes its operator has listed.",
-    "What a handler makes, fetches or is sent while it runs is not scanned.",
-    "Text encoded more than once, encrypted, or put together while the handler runs is not seen.",
-    "Terms are listed in a few languages only. Passing the scan is no approval by the operator.",
+    "The host does not scan data that a handler creates, fetches or receives while it runs.",
+    "The rules cannot see text that is encoded more than once, encrypted, or put together while the handler runs.",
+    "The term lists cover only a few languages. Passing the scan does not mean that the operator approves the upload.",
 ];
 
 pub(super) fn routes() -> Vec<Route> {
@@ -48,11 +48,11 @@ async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<SafetyPo
         review: ReviewProcess {
             process: "An admin sees the rule, the field, the line and the first two characters of what was found, and approves or rejects with a reason. The builder sees the decision, the rule, the field and the line.".into(),
             rescan: "Endpoints scanned under another version of the rules are scanned again when the host starts.".into(),
-            takedown: "An admin can take an endpoint down at any time. It then takes no calls; its receipts stay.".into(),
+            takedown: "An admin can take a tool down at any time. It then accepts no calls, and its receipts stay.".into(),
         },
         abuse: AbuseReports {
             contact: offering.abuse_contact.clone(),
-            report: "Name the endpoint's slug, what is wrong with it, and how to reach you.".into(),
+            report: "Name the tool's slug, describe the problem, and say how to reach you.".into(),
         },
         limits: LIMITS.iter().copied().map(Cow::from).collect(),
     };

@@ -68,8 +68,8 @@ async fn resolve(
         (SettlementDecision::LookUp, None) => Resolution::LookUp,
         (SettlementDecision::Unpaid, None) => Resolution::Unpaid,
         (SettlementDecision::Paid, Some(transaction)) => Resolution::Paid { transaction },
-        (SettlementDecision::Paid, None) => return wrong("name the transaction that made the transfer"),
-        (SettlementDecision::LookUp | SettlementDecision::Unpaid, Some(_)) => return wrong("only a paid settlement has a transaction"),
+        (SettlementDecision::Paid, None) => return wrong("a paid settlement needs the transaction that made the transfer"),
+        (SettlementDecision::LookUp | SettlementDecision::Unpaid, Some(_)) => return wrong("only the decision `paid` takes a transaction"),
     };
     let state = earning.payments.resolve_unresolved(&id, &resolution).await?;
     Ok(Json(PaymentResponse { ok: True, payment: convert::payment(state) }))

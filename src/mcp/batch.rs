@@ -35,7 +35,7 @@ pub(super) fn members(headers: &HeaderMap, body: &Bytes, max: usize) -> Option<R
     }
     let members = serde_json::from_slice::<Vec<&RawValue>>(body).ok().filter(|members| !members.is_empty())?;
     if members.len() > max {
-        return Some(Err(format!("a batch has at most {max} members")));
+        return Some(Err(format!("a batch can have at most {max} messages")));
     }
     Some(Ok(members.into_iter().map(|member| Member::read(member.get(), body)).collect()))
 }
@@ -44,15 +44,15 @@ impl Member {
     /// Parses a message. `text` is a part of `body`.
     fn read(text: &str, body: &Bytes) -> Self {
         let Ok(member) = serde_json::from_str::<BTreeMap<Cow<'_, str>, &RawValue>>(text) else {
-            return Self::Wrong("a member of a batch is a JSON-RPC message", None);
+            return Self::Wrong("every entry of a batch must be a JSON-RPC message", None);
         };
         let id = || serde_json::from_str(member.get("id")?.get()).ok();
         let method = member.get("method").map(|method| serde_json::from_str::<String>(method.get()).unwrap_or_default());
         match method.as_deref() {
-            Some("initialize") => Self::Wrong("`initialize` is no part of a batch", id()),
+            Some("initialize") => Self::Wrong("`initialize` cannot be part of a batch", id()),
             Some(_) if member.contains_key("id") => Self::Request(body.slice_ref(text.as_bytes())),
             None if !member.contains_key("result") && !member.contains_key("error") => {
-                Self::Wrong("a member of a batch is a request, a notification or a response", id())
+                Self::Wrong("every entry of a batch must be a request, a notification or a response", id())
             }
             Some(_) | None => Self::Silent(body.slice_ref(text.as_bytes())),
         }

@@ -52,8 +52,8 @@ pub(super) fn tools() -> Vec<Tool> {
         "type": "object",
         "properties": {
             "name": named("The tool's, as it is listed"),
-            "startNetwork": named("Where your money is, to be told the way from there: `base`, `eip155:1`, `bank` …"),
-            "startAsset": named("What it is: `USDC`, `ETH`, `EUR` …"),
+            "startNetwork": named("Where your money is, to get a route from there: `base`, `eip155:1`, `bank` …"),
+            "startAsset": named("The asset that you have: `USDC`, `ETH`, `EUR` …"),
         },
         "required": ["name"],
         "additionalProperties": false,
@@ -63,10 +63,10 @@ pub(super) fn tools() -> Vec<Tool> {
         tool(
             QUOTE,
             "Quote a tool",
-            "Says what a call costs, all in, at a price that holds for some minutes: name its `quoteId` in the call's `_meta[\"tollhouse/quoteId\"]`. Free.",
+            "Returns the full cost of a call, at a price that is valid for some minutes. Send its `quoteId` in the call's `_meta[\"tollhouse/quoteId\"]`. Free.",
             quote,
         ),
-        tool(RECEIPT, "Get a receipt", "Answers the signed receipt of a call: what was paid, run and answered. Free.", receipt),
+        tool(RECEIPT, "Get a receipt", "Returns the signed receipt of a call. Free.", receipt),
     ]
 }
 
@@ -127,13 +127,13 @@ fn invalid(message: String) -> ApiError {
 }
 
 async fn find(services: &Services, filter: &ToolFilter, search: SearchParams) -> Result<CallToolResult, ApiError> {
-    let words = Query::parse(&search.query).map_err(|_| invalid(format!("`query` has at most {} characters", Query::MAX_CHARS)))?;
+    let words = Query::parse(&search.query).map_err(|_| invalid(format!("`query` must have at most {} characters", Query::MAX_CHARS)))?;
     if search.tags.len() > MAX_TAGS {
-        return Err(invalid(format!("`tags` has at most {MAX_TAGS} entries")));
+        return Err(invalid(format!("`tags` must have at most {MAX_TAGS} entries")));
     }
     let limit = search.limit.unwrap_or(FOUND);
     if !(1..=MAX_FOUND).contains(&limit) {
-        return Err(invalid(format!("`limit` is 1 to {MAX_FOUND}")));
+        return Err(invalid(format!("`limit` must be 1 to {MAX_FOUND}")));
     }
     let criteria = EndpointFilter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
     let matches = |entry: &Entry| criteria.takes(entry) && entry.is_tool() && filter.has(&services.settings.name_of(&entry.slug));
@@ -165,7 +165,7 @@ async fn quote(services: &Services, address: IpAddr, filter: &ToolFilter, argume
 
 async fn receipt(services: &Services, arguments: &Arguments) -> Result<CallToolResult, ApiError> {
     let ReceiptParams { receipt_id: id } = arguments.read().await?;
-    let unknown = || ApiError::new(Code::UnknownReceipt, format!("no receipt `{}`", id.chars().take(64).collect::<String>()));
+    let unknown = || ApiError::new(Code::UnknownReceipt, format!("no receipt has the id `{}`", id.chars().take(64).collect::<String>()));
     let receipt = services.receipts.find(&id).await?.ok_or_else(unknown)?;
     Ok(json_result(json!({ "receipt": receipt })))
 }

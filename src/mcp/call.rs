@@ -155,7 +155,7 @@ fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), Api
     let key = (network(address), name);
     let Some(seconds) = rate.wait(&key) else { return Ok(()) };
     let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), key.1.as_str());
-    Err(ApiError::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")))
+    Err(ApiError::new(Code::RateLimited, message).hint(format!("Retry in {seconds} s")))
 }
 
 /// An admitted request.

@@ -35,7 +35,7 @@ const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The hint for a client that found no slot.
-const CROWDED: &str = "close one, or ask for the list of tools now and then";
+const CROWDED: &str = "Close one, or request the list of tools from time to time";
 
 /// Answers a fully valid listen request. Returns `None` for anything else.
 pub(super) fn answer(front: &McpFront, parts: &Parts, accepted: AcceptedForms, message: &Message<'_>) -> Option<Response> {
@@ -47,19 +47,21 @@ pub(super) fn answer(front: &McpFront, parts: &Parts, accepted: AcceptedForms, m
     agreed(Era::Modern, headers, &params.meta, LISTEN)?;
     MCP_REQUESTS.count([LISTEN]);
     if is_long(&id) {
-        let message = format!("the id of a request to listen has at most {MAX_ID} bytes");
+        let message = format!("the id of a request to listen must have at most {MAX_ID} bytes");
         return Some(of_message(None, ApiError::bad_request(message)));
     }
     if accepted == AcceptedForms::JsonOnly {
         let fault =
-            ApiError::new(Code::NotAcceptable, format!("`{LISTEN}` is answered with `text/event-stream`, which `Accept` leaves out"));
+            ApiError::new(Code::NotAcceptable, format!("`{LISTEN}` is answered with `text/event-stream`, but `Accept` does not list it"));
         return Some(of_message(Some(id), fault));
     }
     let shared = &front.services.shared;
-    let permits = match Places::take(front.listeners.slots(), &shared.intake, peer(&parts.extensions), "streams that listen", CROWDED) {
-        Ok(permits) => permits,
-        Err(fault) => return Some(of_message(Some(id), fault)),
-    };
+    let permits =
+        match Places::take(front.listeners.slots(), &shared.intake, peer(&parts.extensions), "streams for `subscriptions/listen`", CROWDED)
+        {
+            Ok(permits) => permits,
+            Err(fault) => return Some(of_message(Some(id), fault)),
+        };
     let tools = params.notifications.tools_list_changed == Some(true);
     let changed = tools.then(|| front.listeners.follow());
     let listening = ListenStream::new(&id, changed, shared.shutdown.token(), permits);

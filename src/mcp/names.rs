@@ -23,7 +23,7 @@ impl ToolName {
         if text.len() <= MAX_BYTES {
             return Ok(Self(text.into()));
         }
-        let message = format!("no tool is called `{}…`: the name has {} bytes, limit {MAX_BYTES}", shortened(text), text.len());
+        let message = format!("no tool is named `{}…`: the name has {} bytes, and the maximum is {MAX_BYTES}", shortened(text), text.len());
         Err(ApiError::new(Code::UnknownEndpoint, message))
     }
 
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(ToolName::read(&"a".repeat(64)).unwrap().as_str().len(), 64);
         // Byte 64 is within a character.
         let refused = ToolName::read(&format!("a{}", "é".repeat(1 << 20))).unwrap_err();
-        assert!(refused.message().len() < 200 && refused.message().contains("limit 64"), "{}", refused.message());
+        assert!(refused.message().len() < 200 && refused.message().contains("the maximum is 64"), "{}", refused.message());
     }
 
     #[test]

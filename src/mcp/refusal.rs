@@ -56,7 +56,7 @@ const REPEATED: usize = 64;
 
 /// Returns the error for a method that does not exist, or not in the revision of the request.
 pub(super) fn no_method(method: &str) -> ApiError {
-    ApiError::new(Code::NotFound, format!("no method `{}`", method.chars().take(REPEATED).collect::<String>()))
+    ApiError::new(Code::NotFound, format!("there is no method `{}`", method.chars().take(REPEATED).collect::<String>()))
 }
 
 /// Returns the JSON-RPC code of an API error. For unknown names, MCP specifies "invalid params".

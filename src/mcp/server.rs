@@ -96,7 +96,7 @@ fn no_task(context: &Context) -> ErrorData {
 fn invalid_params(request: &CustomRequest) -> Option<ApiError> {
     fn check<T: DeserializeOwned>(params: Option<&Value>) -> Option<DeserializeError> {
         match params {
-            None | Some(Value::Null) => Some(DeserializeError { pointer: String::new(), message: "they are missing".to_owned() }),
+            None | Some(Value::Null) => Some(DeserializeError { pointer: String::new(), message: "the params are missing".to_owned() }),
             Some(params) => deserialize_error::json::<T>(params).err(),
         }
     }
@@ -115,10 +115,10 @@ fn invalid_params(request: &CustomRequest) -> Option<ApiError> {
     Some(match error {
         Some(DeserializeError { pointer, message }) => ApiError::invalid(
             Code::InvalidRequest,
-            format!("the params of `{method}` do not read: {message}"),
+            format!("the params of `{method}` are invalid: {message}"),
             &format!("/params{pointer}"),
         ),
-        None => ApiError::bad_request(format!("the params of `{method}` do not read")),
+        None => ApiError::bad_request(format!("the params of `{method}` are invalid")),
     })
 }
 

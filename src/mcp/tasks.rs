@@ -276,7 +276,7 @@ impl Tasks {
             match ending.await {
                 Ok(()) => return,
                 Err(error) => {
-                    tracing::error!(%error, "the end of a task could not be stored; trying again");
+                    tracing::error!(%error, "the end of a task could not be stored; the host will try again");
                     tokio::time::sleep(RETRY).await;
                 }
             }

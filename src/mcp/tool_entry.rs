@@ -98,7 +98,7 @@ fn description(maker: &ToolEntryBuilder, live: &ShownEndpoint) -> String {
     let price = match endpoint.max_usd() {
         price if price.is_zero() => "Free.".to_owned(),
         max if endpoint.metered() => {
-            format!("Costs at most {max} USD for each successful call, as it says itself, paid with x402 or developer credit.")
+            format!("Costs at most {max} USD for each successful call, by use, paid with x402 or developer credit.")
         }
         price if endpoint.settle == SettleTime::Before => {
             format!(
@@ -109,7 +109,7 @@ fn description(maker: &ToolEntryBuilder, live: &ShownEndpoint) -> String {
         price => format!("Costs {price} USD for each successful call, paid with x402 or developer credit."),
     };
     let long = if endpoint.long_running(maker.long_running_ms) {
-        format!(" May take up to {} s.", endpoint.limits.wall_ms.div_ceil(1_000))
+        format!(" Can take up to {} s.", endpoint.limits.wall_ms.div_ceil(1_000))
     } else {
         String::new()
     };

@@ -32,13 +32,13 @@ impl ToolFilter {
     pub(super) fn by(query: Option<&str>) -> Result<Self, String> {
         let Some(query) = query else { return Ok(Self::NOT) };
         if query.len() > MAX_QUERY_BYTES {
-            return Err(format!("the query of the URL is {} bytes, limit {MAX_QUERY_BYTES}", query.len()));
+            return Err(format!("the query of the URL has {} bytes, and the maximum is {MAX_QUERY_BYTES}", query.len()));
         }
         let Query { tools } = deserialize_error::query(query).map_err(|misfit| misfit.message)?;
         let Some(names) = tools else { return Ok(Self(None)) };
         let names: BTreeSet<_> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
         if names.len() > MAX_NAMES {
-            return Err(format!("`tools` has {} names, limit {MAX_NAMES}; `{}` finds tools among all", names.len(), SEARCH));
+            return Err(format!("`tools` has {} names, and the maximum is {MAX_NAMES}; `{}` searches all tools", names.len(), SEARCH));
         }
         Ok(Self(Some(Arc::new(names))))
     }

@@ -102,7 +102,7 @@ pub fn door(settings: &McpOptions) -> HostCheck {
 async fn answer(transport: Arc<Transport>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(accepted) = AcceptedForms::by(&parts.headers) else {
-        let message = "answers are `application/json` or `text/event-stream`";
+        let message = "`Accept` must list `application/json` or `text/event-stream`";
         return ApiError::new(Code::NotAcceptable, message).into_response();
     };
     let intake = &transport.front.services.shared.intake;
@@ -219,8 +219,8 @@ impl Transport {
     /// answer is in memory. If the connection breaks, the current call continues and the next ones do not start.
     async fn batch(self: Arc<Self>, parts: Parts, members: Vec<Member>, accepted: AcceptedForms) -> Response {
         if let Some(seconds) = self.rate_limited(&parts, members.len()) {
-            let message = "each member of a batch is a request, and you make too many";
-            let fault = ApiError::new(Code::RateLimited, message).hint(format!("try again in {seconds} s"));
+            let message = "each message of a batch counts as a request, and your address has sent too many";
+            let fault = ApiError::new(Code::RateLimited, message).hint(format!("Retry in {seconds} s"));
             return fault.retry_after(seconds).into_response();
         }
         if members.iter().all(|member| matches!(member, Member::Silent(_))) {
@@ -301,7 +301,7 @@ impl Transport {
         }
         let values = run_blocking(body.len(), || values_of(body)).await;
         if values > MAX_VALUES {
-            return Err(ApiError::bad_request(format!("a message has about {values} values, and at most {MAX_VALUES}")));
+            return Err(ApiError::bad_request(format!("the message has about {values} values, and the maximum is {MAX_VALUES}")));
         }
         self.front.services.shared.intake.hold(peer(&parts.extensions), values * VALUE_BYTES).map(Some)
     }
@@ -386,13 +386,13 @@ fn in_json_rpc(status: StatusCode, text: &[u8], body: &Bytes, revision: Option<&
 fn unreadable(body: &[u8], message: Result<&Value, &serde_json::Error>) -> ErrorData {
     let reason = match message {
         Err(error) => {
-            let fault = ApiError::new(Code::InvalidJson, format!("body is not JSON: {}", not_json(body, error)));
+            let fault = ApiError::new(Code::InvalidJson, format!("the body is not JSON: {}", not_json(body, error)));
             return error_data_as(ErrorCode::PARSE_ERROR, &fault);
         }
-        Ok(Value::Array(members)) if members.is_empty() => "a batch has at least one member",
-        Ok(Value::Array(_)) => "revision 2025-03-26 alone has batches; send one message",
-        Ok(message) if message["id"].is_null() && message.get("id").is_some() => "`id` is a string or an integer, never null",
-        Ok(_) => "body is no JSON-RPC 2.0 message",
+        Ok(Value::Array(members)) if members.is_empty() => "a batch must have at least one message",
+        Ok(Value::Array(_)) => "only revision 2025-03-26 has batches; send one message",
+        Ok(message) if message["id"].is_null() && message.get("id").is_some() => "`id` must be a string or an integer, not null",
+        Ok(_) => "the body is not a JSON-RPC 2.0 message",
     };
     error_data(&ApiError::bad_request(reason))
 }

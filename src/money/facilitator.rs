@@ -152,7 +152,7 @@ pub trait Facilitator: Send + Sync + 'static {
 
     /// Looks up a settlement that another facilitator was to make. It moves nothing and trusts only the chain.
     async fn look_up(&self, _payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
-        SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
+        SettleOutcome::Unknown("the facilitator has no chain to look it up on".to_owned())
     }
 
     /// Looks up a payment whose transaction a reorganization of the chain has dropped, by its nonce. It moves nothing.

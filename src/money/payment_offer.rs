@@ -83,5 +83,5 @@ pub trait CredentialLookup: Send {
 /// Returns a valid idempotency key, or a description of the problem.
 pub(super) fn checked_key(key: String) -> Result<String, String> {
     let fits = (1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
-    if fits { Ok(key) } else { Err(format!("`Idempotency-Key` is 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")) }
+    if fits { Ok(key) } else { Err(format!("`Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY} visible ASCII characters")) }
 }

@@ -242,5 +242,5 @@ pub(crate) fn key(builder: &BuilderId, id: &PayoutId) -> Key {
 }
 
 fn damaged() -> StoreError {
-    StoreError::Away("the payouts do not read".to_owned())
+    StoreError::Away("the payouts cannot be read".to_owned())
 }

@@ -48,7 +48,7 @@ pub struct Quote {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum QuoteRefusal {
-    #[error("this is no quote that this host made")]
+    #[error("this host did not make this quote")]
     Unknown,
     #[error("the quote is for another tool")]
     OtherTool,

@@ -21,34 +21,34 @@ pub enum Refusal {
     #[error("{message}")]
     Invalid { reason: String, message: String },
     /// The client's payment name (x402 payment-identifier) is invalid.
-    #[error("payment-identifier: `id` is 16 to 128 of A-Z, a-z, 0-9, `_` and `-`")]
+    #[error("the `id` of payment-identifier must have 16 to 128 characters of A-Z, a-z, 0-9, `_` and `-`")]
     Misnamed,
     #[error(
-        "the authorization ends in {} s, and the tool may run for {} s and takes up to {} s to settle: sign for the `maxTimeoutSeconds` that are asked for",
+        "the authorization ends in {} s, but the tool can run for {} s and settling can take {} s; sign for the `maxTimeoutSeconds` of the challenge",
         .remaining.as_secs(), .wall.as_secs(), .margin.as_secs()
     )]
     TooShort { remaining: Duration, wall: Duration, margin: Duration },
     #[error(transparent)]
     Slowed(#[from] RunLimitReached),
     /// The limit for all payers together is used up.
-    #[error("settlements have burned as much gas without paying as the host allows in an hour")]
+    #[error("failed settlements have used up the host's gas allowance for this hour")]
     GasSpent { wait: Duration },
     #[error("this payment was made for another request")]
     Reused,
     /// Others change its record faster than this request can.
-    #[error("payment `{0}` is being used by other requests")]
+    #[error("payment `{0}` is in use by other requests")]
     InProgress(PaymentId),
-    #[error("payment `{0}` was charged, and the answer that it bought is lost")]
+    #[error("payment `{0}` was charged, and its answer is lost")]
     AnswerLost(PaymentId),
-    #[error("payment `{0}` was charged, and the answer that it bought is no longer kept")]
+    #[error("payment `{0}` was charged, and its stored answer has expired")]
     AnswerExpired(PaymentId),
     /// It was settled before the run, and no run has produced an answer.
-    #[error("payment `{payment}` was charged before the run, and the tool is not run for it any more")]
+    #[error("payment `{payment}` was charged before the run, and has no runs left")]
     NoMoreRuns { payment: PaymentId, receipt: String },
     /// It was settled before the run, and a reorganization of the chain has undone the settlement.
-    #[error("a reorganization of the chain undid payment `{0}`: the tool runs once the payment is settled again")]
+    #[error("a reorganization of the chain undid payment `{0}`; the tool runs after the payment has settled again")]
     Reorganized(PaymentId),
-    #[error("this tool is charged before it runs: a call on developer credit needs an `Idempotency-Key`")]
+    #[error("this tool charges before it runs, so a call with developer credit needs an `Idempotency-Key`")]
     KeyRequired,
     /// The reason is in the facilitator's words, for the log.
     #[error("the facilitator could not verify the payment")]
@@ -61,7 +61,7 @@ pub enum Refusal {
     CreditFrozen,
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
-    #[error("developer credit is {balance} USD, the call costs {price} USD")]
+    #[error("the developer credit has {balance} USD left, and the call costs {price} USD")]
     InsufficientCredit { balance: MicroUsd, price: MicroUsd },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,7 +78,7 @@ impl Refusal {
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum SettleError {
     /// Nothing was taken.
-    #[error("settlement was refused: {message}")]
+    #[error("the settlement was refused, and nothing was charged: {message}")]
     Refused {
         reason: String,
         message: String,
@@ -86,7 +86,7 @@ pub enum SettleError {
         notice: Option<SettlementNotice>,
     },
     /// It is unknown whether money moved. The intent is kept until it is known.
-    #[error("settlement was not confirmed")]
+    #[error("the settlement was not confirmed, so it is not known yet whether the payment was charged")]
     Unknown { payment: PaymentId },
     /// Nothing was taken.
     #[error(transparent)]

@@ -203,7 +203,7 @@ pub enum RouteError {
     #[error("{0}")]
     NoRoute(String),
     /// The reason is in the provider's words, for the log.
-    #[error("whoever knows the routes did not answer")]
+    #[error("the route provider did not answer")]
     Unavailable(String),
 }
 

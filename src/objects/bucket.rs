@@ -60,13 +60,13 @@ pub enum BucketLocation {
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
     /// It is not the address of a bucket.
-    #[error("`{0}` is not the address of a bucket: say `s3://BUCKET` or `s3://BUCKET/PREFIX`")]
+    #[error("`{0}` is not the address of a bucket; write `s3://BUCKET` or `s3://BUCKET/PREFIX`")]
     Address(String),
     /// The endpoint of the bucket's server is malformed.
-    #[error("`AWS_ENDPOINT` is `{0}`, which is not a URL: say `http://HOST:PORT` or `https://HOST`")]
+    #[error("`AWS_ENDPOINT` is `{0}`, which is not a URL; write `http://HOST:PORT` or `https://HOST`")]
     Endpoint(String),
     /// The server has no bucket with this name.
-    #[error("the bucket does not exist: make it, or name another one")]
+    #[error("the bucket does not exist; create it, or set another one")]
     Missing,
     /// The folder cannot be created, or the environment's settings for the bucket are invalid.
     #[error("{0}")]

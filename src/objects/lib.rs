@@ -262,7 +262,7 @@ impl Objects {
         match self.bucket.delete(&end.1).await {
             Ok(()) => Some(end),
             Err(error) => {
-                tracing::warn!(%error, object.name = end.1, "an unused object could not be deleted; it is tried again");
+                tracing::warn!(%error, object.name = end.1, "an unused object could not be deleted; the host will try again");
                 None
             }
         }

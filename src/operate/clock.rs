@@ -16,17 +16,17 @@ pub fn examine() -> Finding {
 }
 
 fn clock_finding(state: Result<tollhouse_pace::ClockState, String>, set_by_systemd: bool) -> Finding {
-    const REMEDY: &str = "run a client of NTP (systemd-timesyncd, chrony): payments are judged by this machine's clock";
+    const REMEDY: &str = "run an NTP client (systemd-timesyncd or chrony): the host checks payments by this machine's clock";
     match state {
         Ok(state) if state.follows && state.off_by <= MAX_CLOCK_ERROR => {
-            Finding::ok("clock", format!("follows a time server, off by {} ms at most", state.off_by.as_millis()))
+            Finding::ok("clock", format!("follows a time server, off by at most {} ms", state.off_by.as_millis()))
         }
         Ok(state) if state.follows => {
-            Finding::warn("clock", format!("follows a time server, and may be off by {:.1} s", state.off_by.as_secs_f64()), REMEDY)
+            Finding::warn("clock", format!("follows a time server, but can be off by {:.1} s", state.off_by.as_secs_f64()), REMEDY)
         }
-        Ok(_) if set_by_systemd => Finding::ok("clock", "was set from a time server; the kernel does not say that it follows one"),
-        Ok(_) => Finding::warn("clock", "the kernel says that it follows no time server", REMEDY),
-        Err(error) => Finding::warn("clock", format!("the kernel does not say whether it follows a time server: {error}"), REMEDY),
+        Ok(_) if set_by_systemd => Finding::ok("clock", "was set from a time server, but the kernel does not report that it follows one"),
+        Ok(_) => Finding::warn("clock", "the kernel reports that it does not follow a time server", REMEDY),
+        Err(error) => Finding::warn("clock", format!("the kernel does not report whether it follows a time server: {error}"), REMEDY),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct DatabaseReport {
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     /// It cannot be opened.
-    #[error("the database of the store cannot be looked at")]
+    #[error("the database of the store cannot be checked")]
     Open(#[from] OpenError),
     /// The store in it cannot be read.
     #[error("the hosts of the store cannot be read")]
@@ -56,21 +56,25 @@ impl DatabaseReport {
 
     fn hosts(&self) -> Vec<Finding> {
         if !self.about.has_store {
-            return vec![Finding::ok("database", "there is no store yet, the first host makes it")];
+            return vec![Finding::ok("database", "there is no store yet; the first host creates it")];
         }
         let reported = self.hosts.iter().map(|host| {
             let (state, until) = (if host.is_live { "serves" } else { "ended" }, host.lease_until);
             let until = until.map(|until| format!(", lease until {until}")).unwrap_or_default();
-            let reads = format!("version {}, forms of rows up to {}", host.version, host.formats);
-            Finding::ok("database", format!("host {} {state}, {reads}{until}, {} changes not heard", host.id, host.behind))
+            let reads = format!("version {}, row formats up to {}", host.version, host.formats);
+            Finding::ok("database", format!("host {} {state}, {reads}{until}, {} changes behind", host.id, host.behind))
         });
         let mut reported: Vec<_> = reported.collect();
         let mut formats: Vec<_> = self.hosts.iter().filter(|host| host.is_live).map(|host| host.formats).collect();
         formats.sort_unstable();
         formats.dedup();
         if formats.len() > 1 {
-            let text = format!("hosts read forms of rows up to {formats:?}");
-            reported.push(Finding::warn("database", text, "end the upgrade: what the older ones do not read is not written"));
+            let text = format!("the hosts read row formats up to {formats:?}");
+            reported.push(Finding::warn(
+                "database",
+                text,
+                "finish the upgrade: until then, no host writes rows that the older hosts cannot read",
+            ));
         }
         reported
     }
@@ -83,17 +87,23 @@ impl DatabaseReport {
             listed.push(if is_so { Finding::ok("database", what) } else { make("database", missing.to_owned(), remedy.to_owned()) });
         };
         let (fail, warn): (FindingBuilder, FindingBuilder) = (Finding::fail, Finding::warn);
-        let fsync = "`fsync = on` in postgresql.conf: a crash of the server loses or breaks what was told as paid";
+        let fsync = "set `fsync = on` in postgresql.conf: otherwise a crash of the server can lose or damage confirmed payments";
         line(about.fsync, fail, "fsync is on", "fsync is off", fsync);
-        let pages = "`full_page_writes = on` in postgresql.conf: a crash can leave half a page";
+        let pages = "set `full_page_writes = on` in postgresql.conf: otherwise a crash can leave half a page";
         line(about.full_page_writes, fail, "full_page_writes is on", "full_page_writes is off", pages);
         let standbys: Vec<_> = about.standbys.iter().map(|(name, state)| format!("{name} ({state})")).collect();
-        let standbys = if standbys.is_empty() { "none that its user may know of".to_owned() } else { standbys.join(", ") };
+        let standbys = if standbys.is_empty() { "none that this user can see".to_owned() } else { standbys.join(", ") };
         let named = format!("synchronous_standby_names: `{}`; standbys: {standbys}", about.synchronous);
-        let alone = "what was told as paid is on this server's disk alone; with a standby named there it is on two before it is told";
+        let alone = "confirmed payments are on one disk only; name a synchronous standby there, so that each is on two disks before it is confirmed";
         line(!about.synchronous.is_empty(), warn, &named, &named, alone);
-        let clock = format!("clock: this machine's is {} ms ahead of the server's, give or take {}", about.ahead_ms, about.give_or_take_ms);
-        line(self.clock_is_right(), fail, &clock, &clock, "have both follow one time server: payments are judged by this machine's clock");
+        let clock = format!("clock: this machine is {} ms ahead of the server, plus or minus {}", about.ahead_ms, about.give_or_take_ms);
+        line(
+            self.clock_is_right(),
+            fail,
+            &clock,
+            &clock,
+            "use the same time server for both: the host checks payments by this machine's clock",
+        );
         let hosts = about.connections as usize / self.each;
         let connections = format!("max_connections: {}, for {hosts} hosts", about.connections);
         line(
@@ -101,7 +111,7 @@ impl DatabaseReport {
             warn,
             &connections,
             &connections,
-            &format!("each host has {} connections at most", self.each),
+            &format!("each host uses up to {} connections", self.each),
         );
         listed.extend(self.hosts());
         listed

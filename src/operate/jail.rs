@@ -86,47 +86,48 @@ fn missing(alike: &[LayerRefusal]) -> String {
 fn reason(errno: i32) -> String {
     match errno {
         EPERM | EACCES => "not allowed here".to_owned(),
-        ENOSYS | EOPNOTSUPP => "not there".to_owned(),
+        ENOSYS | EOPNOTSUPP => "not supported".to_owned(),
         _ => io::Error::from_raw_os_error(errno).to_string(),
     }
 }
 
 /// The remedy for a layer that the tier leaves out.
-const TIERS: &str = "the tier `jitless` has it: for all by TOLLHOUSE_SANDBOX_TIER, for builders or one endpoint by what an admin sets";
+const TIERS: &str =
+    "use the tier `jitless`, which has this layer: TOLLHOUSE_SANDBOX_TIER sets it for all tools, an admin for a builder or a tool";
 
 /// Returns the remedy for a layer that the system refuses.
 fn remedy(refused: LayerRefusal) -> &'static str {
     match refused.layer {
-        JailLayer::Descriptors => "Linux 5.9 or later has close_range(2)",
+        JailLayer::Descriptors => "use Linux 5.9 or later, which has close_range(2)",
         JailLayer::ParentDeathSignal | JailLayer::NoNewPrivs | JailLayer::NotDumpable => {
-            "something around this host filters prctl(2): look at the container's seccomp profile"
+            "something around this host filters prctl(2): check the container's seccomp profile"
         }
-        JailLayer::Rlimits => "something around this host filters prlimit(2): look at the container's seccomp profile",
-        JailLayer::OomScore => "mount /proc, and let it be written to",
+        JailLayer::Rlimits => "something around this host filters prlimit(2): check the container's seccomp profile",
+        JailLayer::OomScore => "mount /proc writable",
         JailLayer::OwnUser if refused.errno == EINVAL => {
-            "this user namespace has no such users: name some of /proc/self/uid_map in TOLLHOUSE_SANDBOX_USERS"
+            "this user namespace does not have these users: set TOLLHOUSE_SANDBOX_USERS to users of /proc/self/uid_map"
         }
         JailLayer::OwnUser => "start the host as root, with CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_SYS_NICE; a worker keeps none of them",
-        JailLayer::Capabilities => "something around this host filters capset(2): look at the container's seccomp profile",
+        JailLayer::Capabilities => "something around this host filters capset(2): check the container's seccomp profile",
         JailLayer::UserNamespace | JailLayer::MountNamespace | JailLayer::NetNamespace | JailLayer::IpcNamespace => {
-            "let processes make user namespaces: user.max_user_namespaces above 0, on Debian kernel.unprivileged_userns_clone=1, on Ubuntu \
+            "allow user namespaces: user.max_user_namespaces above 0, on Debian kernel.unprivileged_userns_clone=1, on Ubuntu \
              kernel.apparmor_restrict_unprivileged_userns=0, in a container a seccomp profile that allows unshare(2); or give the host \
-             CAP_SYS_ADMIN, which does for all of them but user_namespace"
+             CAP_SYS_ADMIN, which allows all of these layers except user_namespace"
         }
         JailLayer::PidNamespace => {
-            "give the host CAP_SYS_ADMIN, with user.max_pid_namespaces above 0, and in a container a seccomp profile that allows clone(2), \
-             unshare(2) and setns(2) of such; no user namespace does for it"
+            "give the host CAP_SYS_ADMIN, set user.max_pid_namespaces above 0, and in a container use a seccomp profile that allows clone(2), \
+             unshare(2) and setns(2) with PID namespaces; a user namespace is not enough"
         }
-        JailLayer::EmptyRoot => "it needs mount_namespace, /proc to mount over, mount(2) and pivot_root(2); the root must be no initramfs",
-        JailLayer::Landlock => "Linux 5.13 or later, with `landlock` in /sys/kernel/security/lsm (`lsm=` on the kernel's command line)",
-        JailLayer::Seccomp | JailLayer::NoExec => "a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
+        JailLayer::EmptyRoot => "allow mount_namespace, a mount over /proc, mount(2) and pivot_root(2); the root must not be an initramfs",
+        JailLayer::Landlock => "use Linux 5.13 or later, with `landlock` in /sys/kernel/security/lsm (`lsm=` on the kernel's command line)",
+        JailLayer::Seccomp | JailLayer::NoExec => "use a kernel with CONFIG_SECCOMP_FILTER, on x86_64 or aarch64",
         JailLayer::MemoryMax | JailLayer::PidsMax | JailLayer::CpuMax if refused.errno == EOPNOTSUPP => {
-            "the host's control group is offered no such controller in version 2: look at cgroup.controllers there and at cgroup.subtree_control \
-             above it; one that version 1 has (/proc/cgroups) is not there for version 2"
+            "the host's control group does not have this controller in version 2: check its cgroup.controllers and the cgroup.subtree_control \
+             above it; a controller that version 1 uses (/proc/cgroups) is not available to version 2"
         }
         JailLayer::MemoryMax | JailLayer::PidsMax | JailLayer::CpuMax => {
-            "a control group of version 2 that the host may divide: under systemd `Delegate=yes` in its service, in a container a cgroup \
-             namespace of its own (`--cgroupns=private`) with /sys/fs/cgroup mounted to be written to"
+            "give the host a control group of version 2 that it can divide: under systemd `Delegate=yes` in its service, in a container a cgroup \
+             namespace of its own (`--cgroupns=private`) with /sys/fs/cgroup mounted writable"
         }
     }
 }
@@ -157,8 +158,7 @@ mod tests {
         let refused = refused.map(|(errno, layer)| LayerRefusal { layer, errno }).to_vec();
         let describe =
             JailCheck { report: JailReport { in_force: vec![JailLayer::Seccomp], refused } }.finding("v8, jail", &[]).to_string();
-        let missing =
-            "missing: user_namespace (not allowed here), memory_max pids_max (not there), cpu_max (Argument list too long (os error 7))";
+        let missing = "missing: user_namespace (not allowed here), memory_max pids_max (not supported), cpu_max (Argument list too long (os error 7))";
         assert!(describe.starts_with(&format!("ok    engine v8, jail: seccomp   {missing}   not of this tier: ")), "{describe}");
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }

@@ -56,15 +56,15 @@ fn machine_findings(has: MachineFacts) -> Vec<Finding> {
             has.memory,
             MIN_MEMORY,
             LITTLE_MEMORY,
-            format!("{} MiB of memory, half of it for workers unless TOLLHOUSE_SANDBOX_MEMORY says otherwise", has.memory >> 20),
-            "give the machine, or the control group, more (`MemoryMax=`, memory.max)",
+            format!("{} MiB of memory, of which workers get half unless TOLLHOUSE_SANDBOX_MEMORY is set", has.memory >> 20),
+            "give the machine or its control group more memory (`MemoryMax=`, memory.max)",
         ),
         graded(
             has.tasks,
             MIN_TASKS,
             FEW_TASKS,
             format!("{} processes and threads", many(has.tasks)),
-            "raise it: `TasksMax=infinity` in its service, pids.max of the control group, `ulimit -u`",
+            "raise the limit: `TasksMax=infinity` in its service, pids.max of the control group, `ulimit -u`",
         ),
     ]
 }
@@ -72,7 +72,7 @@ fn machine_findings(has: MachineFacts) -> Vec<Finding> {
 /// Reports the control group (version 2) of the process.
 fn group(own: &str) -> Finding {
     let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
-        return Finding::ok("limits", "no control group of version 2: what workers take is bounded by the host alone");
+        return Finding::ok("limits", "no control group of version 2, so only the host limits what workers use");
     };
     let folder = format!("/sys/fs/cgroup{}", path.trim_end_matches('/'));
     let controllers = fs::read_to_string(format!("{folder}/cgroup.controllers")).unwrap_or_default();

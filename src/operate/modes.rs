@@ -25,7 +25,7 @@ pub fn examine(data: &Path, named: &[PathBuf]) -> Vec<Finding> {
     let keys = KEYS.map(|name| data.join(name)).into_iter().chain(named.iter().cloned());
     found.extend(keys.filter_map(|path| describe(&path, "600")));
     if found.is_empty() && data.is_dir() {
-        found.push(Finding::ok("keys", format!("nobody but its owner reads those of `{}`", data.display())));
+        found.push(Finding::ok("keys", format!("only the owner can read the keys in `{}`", data.display())));
     }
     found
 }
@@ -35,7 +35,7 @@ pub fn of_profile(profile: Option<&str>, path: &Path) -> Option<Finding> {
     let name = path.file_name().filter(|_| path.exists())?.to_string_lossy();
     let found = match open_to_others(path) {
         Some((how, _)) => Finding::warn("profile", format!("{name} is {how} by others"), format!("chmod 600 {}", path.display())),
-        None => Finding::ok("profile", format!("nobody but its owner reads {name}")),
+        None => Finding::ok("profile", format!("only its owner can read {name}")),
     };
     Some(Finding { of: profile.map(str::to_owned), ..found })
 }

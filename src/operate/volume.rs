@@ -27,14 +27,18 @@ const KINDS: &[(u64, &str, Suitability)] = &[
     (0x2fc1_2fc1, "zfs", Suitability::Well),
     (0xf2f5_2010, "f2fs", Suitability::Well),
     (0xca45_1a4e, "bcachefs", Suitability::Well),
-    (0x0102_1994, "tmpfs", Suitability::Gone("it is memory: all that was paid for is gone when the machine stops")),
-    (0x8584_58f6, "ramfs", Suitability::Gone("it is memory: all that was paid for is gone when the machine stops")),
-    (0x794c_7630, "overlayfs", Suitability::Doubtful("it goes with its container, if it is of one: mount a volume there")),
-    (0x6969, "nfs", Suitability::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
-    (0xff53_4d42, "cifs", Suitability::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
-    (0xfe53_4d42, "smb2", Suitability::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
-    (0x6573_5546, "fuse", Suitability::Doubtful("whether what it takes is on a disk is for its server to say")),
-    (0x0102_1997, "9p", Suitability::Doubtful("whether what it takes is on a disk is for its server to say")),
+    (0x0102_1994, "tmpfs", Suitability::Gone("it is in memory, and the store is lost when the machine stops: use a disk")),
+    (0x8584_58f6, "ramfs", Suitability::Gone("it is in memory, and the store is lost when the machine stops: use a disk")),
+    (
+        0x794c_7630,
+        "overlayfs",
+        Suitability::Doubtful("if it belongs to a container, it is deleted with the container: mount a volume there"),
+    ),
+    (0x6969, "nfs", Suitability::Doubtful("a network file system is not safe for the store: use a local disk or a database")),
+    (0xff53_4d42, "cifs", Suitability::Doubtful("a network file system is not safe for the store: use a local disk or a database")),
+    (0xfe53_4d42, "smb2", Suitability::Doubtful("a network file system is not safe for the store: use a local disk or a database")),
+    (0x6573_5546, "fuse", Suitability::Doubtful("only its server knows whether data is on a disk: use a local disk or a database")),
+    (0x0102_1997, "9p", Suitability::Doubtful("only its server knows whether data is on a disk: use a local disk or a database")),
 ];
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +55,7 @@ pub fn examine(data: &Path, kept_free: u64) -> Vec<Finding> {
     let mut found = vec![match statfs(&folder) {
         // Magic numbers have 32 bits, whatever the type of the field.
         Ok(disk) => kind(&folder, disk.f_type.cast_unsigned() & 0xffff_ffff),
-        Err(error) => Finding::error("disk", &error, format!("look at `{}`", folder.display())),
+        Err(error) => Finding::error("disk", &error, format!("check `{}`", folder.display())),
     }];
     if let Ok(disk) = statvfs(&folder) {
         found.push(free(&disk, kept_free));
@@ -61,7 +65,7 @@ pub fn examine(data: &Path, kept_free: u64) -> Vec<Finding> {
         Err(error) => Finding::fail(
             "disk",
             format!("`{}` cannot be written to: {error}", folder.display()),
-            "let the user that runs the host write there, or name another folder in TOLLHOUSE_DATA",
+            "let the user that runs the host write there, or set TOLLHOUSE_DATA to another folder",
         ),
     });
     found
@@ -86,7 +90,7 @@ fn kind(folder: &Path, number: u64) -> Finding {
 fn free(disk: &StatVfs, kept_free: u64) -> Finding {
     let bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
     let text = format!("{} MiB are free", bytes >> 20);
-    let remedy = format!("make room: below {} MiB commits are refused (TOLLHOUSE_STORE_FREE_BYTES)", kept_free >> 20);
+    let remedy = format!("free some space: below {} MiB the store rejects commits (TOLLHOUSE_STORE_FREE_BYTES)", kept_free >> 20);
     if bytes < kept_free {
         return Finding::fail("disk", text, remedy);
     }
@@ -94,20 +98,20 @@ fn free(disk: &StatVfs, kept_free: u64) -> Finding {
     if disk.f_files > 0 && disk.f_favail == 0 {
         return Finding::fail(
             "disk",
-            "no file can be made: there is no inode left",
-            "remove files, or make the file system anew with more",
+            "no file can be created, because no inode is left",
+            "remove files, or recreate the file system with more inodes",
         );
     }
     if bytes < kept_free.saturating_mul(4) { Finding::warn("disk", text, remedy) } else { Finding::ok("disk", text) }
 }
 
 fn speed(elapsed: Duration) -> Finding {
-    let text = format!("a write is on it after {:.2} ms", elapsed.as_secs_f64() * 1_000.0);
+    let text = format!("a write takes {:.2} ms to reach the disk", elapsed.as_secs_f64() * 1_000.0);
     if elapsed > SLOW {
         return Finding::warn(
             "disk",
             text,
-            "each commit waits for that, in groups: a disk of its own, or one that loses nothing in its cache, is quicker",
+            "every group of commits waits that long: a dedicated disk, or one with a protected write cache, is faster",
         );
     }
     Finding::ok("disk", text)

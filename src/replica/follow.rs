@@ -99,7 +99,7 @@ impl Replica {
         match tokio::time::timeout(WAITS, self.wait_for_all()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the progress of other replicas could not be read"),
-            Err(_) => tracing::warn!("a replica did not apply a change in time; it takes no calls until it does"),
+            Err(_) => tracing::warn!("a replica did not apply a change in time; it accepts no calls until it does"),
         }
     }
 
@@ -150,7 +150,7 @@ async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn FollowedState>, h
             Err(_) => Some(format!("the store did not answer within {} ms", RENEW_WITHIN.as_millis())),
         };
         if let (Some(error), false) = (&failed, away) {
-            tracing::warn!(error, "the lease of this replica could not be renewed; it is tried again");
+            tracing::warn!(error, "the lease of this replica could not be renewed; the host will try again");
         }
         away = failed.is_some();
         next = if away { Instant::now() + RENEW_AGAIN } else { started + RENEW_EVERY };

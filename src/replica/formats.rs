@@ -40,7 +40,7 @@ json_values!(Formats);
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The store has rows of a later version.
-    #[error("the store has rows of formats up to {written}, and this version reads formats up to {reads}: start a later version")]
+    #[error("the store has rows of formats up to {written}, but this version reads formats up to {reads}: start a later version")]
     Later {
         /// The highest format in the store.
         written: u32,
@@ -49,8 +49,8 @@ pub enum JoinError {
     },
     /// The version of another host is too old.
     #[error(
-        "the host {id} serves the store, reads forms of rows up to number {reads}, and this version writes them up to {writes}: \
-         let a version between the two take its place first, or end it"
+        "the host {id} serves the store and reads row formats up to {reads}, but this version writes formats up to {writes}: \
+         replace that host by a version between the two first, or stop it"
     )]
     Earlier {
         /// The other host.

@@ -250,7 +250,7 @@ impl Replica {
     /// Returns why this replica accepts no calls at the moment, if the reason is its machine's clock.
     pub fn clock_is_wrong(&self) -> Option<String> {
         let (ms, side) = self.clock_apart_ms().map(|ahead| (ahead.unsigned_abs(), if ahead > 0 { "ahead of" } else { "behind" }))?;
-        Some(format!("this machine's clock is {ms} ms {side} the database's: have both follow one time server"))
+        Some(format!("this machine's clock is {ms} ms {side} the database's: use the same time server for both"))
     }
 
     /// Returns the replicas that may be running. If this replica itself has lost contact with the store, nobody counts
@@ -292,7 +292,7 @@ impl Replica {
         batch.delete(&REPLICAS, &self.id);
         Self::forget_formats(&mut batch, &self.id);
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
-            tracing::warn!(%error, "a lease could not be given up; it expires on its own");
+            tracing::warn!(%error, "a lease could not be released; it expires on its own");
         }
     }
 
@@ -346,7 +346,7 @@ impl Replica {
         if is_apart(ahead_ms) && !was_apart {
             tracing::warn!(
                 ahead_ms,
-                "this machine's clock is far from the database's: the host takes no calls, is not ready, and removes nothing for its age"
+                "this machine's clock differs too much from the database's: the host accepts no calls, is not ready, and removes nothing because of its age"
             );
         }
         Ok(())

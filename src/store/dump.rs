@@ -39,9 +39,9 @@ const END: u8 = b'E';
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum DumpError {
-    #[error("it is not a dump of a store, or its format is not supported")]
+    #[error("it is not a dump of a store, or this version does not support its format")]
     Format,
-    #[error("it is damaged at byte {at}: {what}; take another backup")]
+    #[error("it is damaged at byte {at}: {what}; use another backup")]
     Damaged { at: u64, what: &'static str },
     #[error("it cannot be read or written")]
     Io(#[from] io::Error),

@@ -19,13 +19,13 @@ pub enum StoreError {
         sum: i128,
     },
     /// Every attempt conflicted with writes of the same keys.
-    #[error("other commits came first every time")]
+    #[error("every attempt conflicted with other commits")]
     Contended,
     /// Another process held a lock on a row of the commit for too long. Nothing was written. The row may be unchanged.
-    #[error("a row was locked by another process for too long: {0}")]
+    #[error("another process locked a row for too long: {0}")]
     LockTimeout(String),
     /// The backend did not accept the request.
-    #[error("the store is away: {0}")]
+    #[error("the store is unavailable: {0}")]
     Away(String),
     /// The backend accepted the commit but did not report its outcome.
     #[error("the store did not confirm a commit: {0}")]

@@ -196,10 +196,10 @@ pub trait Store: Send + Sync + 'static {
 fn check_sizes(writes: &[Write], adds: &[Add]) -> Result<(), StoreError> {
     let keys = writes.iter().map(|write| &write.key).chain(adds.iter().map(|add| &add.key));
     if let Some(key) = keys.into_iter().find(|key| key.len() > MAX_KEY_BYTES) {
-        return Err(StoreError::Away(format!("a key is {} bytes, limit {MAX_KEY_BYTES}", key.len())));
+        return Err(StoreError::Away(format!("a key has {} bytes, and the maximum is {MAX_KEY_BYTES}", key.len())));
     }
     if let Some(value) = writes.iter().filter_map(|write| write.value.as_ref()).find(|value| value.len() > MAX_VALUE_BYTES) {
-        return Err(StoreError::Away(format!("a value is {} bytes, limit {MAX_VALUE_BYTES}", value.len())));
+        return Err(StoreError::Away(format!("a value has {} bytes, and the maximum is {MAX_VALUE_BYTES}", value.len())));
     }
     Ok(())
 }

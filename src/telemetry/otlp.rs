@@ -83,7 +83,7 @@ impl Exporter {
     /// Headers that cannot be sent, or an exporter that already runs in this process.
     pub fn start(settings: OtlpSettings, instance: &str, gather: Gather) -> Result<Self, String> {
         let collector = Collector::new(settings.traces.as_ref(), settings.metrics.as_ref())?;
-        let traces = tracer::start(settings.sampling).ok_or("this process exports already")?;
+        let traces = tracer::start(settings.sampling).ok_or("this process already exports telemetry")?;
         let resource = json!({ "attributes": attributes([
             ("service.name", settings.service.as_str()),
             ("service.version", env!("CARGO_PKG_VERSION")),
@@ -104,7 +104,7 @@ impl Exporter {
             }
         };
         if timeout(FLUSHED, sent).await.is_err() {
-            tracing::warn!("the collector did not take in time what was left to be sent to it");
+            tracing::warn!("the collector did not accept the remaining telemetry in time");
         }
     }
 }
@@ -179,7 +179,7 @@ impl Task {
             SendOutcome::Failed(reason) => {
                 counters::EXPORTS.count([signal, "failed"]);
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(signal, reason, "the collector takes no telemetry; what is not sent is dropped");
+                    tracing::warn!(signal, reason, "the collector does not accept telemetry; unsent telemetry is dropped");
                 }
                 None
             }

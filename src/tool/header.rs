@@ -66,18 +66,18 @@ fn walk_each(schemas: &Value, position: Position, named: &mut Named) -> Result<(
 fn check(property: &Map<String, Value>, name: &Value, position: Position, named: &mut Named) -> Result<(), SchemaError> {
     let refuse = |message: String| Err(SchemaError { pointer: String::new(), message });
     if position != Position::Property {
-        return refuse(format!("`{KEYWORD}` stands on a property that is reached from the root by `properties` alone"));
+        return refuse(format!("`{KEYWORD}` works only on a property that is reached from the root through `properties` alone"));
     }
     let Some(name) = name.as_str().filter(|name| is_token(name)) else {
-        return refuse(format!("`{KEYWORD}` is part of a header's name: letters, digits and any of !#$%&'*+-.^_`|~"));
+        return refuse(format!("`{KEYWORD}` must be part of a header's name: letters, digits and any of !#$%&'*+-.^_`|~"));
     };
     if !property.get("type").and_then(Value::as_str).is_some_and(|given| TYPES.contains(&given)) {
-        return refuse(format!("`{KEYWORD}` stands on a property whose `type` is one of {}", TYPES.join(", ")));
+        return refuse(format!("`{KEYWORD}` works only on a property whose `type` is one of {}", TYPES.join(", ")));
     }
     if named.insert(name.to_ascii_lowercase()) {
         return Ok(());
     }
-    refuse(format!("`{KEYWORD}` names a header that another property has; case does not tell them apart"))
+    refuse(format!("another property has the same header in `{KEYWORD}`; names that differ only in case are the same header"))
 }
 
 /// Adds `key` to the front of an error's pointer. The pointer is built on the way back, so that a valid schema costs no

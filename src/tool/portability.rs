@@ -19,10 +19,10 @@ const MAX_LEVELS: usize = 127;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PortabilityIssue {
     /// A lone surrogate such as `"\ud83d"`, which only JavaScript strings can contain.
-    #[error("a text in it has half of a surrogate pair, so it is no Unicode; `toWellFormed()` of a text mends it")]
+    #[error("a string in it has half of a surrogate pair, which is not valid Unicode; `toWellFormed()` fixes a string")]
     Surrogate,
     /// A number such as `1e999`, which readers change in different ways.
-    #[error("a number in it is larger than 1.8e308, which is the most that readers of JSON hold")]
+    #[error("a number in it is larger than 1.8e308, the maximum that JSON parsers can hold")]
     Number,
     /// Arrays and objects are nested too deep.
     #[error("it is nested deeper than {} levels", MAX_LEVELS)]
@@ -39,7 +39,7 @@ pub enum PortabilityIssue {
     #[error("an object in it has a reserved key, which begins with `{}`", RESERVED)]
     ReservedKey,
     /// It claims to be JSON but is not.
-    #[error("it says that it is JSON, and is not")]
+    #[error("its type is JSON, but it is not valid JSON")]
     NotJson,
 }
 
@@ -177,12 +177,12 @@ impl<'de> Visitor<'de> for Keys {
 /// Explains why a text from a client is not JSON, and where, given the parser's `error`.
 pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
-        return "it is UTF-16 or UTF-32, and JSON is sent as UTF-8 (RFC 8259, 8.1)".to_owned();
+        return "it is UTF-16 or UTF-32; send JSON as UTF-8 (RFC 8259, section 8.1)".to_owned();
     }
     let position = format!("at line {} column {}", error.line(), error.column());
     match PortabilityIssue::reason(text, error) {
         PortabilityIssue::Surrogate => {
-            format!("a text has half of a surrogate pair, such as `\\ud83d` alone, which is not Unicode, {position}")
+            format!("a string has half of a surrogate pair, for example `\\ud83d` alone, which is not valid Unicode, {position}")
         }
         PortabilityIssue::Number => format!("a number is larger than 1.8e308 {position}"),
         reason @ PortabilityIssue::Nesting => format!("{reason}, {position}"),

@@ -14,11 +14,11 @@ pub struct MicroUsd(#[schemars(with = "f64", range(min = 0))] pub u64);
 pub enum PriceError {
     #[error("an amount must be a finite number of US dollars, 0 or more")]
     NotAPrice,
-    #[error("an amount is US dollars, 0 or more, as digits with at most 6 behind a point: no sign and no exponent")]
+    #[error("an amount must be US dollars, 0 or more, with at most 6 decimals, and without sign or exponent")]
     NotDecimal,
-    #[error("an amount has at most 6 decimals")]
+    #[error("an amount must have at most 6 decimals")]
     TooFine,
-    #[error("an amount is at most {} USD", MicroUsd::MAX.to_usd())]
+    #[error("an amount must be at most {} USD", MicroUsd::MAX.to_usd())]
     TooLarge,
 }
 

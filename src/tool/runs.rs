@@ -15,7 +15,7 @@ pub enum EndpointCode {
 
 /// The handler of a record does not match its type. No host writes such a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("endpoint `{slug}` is of type `{}`, and its handler is not", handler_type.as_str())]
+#[error("the tool `{slug}` has the type `{}`, but its handler does not", handler_type.as_str())]
 pub struct ForeignHandler {
     /// The tool with this record.
     pub slug: Slug,

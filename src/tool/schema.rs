@@ -74,7 +74,7 @@ impl Mismatch {
     }
 
     fn summary(&self) -> String {
-        let first = self.problems.first().map_or("does not fit", |problem| problem.message.as_str());
+        let first = self.problems.first().map_or("it does not match the schema", |problem| problem.message.as_str());
         match self.problems.len() {
             0 | 1 => first.to_owned(),
             more => format!("{first} (and {} more)", more - 1),
@@ -129,9 +129,9 @@ impl Shape {
     /// Checks a response with MCP content blocks, in which the schema describes the structured content. Stock clients
     /// reject a result with an unknown block and, if the schema is not trivial, one without structured content.
     fn check_blocks(self, envelope: &Value) -> Result<(), Mismatch> {
-        let blocks = envelope["content"].as_array().ok_or_else(|| Mismatch::at("/content", "content is a list of blocks"))?;
+        let blocks = envelope["content"].as_array().ok_or_else(|| Mismatch::at("/content", "`content` must be a list of blocks"))?;
         if let Some(position) = blocks.iter().position(|block| !is_block(block)) {
-            return Err(Mismatch::at(format!("/content/{position}"), "the block is none of MCP's, or not whole"));
+            return Err(Mismatch::at(format!("/content/{position}"), "the block is not a complete MCP content block"));
         }
         let pointer = format!("/{STRUCTURED}");
         match envelope.get(STRUCTURED) {
@@ -139,7 +139,7 @@ impl Shape {
             _ if envelope[FAILED] == true => Ok(()),
             Some(value) => self.check(value).map_err(|_| Mismatch::at(pointer, "the value is not of type \"object\"")),
             None if self == Self::Anything => Ok(()),
-            None => Err(Mismatch::at(pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
+            None => Err(Mismatch::at(pointer, format!("{STRUCTURED} is required, because the `outputSchema` describes it"))),
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct Slug(#[schemars(with = "String")] SmolStr);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SlugError {
-    #[error("a slug is 3 to 64 of a-z, 0-9 and `-`, and starts and ends with a letter or digit")]
+    #[error("a slug must have 3 to 64 characters of a-z, 0-9 and `-`, and start and end with a letter or digit")]
     Form,
     #[error("the slug `{0}` is reserved")]
     Reserved(String),

@@ -52,7 +52,7 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     assert_eq!(of("outcome"), ["failed", "failed", "succeeded", "succeeded"]);
     assert_eq!(of("code"), [json!("error_status"), json!("handler_failed"), json!(null), json!(null)]);
     assert_eq!(of("charged"), [false, false, true, true]);
-    assert_eq!(of("error"), [Value::Null, json!("handler failed: Error: came to nothing"), Value::Null, Value::Null]);
+    assert_eq!(of("error"), [Value::Null, json!("Handler failed: Error: came to nothing"), Value::Null, Value::Null]);
     let cold = of("cold");
     assert!(cold[3] == true && cold.contains(&json!(false)), "the first call loaded its handler: {cold:?}");
     assert_eq!(of("payment"), ["credit", "x402", "credit", "x402"]);
@@ -131,7 +131,7 @@ async fn invalid_calls_query_names_the_valid_ones() {
     host.publish(&tool("a-tool", 0.0, SOMETIMES)).await;
     let wrong = [
         ("calls?outcome=Well", "handler_failed"),
-        ("calls?outcome=handler_faild", "`handler_faild` is none"),
+        ("calls?outcome=handler_faild", "`handler_faild` is not one of them"),
         ("calls?since=1w", "30d"),
         ("calls?since=2026-11-31", "2026-11-22"),
         ("calls?until=soon", "30d"),

@@ -446,7 +446,10 @@ async fn a_host_with_other_keys_than_the_others_does_not_start_and_says_which() 
     assert!(refused(vec![]).contains("has the admin token"));
     let token = "an-admin-token-that-is-none-of-theirs";
     let message = refused(vec![("TOLLHOUSE_ADMIN_TOKEN", token)]);
-    assert!(message.contains("has the admin token") && message.contains("once all are stopped") && !message.contains(token), "{message}");
+    assert!(
+        message.contains("has the admin token") && message.contains("once all hosts are stopped") && !message.contains(token),
+        "{message}"
+    );
     fs::copy(theirs.join("admin-token"), ours.path().join("admin-token")).unwrap();
     assert!(refused(vec![]).contains("has the receipt key"));
     assert!(refused(vec![("TOLLHOUSE_RECEIPT_KEY", RECEIPT_KEY)]).contains("has the receipt key"));

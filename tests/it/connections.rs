@@ -201,7 +201,7 @@ async fn an_address_has_so_many_connections_and_others_have_theirs() {
         assert!(head.contains(&format!("x-request-id: {}", body["error"]["requestId"].as_str().unwrap().to_ascii_lowercase())), "{head}");
         body["error"]["message"].as_str().unwrap().to_owned()
     };
-    assert_eq!(told_so(Ipv4Addr::LOCALHOST).await, "your address has its 6 connections");
+    assert_eq!(told_so(Ipv4Addr::LOCALHOST).await, "Your address has reached its limit of 6 connections");
     let served = async |from: Ipv4Addr| {
         let mut one = Raw::open_from(&host, from).await;
         one.send(GET).await;
@@ -211,7 +211,7 @@ async fn an_address_has_so_many_connections_and_others_have_theirs() {
     for _ in 0..3 {
         held.push(served(other).await);
     }
-    assert_eq!(told_so(other).await, "the host has its 9 connections");
+    assert_eq!(told_so(other).await, "The host has reached its limit of 9 connections");
     held.clear();
     eventually("there is room again", SECONDS, || async {
         let mut one = Raw::open(&host).await;
@@ -341,12 +341,12 @@ async fn a_host_without_descriptors_waits_for_some_and_continues() {
         many.push(Raw::open(&host).await);
     }
     // The host accepts as many as it can. It neither ends nor spins.
-    eventually("it has run out", SECONDS, || async { host.log().contains("connections cannot be taken in").then_some(()) }).await;
+    eventually("it has run out", SECONDS, || async { host.log().contains("cannot accept connections").then_some(()) }).await;
     let spent = |host: &Host| host.cpu();
     let before = spent(&host);
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(spent(&host) - before < Duration::from_millis(250), "it spins");
-    assert_eq!(host.log().matches("connections cannot be taken in").count(), 1);
+    assert_eq!(host.log().matches("cannot accept connections").count(), 1);
     drop(many);
     host.get("/health/live").await.is(200);
 }

@@ -45,7 +45,7 @@ async fn a_database_that_cannot_be_reached_is_reported_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
     std::fs::write(&password, "sesame\n").unwrap();
-    for (store, reported) in [(address.as_str(), "the database could not be connected to"), ("mysql://there", "postgres://")] {
+    for (store, reported) in [(address.as_str(), "cannot connect to the database"), ("mysql://there", "postgres://")] {
         let how = Host::builder().env("TOLLHOUSE_STORE", store).env("TOLLHOUSE_STORE_PASSWORD_FILE", password.display());
         let answer = how.fails().await;
         assert!(answer.contains(reported) && !answer.contains("sesame"), "{answer}");

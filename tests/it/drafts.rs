@@ -203,7 +203,7 @@ async fn a_dry_run_says_how_a_handler_ended_and_holds_it_against_no_call() {
     host.as_builder(&key, Method::POST, CREATE, &typed).await.is(200);
     let tried = async |source: &str| ran(&host, &key, "typed", json!({ "input": { "n": 1 }, "handler": { "source": source } })).await;
     let threw = tried("export default () => { throw new Error('no'); };").await;
-    assert_eq!((&threw["error"]["code"], &threw["error"]["message"]), (&json!("handler_failed"), &json!("handler failed: Error: no")));
+    assert_eq!((&threw["error"]["code"], &threw["error"]["message"]), (&json!("handler_failed"), &json!("Handler failed: Error: no")));
     assert!(threw["log"][0]["fields"]["stack"].as_str().unwrap().contains("typed"), "{threw}");
     assert_eq!(tried("export default () => 'text';").await["error"]["code"], "invalid_output");
     let half = tried(r"export default () => ({ a: '\ud800' });").await;

@@ -9,7 +9,21 @@ const TOOL: &str = "export default async (req) => req.input;";
 
 /// Returns whether a message contains words from our code or serde that callers do not understand.
 fn is_inside_word(message: &str) -> bool {
-    let inside = ["struct", "enum", "variant", "untagged", "deserialize", "field `", "u16", "u64", "usize", "f64", "a map", "a sequence"];
+    let inside = [
+        "struct",
+        "enum",
+        "variant",
+        "untagged",
+        "deserialize",
+        "unknown field",
+        "missing field",
+        "u16",
+        "u64",
+        "usize",
+        "f64",
+        "a map",
+        "a sequence",
+    ];
     inside.iter().any(|word| message.contains(word))
 }
 
@@ -73,16 +87,16 @@ async fn a_query_that_does_not_fit_is_reported_in_words_of_the_api() {
     host.publish(&js("words", 0.0, TOOL)).await;
     let (_, key) = host.register("Words").await;
     for (path, word) in [
-        ("/ai/builders/events?limit=none", "`limit` is 1 to 200"),
-        ("/ai/builders/events?since=30", "a moment is digits and `d`, `h`, `m` or `s`"),
-        ("/ai/builders/events?kind=call.unheard", "`kind` is `call.unheard`; it may be `endpoint.created`"),
+        ("/ai/builders/events?limit=none", "`limit` must be 1 to 200"),
+        ("/ai/builders/events?since=30", "time must be a number with `d`, `h`, `m` or `s`"),
+        ("/ai/builders/events?kind=call.unheard", "`kind` is `call.unheard`; use one of `endpoint.created`"),
     ] {
         let error = host.as_builder(&key, Method::GET, path, &Value::Null).await.fails(400, "invalid_request", "caller");
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(word) && !is_inside_word(message), "{path}: {message}");
     }
     let error = host.get("/ai/endpoints?form=oldest").await.fails(400, "invalid_request", "caller");
-    assert_eq!(error["message"], "`form` is `newer` or `older`");
+    assert_eq!(error["message"], "`form` must be `newer` or `older`");
     let error = host.manage(Method::DELETE, "/ai/endpoints/words/secrets", &Value::Null).await.fails(400, "invalid_request", "caller");
     assert_eq!(error["message"], "`name` is missing");
 }
@@ -96,7 +110,7 @@ async fn invalid_json_body_gets_the_error_position() {
     for (path, body) in [("/ai/endpoints/create", "{\"slug\":"), ("/ai/credits", "{'a':1}"), ("/ai/invoke", "{")] {
         let error = host.send(post(path, body)).await.fails(400, "invalid_json", "caller");
         let message = error["message"].as_str().unwrap();
-        assert!(message.starts_with("the body is not JSON: ") && message.contains("line 1 column"), "{path}: {message}");
+        assert!(message.starts_with("The body is not JSON: ") && message.contains("line 1 column"), "{path}: {message}");
     }
 }
 
@@ -116,8 +130,8 @@ async fn missing_globals_are_reported_once_at_publication() {
     assert_eq!(
         warnings(&created),
         [
-            "`console` writes nothing (line 2): ask for it with `capabilities.logs: true`",
-            "`ctx.kv` is refused (line 3): ask for it with `capabilities.kv: true`",
+            "`console` writes nothing (line 2): request it with `capabilities.logs: true`",
+            "`ctx.kv` is refused (line 3): request it with `capabilities.kv: true`",
             "`ctx.httpGetJson` is refused (line 3): `capabilities.httpGetJson` waits for an admin",
         ]
     );
@@ -140,7 +154,7 @@ async fn handler_using_a_missing_global_gets_its_replacement() {
     assert!(error["message"].as_str().unwrap().contains("ctx.httpGetJson"), "{error}");
     let unloadable = js("node", 0.0, "const fs = require('fs'); export default () => 1;");
     let error = host.manage(Method::POST, "/ai/endpoints/create", &unloadable).await.fails(422, "invalid_handler", "caller");
-    assert!(error["message"].as_str().unwrap().contains("bundle what it needs"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("bundle its packages"), "{error}");
     let mut ungranted = js("ungranted", 0.0, "export default (req, ctx) => ctx.kv.get('a');");
     ungranted["capabilities"] = json!({});
     host.publish(&ungranted).await;
@@ -174,7 +188,7 @@ async fn negative_amount_is_reported_as_an_amount() {
     let answer = host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &settings).await;
     for (error, pointer) in [(credit, "/amountUsd"), (answer.fails(422, "invalid_payout", "caller"), "/minimumUsd")] {
         let message = error["message"].as_str().unwrap();
-        assert!(error["pointer"] == pointer && message.contains("an amount must be") && !message.contains("price"), "{error}");
+        assert!(error["pointer"] == pointer && message.contains("amount must be") && !message.contains("price"), "{error}");
     }
 }
 

@@ -391,14 +391,14 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     let more = [("memory", "0", "67108864"), ("bytes", "0", "8388608"), ("pipeline", "100000", "0")];
     for (name, given, least) in ranges.into_iter().chain(more) {
         let refused = refuses(&[&format!("--sandbox-{name}"), given]);
-        assert!(refused.contains(&format!("`--sandbox-{name}` is {given}; it is {least} at least")), "{refused}");
+        assert!(refused.contains(&format!("`--sandbox-{name}` is {given}, but must be from {least}")), "{refused}");
     }
     assert!(refuses(&["--facilitator", "http", "--pay-to", PAY_TO]).contains("X402_FACILITATOR_URL"));
     assert!(refuses(&["--facilitator", "http", "--facilitator-url", "https://facilitator.example.com"]).contains("TOLLHOUSE_PAY_TO"));
     assert!(refuses(&["--worker", "nowhere/tollhouse-worker"]).contains("no worker at"));
-    assert!(refuses(&["--listen", "127.0.0.1:0", "--network", "eip155:999"]).contains("not known"));
+    assert!(refuses(&["--listen", "127.0.0.1:0", "--network", "eip155:999"]).contains("is unknown"));
     let short = refuses_with(&["--listen", "127.0.0.1:0"], &[("TOLLHOUSE_ADMIN_TOKEN", "test")]);
-    assert!(short.contains("the admin token cannot be used: it has 4 bytes and needs 16") && !short.contains("folder"), "{short}");
+    assert!(short.contains("the admin token is invalid: it has 4 bytes, but needs at least 16") && !short.contains("folder"), "{short}");
     for wrong in ["tools.example.com", "ftp://tools.example.com", "https://", "https://tools.example.com/?a=b"] {
         assert!(refuses(&["--listen", "127.0.0.1:0", "--base-url", wrong]).contains("TOLLHOUSE_BASE_URL"), "{wrong}");
     }

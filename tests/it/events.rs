@@ -113,7 +113,7 @@ async fn followers_of_one_address_are_bounded() {
         let refused = host.send(ask(path)).await;
         assert!(refused.has("retry-after").parse::<u64>().unwrap() > 0);
         let error = refused.fails(429, "rate_limited", "caller");
-        assert!(error["message"].as_str().unwrap().contains("has its 3 event streams"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("has reached its limit of 3 event streams"), "{error}");
     }
     let elsewhere = Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap();
     for path in paths {

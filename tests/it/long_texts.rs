@@ -103,5 +103,5 @@ async fn a_static_response_is_no_longer_than_a_result_may_be() {
     let tool = json!({ "slug": "long", "title": "Long", "handlerType": "static_json", "handler": { "response": "a".repeat(300 << 10) } });
     let error = host.manage(Method::POST, "/ai/endpoints/create", &tool).await.fails(422, "invalid_endpoint", "caller");
     assert_eq!(error["pointer"], "/handler/response");
-    assert!(error["message"].as_str().unwrap().contains("limit 262144"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("the maximum is 262144"), "{error}");
 }

@@ -102,7 +102,9 @@ async fn serve_check_shows_what_is_wrong_with_where_it_stands_and_shows_no_secre
     let answer = run(folder.path(), &["serve", "--check"], &[]).await;
     let error = text(&answer.stderr);
     assert!(
-        answer.status.code() == Some(1) && error.contains("wrong tollhouse.toml:2: it does not read") && !error.contains("777555"),
+        answer.status.code() == Some(1)
+            && error.contains("wrong tollhouse.toml:2: the file is not valid TOML")
+            && !error.contains("777555"),
         "{error}"
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "it makes no file");
@@ -160,7 +162,7 @@ async fn store_check_shows_what_does_not_agree_in_a_folder() {
         let wrong = json_of(answer)["wrong"].as_array().unwrap().iter().filter(|wrong| wrong.as_str().unwrap().contains(what)).count();
         assert!(answer.status.code() == Some(1) && wrong > 0, "`{what}` is not reported: {answer:?}");
     };
-    describe(&check().await, "is not what was put there");
+    describe(&check().await, "has changed");
     fs::remove_file(&object).unwrap();
     describe(&check().await, "is missing");
     fs::write(&object, content).unwrap();
@@ -265,7 +267,7 @@ async fn keys_and_tokens_are_no_arguments() {
         let message = text(&answer.stderr);
         assert_eq!(answer.status.code(), Some(2), "{words:?}: {answer:?}");
         assert!(
-            message.contains(&format!("`{flag}` in an argument can be read by every user of this machine: say it in TOLLHOUSE_")),
+            message.contains(&format!("`{flag}` in an argument can be read by every user of this machine: set it in TOLLHOUSE_")),
             "{message}"
         );
         assert!(!message.contains("sesame") && folder.path().read_dir().unwrap().next().is_none(), "{message}");

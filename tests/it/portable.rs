@@ -192,11 +192,11 @@ async fn properties_stay_in_the_order_of_their_builder() {
 async fn publishing_warns_of_data_no_model_sees() {
     let host = Host::start().await;
     for (schema, word) in [
-        (json!({ "type": "array" }), "in no list of MCP"),
+        (json!({ "type": "array" }), "MCP does not list the tool"),
         (json!({ "oneOf": [{ "type": "object" }] }), "union"),
         (json!({ "type": "object", "properties": { "n": { "type": "integer", "default": 42 } } }), "`default`"),
         (json!({ "type": "object", "properties": { "n": { "type": "string", "nullable": true } } }), "`nullable`"),
-        (json!({ "type": "object", "properties": { "n": { "pattern": "^(?!a)" } } }), "looks around"),
+        (json!({ "type": "object", "properties": { "n": { "pattern": "^(?!a)" } } }), "lookaround"),
         (json!({ "type": "object", "properties": { "default": { "type": "string" } } }), ""),
     ] {
         let mut tool = js("warned", 0.0, MESSAGE);

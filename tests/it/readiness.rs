@@ -56,7 +56,7 @@ async fn a_check_of_the_host_itself_is_its_askers_request_and_not_the_hosts() {
 async fn invalid_url_gets_a_readable_error() {
     let host = Host::builder().with_catalogue().start().await;
     for (given, message) in
-        [("nope", "the URL has no scheme: write it whole, such as `https://example.com/`"), ("https://", "the URL has no host")]
+        [("nope", "the URL has no scheme; write a complete URL, for example `https://example.com/`"), ("https://", "the URL has no host")]
     {
         let report = host.call(CHECK, &json!({ "url": given })).await.is(200).json();
         assert_eq!(report["reason"]["message"], message, "{report:#}");

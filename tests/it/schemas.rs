@@ -31,7 +31,7 @@ fn tool(slug: &str, schema: &Value, fate: Fate) -> Value {
 
 /// Returns whether the error says only that the value does not match.
 fn is_unlisted(error: &Value) -> bool {
-    error["problems"] == json!([{ "pointer": "", "message": "does not fit the schema" }]) && error["charged"] == false
+    error["problems"] == json!([{ "pointer": "", "message": "it does not match the schema" }]) && error["charged"] == false
 }
 
 /// Returns a complaint if a shape ends wrongly.

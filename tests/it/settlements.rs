@@ -117,7 +117,7 @@ async fn a_facilitator_that_hangs_holds_up_no_start() {
 #[tokio::test]
 async fn start_without_a_node_warns_of_the_consequences() {
     let (host, _facilitator, _payer) = with_facilitator(SettleMode::Well).await;
-    assert!(host.log().contains("no node is named in `TOLLHOUSE_RPC_URL`"), "{}", host.log());
+    assert!(host.log().contains("no node is set in `TOLLHOUSE_RPC_URL`"), "{}", host.log());
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() 
     host.terminate();
     eventually("it is not ready", TIMEOUT, || async { (host.get("/health/ready").await.status == 503).then_some(()) }).await;
     let refused = host.get("/health/ready").await.json();
-    assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!("busy"), &json!("the host is shutting down")));
+    assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!("busy"), &json!("The host is shutting down")));
     // Also over a new connection.
     reqwest::Client::builder()
         .no_proxy()

@@ -60,10 +60,10 @@ async fn payment_that_expires_too_soon_is_rejected_before_the_run() {
     assert_eq!(refused.json()["error"], EXPIRED);
     assert_eq!(refused.decoded("payment-required")["error"], EXPIRED);
     let text = refused.json()["message"].as_str().unwrap().to_owned();
-    assert!(text.contains("the tool may run for 10 s") && text.contains("maxTimeoutSeconds"), "{text}");
+    assert!(text.contains("the tool can run for 10 s") && text.contains("maxTimeoutSeconds"), "{text}");
     let mcp = host.mcp().call("moody", json!({}), json!({ "x402/payment": payment.payload })).await;
     assert_eq!((&mcp["isError"], &mcp["structuredContent"]["error"]), (&json!(true), &json!(EXPIRED)));
-    assert!(mcp["content"][1]["text"].as_str().unwrap().contains("the tool may run for 10 s"), "{mcp}");
+    assert!(mcp["content"][1]["text"].as_str().unwrap().contains("the tool can run for 10 s"), "{mcp}");
     assert_eq!((host.payment(&payment.id()).await, host.balance(&payer.address).await), (None, FUNDS));
 
     // Long enough for this tool, but not for a slower one.
@@ -298,8 +298,8 @@ async fn an_alarm_is_logged_once_when_it_begins() {
         futures_util::future::join_all(calls).await;
     }
     let warnings = host.get("/health").await.is(200).json()["unpaid"]["warnings"].clone();
-    assert!(warnings[0].as_str().unwrap().contains("runs of the last minute were not paid for"), "{warnings}");
-    const LOGGED: &str = "runs of the last minute were not paid for";
+    assert!(warnings[0].as_str().unwrap().contains("runs in the last minute were not paid for"), "{warnings}");
+    const LOGGED: &str = "runs in the last minute were not paid for";
     eventually("the log says so", Duration::from_secs(20), async || host.log().contains(LOGGED).then_some(())).await;
     for _ in 0..20 {
         host.call_credit("throws", &json!({}), &credit).await;

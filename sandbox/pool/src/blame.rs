@@ -43,7 +43,7 @@ impl Core {
     /// Records a stop, which may hold the endpoint or slow the caller.
     fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) {
         if self.scheduler.note_stop(endpoint, caller, cause) {
-            tracing::warn!(endpoint, "endpoint is held after repeated faults");
+            tracing::warn!(endpoint, "the tool is paused for a moment because it failed repeatedly");
         }
     }
 

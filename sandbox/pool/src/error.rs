@@ -14,30 +14,30 @@ pub enum PoolError {
         retry_after: Duration,
     },
     /// The endpoint's code was stopped too often recently.
-    #[error("endpoint is held after repeated faults")]
+    #[error("the tool is paused for a moment because it failed repeatedly")]
     Held {
         /// How much longer the endpoint is held.
         retry_after: Duration,
     },
     /// Calls of this caller to this endpoint were stopped too often recently. Other callers are not
     /// affected.
-    #[error("calls of this caller were stopped too often")]
+    #[error("too many calls of this caller hit a limit")]
     Slowed {
         /// How much longer the caller is slowed.
         retry_after: Duration,
     },
     /// The handler does not load.
-    #[error("handler does not load")]
+    #[error("the handler does not load")]
     Load(#[source] LoadError),
     /// A schema of the bundle is not usable.
-    #[error("a schema cannot be used")]
+    #[error("a schema is invalid")]
     Schema(#[source] SchemaFault),
     /// A schema of the bundle exceeded the limits of loading.
     #[error("while loading, {0}")]
     Stopped(StopReason),
     /// There are fewer users than processes, and each process needs its own.
     #[error(
-        "there are {users} users for {processes} worker processes, and each has one of its own: name more in `--sandbox-users`, or fewer processes in `--sandbox-processes`"
+        "there are {users} users for {processes} worker processes, and each process needs its own: add users to `--sandbox-users`, or lower `--sandbox-processes`"
     )]
     FewUsers {
         /// Number of users available.

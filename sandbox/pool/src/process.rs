@@ -146,7 +146,7 @@ impl Process {
         if let Some(layer) = config.strict.iter().find(|layer| !jail.in_force.contains(layer)) {
             let reason = jail.refused.iter().find(|refused| refused.layer == *layer);
             let reason = reason.map_or_else(|| format!("{layer}, which is not of its tier"), ToString::to_string);
-            return Err(unfit(&format!("its jail is to have every layer that is named, and lacks {reason}")));
+            return Err(unfit(&format!("its jail must have every required layer, but lacks {reason}")));
         }
         // A process that cannot be watched is not leased.
         Usage::of(self.pid).map_err(|_| unfit("the worker's entry in /proc cannot be read"))?;

@@ -67,7 +67,7 @@ impl Core {
             // ended process to be gone.
             let (timeout, refused) = match self.slots.lack() {
                 Some(SlotShortage::Memory) => (self.config.timeout, PoolError::Busy { retry_after: self.config.timeout }),
-                Some(SlotShortage::Places) | None => (self.config.boot_timeout, PoolError::Spawn("no process has ended".into())),
+                Some(SlotShortage::Places) | None => (self.config.boot_timeout, PoolError::Spawn("no process has ended in time".into())),
             };
             if timeout_at(started + timeout, changed).await.is_err() {
                 count(&self.counters.refused);

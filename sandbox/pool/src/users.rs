@@ -25,7 +25,7 @@ impl Default for Users {
 
 /// Error for an invalid range of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a range of users is `FIRST-LAST`, in numbers from 1 to 4294967294, and ends no earlier than it begins")]
+#[error("a range of users must be `FIRST-LAST`, with numbers from 1 to 4294967294 in ascending order")]
 pub struct InvalidUserRange;
 
 impl FromStr for Users {

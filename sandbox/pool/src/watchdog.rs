@@ -151,7 +151,7 @@ impl Meter {
         if round == WatchdogTick::Tick && std::mem::take(&mut watch.slow) {
             match pace::lower(pid) {
                 Ok(()) => self.is_slowed.store(true, Ordering::Release),
-                Err(error) => tracing::warn!(%error, "a worker that computes for long could not be slowed"),
+                Err(error) => tracing::warn!(%error, "a worker that computes for a long time could not be slowed down"),
             }
         }
         let look = watch.look(pid, round, grace, &self.resident);

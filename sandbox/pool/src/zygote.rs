@@ -132,7 +132,7 @@ impl Zygotes {
             // It will be ready for a later worker.
             Err(error) if zygote.may_still_boot(&error, self.boot_timeout) => None,
             Err(error) => {
-                tracing::warn!(%error, "a zygote is of no use: workers are started by themselves");
+                tracing::warn!(%error, "a zygote does not work, so workers are started without it");
                 line.now = None;
                 line.failed = Some(Instant::now());
                 None

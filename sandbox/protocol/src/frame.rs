@@ -19,10 +19,10 @@ pub const MAX_FRAME_BYTES: usize = 8 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The length prefix exceeds [`MAX_FRAME_BYTES`].
-    #[error("frame is {0} bytes, limit {MAX_FRAME_BYTES}")]
+    #[error("the frame has {0} bytes, and the maximum is {MAX_FRAME_BYTES}")]
     TooLarge(usize),
     /// The bytes are not a valid message of the expected type.
-    #[error("frame does not decode")]
+    #[error("the frame cannot be decoded")]
     Malformed(#[from] postcard::Error),
 }
 

@@ -77,25 +77,25 @@ pub struct Thrown {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum StopReason {
     /// The call computed for too long.
-    #[error("handler used its {limit_ms} ms of processor time")]
+    #[error("the handler used up its {limit_ms} ms of CPU time")]
     CpuTime {
         /// Limit in milliseconds.
         limit_ms: u64,
     },
     /// The call took too long in total.
-    #[error("handler did not answer within {limit_ms} ms")]
+    #[error("the handler did not answer within {limit_ms} ms")]
     WallTime {
         /// Limit in milliseconds.
         limit_ms: u64,
     },
     /// Its heap, its buffers or its process grew too large.
-    #[error("handler needed more than its {limit_bytes} bytes of memory")]
+    #[error("the handler needed more than its {limit_bytes} bytes of memory")]
     Memory {
         /// Limit in bytes.
         limit_bytes: u64,
     },
     /// The check of a schema used the time, not the handler.
-    #[error("`{side}` used what was left of {limit_ms} ms of processor time")]
+    #[error("validation against `{side}` used up the rest of {limit_ms} ms of CPU time")]
     SchemaTime {
         /// The schema.
         side: Side,
@@ -103,7 +103,7 @@ pub enum StopReason {
         limit_ms: u64,
     },
     /// The check of a schema used the memory, not the handler.
-    #[error("`{side}` needed more than {limit_bytes} bytes of memory")]
+    #[error("validation against `{side}` needed more than {limit_bytes} bytes of memory")]
     SchemaMemory {
         /// The schema.
         side: Side,
@@ -112,25 +112,25 @@ pub enum StopReason {
     },
     /// The value is invalid, but listing its problems exceeded the limits for that. The pool turns
     /// it into [`Outcome::Unfit`], so nobody else sees this variant.
-    #[error("the value does not fit `{side}`, and listing why took too much")]
+    #[error("the value does not match `{side}`, and listing the differences took too long")]
     Unlisted {
         /// The schema.
         side: Side,
     },
     /// Its answer is too large.
-    #[error("result is larger than {limit_bytes} bytes")]
+    #[error("the result is larger than {limit_bytes} bytes")]
     OutputSize {
         /// Limit in bytes.
         limit_bytes: u64,
     },
     /// Its answer is nested too deep.
-    #[error("result is nested deeper than {limit} levels")]
+    #[error("the result is nested deeper than {limit} levels")]
     OutputDepth {
         /// Limit in levels.
         limit: u64,
     },
     /// The handler made too many requests to the host.
-    #[error("handler made more than {limit} {what}")]
+    #[error("the handler made more than {limit} {what}")]
     Ops {
         /// The kind of request, for the error message.
         what: String,
@@ -138,10 +138,10 @@ pub enum StopReason {
         limit: u64,
     },
     /// Every promise waits for another, so nothing can wake the handler.
-    #[error("handler waits for a promise that nothing can resolve")]
+    #[error("the handler waits for a promise that nothing can resolve")]
     Deadlock,
     /// The process is gone or broke the protocol. Only the host creates this reason.
-    #[error("sandbox ended unexpectedly")]
+    #[error("the sandbox ended unexpectedly")]
     Crashed,
 }
 

@@ -3,7 +3,7 @@
 use tollhouse_protocol::LoadError;
 
 /// How to have such syntax translated.
-const INSTEAD: &str = "put the class into a file that the handler imports: then it is bundled, and esbuild writes them out";
+const INSTEAD: &str = "put the class into a file that the handler imports, so that esbuild compiles it";
 
 /// Adds advice to a syntax error whose line has a decorator or an `accessor`.
 pub(crate) fn advised(error: LoadError, source: &str) -> LoadError {

@@ -107,7 +107,7 @@ fn refuse_import<'s>(
     _attributes: Local<'s, v8::FixedArray>,
 ) -> Option<Local<'s, v8::Promise>> {
     let resolver = v8::PromiseResolver::new(scope)?;
-    let message = v8::String::new(scope, "import() is not available: a tool is one module, bundle what it needs into it")?;
+    let message = v8::String::new(scope, "import() is not available: a tool is a single module, so bundle its packages into it")?;
     let error = v8::Exception::type_error(scope, message);
     resolver.reject(scope, error)?;
     Some(resolver.get_promise(scope))

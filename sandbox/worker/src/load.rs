@@ -83,7 +83,7 @@ pub(crate) fn or_typescript(error: LoadError, source: &str) -> LoadError {
     if !javascript(source).is_ok_and(|stripped| stripped != source) {
         return error;
     }
-    LoadError { message: format!("{}: it reads as TypeScript, send `language: \"ts\"` with it", error.message), ..error }
+    LoadError { message: format!("{}: this looks like TypeScript, so send `language: \"ts\"` with it", error.message), ..error }
 }
 
 fn compile(
@@ -106,7 +106,7 @@ fn compile(
     };
     let requests = module.get_module_requests();
     if requests.length() > 0 {
-        let mut error = refusal("imports are not available: a tool is one module, bundle what it needs into it");
+        let mut error = refusal("imports are not available: a tool is a single module, so bundle its packages into it");
         if let Some(request) = requests.get(scope, 0).and_then(|request| Local::<v8::ModuleRequest>::try_from(request).ok()) {
             let position = module.source_offset_to_location(request.get_source_offset());
             (error.line, error.column) =

@@ -158,7 +158,7 @@ impl OpQueue {
             self.last_sent += 1;
             op.sent = Some(self.last_sent);
             if outbox.put(&ToHost::Op { op: self.last_sent, request }).is_err() {
-                self.refused.push_back((op.number, OpFailure::new("quota_exceeded", "the request is larger than the host takes")));
+                self.refused.push_back((op.number, OpFailure::new("quota_exceeded", "the request is larger than the host accepts")));
             }
         }
         let refused = &self.refused;
@@ -178,10 +178,10 @@ impl OpQueue {
         }
         let (writes, bytes) = (request.writes(), if sleeps { 0 } else { request.bytes() });
         if bytes > CALL_BYTES {
-            return self.refuse("quota_exceeded", "the request is larger than the host takes");
+            return self.refuse("quota_exceeded", "the request is larger than the host accepts");
         }
         if (self.queued_bytes + bytes) as u64 > self.limits.buffer_bytes {
-            self.stop_ops("bytes of requests that wait", self.limits.buffer_bytes);
+            self.stop_ops("bytes of waiting requests", self.limits.buffer_bytes);
             return 0;
         }
         self.last_op += 1;

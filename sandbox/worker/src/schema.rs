@@ -95,7 +95,7 @@ impl Schemas {
                 // The schema does not apply to failures.
                 _ if answer[FAILED] == true => Ok(()),
                 Some(value) => fit.check(&pointer, value),
-                None => Err(problem(&pointer, format!("{STRUCTURED} is required: the outputSchema speaks of it"))),
+                None => Err(problem(&pointer, format!("{STRUCTURED} is required, because the `outputSchema` describes it"))),
             }
         })
     }
@@ -121,9 +121,9 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
         pointer: cut(pointer.to_owned(), limits),
         message: cut(message.into_owned(), limits),
     };
-    let schema: Value = serde_json::from_slice(text).map_err(|_| fault("", "a schema is JSON".into()))?;
+    let schema: Value = serde_json::from_slice(text).map_err(|_| fault("", "a schema must be JSON".into()))?;
     if !schema.is_object() && !schema.is_boolean() {
-        return Err(fault("", "a schema is an object or a boolean".into()));
+        return Err(fault("", "a schema must be an object or a boolean".into()));
     }
     if let Some(compiled) = compile_translated(&schema, &HashSet::new()) {
         return Ok(compiled);
@@ -215,13 +215,15 @@ fn older(error: &ValidationError<'_>) -> Option<String> {
     let keyword = error.instance_path().as_str().rsplit('/').next().map(str::to_owned)?;
     match (keyword.as_str(), error.instance().as_ref()) {
         ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(_)) => Some(format!(
-            "`{keyword}` is a number; a boolean is draft-04's: write the bound itself, or say `\"$schema\": \"http://json-schema.org/draft-04/schema#\"`"
+            "`{keyword}` must be a number; a boolean belongs to draft-04: write the bound itself, or set `\"$schema\": \"http://json-schema.org/draft-04/schema#\"`"
         )),
         ("items", Value::Array(_)) => Some(
-            "`items` is one schema in draft 2020-12; a list of schemas is called `prefixItems` there, or say the `$schema` of an older draft"
+            "`items` must be one schema in draft 2020-12; use `prefixItems` for a list of schemas, or set `$schema` to an older draft"
                 .to_owned(),
         ),
-        ("required", Value::Bool(_)) => Some("`required` is a list of names, beside `properties`; a boolean is draft-03's".to_owned()),
+        ("required", Value::Bool(_)) => {
+            Some("`required` must be a list of names, next to `properties`; a boolean belongs to draft-03".to_owned())
+        }
         _ => None,
     }
 }
@@ -275,11 +277,11 @@ fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
         }
         // Only the schema itself is considered: nothing is fetched.
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
-            format!("`$ref` leads to `{uri}`, which is not in this schema; put it under `$defs`")
+            format!("`$ref` refers to `{uri}`, which is not in this schema; put it under `$defs`")
         }
         ValidationErrorKind::Format { format } if format == "regex" => misfit_of_pattern(error.instance().as_str().unwrap_or_default()),
         ValidationErrorKind::BacktrackLimitExceeded { .. } => {
-            format!("matching the regular expression took more than {BACKTRACKS} steps back, so the value counts as not matching")
+            format!("the regular expression backtracked more than {BACKTRACKS} times, so the value counts as not matching")
         }
         ValidationErrorKind::Pattern { pattern } => {
             format!("the value does not match {:?}", originals.get(pattern).unwrap_or(pattern))
@@ -290,10 +292,9 @@ fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
 
 /// Returns why a pattern is not usable. The engine itself only says that it is not.
 fn misfit_of_pattern(pattern: &str) -> String {
-    let too_large =
-        || format!("the regular expression takes more than {PATTERN_BYTES} bytes once compiled; repeat less in it, or less often");
+    let too_large = || format!("the compiled regular expression takes more than {PATTERN_BYTES} bytes; use fewer or smaller repetitions");
     let reason = match regex_syntax::parse(pattern) {
-        Ok(_) if !is_ecmascript(pattern) => "the engine that matches it here does not know all of it".to_owned(),
+        Ok(_) if !is_ecmascript(pattern) => "the engine of this host does not support all of it".to_owned(),
         Ok(_) => return too_large(),
         Err(regex_syntax::Error::Parse(error)) => match error.kind() {
             // The backtracking engine would match such patterns, so this one is too large for it.
@@ -303,7 +304,7 @@ fn misfit_of_pattern(pattern: &str) -> String {
         Err(regex_syntax::Error::Translate(error)) => error.kind().to_string(),
         Err(other) => other.to_string(),
     };
-    format!("the value is no regular expression: {reason}")
+    format!("the value is not a regular expression: {reason}")
 }
 
 /// Returns whether a pattern is valid, whatever its size.

@@ -230,8 +230,8 @@ impl Worker {
         let result = call_of(state, CallState::take_loaded);
         match (ended, result) {
             (_, Some(result)) => result.map(|()| Checked { source: stripped.map(Bytes::from).unwrap_or_default() }),
-            (Err(End::Deadlock), None) => Err(refusal("the module's top level waits for a promise that nothing can resolve")),
-            _ => Err(refusal("the module's top level did not end")),
+            (Err(End::Deadlock), None) => Err(refusal("the top level of the module waits for a promise that nothing can resolve")),
+            _ => Err(refusal("the top level of the module did not end")),
         }
     }
 

@@ -85,7 +85,7 @@ impl FromStr for Actor {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "admin" => Ok(Self::Admin),
-            id => id.parse().map(|builder_id| Self::Builder { builder_id }).map_err(|_| "`actor` is `admin` or the id of a builder"),
+            id => id.parse().map(|builder_id| Self::Builder { builder_id }).map_err(|_| "`actor` must be `admin` or the id of a builder"),
         }
     }
 }

@@ -30,7 +30,7 @@ impl History {
                 }
             },
         );
-        maintain(self, TRIM_EVERY, "removing calls that are too many", |history, _| async move { history.trim().await });
+        maintain(self, TRIM_EVERY, "removing the oldest calls over the limit", |history, _| async move { history.trim().await });
     }
 
     /// Deletes the excess calls of tools.

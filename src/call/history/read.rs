@@ -54,7 +54,7 @@ impl TryFrom<String> for OutcomeFilter {
             "succeeded" => Ok(Self::As(CallOutcome::Succeeded)),
             "failed" => Ok(Self::As(CallOutcome::Failed)),
             _ if is_code => Ok(Self::With(text)),
-            _ => Err("`outcome` is `succeeded`, `failed`, or the code of a failure such as `handler_failed`"),
+            _ => Err("`outcome` must be `succeeded`, `failed` or an error code, for example `handler_failed`"),
         }
     }
 }

@@ -40,11 +40,11 @@ pub struct SeriesQuery {
 /// Why a series is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    #[error("`step` is `1m`, `5m`, `1h` or `1d`")]
+    #[error("`step` must be `1m`, `5m`, `1h` or `1d`")]
     Unknown,
-    #[error("`step={step}` reaches back {reach}; ask for a shorter `since`, or for `step={wider}`", step = .0.row().name, reach = .1, wider = .2.row().name)]
+    #[error("`step={step}` reaches back only {reach}; use a shorter `since`, or `step={wider}`", step = .0.row().name, reach = .1, wider = .2.row().name)]
     TooFar(SeriesStep, String, SeriesStep),
-    #[error("buckets are kept {0}; ask for a shorter `since`")]
+    #[error("buckets are stored for {0}; use a shorter `since`")]
     NotKept(String),
 }
 

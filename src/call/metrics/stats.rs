@@ -65,7 +65,7 @@ impl Metrics {
                     Ok(false) if metrics.recent_lock().is_counted() => REST,
                     Ok(false) => FIRST_REST,
                     Err(error) => {
-                        tracing::warn!(%error, "calls could not be counted; trying again");
+                        tracing::warn!(%error, "calls could not be counted; the host will try again");
                         COUNT_AGAIN
                     }
                 };

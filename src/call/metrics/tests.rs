@@ -301,14 +301,14 @@ async fn a_started_writer_writes_the_counts() {
 fn an_unavailable_series_names_an_available_one() {
     let fixture = Fixture::new();
     let refused = |back, step: SeriesStep| fixture.metrics.query(back, None, step).unwrap_err().to_string();
-    assert_eq!(refused(3 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
-    assert_eq!(refused(40 * HOUR, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
-    assert_eq!(refused(91 * DAY, SeriesStep::Hour), "buckets are kept 90d; ask for a shorter `since`");
-    assert_eq!(refused(91 * DAY, SeriesStep::Minute), "buckets are kept 90d; ask for a shorter `since`");
+    assert_eq!(refused(3 * DAY, SeriesStep::Minute), "`step=1m` reaches back only 36h; use a shorter `since`, or `step=1h`");
+    assert_eq!(refused(40 * HOUR, SeriesStep::Minute), "`step=1m` reaches back only 36h; use a shorter `since`, or `step=5m`");
+    assert_eq!(refused(91 * DAY, SeriesStep::Hour), "buckets are stored for 90d; use a shorter `since`");
+    assert_eq!(refused(91 * DAY, SeriesStep::Minute), "buckets are stored for 90d; use a shorter `since`");
     // Two days of minutes are kept, and at most 2,200 buckets are shown.
-    assert_eq!(refused(2 * DAY + 1, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
-    assert_eq!(refused(2 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
-    assert_eq!(refused(90 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
+    assert_eq!(refused(2 * DAY + 1, SeriesStep::Minute), "`step=1m` reaches back only 36h; use a shorter `since`, or `step=1h`");
+    assert_eq!(refused(2 * DAY, SeriesStep::Minute), "`step=1m` reaches back only 36h; use a shorter `since`, or `step=5m`");
+    assert_eq!(refused(90 * DAY, SeriesStep::Minute), "`step=1m` reaches back only 36h; use a shorter `since`, or `step=1h`");
     assert!(fixture.metrics.query(2_199 * MINUTE, None, SeriesStep::Minute).is_ok());
     assert!(fixture.metrics.query(2_199 * MINUTE + 1, None, SeriesStep::Minute).is_err());
     for (back, step) in
@@ -316,7 +316,7 @@ fn an_unavailable_series_names_an_available_one() {
     {
         assert!(fixture.metrics.query(back, None, step).is_ok(), "{back} ms by {step:?}");
     }
-    assert_eq!("2h".parse::<SeriesStep>().unwrap_err().to_string(), "`step` is `1m`, `5m`, `1h` or `1d`");
+    assert_eq!("2h".parse::<SeriesStep>().unwrap_err().to_string(), "`step` must be `1m`, `5m`, `1h` or `1d`");
 }
 
 #[tokio::test]

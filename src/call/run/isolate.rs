@@ -282,7 +282,7 @@ async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, 
         ReplyBody::Raw(body) => {
             match content_type(&headers) {
                 Some(message) if is_json_type(message) && (200..300).contains(&status) => {
-                    return Err(CallError::Output(Mismatch::whole(format!("the handler's answer says `{message}` and is not JSON"))));
+                    return Err(CallError::Output(Mismatch::whole(format!("the handler's answer declares `{message}`, but is not JSON"))));
                 }
                 Some(_) => {}
                 None => headers.push(("content-type".to_owned(), BYTES.to_owned())),

@@ -102,5 +102,5 @@ async fn a_check_that_asks_for_a_check_is_informed() {
         let report = checked(name, value).await;
         assert!(report.is_object() && report != readiness::of_a_check(""), "{report}");
     }
-    assert!(readiness::of_a_check("https://a.example").to_string().contains("a check does not ask for another one"));
+    assert!(readiness::of_a_check("https://a.example").to_string().contains("a check cannot request another check"));
 }

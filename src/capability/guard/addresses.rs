@@ -100,14 +100,14 @@ const SPECIAL_SUFFIXES: &[&str] = &[
 
 /// Returns why the name `host`, in lower case, must not be resolved, or `None` if it may be.
 pub fn name_refusal(host: &str) -> Option<&'static str> {
-    let Some((_, last)) = host.rsplit_once('.') else { return Some("a name without a dot is a local one") };
+    let Some((_, last)) = host.rsplit_once('.') else { return Some("a name without a dot is local") };
     if last.is_empty() {
-        return Some("a name does not end in a dot");
+        return Some("a name must not end with a dot");
     }
     if host.split('.').any(str::is_empty) {
-        return Some("a name has no empty label");
+        return Some("a name must not have an empty label");
     }
-    SPECIAL_SUFFIXES.contains(&last).then_some("a name with a special-use ending is a local one")
+    SPECIAL_SUFFIXES.contains(&last).then_some("a name with a special-use ending is local")
 }
 
 #[cfg(test)]

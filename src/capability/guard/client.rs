@@ -39,7 +39,7 @@ pub(super) fn roots(further: &[Vec<u8>]) -> Result<Arc<RootCertStore>, GuardErro
     let system = rustls_native_certs::load_native_certs();
     let (added, _) = roots.add_parsable_certificates(system.certs);
     if added == 0 {
-        tracing::warn!(errors = ?system.errors, "the system has no root certificates: https to public hosts will fail");
+        tracing::warn!(errors = ?system.errors, "the system has no root certificates, so https to public hosts will fail");
     }
     Ok(Arc::new(roots))
 }

@@ -267,7 +267,7 @@ fn system_settings() -> Settings {
         Ok((config, options)) => (config.name_servers().to_vec(), options),
         Err(error) => {
             // As the C library does.
-            tracing::warn!(%error, "the system names no name server: the one of this machine is asked");
+            tracing::warn!(%error, "the system has no name server configured, so the one of this machine is used");
             (vec![NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into())], ResolverOpts::default())
         }
     }

@@ -6,9 +6,9 @@ use super::MAX_REDIRECTS;
 
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    #[error("`{0}` in guardAllow is not `host:port`")]
+    #[error("`{0}` in guardAllow must have the form `host:port`")]
     Allow(String),
-    #[error("a root certificate does not read")]
+    #[error("a root certificate is invalid")]
     Root(#[from] pem::Error),
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
@@ -21,25 +21,25 @@ pub enum FetchError {
     InvalidUrl(String),
     #[error("{0}")]
     Forbidden(String),
-    #[error("host `{0}` is not in `allowedHosts` of the manifest")]
+    #[error("the host `{0}` is not in `allowedHosts` of the manifest")]
     HostNotAllowed(String),
-    #[error("a secret is sent over https only")]
+    #[error("a secret can only be sent over https")]
     InsecureCredential,
     #[error("more than {MAX_REDIRECTS} redirects")]
     TooManyRedirects,
-    #[error("redirect refused: {0}")]
+    #[error("the redirect was rejected: {0}")]
     BadRedirect(String),
     #[error("no complete answer within {0} ms")]
     Timeout(u128),
     #[error("{0}")]
     Unreachable(String),
-    #[error("body is larger than {0} bytes")]
+    #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the answer is not whole after {0} bytes of its connection")]
+    #[error("the answer is incomplete after {0} bytes on its connection")]
     Flooded(usize),
-    #[error("the answer is encoded as `{0}`: only gzip and deflate are decoded")]
+    #[error("the answer is encoded as `{0}`; only gzip and deflate are supported")]
     Encoded(String),
-    #[error("the answer says that it is {0}, and does not decode")]
+    #[error("the answer declares {0}, but cannot be decoded")]
     Undecodable(&'static str),
 }
 

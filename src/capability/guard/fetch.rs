@@ -127,7 +127,7 @@ impl Guard {
             };
             let next = self.redirected(&url, location, request.hosts)?;
             if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&next)) {
-                return Err(FetchError::BadRedirect(format!("to {reason}")));
+                return Err(FetchError::BadRedirect(format!("it leads to {reason}")));
             }
             if next.origin() != url.origin() {
                 request.credential = None;
@@ -144,7 +144,7 @@ impl Guard {
         let location = std::str::from_utf8(location.as_bytes()).map_err(|_| refused("its target is not a URL".into()))?;
         let target = from.join(location).map_err(|error| refused(format!("its target is not a URL: {error}")))?;
         if from.scheme() == "https" && target.scheme() != "https" {
-            return Err(refused("from https to http".into()));
+            return Err(refused("it leads from https to http".into()));
         }
         match self.check(target.as_str(), hosts) {
             Err(FetchError::Forbidden(reason)) => Err(refused(reason)),
@@ -159,7 +159,7 @@ impl Guard {
     }
 
     async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
-        let to: Uri = url.as_str().parse().map_err(|error| FetchError::InvalidUrl(format!("does not read: {error}")))?;
+        let to: Uri = url.as_str().parse().map_err(|error| FetchError::InvalidUrl(format!("is invalid: {error}")))?;
         let mut headers = request.headers.clone();
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("Tollhouse/", env!("CARGO_PKG_VERSION"))));
@@ -181,7 +181,7 @@ impl Guard {
         let reading = meter.reading(request.body_bytes);
         let bytes: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if bytes > HEADER_BYTES {
-            return Err(FetchError::Unreachable(format!("the answer has headers of {bytes} bytes, limit {HEADER_BYTES}")));
+            return Err(FetchError::Unreachable(format!("the answer has headers of {bytes} bytes, and the maximum is {HEADER_BYTES}")));
         }
         Ok((response, reading))
     }
@@ -201,7 +201,7 @@ fn is_redirect(status: StatusCode) -> bool {
 }
 
 fn not_recorded() -> FetchError {
-    FetchError::Unreachable("no answer is recorded for this URL".to_owned())
+    FetchError::Unreachable("there is no recorded answer for this URL".to_owned())
 }
 
 async fn read(
@@ -244,7 +244,7 @@ async fn read(
 const INFLATES: usize = 1_032;
 
 /// The message if nothing else is known.
-const BROKE: &str = "the connection broke";
+const BROKE: &str = "the connection was lost";
 
 /// Returns the guard's own refusal if it is in the error chain, otherwise the innermost error.
 fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {

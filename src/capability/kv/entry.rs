@@ -72,7 +72,7 @@ pub(super) fn apply(write: &AtomicWrite, current: Option<Entry>, now: Timestamp)
                     .map_err(|_| invalid_argument(format!("the value at `{key}` is not an integer")))?,
             };
             let sum = number.checked_add(*by).filter(|sum| sum.abs() <= MAX_SAFE_INTEGER);
-            let sum = sum.ok_or_else(|| invalid_argument(format!("the sum at `{key}` is beyond JavaScript's safe integers")))?;
+            let sum = sum.ok_or_else(|| invalid_argument(format!("the sum at `{key}` is outside JavaScript's safe integers")))?;
             let expires = current.map_or(Timestamp(0), |entry| entry.expires);
             Ok(Some(Entry { expires, json: sum.to_string().into() }))
         }

@@ -105,7 +105,7 @@ impl EndpointKv<'_> {
 /// Checks the maximum number of entries that a handler requests.
 pub(crate) fn check_limit(limit: u32) -> Result<usize, OpFailure> {
     if !(1..=LIST_LIMIT).contains(&limit) {
-        return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
+        return Err(invalid_argument(format!("the limit of a list must be 1 to {LIST_LIMIT}, and is {limit}")));
     }
     Ok(limit as usize)
 }
@@ -118,5 +118,5 @@ pub(crate) fn encode_cursor(key: &str) -> String {
 /// Decodes a cursor. A forged one can only name a position within the tool's own prefix.
 pub(crate) fn decode_cursor(cursor: &str, prefix: &str) -> Result<String, OpFailure> {
     let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|key| String::from_utf8(key).ok()).filter(|key| key.starts_with(prefix));
-    key.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))
+    key.ok_or_else(|| invalid_argument("the cursor is not from this list"))
 }

@@ -100,7 +100,7 @@ async fn arguments_beyond_the_limits_are_refused() {
     for limit in [0, LIST_LIMIT + 1] {
         let refusal = kv.list("".into(), limit, None).await.unwrap_err();
         assert_eq!(refusal.code, "invalid_argument");
-        assert!(refusal.message.ends_with(&format!("it must be 1 to {LIST_LIMIT}")), "{}", refusal.message);
+        assert!(refusal.message.ends_with(&format!("must be 1 to {LIST_LIMIT}, and is {limit}")), "{}", refusal.message);
     }
     let checks = vec![AtomicCheck { key: "a".into(), value: None }; ATOMIC_LIMIT + 1];
     let writes = vec![AtomicWrite::Delete { key: "a".into() }; ATOMIC_LIMIT + 1];

@@ -170,7 +170,7 @@ async fn a_stuck_store_costs_lines_and_no_time() {
     logs.flush().await;
     logs.flush().await;
     let stored = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
-    let expected = format!("{} log lines were dropped: the log could not keep up", logs.dropped());
+    let expected = format!("{} log lines were dropped because the log could not keep up", logs.dropped());
     assert!(stored.contains(&expected) && stored.contains(&"0".to_owned()), "{stored:?}");
 }
 

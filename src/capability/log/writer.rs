@@ -115,8 +115,10 @@ impl LogWriter {
     fn drop_notice(&self, at: Timestamp, reason: DropReason, count: u64) -> LogEntry {
         let fields = Map::from_iter([("dropped".to_owned(), count.into())]);
         let message = match reason {
-            DropReason::Room => format!("{count} log lines were dropped: the log could not keep up"),
-            DropReason::Rate => format!("{count} log lines were dropped: a log takes {} bytes a second", self.settings.rate),
+            DropReason::Room => format!("{count} log lines were dropped because the log could not keep up"),
+            DropReason::Rate => {
+                format!("{count} log lines were dropped because a log accepts only {} bytes per second", self.settings.rate)
+            }
         };
         LogEntry { at, level: LogLevel::Warn, message, fields, call_id: None, owner: false }
     }

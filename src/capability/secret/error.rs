@@ -10,22 +10,23 @@ use super::master::KeyError;
 pub enum SecretError {
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
-    #[error("the endpoint has no secret `{0}`")]
+    #[error("the tool has no secret `{0}`")]
     Unknown(String),
-    #[error("no endpoint is called `{0}`")]
+    #[error("no tool is named `{0}`")]
     Deleted(Slug),
     /// Its key is missing, or the record is not in the place that it was encrypted for.
-    #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]
+    #[error("a secret of the tool cannot be decrypted: restore the master key that encrypted it, or set the secret again")]
     Unopened,
-    #[error("the system gave no randomness")]
+    #[error("no random bytes are available")]
     Random,
     #[error(
-        "the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
+        "the master key is set in `TOLLHOUSE_MASTER_KEY`: put a new key there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, restart the host, \
+         then rotate"
     )]
     GivenKey,
     #[error(
-        "the hosts of a store have one master key: give each a new one in `TOLLHOUSE_MASTER_KEY_OLD`, then that in `TOLLHOUSE_MASTER_KEY` and the \
-         one before in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
+        "the hosts of a store share one master key. First add a new key to `TOLLHOUSE_MASTER_KEY_OLD` of each host. Then put the new key into \
+         `TOLLHOUSE_MASTER_KEY` and the previous one into `TOLLHOUSE_MASTER_KEY_OLD` of each host. Then rotate"
     )]
     SharedKey,
     #[error(transparent)]

@@ -46,13 +46,13 @@ pub struct Keyring {
 /// Why there is no valid master key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("a master key is 32 bytes in base64 or 64 hexadecimal digits; {0} is not")]
+    #[error("a master key must be 32 bytes in base64 or 64 hexadecimal digits; {0} is neither")]
     Malformed(String),
-    #[error("`{}` can be read by others (mode {mode:o}): set it to 600, and rotate if they may have", path.display())]
+    #[error("`{}` can be read by other users (mode {mode:o}): set it to 600, and rotate the key if somebody could have read it", path.display())]
     Exposed { path: PathBuf, mode: u32 },
     #[error("`{}` cannot be read or written", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("the system gave no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Random(getrandom::Error),
 }
 

@@ -26,6 +26,10 @@ impl FromStr for SecretName {
     fn from_str(text: &str) -> Result<Self, SecretError> {
         let tail = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
         let fits = text.len() <= MAX_NAME && text.starts_with(|first: char| first.is_ascii_uppercase()) && text.bytes().all(tail);
-        if fits { Ok(Self(text.to_owned())) } else { Err(SecretError::field("/name", "a name is `^[A-Z][A-Z0-9_]{0,63}$`".to_owned())) }
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(SecretError::field("/name", "a name must match `^[A-Z][A-Z0-9_]{0,63}$`".to_owned()))
+        }
     }
 }

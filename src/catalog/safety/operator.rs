@@ -68,13 +68,13 @@ struct TermFile {
 /// A list is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    #[error("line {0} of the hash list does not begin with a SHA-256 in hex")]
+    #[error("line {0} of the hash list must begin with a SHA-256 in hex")]
     Hash(usize),
-    #[error("the term list is not one: {0}")]
+    #[error("the term list is malformed: {0}")]
     Terms(#[from] toml::de::Error),
-    #[error("category `{0}` of the term list is not of lower-case letters, digits and hyphens")]
+    #[error("category `{0}` of the term list must have only lower-case letters, digits and hyphens")]
     Category(String),
-    #[error("the term list has a term without letters or digits in category `{0}`")]
+    #[error("category `{0}` of the term list has a term without letters or digits")]
     EmptyTerm(String),
 }
 

@@ -180,7 +180,7 @@ pub struct Query {
 
 /// A query exceeds [`Query::MAX_CHARS`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a query has at most {} characters", Query::MAX_CHARS)]
+#[error("the query must have at most {} characters", Query::MAX_CHARS)]
 pub struct TooLong;
 
 impl Query {

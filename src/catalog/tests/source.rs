@@ -320,7 +320,7 @@ async fn lost_or_altered_object_is_reported_and_never_run() {
     let (version, object) = (&made.endpoint.version, fixture.objects().remove(0));
     let name = fixture.named().await.remove(0);
     for (other, flaw) in [
-        (Some("something else"), format!("version {version} is not what it was: its hash is unknown")),
+        (Some("something else"), format!("version {version} has changed: its hash is unknown")),
         (None, format!("version {version} is missing (object {name})")),
     ] {
         match other {

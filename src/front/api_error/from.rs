@@ -98,10 +98,10 @@ impl From<&CallError> for ApiError {
             }
             CallError::Quote { current, .. } => fault.with("quote", current.json()),
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
-                .hint(format!("check GET /ai/payments/{payment} for the result; do not pay again before that"))
+                .hint(format!("Check GET /ai/payments/{payment} for the result. Do not pay again before that"))
                 .with("paymentId", json!(payment)),
             CallError::TooManyJoins { payment, retry_after, .. } => fault
-                .hint(format!("check GET /ai/payments/{payment}, or send the same payment again later; do not pay again before that"))
+                .hint(format!("Check GET /ai/payments/{payment}, or send the same payment again later. Do not pay again before that"))
                 .with("paymentId", json!(payment))
                 .retry_after(whole_seconds(*retry_after)),
             CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) | CallError::AnswerOwed(payment) => {
@@ -185,7 +185,7 @@ impl From<Arc<CallError>> for ApiError {
 /// For a task of the host that panicked or was canceled.
 impl From<JoinError> for ApiError {
     fn from(error: JoinError) -> Self {
-        tracing::error!(%error, "a task of a request panicked or was cancelled");
+        tracing::error!(%error, "a task of a request panicked or was canceled");
         Code::Internal.into()
     }
 }
@@ -232,7 +232,7 @@ impl AboutBody for PublishError {
             PublishError::Store(store) => store.into(),
             PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => {
-                tracing::error!(message, "could not read or publish an endpoint");
+                tracing::error!(message, "could not read or publish a tool");
                 Code::Internal.into()
             }
         }
@@ -252,9 +252,7 @@ impl AboutBody for BuilderError {
             BuilderError::Field { pointer, .. } => ApiError::invalid(code, message, pointer),
             BuilderError::Unknown => ApiError::new(Code::UnknownBuilder, message),
             BuilderError::WrongState(_) => ApiError::new(Code::WrongState, message),
-            BuilderError::Store(StoreError::Conflict) => {
-                ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time; retry")
-            }
+            BuilderError::Store(StoreError::Conflict) => ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time"),
             BuilderError::Store(store) => store.into(),
             BuilderError::Random(_) => {
                 tracing::error!(message, "could not create a builder or its key");
@@ -375,7 +373,7 @@ impl From<ResolutionError> for ApiError {
             }
             ResolutionError::Transaction(_) | ResolutionError::NotPaid => Self::invalid(Code::InvalidDecision, message, "/transaction"),
             ResolutionError::Undecided(reason) => {
-                Self::new(Code::FacilitatorUnavailable, "the result of the settlement could not be found").hint(reason)
+                Self::new(Code::FacilitatorUnavailable, "the result of the settlement is still unknown").hint(reason)
             }
             ResolutionError::Store(store) => store.into(),
         }

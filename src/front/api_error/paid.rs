@@ -25,7 +25,7 @@ impl ApiError {
             None => fault,
         };
         match runs_left {
-            0 => fault.hint("its receipt stays valid: ask the tool's builder or the operator of the host for a refund"),
+            0 => fault.hint("The receipt stays valid. Ask the tool's builder or the operator of the host for a refund"),
             _ => fault,
         }
     }
@@ -34,8 +34,13 @@ impl ApiError {
     fn because(mut self, error: &CallError) -> Self {
         let cause = Self::from(error);
         self.retry_after_secs = cause.retry_after_secs;
-        self.message = format!("{}: {}", self.message, cause.message);
-        self.with("cause", cause.problem())
+        self.message = format!("{}: {error}", self.message);
+        let mut problem = cause.problem();
+        if let Some(fields) = problem.as_object_mut() {
+            // Its hint is for calls that were not charged.
+            fields.remove("hint");
+        }
+        self.with("cause", problem)
     }
 
     /// Returns the charge that bought no answer, if there is one.

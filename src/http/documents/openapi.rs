@@ -67,7 +67,7 @@ impl ToolFilter {
                 Ok(ToolSelection::Named(slugs))
             }
             (None, tag, after) => Ok(ToolSelection::Behind(tag, after.unwrap_or_default())),
-            (Some(_), ..) => Err(ApiError::bad_request("tools are chosen by `tools`, or by `tag` and `after`")),
+            (Some(_), ..) => Err(ApiError::bad_request("choose tools by `tools`, or by `tag` and `after`, but not both")),
         }
     }
 }

@@ -102,9 +102,9 @@ fn lost(payment: &PaymentId) -> JsonObject {
 fn restarted(payment: Option<&PaymentId>) -> JsonObject {
     let message = match payment {
         Some(payment) => {
-            format!("the host was restarted while the call ran; nothing was charged, and payment `{payment}` is good for another call")
+            format!("The host was restarted while the call ran. Nothing was charged, and payment `{payment}` can pay for another call")
         }
-        None => "the host was restarted and no longer has the answer; call again, with the same payment if there was one".to_owned(),
+        None => "The host was restarted and no longer has the answer. Call again, with the same payment if you sent one".to_owned(),
     };
     as_object(&ErrorData::internal_error(message, None))
 }
@@ -112,8 +112,8 @@ fn restarted(payment: Option<&PaymentId>) -> JsonObject {
 /// Returns the error for a task whose process died before its end, with a payment charged before the run.
 fn owed(payment: &PaymentId) -> JsonObject {
     let message = format!(
-        "the host was restarted while the call ran; payment `{payment}` was charged before that: call again with the same payment, which runs \
-         the tool and charges nothing more"
+        "The host was restarted while the call ran, and payment `{payment}` was charged before that. Call again with the same payment: the tool \
+         runs, and nothing more is charged"
     );
     let fault = ApiError::from(&CallError::AnswerOwed(payment.clone()));
     as_object(&ErrorData::internal_error(message, Some(fault.error())))

@@ -185,7 +185,7 @@ pub(super) fn is_id(id: &str) -> bool {
 /// Generates an id: a sortable time, and 128 random bits.
 pub(super) fn new_id() -> Result<String, StoreError> {
     let mut bits = [0; 16];
-    getrandom::fill(&mut bits).map_err(|error| StoreError::Away(format!("the system gave no randomness: {error}")))?;
+    getrandom::fill(&mut bits).map_err(|error| StoreError::Away(format!("no random bytes are available: {error}")))?;
     Ok(format!("{PREFIX}{}{}", CallId::generate().as_str().trim_start_matches(CallId::PREFIX), hex::encode(bits)))
 }
 

@@ -64,7 +64,7 @@ pub enum BudgetKind {
 /// The budget that a call would exceed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
-#[error("the credit's budget {} is {limit_usd} USD, {spent_usd} USD of it are spent or held by calls under way, and the call costs {price_usd} USD", .kind.words())]
+#[error("the credit's budget {} is {limit_usd} USD, of which {spent_usd} USD are spent or reserved by running calls, and the call costs {price_usd} USD", .kind.words())]
 pub struct OverBudget {
     /// The kind of limit.
     pub kind: BudgetKind,
@@ -82,9 +82,9 @@ pub struct OverBudget {
 impl BudgetKind {
     fn words(self) -> &'static str {
         match self {
-            Self::PerDay => "of a day",
-            Self::PerCall => "of a call",
-            Self::PerTool => "of a tool in a day",
+            Self::PerDay => "per day",
+            Self::PerCall => "per call",
+            Self::PerTool => "per tool and day",
         }
     }
 }

@@ -12,9 +12,9 @@ pub(super) const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum CreditError {
-    #[error("a credit is minted with more than 0 USD")]
+    #[error("the amount of a credit must be above 0 USD")]
     Nothing,
-    #[error("a balance is at most {} USD", MicroUsd::MAX.to_usd())]
+    #[error("a balance can be at most {} USD", MicroUsd::MAX.to_usd())]
     TooMuch,
     #[error("no credit has this id")]
     Unknown,
@@ -23,17 +23,17 @@ pub enum CreditError {
     #[error("the credit is not revoked")]
     NotRevoked,
     /// Carries the current revision.
-    #[error("the budgets are at revision {0}")]
+    #[error("the budgets have changed; their current revision is {0}")]
     Changed(u64),
-    #[error("a reason has at most {MAX_REASON} characters")]
+    #[error("a reason must have at most {MAX_REASON} characters")]
     Reason,
-    #[error("a label has at most {MAX_LABEL} characters")]
+    #[error("a label must have at most {MAX_LABEL} characters")]
     Label,
     #[error("{0}")]
     Key(String),
-    #[error("this `Idempotency-Key` was used for another minting")]
+    #[error("this `Idempotency-Key` was used for another credit")]
     Reused,
-    #[error("the system gave no randomness: {0}")]
+    #[error("no random bytes are available: {0}")]
     Random(String),
     #[error(transparent)]
     Store(#[from] StoreError),

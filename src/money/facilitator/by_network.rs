@@ -66,7 +66,7 @@ impl Facilitators {
 struct NoFacilitator;
 
 impl NoFacilitator {
-    const WHY: &str = "no facilitator is set for its network: it stays open until one is";
+    const WHY: &str = "no facilitator is set for its network, so it stays open until you set one";
 }
 
 #[async_trait]

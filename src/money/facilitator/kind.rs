@@ -107,12 +107,12 @@ impl FacilitatorSite<'_> {
             (Family::Evm { .. }, Some(url)) => return Node::introduced(url, self.network, self.confirmations).map(Some),
             (Family::Evm { .. }, None) => tracing::warn!(
                 network,
-                "no node is named in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`: a settlement whose end the facilitator does not \
-                 tell stays open until one is"
+                "no node is set in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`: a settlement whose result the facilitator does not \
+                 report stays open until you set one"
             ),
             (Family::Solana, _) => tracing::warn!(
                 network,
-                "no node of this network can be asked: a settlement whose end the facilitator does not tell stays open until it does"
+                "no node of this network is set: a settlement whose result the facilitator does not report stays open until it does"
             ),
         }
         Ok(None)

@@ -73,7 +73,7 @@ impl<'a> Check<'a> {
             for row in page {
                 let Some(Row { key: receipt, value: settlement, .. }) = self.sound(row) else { continue };
                 let mut reason =
-                    format!("its transaction {} is in no block of {} any more", settlement.transaction(), settlement.network());
+                    format!("its transaction {} is no longer in a block of {}", settlement.transaction(), settlement.network());
                 if let Some(lost) = settlement.lost {
                     reason = format!("{reason}, and its money is lost: {lost}");
                 }

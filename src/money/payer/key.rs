@@ -14,7 +14,7 @@ pub struct PayKey(SigningKey);
 
 /// The error for a text that is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a key is 32 bytes in hex, with `0x` or without")]
+#[error("a key must be 32 bytes in hex, with or without `0x`")]
 pub struct PayKeyError;
 
 impl PayKey {

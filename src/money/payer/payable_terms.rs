@@ -44,13 +44,13 @@ pub struct PayableTerms {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum Unsignable {
-    #[error("its scheme is neither `exact` nor `upto`")]
+    #[error("its scheme must be `exact` or `upto`")]
     Scheme,
-    #[error("its network is no chain that payments are signed for here")]
+    #[error("this client cannot sign payments for its network")]
     Network,
-    #[error("it is paid in another way than by `exact` with EIP-3009, before the work or after it, and `upto` with Permit2")]
+    #[error("this client can pay only by `exact` with EIP-3009 or by `upto` with Permit2")]
     Flow,
-    #[error("its `{0}` does not read")]
+    #[error("its `{0}` is invalid")]
     Member(&'static str),
 }
 

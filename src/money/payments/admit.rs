@@ -60,7 +60,7 @@ impl Payments {
             return Ok(seen.into());
         }
         let payment = shown.matching(terms, self.accepts(terms, version))?;
-        let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment does not read")) };
+        let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment is malformed")) };
         let showable_until_ms = self.valid_until(&payment, terms)?;
         let payer = payment.payer();
         let mut running = RunParties {
@@ -210,7 +210,7 @@ impl Payments {
             None | Some(0) => Err(refused("the authorization has expired".to_owned())),
             Some(remaining) if remaining > max => {
                 let days = MAX_VALIDITY.as_secs() / (24 * 60 * 60);
-                Err(refused(format!("`validBefore` is more than {days} days ahead; sign for the `maxTimeoutSeconds` that are asked for")))
+                Err(refused(format!("`validBefore` is more than {days} days away; sign for the `maxTimeoutSeconds` of the challenge")))
             }
             Some(remaining) if Duration::from_millis(remaining) < terms.wall + SETTLE_MARGIN => {
                 Err(Refusal::TooShort { remaining: Duration::from_millis(remaining), wall: terms.wall, margin: SETTLE_MARGIN })

@@ -72,7 +72,7 @@ impl Payments {
             Ok(false) | Err(StoreError::Beyond { .. }) => {
                 let (reason, message) = (
                     "insufficient_funds".to_owned(),
-                    "the developer credit is used up, or an admin has revoked it, frozen it or lowered its budget".to_owned(),
+                    "the developer credit is used up, or it was revoked or frozen, or its budget was lowered".to_owned(),
                 );
                 self.withdraw_some(staged).await;
                 admission.release().await;

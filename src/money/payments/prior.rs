@@ -95,7 +95,7 @@ impl Payments {
             Bought::Lost => Err(Refusal::AnswerLost(id)),
             Bought::NotKept if on_credit => Err(Refusal::AnswerExpired(id)),
             Bought::NotKept => {
-                let message = "the authorization is spent, and its answer is no longer kept";
+                let message = "the authorization was already used, and its stored answer has expired";
                 Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
             }
             Bought::Owed(record) => {
@@ -165,7 +165,7 @@ impl Payments {
                 tracing::error!(payment.id = %id, %error, "the object with the answer of a payment is corrupt");
                 Ok(Bought::Lost)
             }
-            Err(error) => Err(StoreError::Away(format!("the bucket is away: {error}"))),
+            Err(error) => Err(StoreError::Away(format!("the bucket is unavailable: {error}"))),
         }
     }
 

@@ -107,10 +107,10 @@ pub struct DoubledTransaction {
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     /// The network is not configured.
-    #[error("payments are not made on `{0}` here")]
+    #[error("this host does not accept payments on `{0}`")]
     UnknownNetwork(String),
     /// No node is configured.
-    #[error("no node of `{0}` is set, in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`")]
+    #[error("no node is set for `{0}`: set `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`")]
     NoNode(&'static str),
     /// The node did not answer.
     #[error("the node of the network: {0}")]
@@ -156,7 +156,7 @@ impl Payments {
         for accepted in self.config.accepted.iter().filter(|accepted| accepted.asset.network == network) {
             let (found, looked_to) = chain.transfers(accepted.asset, &accepted.pay_to, (range.first, last), MAX_TRANSFERS).await?;
             if looked_to < range.first {
-                return Err(ReconcileError::Node(format!("it answers no events of block {}", range.first)));
+                return Err(ReconcileError::Node(format!("it returned no events for block {}", range.first)));
             }
             last = last.min(looked_to);
             transfers.extend(found.into_iter().map(|transfer| (accepted.asset, transfer)));

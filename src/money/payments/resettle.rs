@@ -193,7 +193,7 @@ impl Payments {
         let held = payment.tried_gas().map(|tried| self.gas.hold(caller, tried)).transpose();
         let Ok(_held) = held else {
             abandon();
-            return Ok(Some((row, unknown("its payer has reached the limit on burned gas"))));
+            return Ok(Some((row, unknown("its payer has reached the limit for gas of failed settlements"))));
         };
         let mut renewed = row.value.clone();
         renewed.recovery.sendings += 1;

@@ -22,41 +22,41 @@ pub struct RunLimitReached {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunLimit {
     /// Unpaid runs of one payer.
-    #[error("too many of your runs in the last minute were not paid for, or are still under way; a paid run makes up for one")]
+    #[error("too many of your runs in the last minute are unpaid or still running; each paid run frees one")]
     Payer,
     /// Unpaid runs from one address.
-    #[error("too many runs from your address in the last minute were not paid for, or are still under way; a paid run makes up for one")]
+    #[error("too many runs from your address in the last minute are unpaid or still running; each paid run frees one")]
     Address,
     /// Unpaid runs of one tool.
-    #[error("too many runs of `{0}` in the last minute were not paid for; payers who have paid for it before are served")]
+    #[error("too many runs of `{0}` in the last minute were not paid for; for now, it serves only payers who have paid for it before")]
     Tool(Slug),
     /// Concurrent runs of a payer who has not paid yet and whose balance is unknown.
-    #[error("a payer who has not paid here yet can have few runs under way at once; wait until one ends")]
+    #[error("payers who have not paid here yet can have only a few runs at once; wait until one ends")]
     Unproven,
     /// The payer's balance.
-    #[error("your balance does not cover this call beside those of yours that are under way; wait until they end")]
+    #[error("your balance does not cover this call together with your running calls; wait until those end")]
     Balance,
     /// Gas burned by settlements of one payer.
-    #[error("your settlements have burned too much gas in the last hour without paying")]
+    #[error("your failed settlements have used too much gas in the last hour")]
     PayerGas,
     /// Gas burned by settlements of payers who call from one address.
-    #[error("settlements of payers who call from your address have burned too much gas in the last hour without paying")]
+    #[error("failed settlements of payers at your address have used too much gas in the last hour")]
     AddressGas,
     /// Gas that new payers may burn. The rest is reserved for payers who have paid for the tool before.
     #[error(
-        "settlements have burned much gas in the last hour without paying; until that is over, payers who have paid for this tool before are served"
+        "failed settlements have used much gas in the last hour; for now, the host serves only payers who have paid for this tool before"
     )]
     NewPayers,
     /// Gas burned by settlements for one builder's tools.
-    #[error("settlements of this builder's tools have burned too much gas in the last hour without paying")]
+    #[error("failed settlements of this builder's tools have used too much gas in the last hour")]
     OwnerGas,
     /// Gas of settlements that bring less than it costs.
     #[error(
-        "payments this small cost more gas than they bring, and have used all the gas for them in the last hour; pay with developer credit"
+        "payments this small cost more gas than they bring in, and they have used up their gas for this hour; pay with developer credit"
     )]
     Underpaid,
     /// Reverted settlements of one payer.
-    #[error("too many settlements of yours were reverted in the last hour")]
+    #[error("too many of your settlements were reverted in the last hour")]
     Reverts,
     /// Refused payments from one address.
     #[error("too many payments from your address were refused in the last minute")]

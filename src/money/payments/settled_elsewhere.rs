@@ -29,8 +29,8 @@ fn warn(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) {
         payment.id = %id,
         outcome = outcome.name(),
         prepared,
-        "an authorization was used before this host used it: its payer, somebody who sent it again, or another host with the same `payTo` \
-         has settled it. Give each store a `payTo` of its own, and look whether two receipts name one transaction"
+        "an authorization was used before this host used it: its payer, somebody who replayed it, or another host with the same `payTo` \
+         has settled it. Give each store its own `payTo`, and check whether two receipts name the same transaction"
     );
 }
 

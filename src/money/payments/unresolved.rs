@@ -77,18 +77,18 @@ pub enum Resolution {
 pub enum ResolutionError {
     #[error("no payment has this id")]
     Unknown,
-    #[error("the payment is not unresolved")]
+    #[error("the payment is not waiting for a decision")]
     WrongState(PaymentPhase),
     #[error("`{0}` is not a transaction of the payment's network")]
     Transaction(String),
     /// Somebody else resolved it with another result while the decision was being made.
-    #[error("the payment was resolved with another result in the meantime, and your decision was not recorded")]
+    #[error("the payment was resolved with another result at the same time, and your decision was not recorded")]
     Overtaken(PaymentPhase),
     /// The transaction did not make the payment, or pays for another receipt.
     #[error("the transaction did not make this payment, or it already pays for another receipt")]
     NotPaid,
     /// The outcome is still unknown.
-    #[error("the outcome of the settlement is unknown: {0}")]
+    #[error("the result of the settlement is unknown: {0}")]
     Undecided(String),
     #[error(transparent)]
     Store(#[from] StoreError),

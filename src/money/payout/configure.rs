@@ -61,18 +61,18 @@ impl Payouts {
         let all: Vec<_> = self.assets.iter().filter(on).copied().collect();
         let Some(network) = all.first().map(|asset| asset.network) else {
             let networks = self.assets.iter().map(|asset| format!("`{}`", asset.network.caip2)).collect();
-            return Err(field("/network", format!("this host pays out on {}", listed(networks))));
+            return Err(field("/network", format!("this host can pay out on {}", listed(networks))));
         };
         let mut there = all.iter().filter(|asset| asset.network == network);
         let Some(asset) = there.clone().find(|asset| draft.asset.as_deref().is_none_or(|named| asset.is_called(named))) else {
             let assets = there.by_ref().map(|asset| format!("`{}`, `{}`", asset.symbol, asset.address)).collect();
-            return Err(field("/asset", format!("this host pays out in {}", listed(assets))));
+            return Err(field("/asset", format!("this host can pay out in {}", listed(assets))));
         };
         let address = network
             .checked_address(&draft.address)
-            .ok_or_else(|| field("/address", format!("an address is {}", network.address_form())))?;
+            .ok_or_else(|| field("/address", format!("an address has {}", network.address_form())))?;
         if address.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|digit| digit == b'0')) {
-            return Err(field("/address", "what is sent to the zero address is lost".to_owned()));
+            return Err(field("/address", "the zero address would lose the money".to_owned()));
         }
         Ok(PayoutSettings {
             address,

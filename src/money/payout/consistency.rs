@@ -19,27 +19,27 @@ pub async fn check_packets(store: &dyn Store, flaws: &mut CheckReport) -> Result
         let (id, packet) = (&row.key.1, &row.value);
         let owner = PAYOUT_BUILDERS.get(store, id).await?;
         flaws.unless(owner.as_ref() == Some(&packet.builder_id), || {
-            format!("payout packet {id} is of {}, and is found as {owner:?}'s", packet.builder_id)
+            format!("payout {id} belongs to {}, but is listed for {owner:?}", packet.builder_id)
         });
         counts.add(packet.status);
         let stands = PAYOUT_STATES.get(store, &(packet.status.number(), id.clone())).await?;
         flaws.unless(stands.as_ref() == Some(&packet.builder_id), || {
-            format!("payout packet {id} is `{}`, and is not found among those", packet.status.as_str())
+            format!("payout {id} is `{}`, but is not listed in that state", packet.status.as_str())
         });
     }
     let mut rows = PAYOUT_BUILDERS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let there = PAYOUTS.found(store, &key(&row.value, &row.key)).await?.is_some();
-        flaws.unless(there, || format!("payout packet {} is found as {}'s, and is not there", row.key, row.value));
+        flaws.unless(there, || format!("payout {} is listed for {}, but does not exist", row.key, row.value));
     }
     let mut rows = PAYOUT_STATES.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let (number, id) = &row.key;
         let packet = PAYOUTS.get(store, &key(&row.value, id)).await?;
         let stands = packet.is_some_and(|packet| packet.status.number() == *number);
-        flaws.unless(stands, || format!("payout packet {id} is found in a state, number {number}, that it is not in"));
+        flaws.unless(stands, || format!("payout {id} is listed in state number {number}, but is not in it"));
     }
     let stored = PacketCounts::stored(store).await?;
-    flaws.unless(stored == counts, || format!("payout packets are counted as {stored:?}, and are {counts:?}"));
+    flaws.unless(stored == counts, || format!("payouts are counted as {stored:?}, but are {counts:?}"));
     Ok(())
 }

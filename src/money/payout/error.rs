@@ -12,18 +12,18 @@ pub enum PayoutError {
     /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
-    #[error("say first where payouts go: POST /ai/builders/payout-settings")]
+    #[error("no payout address is set; set one with POST /ai/builders/payout-settings")]
     NoSettings,
-    #[error("{amount} USD wait to be paid out, the minimum is {minimum} USD")]
+    #[error("{amount} USD can be paid out, and the minimum is {minimum} USD")]
     BelowMinimum { amount: MicroUsd, minimum: MicroUsd },
     #[error("no payout has this id")]
     Unknown,
-    #[error("this payout is another builder's")]
+    #[error("this payout belongs to another builder")]
     NotOwner,
     #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
     WrongState { from: PayoutStatus, to: PayoutStatus },
     /// Carries the current revision.
-    #[error("the settings are at revision {0}")]
+    #[error("the settings have changed; their current revision is {0}")]
     Changed(u64),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -122,17 +122,17 @@ impl PayoutDecision {
     fn checked(&self, network: &str) -> Result<Option<String>, PayoutError> {
         let field = |pointer, message: String| PayoutError::Field { pointer, message };
         if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
-            return Err(field("/reason", format!("a reason has at most {MAX_REASON} characters, none of them a control character")));
+            return Err(field("/reason", format!("a reason must have at most {MAX_REASON} characters and no control characters")));
         }
         match (self.decision, &self.transaction) {
             (PayoutAction::Paid, Some(transaction)) => {
                 let named = Network::named(network).and_then(|network| network.checked_transaction(transaction));
-                let form = "a transaction is `0x` and 64 hex digits; on Solana 64 bytes in base58";
+                let form = "a transaction must be `0x` and 64 hex digits, or on Solana 64 bytes in base58";
                 named.map(Some).ok_or_else(|| field("/transaction", form.to_owned()))
             }
-            (PayoutAction::Paid, None) => Err(field("/transaction", "say by which transaction it was paid".to_owned())),
+            (PayoutAction::Paid, None) => Err(field("/transaction", "the decision `paid` needs the transaction that paid".to_owned())),
             (PayoutAction::Approve | PayoutAction::Failed, Some(_)) => {
-                Err(field("/transaction", "only what is paid has a transaction".to_owned()))
+                Err(field("/transaction", "only the decision `paid` takes a transaction".to_owned()))
             }
             (PayoutAction::Approve | PayoutAction::Failed, None) => Ok(None),
         }

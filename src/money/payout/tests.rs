@@ -234,9 +234,9 @@ async fn wrong_index_entries_and_counts_are_reported() {
     batch.commit(store, Durability::Buffered).await.unwrap();
     let answer = flaws(store).await.join("\n");
     for flaw in [
-        format!("payout packet {} is found in a state, number 3, that it is not in", ids[1]),
-        format!("payout packet {} is `created`, and is not found among those", ids[2]),
-        "payout packets are counted as".to_owned(),
+        format!("payout {} is listed in state number 3, but is not in it", ids[1]),
+        format!("payout {} is `created`, but is not listed in that state", ids[2]),
+        "payouts are counted as".to_owned(),
     ] {
         assert!(answer.contains(&flaw), "{flaw}: {answer}");
     }

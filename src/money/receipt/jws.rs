@@ -33,11 +33,11 @@ pub(super) struct Parts<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum JwsError {
-    #[error("it is not three base64url parts with a JSON header")]
+    #[error("it does not have three base64url parts with a JSON header")]
     Form,
-    #[error("its algorithm is `{0}`, only `EdDSA` is accepted")]
+    #[error("its algorithm is `{0}`, and only `EdDSA` is accepted")]
     Algorithm(String),
-    #[error("it demands extensions by `crit`")]
+    #[error("it requires extensions in `crit`")]
     Critical,
 }
 

@@ -50,13 +50,13 @@ pub struct ReceiptSigner {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum KeyError {
-    #[error("the key file `{}` can be read by others (mode {mode:o}); set it to 600, or remove it to get a new key", path.display())]
+    #[error("the key file `{}` can be read by other users (mode {mode:o}); set it to 600, or remove it to get a new key", path.display())]
     Exposed { path: PathBuf, mode: u32 },
     #[error("the file `{}` is malformed; restore it from a backup", .0.display())]
     Malformed(PathBuf),
-    #[error("the given receipt key is invalid: it must be an Ed25519 key as PKCS#8 in PEM")]
+    #[error("the receipt key is invalid: it must be an Ed25519 key as PKCS#8 in PEM")]
     Invalid,
-    #[error("no random bytes for a new key: {0}")]
+    #[error("no random bytes are available for a new key: {0}")]
     Random(getrandom::Error),
     #[error("cannot read or write `{}`", path.display())]
     Io {
@@ -200,7 +200,7 @@ impl ReceiptSigner {
     ///
     /// [`StoreError::Away`] if the bytes are not a receipt.
     pub fn present(&self, stored: &[u8]) -> Result<Value, StoreError> {
-        let unreadable = || StoreError::Away("a receipt does not read".to_owned());
+        let unreadable = || StoreError::Away("a receipt cannot be read".to_owned());
         let mut receipt: Value = serde_json::from_slice(stored).map_err(|_| unreadable())?;
         if !receipt.as_object().ok_or_else(unreadable)?.contains_key("signature") {
             receipt["signature"] = json!(self.sign_json(&receipt));

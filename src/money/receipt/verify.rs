@@ -26,27 +26,27 @@ pub struct VerifiedReceipt {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum VerifyError {
-    #[error("this is no receipt: {0}")]
+    #[error("this is not a receipt: {0}")]
     NotAReceipt(String),
     #[error("the receipt has no signature")]
     Unsigned,
-    #[error("the keys are no JWK set")]
+    #[error("the keys are not a JWK set")]
     NotAKeySet,
-    #[error("the {0} is not a signature that can be checked: {1}")]
+    #[error("the {0} is not a valid signature: {1}")]
     Signature(SignaturePart, #[source] JwsError),
-    #[error("the {0} is of another type than `{RECEIPT_TYPE}`")]
+    #[error("the type of the {0} is not `{RECEIPT_TYPE}`")]
     Type(SignaturePart),
-    #[error("the {0} names no key (`kid`)")]
+    #[error("the {0} does not name its key (`kid`)")]
     NoKey(SignaturePart),
-    #[error("the {0} is by the key `{1}`, which is not in the key set")]
+    #[error("the {0} was made with the key `{1}`, which is not in the key set")]
     UnknownKey(SignaturePart, String),
-    #[error("the {0} is forged: the key that it names did not make it")]
+    #[error("the {0} is forged: it was not made with the key that it names")]
     Forged(SignaturePart),
-    #[error("the receipt was altered: it says otherwise than what was signed about {}", named(.0))]
+    #[error("the receipt was altered: it differs from what was signed in {}", named(.0))]
     Altered(Vec<String>),
-    #[error("the x402 receipt is about another payment: its {0} differs")]
+    #[error("the x402 receipt is for another payment: its {0} differs")]
     OtherPayment(&'static str),
-    #[error("a receipt of an x402 payment carries an x402 receipt, and no other does")]
+    #[error("a receipt must have an x402 receipt exactly if it was paid with x402")]
     OfferReceipt,
 }
 
@@ -64,7 +64,7 @@ pub fn verify(record: &Value, jwks: &Value) -> Result<VerifiedReceipt, VerifyErr
     let keys = jwks["keys"].as_array().ok_or(VerifyError::NotAKeySet)?;
     let keys: Vec<VerifyingKey> = keys.iter().filter_map(jws::from_jwk).collect();
     let mut unsigned = record.clone();
-    let members = unsigned.as_object_mut().ok_or_else(|| VerifyError::NotAReceipt("it is no JSON object".to_owned()))?;
+    let members = unsigned.as_object_mut().ok_or_else(|| VerifyError::NotAReceipt("it is not a JSON object".to_owned()))?;
     let signature = members.remove("signature").ok_or(VerifyError::Unsigned)?;
     let signature = signature.as_str().ok_or(VerifyError::Signature(SignaturePart::Record, JwsError::Form))?;
 

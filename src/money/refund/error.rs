@@ -17,17 +17,17 @@ pub enum RefundError {
     /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
-    #[error("a reason has at most {MAX_REASON} characters, none of them a control character")]
+    #[error("a reason must have at most {MAX_REASON} characters and no control characters")]
     Reason,
     #[error("no receipt has this id")]
     Unknown,
-    #[error("nothing was paid by this receipt")]
+    #[error("nothing was paid for this receipt")]
     NothingPaid,
-    #[error("the receipt paid {paid} USD, of which {refunded} were given back")]
+    #[error("the amount exceeds what is left: {paid} USD were paid, and {refunded} USD of them were refunded")]
     TooMuch { paid: MicroUsd, refunded: MicroUsd },
-    #[error("a receipt has at most {MAX_REFUNDS} refunds")]
+    #[error("a receipt can have at most {MAX_REFUNDS} refunds")]
     TooMany,
-    #[error("this transaction was entered for the receipt with {0} USD")]
+    #[error("this transaction is already recorded for the receipt with {0} USD")]
     OtherAmount(MicroUsd),
     #[error("this `Idempotency-Key` was used for another refund")]
     Reused,

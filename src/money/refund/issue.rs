@@ -78,16 +78,16 @@ impl IssuedRefund {
 
     fn doubled(&self) -> Option<String> {
         let other = self.with_transaction.as_ref()?;
-        Some(format!("the transaction is recorded for `{other}` as well: look whether it sent both back"))
+        Some(format!("the transaction is also recorded for `{other}`; check that it sent back both amounts"))
     }
 
     fn undone(&self) -> Option<String> {
         match &self.settlement {
             Some(Reorganization::Reorganized { lost: Some(lost), .. }) => {
-                Some(format!("a reorganization undid the payment, and its money is lost ({lost}): the host pays this refund itself"))
+                Some(format!("a reorganization undid the payment, and its money is lost ({lost}), so the host pays this refund itself"))
             }
             Some(Reorganization::Reorganized { lost: None, .. }) => {
-                Some("a reorganization undid the payment, and its money has not moved again yet: check that it does".to_owned())
+                Some("a reorganization undid the payment, and its money has not moved again yet; check it later".to_owned())
             }
             Some(Reorganization::Settled { .. }) | None => None,
         }
@@ -210,14 +210,15 @@ impl RefundRequest {
         let wrong = |message: &str| RefundError::Field { pointer: "/transaction", message: message.to_owned() };
         match (paid.credit(), &self.transaction) {
             (Some(_), None) => Ok(None),
-            (Some(_), Some(_)) => Err(wrong("a credit is given its money back here, without a transaction")),
-            (None, None) => Err(wrong("say by which transaction the money was sent back")),
+            (Some(_), Some(_)) => Err(wrong("a call paid with credit is refunded to the credit; omit the transaction")),
+            (None, None) => Err(wrong("a refund of an x402 payment needs the transaction that sent the money back")),
             (None, Some(transaction)) => {
                 let network = record.network.as_deref().and_then(Network::named);
                 let checked = network.and_then(|network| network.checked_transaction(transaction));
-                let checked = checked.ok_or_else(|| wrong("a transaction is `0x` and 64 hex digits; on Solana 64 bytes in base58"))?;
+                let checked =
+                    checked.ok_or_else(|| wrong("a transaction must be `0x` and 64 hex digits, or on Solana 64 bytes in base58"))?;
                 if record.transaction.as_ref().is_some_and(|paid| paid.eq_ignore_ascii_case(&checked)) {
-                    return Err(wrong("this transaction is the one that paid"));
+                    return Err(wrong("this is the transaction that paid, not one that refunds"));
                 }
                 Ok(Some(checked))
             }
@@ -229,7 +230,7 @@ impl RefundRequest {
             return Err(RefundError::Reason);
         }
         if self.amount == Some(MicroUsd::ZERO) {
-            return Err(RefundError::Field { pointer: "/amountUsd", message: "more than 0 USD is given back".to_owned() });
+            return Err(RefundError::Field { pointer: "/amountUsd", message: "the amount of a refund must be above 0 USD".to_owned() });
         }
         let (price, refunded) = (paid.price(), before.sum());
         let remaining = MicroUsd(price.0.saturating_sub(refunded.0));
@@ -257,5 +258,5 @@ async fn read_sale(store: &dyn Store, id: &ReceiptId) -> Result<(UnsignedReceipt
 }
 
 fn damaged(receipt: &ReceiptId) -> StoreError {
-    StoreError::Away(format!("the receipt {receipt}, or what was given back of it, does not read"))
+    StoreError::Away(format!("the receipt {receipt} or its refunds cannot be read"))
 }

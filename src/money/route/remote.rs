@@ -134,7 +134,7 @@ impl RemoteRoutes {
             HttpAnswer::Json(status, offer) if status.is_success() => Ok(offer),
             HttpAnswer::Json(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY, _) => {
                 Err(RouteError::NoRoute(format!(
-                    "no way is known from {} on {} to {} on {}",
+                    "no route is known from {} on {} to {} on {}",
                     request.asset, request.network, due.symbol, due.network
                 )))
             }
@@ -162,7 +162,7 @@ impl RouteProvider for RemoteRoutes {
             return Ok(nothing_to_convert(due, request.network));
         }
         let offer = self.ask(&request, due).await?;
-        read(offer, &request, due).ok_or_else(|| RouteError::Unavailable("its answer does not read, or delivers too little".to_owned()))
+        read(offer, &request, due).ok_or_else(|| RouteError::Unavailable("its answer is malformed, or delivers too little".to_owned()))
     }
 
     fn is_remote(&self) -> bool {
@@ -178,25 +178,30 @@ fn chain(called: &str) -> Option<u64> {
 
 fn quote_query<'a>(start: &'a RouteStart, due: &'a AmountDue) -> Result<QuoteQuery<'a>, RouteError> {
     let wrong = |pointer, message: String, known| RouteError::Start { pointer, message, known };
-    let to_chain = chain(&due.network).ok_or_else(|| RouteError::NoRoute(format!("no way to {} is known", due.network)))?;
+    let to_chain = chain(&due.network).ok_or_else(|| RouteError::NoRoute(format!("no route to {} is known", due.network)))?;
     let network = start.network.as_deref().unwrap_or(&due.network);
     let from_chain = chain(network).ok_or_else(|| {
         let known: Vec<_> =
             PLACES.iter().filter(|position| chain(position.ids[0]).is_some()).map(|position| position.ids[0].to_owned()).collect();
         wrong(
             "/startNetwork",
-            format!("`startNetwork` is not known; use one of {}, or `eip155:` and a chain's number", known.join(", ")),
+            format!("`startNetwork` is unknown; use one of {}, or `eip155:` and the number of a chain", known.join(", ")),
             known,
         )
     })?;
     let asset = start.asset.as_deref().unwrap_or(due.symbol).trim();
     if !(1..=MAX_NAME).contains(&asset.len()) || !asset.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') {
-        return Err(wrong("/startAsset", "`startAsset` is a token's symbol or its address".to_owned(), vec![]));
+        return Err(wrong("/startAsset", "`startAsset` must be the symbol or the address of a token".to_owned(), vec![]));
     }
     let address = start.address.as_deref().map(|address| {
         let checked = checked_address(address);
-        checked
-            .ok_or_else(|| wrong("/fromAddress", "`fromAddress` has 0x and 40 hex digits, with their checksum if any".to_owned(), vec![]))
+        checked.ok_or_else(|| {
+            wrong(
+                "/fromAddress",
+                "`fromAddress` must have `0x` and 40 hex digits; if it has a checksum, it must be right".to_owned(),
+                vec![],
+            )
+        })
     });
     Ok(QuoteQuery { network, from_chain, to_chain, asset: asset.to_owned(), address: address.transpose()? })
 }

@@ -41,10 +41,10 @@ struct Hop {
 
 fn found(start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError> {
     let target = table::place(&due.network).filter(|_| due.symbol == BRIDGED);
-    let target = target.ok_or_else(|| RouteError::NoRoute(format!("no way to {} on {} is in the table", due.symbol, due.network)))?;
+    let target = target.ok_or_else(|| RouteError::NoRoute(format!("the table has no route to {} on {}", due.symbol, due.network)))?;
     let from = from(start, target)?;
     let asset = held(start, from)?;
-    let mut notes = vec!["Rates and fees are typical ones, and nobody has offered them: look before you move money.".to_owned()];
+    let mut notes = vec!["Rates and fees are typical values, not offers: check them before you move money.".to_owned()];
     let landing = landing(from, target, &mut notes)?;
     let hops = if due.value.is_zero() { vec![] } else { hops(from, asset, landing) };
     let (steps, needed) = priced(&hops, due.value);
@@ -97,7 +97,7 @@ fn landing(from: &'static Venue, target: &'static Venue, notes: &mut Vec<String>
             Ok(target)
         }
         (Mover::Nothing(_), _) => {
-            Err(RouteError::NoRoute(format!("{} is a test network: its money is worth nothing elsewhere", from.name)))
+            Err(RouteError::NoRoute(format!("{} is a test network, so its money is worth nothing elsewhere", from.name)))
         }
         (_, Mover::Nothing(main)) => {
             let main = table::place(main).unwrap_or(target);

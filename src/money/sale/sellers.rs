@@ -58,7 +58,7 @@ pub async fn check_sellers(store: &dyn Store, flaws: &mut CheckReport) -> Result
         let seller = (interval(day_of(&row.key.1)), row.key.0);
         if before.as_ref() != Some(&seller) {
             let listed = SELLERS.get(store, &seller).await?.is_some();
-            flaws.unless(listed, || format!("{} sold something, and is not listed", seller.1.0));
+            flaws.unless(listed, || format!("{} sold something, but is not listed", seller.1.0));
             before = Some(seller);
         }
     }

@@ -221,9 +221,9 @@ async fn a_holder_sees_a_thousand_tools() {
 #[tokio::test]
 async fn refusal_names_the_exceeded_budget() {
     for (budget, words) in [
-        (Budget { per_day_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a day"),
-        (Budget { per_call_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a call"),
-        (Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a tool in a day"),
+        (Budget { per_day_usd: Some(MicroUsd(1)), ..Budget::default() }, "per day"),
+        (Budget { per_call_usd: Some(MicroUsd(1)), ..Budget::default() }, "per call"),
+        (Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() }, "per tool and day"),
     ] {
         let fixture = Fixture::new().await;
         let (token, id) = minted(&fixture).await;

@@ -290,7 +290,7 @@ async fn errors_for_payers_contain_no_text_of_the_facilitator() {
     let reported =
         settle(replies(200, json!({ "success": false, "errorReason": "insufficient_funds", "errorMessage": loud, "transaction": "" })));
     let SettleOutcome::Refused { reason, message } = reported.await else { panic!("not refused") };
-    assert_eq!((reason.as_str(), message.as_str()), ("insufficient_funds", "the payer has too little of the token"));
+    assert_eq!((reason.as_str(), message.as_str()), ("insufficient_funds", "the payer does not have enough of the token"));
     let outcome = settle(refuses("pay_0xbad_instead")).await;
     assert!(matches!(outcome, SettleOutcome::Unknown(_)), "a code of its own says nothing of the money: {outcome:?}");
     for invalid in ["PAY 0xBAD INSTEAD", "insufficient_funds"] {

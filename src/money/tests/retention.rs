@@ -102,7 +102,7 @@ async fn an_authorization_that_is_valid_for_more_than_a_week_is_refused() {
     }
     let refused = fixture.admit(offer(&payer.payload(&payer.valid_for(1, 8 * DAY)))).await;
     let Err(Refusal::Invalid { message, .. }) = refused else { panic!("{}", what(&refused)) };
-    assert!(message.contains("more than 7 days ahead"), "{message}");
+    assert!(message.contains("more than 7 days away"), "{message}");
     assert_eq!(fixture.retained().await, [0; 4]);
     fixture.buy(offer(&payer.payload(&payer.valid_for(1, 7 * DAY)))).await;
 }

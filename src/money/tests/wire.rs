@@ -54,7 +54,7 @@ fn each_wrong_address_and_nonce_is_reported() {
         let mut payload = paid();
         payload["payload"]["authorization"][name] = json!(wrong);
         let Err(Refusal::Invalid { message, .. }) = decode(&payload) else { panic!("{name} of {wrong} is accepted") };
-        assert!(message.contains("`from` and `to` are addresses, `nonce` is 32 bytes in hex"), "{name} {wrong}: {message}");
+        assert!(message.contains("`from` and `to` must be addresses, and `nonce` must be 32 bytes in hex"), "{name} {wrong}: {message}");
     }
 }
 

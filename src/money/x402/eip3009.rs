@@ -124,7 +124,7 @@ pub(super) fn normalize_v(signature: &str) -> Option<String> {
 /// Returns a description of a malformed signature, which tokens refuse. `None` if it is well-formed or may be a
 /// contract wallet's.
 pub(super) fn format_error(signature: &str) -> Option<String> {
-    let Some(bytes) = bytes_of(signature) else { return Some("it is not hex with `0x`".to_owned()) };
+    let Some(bytes) = bytes_of(signature) else { return Some("it is not hexadecimal with `0x`".to_owned()) };
     match (bytes.len(), bytes.last()) {
         (64, _) => Some("it is compact (EIP-2098); send 65 bytes: r, s and v".to_owned()),
         (65, Some(v)) if !matches!(v, 0 | 1 | 27 | 28) => Some(format!("its `v` is {v}, not 27 or 28")),

@@ -89,7 +89,9 @@ pub(super) fn token_of(payload: &Value) -> Option<&str> {
 /// time. Descriptions, schemas and examples are not either, because an edit between a challenge and its payment does
 /// not affect the purchase.
 pub(super) fn check_echo(echoed: &Value, terms: &CallTerms) -> Result<(), Refusal> {
-    let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
+    let changed = |name: &str| {
+        Refusal::invalid("extension_echo_mismatch", format!("the extension `{name}` was changed; echo it as the challenge has it"))
+    };
     let required = &echoed[PAYMENT_IDENTIFIER]["info"]["required"];
     if !echoed[PAYMENT_IDENTIFIER].is_null() && *required != NAME_REQUIRED {
         return Err(changed(PAYMENT_IDENTIFIER));

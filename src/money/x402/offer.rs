@@ -26,7 +26,7 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 
 /// The message for a v1 client that pays for a tool with settlement before the run.
 pub(crate) const UPFRONT_BY_V2: &str =
-    "this tool takes payment before it runs, which x402 v1 cannot express: pay with x402 v2 (`PAYMENT-SIGNATURE`) or developer credit";
+    "this tool is paid before it runs, which x402 v1 cannot express; pay with x402 v2 (`PAYMENT-SIGNATURE`) or developer credit";
 
 /// The gas that a settlement needs according to a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,22 +79,22 @@ struct Exact {
 impl ShownPayment {
     pub(crate) fn decode(version: WireVersion, header: &str) -> Result<Self, Refusal> {
         if header.len() > MAX_HEADER_BYTES {
-            return Err(malformed(format!("payment header is {} bytes, limit {MAX_HEADER_BYTES}", header.len())));
+            return Err(malformed(format!("the payment header has {} bytes, and the maximum is {MAX_HEADER_BYTES}", header.len())));
         }
         let payload: Value = if header.trim_start().starts_with('{') {
-            serde_json::from_str(header).map_err(|error| malformed(format!("payment is not JSON: {error}")))?
+            serde_json::from_str(header).map_err(|error| malformed(format!("the payment is not JSON: {error}")))?
         } else {
-            let bytes = decode(header.trim()).ok_or_else(|| malformed("payment header is not base64"))?;
+            let bytes = decode(header.trim()).ok_or_else(|| malformed("the payment header is not base64"))?;
             // Some clients write a byte order mark.
             let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
-            serde_json::from_slice(json).map_err(|error| malformed(format!("payment is not JSON: {error}")))?
+            serde_json::from_slice(json).map_err(|error| malformed(format!("the payment is not JSON: {error}")))?
         };
         let requested = match version {
             WireVersion::V1 => 1,
             WireVersion::V2 => 2,
         };
         if payload["x402Version"] != requested {
-            return Err(Refusal::invalid("invalid_x402_version", format!("this header takes x402Version {requested}")));
+            return Err(Refusal::invalid("invalid_x402_version", format!("this header requires x402Version {requested}")));
         }
         let client_id = client_id(&payload)?;
         let mut payload = payload;
@@ -138,7 +138,7 @@ impl ShownPayment {
             return Err(Refusal::invalid("invalid_x402_version", UPFRONT_BY_V2));
         }
         let requirements = nearest(accepts, &payload, version, asset).ok_or_else(|| {
-            let message = "this tool is not paid with x402 here at the moment; developer credit pays it";
+            let message = "this host does not accept x402 payments for this tool at the moment; pay with developer credit";
             Refusal::invalid("invalid_payment_requirements", message)
         })?;
         match version {
@@ -224,7 +224,7 @@ impl Exact {
     /// Compares the signed part with the requirements, as far as that needs no requests.
     fn is_asked_for(&self, requirements: &Value) -> Result<(), Refusal> {
         if requirements["asset"] != self.asset.address {
-            return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves another token than this tool asks for"));
+            return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves another token than this tool accepts"));
         }
         let requested = match &self.signed {
             SignedPayload::Transfer { .. } | SignedPayload::Transaction(_) => "exact",
@@ -233,7 +233,7 @@ impl Exact {
         if requirements["scheme"] != requested {
             return Err(Refusal::invalid(
                 "invalid_payload",
-                format!("what is signed is no payment of the scheme {}", requirements["scheme"]),
+                format!("the signed data is not a payment of the scheme {}", requirements["scheme"]),
             ));
         }
         match &self.signed {
@@ -257,7 +257,7 @@ impl Exact {
 
 /// Checks that a permit covers the requirements, and that nobody else can take it.
 fn permits(authorization: &PermitAuthorization, requirements: &Value) -> Result<(), Refusal> {
-    let permit = Permit::parse(authorization).ok_or_else(|| malformed("payload.permit2Authorization does not read"))?;
+    let permit = Permit::parse(authorization).ok_or_else(|| malformed("`payload.permit2Authorization` is malformed"))?;
     let is = |named: &Value, address| named.as_str().and_then(|text| text.parse::<Address>().ok()) == Some(address);
     let wrong = [
         ("invalid_permit2_spender", permit.spender != UPTO_PROXY),
@@ -267,7 +267,7 @@ fn permits(authorization: &PermitAuthorization, requirements: &Value) -> Result<
         ("permit2_amount_mismatch", amount_of(requirements) != Some(authorization.permitted.amount.as_str())),
     ];
     match wrong.into_iter().find(|(_, wrong)| *wrong) {
-        Some((code, _)) => Err(Refusal::invalid(code, "the permit is not for what this tool asks for")),
+        Some((code, _)) => Err(Refusal::invalid(code, "the permit does not match the terms of this tool")),
         None => Ok(()),
     }
 }
@@ -406,7 +406,7 @@ impl OfferedX402 {
 fn match_v2(payload: &Value, requirements: &Value, terms: &CallTerms) -> Result<(), Refusal> {
     let accepted = &payload["accepted"];
     let mismatch =
-        |field: &str| Refusal::invalid("invalid_payment_requirements", format!("`accepted.{field}` is not what this tool asks for"));
+        |field: &str| Refusal::invalid("invalid_payment_requirements", format!("`accepted.{field}` does not match the terms of this tool"));
     for (field, requested) in requirements.as_object().into_iter().flatten() {
         let given = &accepted[field];
         let same = match requested.as_object() {
@@ -419,13 +419,13 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &CallTerms) -> Result<
     }
     let flow = &accepted["extra"]["paymentFlow"];
     if !terms.is_upfront() && !flow.is_null() && flow != "authorization" {
-        return Err(Refusal::invalid("invalid_payment_requirements", "`accepted.extra.paymentFlow`: this tool settles after its work"));
+        return Err(Refusal::invalid("invalid_payment_requirements", "`accepted.extra.paymentFlow`: this tool is charged after its run"));
     }
     let resource = &payload["resource"]["url"];
     if !resource.is_null()
         && !resource.as_str().is_some_and(|url| EntryMethod::ALL.iter().any(|method| is_same_url(url, &terms.resource(*method))))
     {
-        return Err(Refusal::invalid("invalid_payment_requirements", "the payment names the `resource.url` of another tool"));
+        return Err(Refusal::invalid("invalid_payment_requirements", "the `resource.url` of the payment belongs to another tool"));
     }
     extensions::check_echo(&payload["extensions"], terms)
 }
@@ -443,10 +443,10 @@ fn is_same_url(one: &str, other: &str) -> bool {
 
 fn match_v1(payload: &Value, requirements: &Value) -> Result<(), Refusal> {
     if payload["scheme"] != requirements["scheme"] {
-        return Err(Refusal::invalid("invalid_scheme", "this tool takes the scheme `exact`"));
+        return Err(Refusal::invalid("invalid_scheme", "this tool requires the scheme `exact`"));
     }
     if payload["network"] != requirements["network"] {
-        return Err(Refusal::invalid("invalid_network", format!("this tool takes payments on {}", requirements["network"])));
+        return Err(Refusal::invalid("invalid_network", format!("this tool accepts payments on {}", requirements["network"])));
     }
     Ok(())
 }

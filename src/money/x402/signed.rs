@@ -38,7 +38,7 @@ impl SignedPayload {
             Family::Evm { .. } if payload["permit2Authorization"].is_object() => Self::permit(payload),
             Family::Evm { .. } => Self::transfer(payload),
             Family::Solana => {
-                let text = payload["transaction"].as_str().ok_or_else(|| malformed("payload.transaction is missing"))?;
+                let text = payload["transaction"].as_str().ok_or_else(|| malformed("`payload.transaction` is missing"))?;
                 svm::Transaction::parse(text).map(Self::Transaction).map_err(|reason| malformed(reason.to_string()))
             }
         }
@@ -47,15 +47,15 @@ impl SignedPayload {
     fn transfer(payload: &Value) -> Result<Self, Refusal> {
         let authorization =
             Authorization::deserialize(&payload["authorization"]).map_err(|error| malformed(format!("payload.authorization: {error}")))?;
-        let signature = payload["signature"].as_str().ok_or_else(|| malformed("payload.signature is missing"))?.to_owned();
+        let signature = payload["signature"].as_str().ok_or_else(|| malformed("`payload.signature` is missing"))?.to_owned();
         let is_hex = |text: &str, digits: usize| {
             text.strip_prefix("0x").is_some_and(|hex| hex.len() == digits && hex.bytes().all(|b| b.is_ascii_hexdigit()))
         };
         if !is_hex(&authorization.from, 40) || !is_hex(&authorization.to, 40) || !is_hex(&authorization.nonce, 64) {
-            return Err(malformed("payload.authorization: `from` and `to` are addresses, `nonce` is 32 bytes in hex"));
+            return Err(malformed("`payload.authorization`: `from` and `to` must be addresses, and `nonce` must be 32 bytes in hex"));
         }
         if Transfer::parse(&authorization).is_none() {
-            return Err(malformed("payload.authorization: `value`, `validAfter` and `validBefore` are decimal numbers"));
+            return Err(malformed("`payload.authorization`: `value`, `validAfter` and `validBefore` must be decimal numbers"));
         }
         Ok(Self::Transfer { authorization, signature })
     }
@@ -63,9 +63,11 @@ impl SignedPayload {
     fn permit(payload: &Value) -> Result<Self, Refusal> {
         let authorization = PermitAuthorization::deserialize(&payload["permit2Authorization"])
             .map_err(|error| malformed(format!("payload.permit2Authorization: {error}")))?;
-        let signature = payload["signature"].as_str().ok_or_else(|| malformed("payload.signature is missing"))?.to_owned();
+        let signature = payload["signature"].as_str().ok_or_else(|| malformed("`payload.signature` is missing"))?.to_owned();
         if Permit::parse(&authorization).is_none() {
-            return Err(malformed("payload.permit2Authorization: addresses have 0x and 40 hex digits, numbers are decimal"));
+            return Err(malformed(
+                "`payload.permit2Authorization`: addresses must have `0x` and 40 hex digits, and numbers must be decimal",
+            ));
         }
         Ok(Self::Permit { authorization, signature })
     }

@@ -53,9 +53,9 @@ pub(crate) enum Unreadable {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Form => "payload.transaction: a transaction of the network, in base64",
-            Self::NoTransfer => "payload.transaction: it makes one `TransferChecked` of the token",
-            Self::Unsigned => "payload.transaction: the payer's signature is missing, or is not the payer's",
+            Self::Form => "`payload.transaction` must be a transaction of the network, in base64",
+            Self::NoTransfer => "`payload.transaction` must make exactly one `TransferChecked` of the token",
+            Self::Unsigned => "`payload.transaction`: the payer's signature is missing or wrong",
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
+use tollhouse_base::sentence::sentence_case;
 
 use super::extensions::{self, ChallengeDetail};
 use super::offer::UPFRONT_BY_V2;
@@ -63,7 +64,7 @@ impl X402Challenge {
         let mut v1 = json!({ "x402Version": 1, "error": error, "accepts": accepts_v1 });
         if terms.is_upfront() {
             // V1 clients find no entry to pay with.
-            v1["message"] = json!(UPFRONT_BY_V2);
+            v1["message"] = json!(sentence_case(UPFRONT_BY_V2.to_owned()));
         }
         let max = if method == EntryMethod::Mcp { MAX_MCP_BYTES } else { MAX_HEADER_BYTES };
         let (mut v2, mut v2_header) = describe(ChallengeDetail::None);
@@ -84,6 +85,7 @@ impl X402Challenge {
     /// Adds an explanation, for people and for readers of the body.
     #[must_use]
     pub fn explained(mut self, message: &str) -> Self {
+        let message = sentence_case(message.to_owned());
         self.v1["message"] = json!(message);
         self.sentence = format!("{} {message}.", self.sentence);
         self

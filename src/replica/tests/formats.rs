@@ -69,7 +69,7 @@ async fn an_exclusive_store_rejects_a_version_older_than_its_rows() {
         of(&store, known).begin().await.unwrap();
     }
     let refused = of(&store, BEFORE).begin().await.unwrap_err();
-    assert_eq!(refused.to_string(), "the store has rows of formats up to 5, and this version reads formats up to 4: start a later version");
+    assert_eq!(refused.to_string(), "the store has rows of formats up to 5, but this version reads formats up to 4: start a later version");
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ impl FrameWalk {
             return Err(JournalDamage::new(&folder, what).of(after + 1, to).with_rows(&[], false).into());
         };
         let mut waiting: VecDeque<SegmentFile> = segments.into_iter().skip(first).collect();
-        let Some(named) = waiting.pop_front() else { return Err(JournalDamage::new(&folder, "it holds no segment").into()) };
+        let Some(named) = waiting.pop_front() else { return Err(JournalDamage::new(&folder, "it does not contain a segment").into()) };
         let reader = open(&named)?;
         let opening = reader.opening;
         let end = JournalEnd {

@@ -59,25 +59,25 @@ impl fmt::Debug for SledConfig {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum OpenError {
-    #[error("the store at `{}` is in use by another process; stop that one first, or name another data folder", .0.display())]
+    #[error("the store at `{}` is in use by another process; stop that process first, or use another data folder", .0.display())]
     Locked(PathBuf),
     #[error("the store at `{}` is damaged ({detail}); keep a copy of the folder, then restore the newest backup over it", path.display())]
     Corrupt { path: PathBuf, detail: String },
     #[error(
-        "the store at `{}` is damaged: {damage}; nothing was changed; keep a copy of the folder, then restore the newest backup over it, \
-         or see what `tollhouse store repair` would drop",
+        "the store at `{}` is damaged: {damage}. Nothing was changed. Keep a copy of the folder, then restore the newest backup over it, \
+         or check with `tollhouse store repair` which rows it would drop",
         path.display()
     )]
     Damaged { path: PathBuf, damage: Box<JournalDamage> },
     #[error(
-        "the store at `{}` cannot be repaired: {damage}; the tree is missing or damaged, and checkpoint and journal do not yield another \
-         (the archive has rows of money alone); nothing was changed; restore the newest backup",
+        "the store at `{}` cannot be repaired: {damage}. The tree is missing or damaged, and checkpoint and journal cannot rebuild it \
+         (the archive has only rows of money). Nothing was changed. Restore the newest backup",
         path.display()
     )]
     Unrepairable { path: PathBuf, damage: Box<JournalDamage> },
-    #[error("the archive of the store at `{}` is damaged: {damage}; no repair brings its money back, only a backup that has it", path.display())]
+    #[error("the archive of the store at `{}` is damaged: {damage}; a repair cannot restore its rows, only a backup can", path.display())]
     Archive { path: PathBuf, damage: Box<JournalDamage> },
-    #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
+    #[error("the store at `{}` has format {found}, but this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
     Format { path: PathBuf, found: String },
     #[error("cannot open the store at `{}`", path.display())]
     Io {

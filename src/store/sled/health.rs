@@ -60,9 +60,9 @@ impl StoreHealth {
         if locked(&self.damage).replace(text.clone()).is_none_or(|before| before != text) {
             tracing::warn!(
                 damage = text,
-                remedy = "the host makes another checkpoint from its tree, which is right; look at the disk, and run `tollhouse store check` \
+                remedy = "the host makes another checkpoint from its tree, which is intact; check the disk, and run `tollhouse store check` \
                           once the host is stopped",
-                "the store's checkpoint, or its journal, is damaged: there is one copy of its rows less"
+                "the store's checkpoint, or its journal, is damaged: its rows have one copy less"
             );
         }
     }

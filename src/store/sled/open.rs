@@ -64,7 +64,7 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<OpenStore, OpenE
     // The names of new files are directory entries, which must be on disk too.
     File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| fsync_dir::sync_entry(store)).map_err(io)?;
     if let Err(error) = Archive::look(store) {
-        tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
+        tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup contains the missing rows");
     }
     let handle = Arc::new(TreeHandle::new(db, position));
     let counts = journal.counts();
@@ -170,7 +170,7 @@ pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, T
         return Ok(Err(TreeUnusable("its rows did not match its totals".to_owned())));
     }
     if !tree::is_there(store) {
-        return Ok(Err(TreeUnusable("it is not there".to_owned())));
+        return Ok(Err(TreeUnusable("it is missing".to_owned())));
     }
     let db = match tree::open(store, config) {
         Ok(db) => db,
@@ -182,7 +182,7 @@ pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, T
     Ok(match read {
         Ok((Some(found), _)) if found != values::FORMAT => return Err(OpenError::Format { path: store.to_owned(), found }),
         Ok((Some(_), Some(position))) => Ok((db, position)),
-        Ok(_) => Err(TreeUnusable("it is not of this journal".to_owned())),
+        Ok(_) => Err(TreeUnusable("it does not belong to this journal".to_owned())),
         Err(error) => Err(error.into()),
     })
 }

@@ -88,7 +88,7 @@ impl Rebuilds {
         self.not_before = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(MAX_DELAY);
         if self.background.health.grows(Some(error.to_string())).is_none() {
-            tracing::error!(%error, "the store's tree is much larger than its rows and could not be rebuilt; it is tried again");
+            tracing::error!(%error, "the store's tree is much larger than its rows and could not be rebuilt; the host will try again");
         }
     }
 }

@@ -252,7 +252,7 @@ fn lock(store: &Path, config: &SledConfig) -> Result<File, OpenError> {
         && SegmentFile::all(store, SegmentKind::Checkpoint).map_err(io)?.is_empty()
         && !tree::is_there(store)
     {
-        return Err(io(io::Error::new(io::ErrorKind::NotFound, "it holds no store")));
+        return Err(io(io::Error::new(io::ErrorKind::NotFound, "it does not contain a store")));
     }
     tree::lock(store, config)
 }

@@ -101,7 +101,7 @@ impl SyncThreads {
                     Err(RecvTimeoutError::Disconnected) => return,
                 };
                 if catch_unwind(AssertUnwindSafe(|| look(&ended, request))).is_err() {
-                    tracing::error!("a background thread of the store panicked; it is tried again");
+                    tracing::error!("a background thread of the store panicked; the host will try again");
                 }
             }
         };

@@ -35,7 +35,7 @@ pub fn bound(schema: &Value) -> Result<(), SchemaError> {
     let refusal = |message: String| SchemaError { pointer: String::new(), message };
     let bytes = schema.to_string().len();
     if bytes > MAX_BYTES {
-        return Err(refusal(format!("the schema is {bytes} bytes, limit {MAX_BYTES}")));
+        return Err(refusal(format!("the schema has {bytes} bytes, and the maximum is {MAX_BYTES}")));
     }
     if depth(schema) > MAX_DEPTH {
         return Err(refusal(format!("the schema is nested deeper than {MAX_DEPTH} levels")));
@@ -49,8 +49,7 @@ pub fn bound(schema: &Value) -> Result<(), SchemaError> {
         None => Ok(()),
         Some(at) => Err(SchemaError {
             pointer: pointer_to(schema, at).unwrap_or_default(),
-            message: "this refers to itself for the same value again and again: say what the value is, or refer to another schema"
-                .to_owned(),
+            message: "this schema refers only to itself for the same value; describe the value, or refer to another schema".to_owned(),
         }),
     }
 }
@@ -73,7 +72,7 @@ fn check_pattern_sizes(schema: &Value) -> Result<(), SchemaError> {
         let message = if before == MAX_PATTERNS {
             format!("the schema has more than {MAX_PATTERNS} regular expressions")
         } else if bytes > MAX_PATTERN_BYTES {
-            format!("the regular expressions of the schema are longer than {MAX_PATTERN_BYTES} bytes together")
+            format!("the regular expressions of the schema have more than {MAX_PATTERN_BYTES} bytes together")
         } else {
             continue;
         };
@@ -137,7 +136,7 @@ impl<'s> PartCount<'s> {
     fn leave(&mut self) -> Result<(), SchemaError> {
         let pointer = if self.open.last().is_some_and(|last| last.count > MAX_EXPANDED) { Some(self.pointer()) } else { None };
         if let Some(pointer) = pointer {
-            let message = format!("with every `$ref` written out this is more than {MAX_EXPANDED} schemas");
+            let message = format!("with every `$ref` expanded, this has more than {MAX_EXPANDED} schemas");
             return Err(SchemaError { pointer, message });
         }
         if let Some(OpenPart { part, count, .. }) = self.open.pop() {

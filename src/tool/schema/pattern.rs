@@ -39,24 +39,26 @@ fn flaw(pattern: &str) -> Option<&'static str> {
                 let digits = digits.split(|byte| *byte == b'}').next().and_then(|digits| str::from_utf8(digits).ok());
                 let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
                 if digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).is_none_or(|code| code > 0x10_ffff) {
-                    return Some("a code point is hexadecimal, at most 10FFFF");
+                    return Some("a code point must be hexadecimal, at most 10FFFF");
                 }
             }
-            (b'\\', [b'u', digits @ ..]) if !begins_with_hex(digits, 4) => return Some("`\\u` is followed by four hexadecimal digits"),
-            (b'\\', [b'x', digits @ ..]) if !begins_with_hex(digits, 2) => return Some("`\\x` is followed by two hexadecimal digits"),
+            (b'\\', [b'u', digits @ ..]) if !begins_with_hex(digits, 4) => {
+                return Some("`\\u` must be followed by four hexadecimal digits");
+            }
+            (b'\\', [b'x', digits @ ..]) if !begins_with_hex(digits, 2) => return Some("`\\x` must be followed by two hexadecimal digits"),
             (b'\\', [b'p' | b'P', b'{', name @ ..]) => {
                 let name = name.split(|byte| *byte == b'}').next().and_then(|name| str::from_utf8(name).ok()).unwrap_or_default();
                 if NEW_SCRIPTS.split(' ').any(|script| name.rsplit('=').next() == Some(script)) {
-                    return Some("the script is newer than the engines of many clients");
+                    return Some("the engines of many clients do not know this script yet");
                 }
             }
             (b'(', [b'?', b'<', name @ ..])
                 if !in_class && !matches!(name, [b'=' | b'!', ..]) && !names.insert(name.split(|byte| *byte == b'>').next()) =>
             {
-                return Some("two groups have one name");
+                return Some("two groups have the same name");
             }
             (b'(', [b'?', next, ..]) if !in_class && !matches!(next, b':' | b'=' | b'!' | b'<') => {
-                return Some("groups with flags are newer than the engines of many clients");
+                return Some("the engines of many clients do not know groups with flags yet");
             }
             (b'[', _) => in_class = true,
             (b']', _) => in_class = false,
@@ -119,7 +121,8 @@ pub fn looks_around(schema: &Value) -> Option<String> {
 pub fn check_patterns(schema: &Value) -> Result<(), SchemaError> {
     for (pointer, pattern) in patterns(schema, "") {
         if let Err(reason) = ecmascript(pattern) {
-            let message = format!("ECMAScript cannot compile this regular expression with its flag `u`, as JSON Schema asks: {reason}");
+            let message =
+                format!("ECMAScript cannot compile this regular expression with its flag `u`, which JSON Schema requires: {reason}");
             return Err(SchemaError { pointer, message });
         }
     }

@@ -44,7 +44,7 @@ async fn policy_is_edited_set_and_never_written_over() {
         .run(&["policy", "edit", "limits.nothing=1", "--yes"])
         .await
         .is(1)
-        .warned("error: there is no limit called `nothing`\n  at /limits/nothing\n(invalid_policy, req_…)");
+        .warned("error: There is no limit called `nothing`\n  at /limits/nothing\n(invalid_policy, req_…)");
     shell.run(&["policy", "set", "missing.json", "--yes"]).await.is(2);
 }
 

@@ -20,7 +20,7 @@ async fn each_kind_of_end_has_its_code() {
     {
         shell.run(words).await.is(2).stderr_text("");
     }
-    shell.run(&["pause", "theirs"]).await.is(3).warned("error: this belongs to another builder\n…(not_owner, req_…)");
+    shell.run(&["pause", "theirs"]).await.is(3).warned("error: This belongs to another builder\n…(not_owner, req_…)");
     shell.run(&["audit"]).await.is(3).warned("error: no admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
     shell
         .run(&["register", "Second"])

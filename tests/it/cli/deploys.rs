@@ -257,16 +257,16 @@ async fn errors_of_a_bundle_name_the_builders_own_lines() {
 
     // A payer sees the message. The builder also sees the position in the folder.
     let call = ["call", "shout", "--json", "{\"text\":\"boom\"}"];
-    let expected = "error: handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…(handler_failed, req_…)";
+    let expected = "error: Handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…(handler_failed, req_…)";
     shell.run_in(&folder, &call).await.is(1).warned(expected);
-    shell.run(&call).await.is(1).warned("error: handler failed: TypeError: boom\n  nothing was charged\n…(handler_failed, req_…)");
+    shell.run(&call).await.is(1).warned("error: Handler failed: TypeError: boom\n  nothing was charged\n…(handler_failed, req_…)");
     eventually("both calls are stored", Duration::from_secs(10), async || {
         let stored = async |list: &str| shell.json(&[list, "shout"]).await[list].as_array().unwrap().len();
         (stored("calls").await == 2 && stored("logs").await == 2).then_some(())
     })
     .await;
     let calls = shell.run_in(&folder, &["calls"]).await.is(0);
-    let line = "…  handler_failed  call_…  handler failed: TypeError: boom  lib/deep.ts:2:30";
+    let line = "…  handler_failed  call_…  Handler failed: TypeError: boom  lib/deep.ts:2:30";
     calls.stderr_text(&format!("{line}\n{line}"));
     let logs = ["logs", "--level", "error", "--limit", "1"];
     let logged = shell.run_in(&folder, &logs).await.is(0);
@@ -276,7 +276,7 @@ async fn errors_of_a_bundle_name_the_builders_own_lines() {
         assert_eq!(expected[words[0]][0]["place"], json!({ "file": "lib/deep.ts", "line": 2, "column": 30 }), "{expected}");
     }
     // Without the files, the position refers to the published source.
-    shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).stderr_text("…  handler failed: TypeError: boom  tool:/shout/…:…");
+    shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).stderr_text("…  Handler failed: TypeError: boom  tool:/shout/…:…");
 
     // Errors of an older version keep the line numbers of that version.
     fs::write(folder.join("lib/deep.ts"), format!("// Above.\n{}", DEEP.replace("text + wait", "text + (wait - 1)"))).unwrap();

@@ -201,7 +201,7 @@ async fn secret_that_is_not_taken_is_reported_with_its_line_and_ends_nothing() {
     dev.wait_for("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
     env("apiKey=x\nGOOD=1\n");
-    dev.wait_for(".env.dev:1  the secret `apiKey`: a name is ").await;
+    dev.wait_for(".env.dev:1  the secret `apiKey`: A name must ").await;
     env("GOOD=1\nNEW");
     dev.wait_for(".env.dev  line 2 of ").await;
     dev.wait_for("keeps serving").await;

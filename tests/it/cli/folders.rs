@@ -101,7 +101,7 @@ async fn check_says_all_that_is_wrong_with_its_place() {
     edit(&folder, "handler.ts", "txt.toUpperCase()", "text.toUpperCase()");
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text("cases.jsonc  ✗ \"shouts\": /text expected \"HO\", got \"HI\"\n…");
     edit(&folder, "tool.json", "\"title\": \"Shout\"", "\"title\": \"\"");
-    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  a title has …\n…");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  A title must have …\n…");
     edit(&folder, "tool.json", "\"title\": \"\",", "\"title\": ,");
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  …expected value…");
     let answer = shell.run_in(&folder, &["check", "--json"]).await.is(1);
@@ -240,6 +240,9 @@ async fn packages_that_make_code_from_strings_are_warned_of_with_their_line() {
         let warned =
             expected.lines().find(|line| line.contains("makes code from strings (line ")).unwrap_or_else(|| panic!("{name}: {expected}"));
         assert!(warned.contains("standalone code"), "{warned}");
-        assert!(expected.contains("EvalError: code from strings is not available: use a package that makes none"), "{name}: {expected}");
+        assert!(
+            expected.contains("EvalError: code from strings is not available: use a package that does not need it"),
+            "{name}: {expected}"
+        );
     }
 }

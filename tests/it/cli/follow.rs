@@ -67,7 +67,7 @@ async fn log_is_paged_filtered_and_reported_oldest_first() {
     found.stderr_text("…  error  call_…  upstream …").warned("1 of 2 match the pattern");
     shell.run(&["logs", "logger", "--limit", "1"]).await.is(0).stderr_text("…error…").warned("more results: --cursor …");
     shell.run(&["logs", "logger", "--grep", "("]).await.is(2);
-    shell.run(&["logs", "logger", "--since", "soon"]).await.is(1).warned("error: …a moment is…\n…(invalid_request, req_…)");
+    shell.run(&["logs", "logger", "--since", "soon"]).await.is(1).warned("error: …time must be…\n…(invalid_request, req_…)");
 }
 
 #[tokio::test]

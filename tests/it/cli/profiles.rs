@@ -19,7 +19,7 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
         .await
         .is(3)
         .stderr_text("")
-        .warned("error: credential missing or wrong\nhint: …\n(unauthorized, req_…)");
+        .warned("error: The credential is missing or wrong\nhint: …\n(unauthorized, req_…)");
     assert!(!shell.config("credentials.toml").exists() && !shell.config("config.toml").exists());
     let expected = format!("stored the builder key of {} for profile default (Toolsmith)", host.url);
     shell.given(&format!("{key}\n"), &login).await.is(0).stderr_text(&expected).warned("");
@@ -211,7 +211,7 @@ async fn doctor_checks_a_profiles_files_and_whether_its_key_works() {
     let credentials = shell.config("credentials.toml");
     let mode = |mode: u32| fs::set_permissions(&credentials, fs::Permissions::from_mode(mode)).unwrap();
     let well = format!(
-        "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: nobody but its owner reads credentials.toml\nok    profile prod: {} accepts the builder key",
+        "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: only its owner can read credentials.toml\nok    profile prod: {} accepts the builder key",
         host.url
     );
     shell.run(&["doctor", "--profile", "prod"]).await.is(0).stderr_text(&well);

@@ -436,7 +436,7 @@ async fn a_name_that_no_tool_can_have_is_refused_before_anything_keeps_it() {
     let answer = host.send(host.mcp_legacy().request("tools/call", message)).await;
     let error = Replied::read(&answer).fails(200, -32602);
     let reported = error["message"].as_str().unwrap();
-    assert!(reported.contains("limit 64") && reported.len() < 300, "{reported}");
+    assert!(reported.contains("the maximum is 64") && reported.len() < 300, "{reported}");
     assert!(answer.body.len() < 2_048, "{}", answer.body.len());
     let log = host.log();
     let line = log.lines().find(|line| line.contains("a tool was called over MCP")).unwrap();

@@ -156,7 +156,9 @@ async fn tool_filter_of_a_connection_has_a_maximum() {
         client.query = query(names(100));
         let listed = client.ask("tools/list", json!({})).await.result();
         assert_eq!((listed["tools"].as_array().unwrap().len(), &listed["_meta"]["tollhouse/total"]), (100, &json!(100)));
-        for (many, reported) in [(names(101), "101 names, limit 100"), ("a,".repeat(30_000), "bytes, limit 16384")] {
+        for (many, reported) in
+            [(names(101), "101 names, and the maximum is 100"), ("a,".repeat(30_000), "bytes, and the maximum is 16384")]
+        {
             client.query = query(many);
             for (method, params) in [("tools/list", json!({})), ("tools/call", json!({ "name": "tool-001", "arguments": {} }))] {
                 let refused = client.ask(method, params).await;
@@ -315,7 +317,7 @@ async fn listeners_have_a_limit_of_streams() {
     let refused = host.send(host.mcp().request("subscriptions/listen", params())).await;
     assert!(refused.has("retry-after").parse::<u64>().unwrap() > 0);
     let error = Replied::read(&refused).fails(429, -32600);
-    assert!(error["message"].as_str().unwrap().contains("has its 2 streams"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("has reached its limit of 2 streams"), "{error}");
     // A stream that ends makes room for another one.
     drop(first);
     eventually("a place is free", Duration::from_secs(20), async || (listen().await.status() == 200).then_some(())).await;

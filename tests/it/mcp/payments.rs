@@ -177,7 +177,7 @@ async fn every_payment_that_another_could_replace_is_asked_for_again() {
             ("other", json!({}), paid_in_meta(&foreign), "invalid_payment_requirements"),
             ("count", json!({}), paid_in_meta(&expired), "invalid_exact_evm"),
             ("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" }), "no developer credit"),
-            ("count", json!({}), json!({ "tollhouse/credit": poor }), "developer credit is 0.001 USD"),
+            ("count", json!({}), json!({ "tollhouse/credit": poor }), "the developer credit has 0.001 USD left"),
         ] {
             let answer = challenge(&client.call(tool, arguments, meta).await);
             assert!(answer["error"].as_str().unwrap().starts_with(reason), "{reason}: {answer}");

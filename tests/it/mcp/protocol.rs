@@ -322,7 +322,7 @@ async fn methods_of_another_revision_are_unknown() {
         Replied::read(&host.send(request).await)
     };
     let describe = |error: &Value, method: &str| {
-        assert_eq!(error["message"], format!("no method `{method}`"), "{error}");
+        assert_eq!(error["message"], format!("There is no method `{method}`"), "{error}");
         assert_eq!((&error["data"]["code"], &error["data"]["charged"]), (&json!("not_found"), &json!(false)), "{error}");
         assert!(error["data"]["requestId"].is_string(), "{error}");
     };

@@ -149,7 +149,7 @@ async fn a_collector_that_takes_nothing_costs_spans_and_no_call() {
             .then_some(())
     })
     .await;
-    assert_eq!(host.log().matches("the collector takes no telemetry").count(), 1, "{}", host.log());
+    assert_eq!(host.log().matches("the collector does not accept telemetry").count(), 1, "{}", host.log());
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ async fn a_policy_is_saved_as_it_was_read_or_not_at_all() {
     };
     let stored = [("flag:/builderCapabilities/kv", "true"), ("text:/tier", "jitless"), ("number:/maxEndpointsPerBuilder", "7")];
     let wrong = send(&[&stored[..], &[("number:/limits/wallMs", "0")]].concat()).await.is(422);
-    assert!(text(&html(&wrong)).contains("`wallMs` is a whole number"), "{wrong:?}");
+    assert!(text(&html(&wrong)).contains("`wallMs` must be a whole number"), "{wrong:?}");
     assert_eq!(policy().await, before);
     send(&[&stored[..], &[("flag:/requireReview", "true"), ("number:/limits/wallMs", "20000")]].concat()).await.is(303);
     let mut requested = before.clone();

@@ -127,7 +127,7 @@ async fn other_names_are_refused_before_anything_is_looked_for() {
     ] {
         let answer = host.send(request(method.clone(), path)).await.is(403);
         is_sealed(path, &answer);
-        assert!(html(&answer).contains("does not go by the name"), "{method} {path}");
+        assert!(html(&answer).contains("is not a name of this host"), "{method} {path}");
     }
     for method in [Method::GET, Method::DELETE, Method::PUT] {
         let answer = host.send(request(method, "/ai/mcp")).await.is(403);

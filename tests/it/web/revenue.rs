@@ -223,7 +223,7 @@ async fn calls_show_their_outcome_and_failures_are_grouped() {
             Some(id) => assert!(links.contains(&format!("/dashboard/receipts/{id}")) && seen.contains("$0.012345 by"), "{seen}"),
             None => {
                 assert!(seen.contains("handler_failed") && seen.contains("not charged"), "{seen}");
-                assert!(row.contains("<details><summary>") && seen.contains("handler failed: Error: came to nothing"), "{seen}");
+                assert!(row.contains("<details><summary>") && seen.contains("Handler failed: Error: came to nothing"), "{seen}");
             }
         }
         assert!(links.contains(&format!("/dashboard/tools/earns/log?callId={}", call["callId"].as_str().unwrap())), "{links:?}");

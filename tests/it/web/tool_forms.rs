@@ -136,7 +136,7 @@ async fn draft_runs_before_publication_and_changes_are_listed() {
     }
     let draft = "export default (req) => { throw new Error('<i>no</i>'); };";
     let answer = again(&browser, "runs", &page, &[("do", "run"), ("source", draft)]).await.is(200);
-    assert!(text(&html(&answer)).contains("handler failed: Error: <i>no</i>") && field(&html(&answer), "source") == draft);
+    assert!(text(&html(&answer)).contains("Handler failed: Error: <i>no</i>") && field(&html(&answer), "source") == draft);
     for input in ["{\"text\":", "[", "1 2"] {
         let answer = html(&again(&browser, "runs", &page, &[("do", "run"), ("input", input)]).await.is(422));
         assert!(text(&answer).contains("Input: not valid JSON") && field(&answer, "input") == input);
@@ -296,7 +296,7 @@ async fn the_pages_of_a_tool_are_its_owners_and_admins() {
         let path = format!("/dashboard/tools/mine/{page}");
         let answer = super::page(&host, &path).await.is(303);
         assert_eq!(answer.has("location"), format!("/dashboard/sign-in?to=%2Fdashboard%2Ftools%2Fmine%2F{page}"));
-        assert!(text(&html(&other.get(&path).await.is(403))).contains("this belongs to another builder"), "{page}");
+        assert!(text(&html(&other.get(&path).await.is(403))).contains("This belongs to another builder"), "{page}");
         assert!([401, 403].contains(&holder.get(&path).await.status), "{page}");
         for browser in [&owner, &admin] {
             let answer = browser.get(&path).await.is(200);

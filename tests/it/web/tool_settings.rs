@@ -45,7 +45,7 @@ async fn a_secret_is_set_replaced_and_removed_and_never_comes_back() {
     assert_eq!(long().await, 24);
     set("OTHER", "another-value", "auth").await.is(303);
     let refused = text(&html(&set("not a name", "some-value", "env").await.is(422)));
-    assert!(refused.contains("a name is") && refused.contains("/name"), "{refused}");
+    assert!(refused.contains("name must match") && refused.contains("/name"), "{refused}");
     let page = browser.page(answer.has("location")).await;
     for message in ["Secret set.", "TOKEN", "the handler, as ctx.env", "only requests with auth"] {
         assert!(text(&page).contains(message), "{message}");

@@ -55,7 +55,7 @@ impl ExchangeEnd {
 fn mismatch_if_unlisted(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Stopped(StopReason::Unlisted { side }) => {
-            Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".to_owned() }])
+            Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".to_owned() }])
         }
         outcome => outcome,
     }
@@ -90,7 +90,7 @@ impl From<io::Error> for Interruption {
 
 impl From<FrameError> for Interruption {
     fn from(_: FrameError) -> Self {
-        Self::Breach(Breach::Protocol("a frame that does not decode"))
+        Self::Breach(Breach::Protocol("a frame that cannot be decoded"))
     }
 }
 

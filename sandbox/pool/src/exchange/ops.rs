@@ -87,7 +87,7 @@ impl<'a> Ops<'a> {
         let (bytes, answer_bytes) = (request.bytes(), request.answer_bytes(self.limits));
         self.asked_bytes += bytes;
         if self.asked_bytes > CALL_BYTES {
-            return Err(Breach::Limit(StopReason::Ops { what: "bytes under way".into(), limit: CALL_BYTES as u64 }));
+            return Err(Breach::Limit(StopReason::Ops { what: "bytes in flight".into(), limit: CALL_BYTES as u64 }));
         }
         self.bytes += bytes;
         self.account.set(self.bytes + self.unsent);

@@ -13,7 +13,7 @@ macro_rules! bind {
         #[smi]
         fn $op(state: &mut OpState, $($argument)*) -> u32 {
             $(let Some($field) = $read($field) else {
-                return CallState::of(state).ops().refuse("invalid_argument", concat!("`", stringify!($field), "` does not read"));
+                return CallState::of(state).ops().refuse("invalid_argument", concat!("`", stringify!($field), "` is malformed"));
             };)*
             CallState::of(state).ops().request(OpRequest::$request { $($field),* })
         }

@@ -159,7 +159,7 @@ fn fatal_decoder_throws_and_can_be_used_again() {
         ),
         json!([
             true, "", "\0", "TypeError: the bytes are not utf-16le", "TypeError: the bytes are not utf-16le", "", "\0", "TypeError: the bytes are not utf-16le", "\0",
-            "TypeError: the bytes are not utf-16le", "\0", "TypeError: the bytes are not shift_jis", "", "TypeError: what is decoded must be an ArrayBuffer or a view of one"
+            "TypeError: the bytes are not utf-16le", "\0", "TypeError: the bytes are not shift_jis", "", "TypeError: the data to decode must be an ArrayBuffer or a view of one"
         ])
     );
 }
@@ -183,7 +183,7 @@ fn texts_in_pieces_have_a_limit_that_ended_ones_do_not_count_for() {
          catch (e) { const message = e.name + ': ' + e.message; open[0].decode(); new TextDecoder().decode(piece, { stream: true }); return [open.length, message]; }",
     );
     for _ in 0..2 {
-        let message = format!("RangeError: a call decodes at most {DECODERS} texts in pieces at once");
+        let message = format!("RangeError: a call can decode at most {DECODERS} texts in pieces at the same time");
         assert_eq!(worker.json(&Value::Null), json!([DECODERS, message]));
     }
 }

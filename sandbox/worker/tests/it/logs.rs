@@ -114,14 +114,14 @@ fn owner_sees_which_values_json_omits() {
     assert_eq!(
         warned("return { n: NaN, rows: [{ at: new Date(NaN) }], f() {}, m: new Map([[1, 2]]) };"),
         [
-            "the result holds what JSON cannot say: `n` is NaN, and becomes null; `rows[0].at` is an invalid Date, and becomes null; `f` is a function, and is left out; `m` is a Map, and becomes {}"
+            "JSON cannot represent parts of the result: `n` is NaN, and becomes null; `rows[0].at` is an invalid Date, and becomes null; `f` is a function, and is omitted; `m` is a Map, and becomes {}"
         ]
     );
     assert_eq!(
         warned("return { p: Promise.resolve(1) };"),
-        ["the result holds what JSON cannot say: `p` is a Promise that nobody awaits, and becomes {}"]
+        ["JSON cannot represent parts of the result: `p` is a Promise without an await, and becomes {}"]
     );
-    assert_eq!(warned("return NaN;"), ["the result holds what JSON cannot say: the result is NaN, and becomes null"]);
+    assert_eq!(warned("return NaN;"), ["JSON cannot represent parts of the result: the result is NaN, and becomes null"]);
     assert_eq!(warned("return [new Error('x')];")[0].matches("is an error").count(), 1);
     assert_eq!(warned("return Array(9).fill(NaN);")[0].matches("; ").count(), 5, "five are named, and how many more there are");
     let proper = "return { a: undefined, d: new Date(0), u: new URL('https://e.com/'), s: { toJSON: () => 1, f() {} }, get g() { return 1; }, e: {}, l: [] };";

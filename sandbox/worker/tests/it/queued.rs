@@ -25,5 +25,5 @@ fn requests_that_wait_have_no_more_bytes_than_buffers() {
     );
     let limit = worker.limits.buffer_bytes;
     assert_eq!(worker.json(&json!(31)), json!(1));
-    assert_eq!(worker.stopped(&json!(40)), StopReason::Ops { what: "bytes of requests that wait".into(), limit });
+    assert_eq!(worker.stopped(&json!(40)), StopReason::Ops { what: "bytes of waiting requests".into(), limit });
 }

@@ -171,7 +171,7 @@ fn patterns_that_look_around_are_matched_within_their_bound() {
     worker.take_in(None).unwrap();
     worker.work = Work::Check(Side::Input);
     let problems = unfit(worker.call(&json!("a".repeat(2_000))).outcome, Side::Input);
-    assert!(problems[0].message.contains("steps back"), "{problems:?}");
+    assert!(problems[0].message.contains("backtracked"), "{problems:?}");
 }
 
 /// The expected results are those of Node 20: `new RegExp(pattern, 'u').test(text)`.

@@ -76,16 +76,16 @@ pub async fn check(client: &ReadinessClient, url: &str) -> Value {
 
 /// Returns the result of a check that another check requested.
 pub(crate) fn of_a_check(url: &str) -> Value {
-    let reason = Reason { code: "asked_by_a_check", message: "a check does not ask for another one".to_owned() };
+    let reason = Reason { code: "asked_by_a_check", message: "a check cannot request another check".to_owned() };
     serde_json::to_value(unreachable(url, reason, vec![])).unwrap_or_default()
 }
 
 fn unreachable(url: &str, reason: Reason, urls: Vec<DiscoveryUrl>) -> Report {
     let mut notes = Notes::default();
-    notes.error("unreachable", format!("nothing could be read: {}", reason.message));
+    notes.error("unreachable", format!("the URL could not be read: {}", reason.message));
     let action = match reason.code {
         "forbidden_address" | "invalid_argument" => "Submit an https URL of a public host, without credentials or a port of its own.",
-        "asked_by_a_check" => "Submit the URL that the inner check was to look at.",
+        "asked_by_a_check" => "Submit the URL that the inner check was meant for.",
         "timeout" => "Make the URL answer within 4 seconds, then check again.",
         _ => "Make the URL answer over https from the public internet, then check again.",
     };
@@ -108,10 +108,10 @@ async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> R
         seen.notes.warning("slow", "a further request got no answer in time, so this check is not complete");
     }
     if client.is_own(&origin) {
-        seen.notes.info("own_host", "the URL is of the host that checks: whether others reach it was not tried");
+        seen.notes.info("own_host", "the URL belongs to this host, so the check did not try whether other machines can reach it");
     }
     if origin.scheme() != "https" {
-        seen.notes.warning("not_https", "the URL is not https: payments and prices can be changed on the way");
+        seen.notes.warning("not_https", "the URL is not https, so payments and prices can be changed on the way");
     }
     let missing: Vec<_> = urls.iter().filter(|url| url.found == Some(false) && url.important).map(|url| url.url.as_str()).collect();
     if !missing.is_empty() {
@@ -149,7 +149,7 @@ impl Seen {
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE => {
                 self.post(client, first).await;
             }
-            status => self.notes.error("status", format!("GET answers {status}, which says nothing about payment or metadata")),
+            status => self.notes.error("status", format!("GET answers {status}, which is neither a payment challenge nor metadata")),
         }
     }
 
@@ -173,7 +173,7 @@ impl Seen {
             Err(error) => return self.notes.error("unreachable", format!("GET answers {get}, and POST gets no answer: {error}")),
         };
         if answered.status == StatusCode::PAYMENT_REQUIRED {
-            self.notes.info("method", format!("GET answers {get}; an unpaid POST is asked for payment"));
+            self.notes.info("method", format!("GET answers {get}, and an unpaid POST gets a payment challenge"));
             return self.challenge(&answered).await;
         }
         if mcp::looks_like_one(&first.url, &answered).await && mcp::read(client, url, &mut self.found, &mut self.notes).await {
@@ -183,7 +183,7 @@ impl Seen {
         let text = format!("GET answers {get} and an unpaid, empty POST {}: neither a challenge nor metadata", answered.status);
         self.notes.error("nothing_found", text);
         if matches!(answered.status.as_u16(), 400 | 415 | 422) {
-            let text = "if this endpoint is paid, it checks the input before it asks for payment: indexers send an empty body and want the 402 first";
+            let text = "if this endpoint is paid, it checks the input before it requires payment; indexers send an empty body and expect the 402 first";
             self.notes.warning("validation_before_402", text);
         }
     }
@@ -192,7 +192,7 @@ impl Seen {
 fn next_actions(seen: &Seen, ready: bool, discovery_missing: bool) -> Vec<String> {
     let mut actions = Vec::new();
     if seen.notes.any_error() {
-        actions.push("Correct what the notes of severity `error` name, then check again.".to_owned());
+        actions.push("Fix the notes of severity `error`, then check again.".to_owned());
     }
     let action = match seen.kind {
         Kind::Unknown => "Submit the URL of a paid endpoint, a public manifest, an OpenAPI document, a server.json or an MCP endpoint.",

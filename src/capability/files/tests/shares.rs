@@ -148,7 +148,7 @@ async fn file_of_a_limit_that_was_lowered_is_not_read() {
     let files = |file_bytes| host.files[0].scoped(&Owner::Platform, &endpoint, &Limits { file_bytes, ..limits });
     files(limits.file_bytes).write("f".into(), Bytes::from_static(b"12345")).await.unwrap();
     let refused = files(4).read("f".into()).await.unwrap_err();
-    assert_eq!((refused.code.as_str(), refused.message.as_str()), ("quota_exceeded", "file is 5 bytes, limit 4"));
+    assert_eq!((refused.code.as_str(), refused.message.as_str()), ("quota_exceeded", "the file has 5 bytes, and the maximum is 4"));
     assert_eq!(files(5).read("f".into()).await.unwrap(), OpValue::Bytes(Bytes::from_static(b"12345")));
     files(4).delete("f".into()).await.unwrap();
 }

@@ -173,9 +173,10 @@ async fn the_allowance_of_a_large_body_ends_with_it() {
 #[tokio::test]
 async fn headers_may_have_just_so_many_bytes() {
     let others = "content-length".len() + "4".len() + "x".len();
-    for (bytes, expected) in
-        [(HEADER_BYTES, "here".to_owned()), (HEADER_BYTES + 1, format!("headers of {} bytes, limit {HEADER_BYTES}", HEADER_BYTES + 1))]
-    {
+    for (bytes, expected) in [
+        (HEADER_BYTES, "here".to_owned()),
+        (HEADER_BYTES + 1, format!("headers of {} bytes, and the maximum is {HEADER_BYTES}", HEADER_BYTES + 1)),
+    ] {
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 4\r\nx: {}\r\n\r\nhere", "x".repeat(bytes - others));
         for given in Script::new(vec![answer], "").gives(1_000).await {
             let given = given.map_or_else(|error| error.to_string(), |body| String::from_utf8(body.to_vec()).unwrap());

@@ -118,8 +118,8 @@ impl Node {
         let request = Arc::clone(&node);
         tokio::spawn(async move {
             match request.prove().await {
-                Ok(()) => tracing::info!(network = request.network.caip2, "the node is of the network that payments are made on"),
-                Err(error) => tracing::error!(%error, "settlements cannot be looked up on the chain now; it is tried again"),
+                Ok(()) => tracing::info!(network = request.network.caip2, "the node serves the network that payments are made on"),
+                Err(error) => tracing::error!(%error, "settlements cannot be looked up on the chain now; the host will try again"),
             }
         });
         Ok(node)

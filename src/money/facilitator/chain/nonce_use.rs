@@ -154,7 +154,7 @@ impl Node {
     pub(super) fn spends(&self, payment: &OfferedX402) -> Result<NonceKind, Undecided> {
         let (of, own) = (payment.asset.network, self.network());
         if of != own {
-            return Err(Undecided::Evidence(format!("the payment is of {}, the node of {}", of.caip2, own.caip2)));
+            return Err(Undecided::Evidence(format!("the payment is on {}, but the node serves {}", of.caip2, own.caip2)));
         }
         let transfer = payment.transfer().map(|(transfer, _)| NonceKind::Transfer(transfer));
         let spends = transfer.or_else(|| payment.permit().map(|(permit, _)| NonceKind::Permit(permit)));
@@ -165,6 +165,6 @@ impl Node {
         let question = authorizationStateCall { authorizer: transfer.from, nonce: transfer.nonce };
         let answer = self.call(asset.address, &question.abi_encode(), at).await?;
         let read = authorizationStateCall::abi_decode_returns_validate(&answer);
-        read.map_err(|_| Undecided::Evidence("the token does not say whether the nonce is used".to_owned()))
+        read.map_err(|_| Undecided::Evidence("the token does not say whether the nonce was already used".to_owned()))
     }
 }

@@ -42,7 +42,7 @@ impl Node {
         let question = nonceBitmapCall { owner: permit.from, word: permit.nonce >> 8 };
         let answer = self.call(&PERMIT2.to_string(), &nonceBitmapCall::abi_encode(&question), at).await?;
         let read = nonceBitmapCall::abi_decode_returns_validate(&answer);
-        let word: U256 = read.map_err(|_| Undecided::Evidence("Permit2 does not say whether the nonce is used".to_owned()))?;
+        let word: U256 = read.map_err(|_| Undecided::Evidence("Permit2 does not say whether the nonce was already used".to_owned()))?;
         Ok(word.bit(permit.nonce.as_limbs()[0] as usize & 0xff))
     }
 

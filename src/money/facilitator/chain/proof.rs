@@ -89,7 +89,7 @@ impl Node {
                     has = Some(blocks);
                     format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())
                 }
-                Ok(None) => format!("`{hash}` is in no block that the node knows"),
+                Ok(None) => format!("the node does not know a block with `{hash}`"),
                 Err(error) => error.to_string(),
             };
             let max_len = if has.is_some() { timeout } else { timeout.min(BEHIND) };

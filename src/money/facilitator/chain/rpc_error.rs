@@ -63,7 +63,7 @@ const STOPPED: &[&str] = &[
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RpcError {
     /// There was no connection.
-    #[error("the node is not there: {0}")]
+    #[error("the node cannot be reached: {0}")]
     Unsent(String),
     /// The request may have arrived.
     #[error("the node did not answer: {0}")]
@@ -75,10 +75,10 @@ pub(crate) enum RpcError {
     #[error("{method}: {message}")]
     Answered { method: &'static str, status: StatusCode, code: i64, message: String, data: Option<Bytes> },
     /// The answer is JSON but neither an error nor a result of JSON-RPC. Gateways in front of a node do that.
-    #[error("{method}: answered {status}: {message}")]
+    #[error("{method}: status {status}: {message}")]
     Unclear { method: &'static str, status: StatusCode, message: String },
     /// It is a node of another network.
-    #[error("the node is of chain {0}, and payments are made on {1}")]
+    #[error("the node serves chain {0}, but payments are made on {1}")]
     WrongChain(U256, &'static str),
 }
 

@@ -272,7 +272,7 @@ impl EvmFacilitator {
                 Ok(None)
             }
             Err(VerifyResult::Invalid { reason, message }) => Err(PrepareError::Refused { reason, message }),
-            Err(VerifyResult::Valid) => Err(away("it is valid and is not".to_owned())),
+            Err(VerifyResult::Valid) => Err(away("the node reports both that the payment is valid and that it is not".to_owned())),
         }
     }
 
@@ -291,7 +291,7 @@ impl EvmFacilitator {
 
     async fn mined(&self, payment: &OfferedX402, started: &StartedSettlement, receipt: &TxReceipt, timeout: Duration) -> SettleOutcome {
         let Ok(order) = SignedOrder::of(payment) else {
-            return SettleOutcome::Unknown("the authorization does not read".to_owned());
+            return SettleOutcome::Unknown("the authorization cannot be read".to_owned());
         };
         if receipt.status != U64::ONE {
             self.gas.reverted(payment.id(), receipt);
@@ -315,7 +315,7 @@ impl EvmFacilitator {
         // It was reverted and moved nothing. But somebody else may have sent the authorization to the token before.
         match (self.node.is_recently_spent(payment).await, self.node.block(BlockTag::Safe).await) {
             (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => RefusalText::of(order.codes().failed).refused(),
-            (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that may be replaced".to_owned()),
+            (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that can still be replaced".to_owned()),
             (Ok(true), Ok(_)) => self.node.nonce_state(payment, started.at).await,
             (Err(reason), _) => SettleOutcome::Unknown(reason),
             (_, Err(error)) => SettleOutcome::Unknown(error.to_string()),
@@ -355,7 +355,7 @@ struct PendingTx {
 impl Facilitator for EvmFacilitator {
     async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
         if payment.asset.network != self.node.network() {
-            return VerifyResult::Unavailable(format!("the node is not of {}", payment.asset.network.caip2));
+            return VerifyResult::Unavailable(format!("the node does not serve {}", payment.asset.network.caip2));
         }
         self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
     }

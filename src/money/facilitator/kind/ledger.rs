@@ -27,13 +27,13 @@ const BATCH: usize = 256;
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "each error message describes its variant")]
 pub enum LedgerError {
-    #[error("`{0}` is not an address: 0x and 40 hex digits")]
+    #[error("`{0}` is not an address; an address has `0x` and 40 hex digits")]
     Address(String),
-    #[error("the faucet gives at most {MAX_FAUCET} USD at once")]
+    #[error("the faucet gives at most {MAX_FAUCET} USD per request")]
     TooMuch,
-    #[error("the payer has {balance} of the {requested} micro-dollars")]
+    #[error("the payer has {balance} of {requested} micro-dollars")]
     Insufficient { balance: u64, requested: u64 },
-    #[error("the nonce is used")]
+    #[error("the nonce was already used")]
     NonceUsed { transaction: String },
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -48,7 +48,7 @@ impl FacilitatorSite<'_> {
     async fn supported(&self) -> ReachReport {
         let line = match FacilitatorClient::new(self.url.unwrap_or_default(), self.access, Clock::default()) {
             Ok(line) => line,
-            Err(error) => return failing(error.to_string(), "set X402_FACILITATOR_URL to its base URL"),
+            Err(error) => return failing(error.to_string(), "set X402_FACILITATOR_URL to the facilitator's base URL"),
         };
         let started = Instant::now();
         let answer = read_supported(line.get("/supported", TIMEOUT).await);
@@ -59,7 +59,7 @@ impl FacilitatorSite<'_> {
                 let reason = format!("`/supported` of the facilitator: {}", logged(&reason));
                 return failing(
                     reason,
-                    "look whether the URL is its base, whether this machine may reach it, and whether it knows this host's key",
+                    "check that the URL is its base URL, that this machine can reach it, and that it knows this host's key",
                 );
             }
         };
@@ -69,9 +69,9 @@ impl FacilitatorSite<'_> {
             let all = kinds.len();
             return failing(
                 format!(
-                    "the facilitator answers in {elapsed} ms, and settles `exact` on {all} kinds of payment, none of them on this network"
+                    "the facilitator answers in {elapsed} ms, and settles `exact` on {all} kinds of payment, but none of them on this network"
                 ),
-                "name a network that it settles in TOLLHOUSE_NETWORK, or another facilitator for this one in TOLLHOUSE_NETWORK_FACILITATORS",
+                "set TOLLHOUSE_NETWORK to a network that it settles, or TOLLHOUSE_NETWORK_FACILITATORS to another facilitator for this one",
             );
         }
         let mut listed: Vec<_> = schemes.iter().map(|scheme| scheme.chars().take(20).collect::<String>()).collect();
@@ -81,8 +81,8 @@ impl FacilitatorSite<'_> {
             && !kinds.iter().any(|kind| self.matches_host(kind) && kind["extra"]["feePayer"].is_string())
         {
             return failing(
-                "the facilitator names no `feePayer` there".to_owned(),
-                "ask its operator: without one, nobody can pay on that network",
+                "the facilitator has no `feePayer` on this network".to_owned(),
+                "ask its operator for one: without it, nobody can pay on this network",
             );
         }
         passing(format!("the facilitator answers in {elapsed} ms, and settles {}", listed.join(", ")))
@@ -93,8 +93,7 @@ impl FacilitatorSite<'_> {
     }
 
     async fn chain(&self) -> ReachReport {
-        const REMEDY: &str =
-            "name a node of that network in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS, and look whether this machine may reach it";
+        const REMEDY: &str = "set TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS to a node of that network that this machine can reach";
         let started = Instant::now();
         let node = match Node::new(self.rpc_url.unwrap_or_default(), self.network) {
             Ok(node) => node,
@@ -102,7 +101,7 @@ impl FacilitatorSite<'_> {
         };
         match node.prove().await {
             Ok(()) => {
-                let expected = format!("the node answers in {} ms, and is of that chain", started.elapsed().as_millis());
+                let expected = format!("the node answers in {} ms, and serves this chain", started.elapsed().as_millis());
                 ReachReport { no_estimate: self.estimate(&node).await.err(), ..passing(expected) }
             }
             Err(error) => failing(logged(&error.to_string()).to_owned(), REMEDY),

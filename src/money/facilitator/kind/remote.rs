@@ -145,7 +145,7 @@ impl HttpFacilitator {
     /// Decides on the chain how a settlement ended that the facilitator did not report clearly.
     async fn decide_on_chain(&self, payment: &OfferedX402, started: &StartedSettlement, reason: String) -> SettleOutcome {
         let Some(node) = self.chain_node(payment) else {
-            return SettleOutcome::Unknown(format!("{reason}; only the chain knows, and no node can be asked (TOLLHOUSE_RPC_URL)"));
+            return SettleOutcome::Unknown(format!("{reason}; only the chain has the result, and no node is set (TOLLHOUSE_RPC_URL)"));
         };
         match node.nonce_state(payment, started.at).await {
             SettleOutcome::Unknown(more) => SettleOutcome::Unknown(format!("{reason}; {more}")),
@@ -289,7 +289,7 @@ impl Facilitator for HttpFacilitator {
     async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         match self.chain_node(payment) {
             Some(node) => node.look_up(payment, started).await,
-            None => SettleOutcome::Unknown("its facilitator is not configured, and there is no node".to_owned()),
+            None => SettleOutcome::Unknown("its facilitator is not configured, and no node is set".to_owned()),
         }
     }
 

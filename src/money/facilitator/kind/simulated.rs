@@ -76,7 +76,7 @@ impl Facilitator for SimulatedFacilitator {
             Ok(balance) if balance.0 >= transfer.micros => VerifyResult::Valid,
             Ok(balance) => invalid(
                 "invalid_exact_evm_insufficient_balance",
-                format!("the payer has {balance} USD; POST /dev/faucet {{\"address\", \"amountUsd\"}} funds an address"),
+                format!("the payer has {balance} USD; fund the address with POST /dev/faucet {{\"address\", \"amountUsd\"}}"),
             ),
             Err(error) => VerifyResult::Unavailable(error.to_string()),
         }

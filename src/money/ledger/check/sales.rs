@@ -106,7 +106,7 @@ impl Check<'_> {
 
     fn sale(&mut self, id: &ReceiptId, receipt: &StoredReceipt, posting: &Posting) {
         let what = format!("receipt {id}");
-        let Some(paid) = ReceiptAmounts::of(receipt) else { return self.report.mismatch(what, "does not read") };
+        let Some(paid) = ReceiptAmounts::of(receipt) else { return self.report.mismatch(what, "cannot be read") };
         let posted = PostedAmounts::of(posting);
         if paid.kind != posted.kind {
             return self.report.mismatch(what, "has another means of payment than its posting");
@@ -140,7 +140,7 @@ impl Check<'_> {
         let price = RECEIPTS.get(self.store, id).await?.and_then(|stored| ReceiptAmounts::of(&stored)).map_or(0, |paid| paid.price_usd.0);
         let sum = refunded.sum().0;
         if sum > price {
-            self.report.mismatch(format!("receipt {id}"), format!("paid {price}, and {sum} was given back"));
+            self.report.mismatch(format!("receipt {id}"), format!("{price} were paid, and {sum} were refunded"));
         }
         Ok(())
     }

@@ -217,8 +217,8 @@ impl GasHold {
         };
         match timeout(TURN_PATIENCE, self.turn()).await {
             Ok(true) => Ok(()),
-            Ok(false) => refused("too many settlements of yours were reverted in the last hour"),
-            Err(_) => refused("other settlements of yours did not end in time"),
+            Ok(false) => refused("too many of your settlements were reverted in the last hour"),
+            Err(_) => refused("your other settlements did not end in time"),
         }
     }
 

@@ -51,7 +51,7 @@ async fn nonce_gap_below_an_old_transaction_is_logged_once() {
     // The signer handles requests in order, so a signed transaction means that earlier requests are done.
     let signed = async |nonce| facilitator.prepare(&Payer::new(1).payment(nonce)).await.unwrap();
     signed(2).await;
-    // Each lookup checks whether the nonce is used, and the first also reads the signer's nonce.
+    // Each lookup checks whether the nonce was already used, and the first also reads the signer's nonce.
     for (nonce, counted) in [(3, 5), (4, 6)] {
         assert!(matches!(facilitator.resolve(&Payer::new(1).payment(1), &lost).await, SettleOutcome::Unknown(_)));
         signed(nonce).await;

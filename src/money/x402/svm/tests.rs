@@ -87,7 +87,7 @@ fn only_transfer_instructions_of_a_token_program_are_transfers() {
 fn each_reason_is_reported() {
     for (reason, reported) in [
         (Unreadable::Form, "base64"),
-        (Unreadable::NoTransfer, "makes one `TransferChecked`"),
+        (Unreadable::NoTransfer, "exactly one `TransferChecked`"),
         (Unreadable::Unsigned, "signature is missing"),
     ] {
         assert!(reason.to_string().contains(reported), "{reason}");

@@ -81,8 +81,8 @@ async fn payment_outside_the_profile_is_not_signed() {
         (altered("/amount", json!("1000000000000000000")), "above your limit of $0.10"),
         (altered("/amount", json!("100001")), "above your limit of $0.10"),
         (altered("/extra/name", json!("\u{1b}]0;owned\u{7}")), "but the token has another name or version"),
-        (altered("/scheme", json!("escrow\u{1b}[2J")), "its scheme is neither"),
-        (altered("/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "escrow" })), "it is paid in another way"),
+        (altered("/scheme", json!("escrow\u{1b}[2J")), "its scheme must be"),
+        (altered("/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "escrow" })), "this client can pay only by"),
     ] {
         let seller = Seller::new(move || asks(std::slice::from_ref(&bad)), weather).await;
         let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(4).stderr_text("");

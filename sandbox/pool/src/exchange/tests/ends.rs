@@ -115,7 +115,7 @@ async fn each_end_has_its_row() {
     let large = Limits::default().output_bytes;
     let describe = |reason: StopReason| WorkerEnd::Worker(Outcome::Stopped(reason));
     let stopped = Outcome::Stopped;
-    let unlisted = |side| Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".into() }]);
+    let unlisted = |side| Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".into() }]);
     #[rustfmt::skip]
     let rows = [
         // Calls that ended normally. Only a returned result is charged for.

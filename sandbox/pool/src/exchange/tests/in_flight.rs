@@ -196,7 +196,7 @@ async fn request_beyond_the_calls_budget_stops_it() {
     })
     .await;
     let limit = CALL_BYTES as u64;
-    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes under way".into(), limit }));
+    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes in flight".into(), limit }));
     assert_eq!((host.started(), flow.held()), (0, 0));
 }
 
@@ -219,6 +219,6 @@ async fn worker_that_asks_with_more_at_once_than_a_call_has_is_stopped() {
         }
     })
     .await;
-    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes under way".into(), limit: CALL_BYTES as u64 }));
+    assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes in flight".into(), limit: CALL_BYTES as u64 }));
     assert_eq!((host.started(), flow.held()), (7, 0), "seven and what they are asked with fit");
 }

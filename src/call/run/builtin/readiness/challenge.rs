@@ -92,7 +92,7 @@ pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
         Some(challenge) => version_1(challenge, &mut terms, notes),
         None if v2.is_some() => notes.warning(
             "v1_absent",
-            "the body is no version 1 challenge: clients of version 1 cannot pay, and throw when it has no `accepts`",
+            "the body is not a version 1 challenge: clients of version 1 cannot pay, and throw if it has no `accepts`",
         ),
         None => {}
     }
@@ -116,7 +116,7 @@ fn header(fetched: &Fetched, notes: &mut Notes) -> Option<Value> {
     match serde_json::from_slice::<Value>(&json) {
         Ok(challenge) if challenge.is_object() => Some(challenge),
         Ok(_) | Err(_) => {
-            notes.error("header_json", "PAYMENT-REQUIRED does not hold a JSON object");
+            notes.error("header_json", "PAYMENT-REQUIRED is not a JSON object");
             None
         }
     }
@@ -139,7 +139,7 @@ fn version_2(challenge: &Value, fetched: &Fetched, terms: &mut Vec<AcceptedTerms
     match challenge["resource"]["url"].as_str() {
         None | Some("") => notes.error("resource", "PAYMENT-REQUIRED: `resource.url` is missing"),
         Some(url) if !url.starts_with("mcp://") && !same_host(url, &fetched.url) => {
-            notes.warning("resource", format!("PAYMENT-REQUIRED: `resource.url` is of another host: {}", short(url)));
+            notes.warning("resource", format!("PAYMENT-REQUIRED: `resource.url` names another host: {}", short(url)));
         }
         Some(_) => {}
     }
@@ -149,7 +149,7 @@ fn version_2(challenge: &Value, fetched: &Fetched, terms: &mut Vec<AcceptedTerms
         let mut entry = Entry { at: format!("PAYMENT-REQUIRED /accepts/{index}"), value: entry, notes };
         let network = entry.text("network");
         if network.as_deref().is_some_and(|network| !network.contains(':')) {
-            entry.error("network", "`network` is not a CAIP-2 id such as `eip155:8453`");
+            entry.error("network", "`network` is not a CAIP-2 id, for example `eip155:8453`");
         }
         let amount = entry.amount("amount");
         terms.push(entry.common(2, network, amount));
@@ -168,10 +168,10 @@ fn resource_texts(resource: &Value, notes: &mut Notes) {
     }
     let printable = |text: &str| (1..=32).contains(&text.len()) && text.bytes().all(|b| (0x20..0x7f).contains(&b));
     if resource["serviceName"].as_str().is_some_and(|name| !printable(name)) {
-        notes.warning("resource", "`resource.serviceName` is not 1 to 32 printable ASCII characters");
+        notes.warning("resource", "`resource.serviceName` must have 1 to 32 printable ASCII characters");
     }
     if resource["tags"].as_array().is_some_and(|tags| tags.len() > 5 || tags.iter().any(|tag| !tag.as_str().is_some_and(printable))) {
-        notes.warning("resource", "`resource.tags` are not at most 5 texts of 1 to 32 printable ASCII characters");
+        notes.warning("resource", "`resource.tags` must have at most 5 strings of 1 to 32 printable ASCII characters");
     }
 }
 
@@ -184,7 +184,7 @@ fn version_1(challenge: &Value, terms: &mut Vec<AcceptedTerms>, notes: &mut Note
         let network = match network.as_deref().map(|name| (name, known(name))) {
             Some((_, Some((_, chain)))) => Some(format!("eip155:{chain}")),
             Some((name, None)) => {
-                entry.warning("network", &format!("`network` {} is not one that clients of version 1 know", short(name)));
+                entry.warning("network", &format!("clients of version 1 do not know the `network` {}", short(name)));
                 network
             }
             None => None,
@@ -196,7 +196,7 @@ fn version_1(challenge: &Value, terms: &mut Vec<AcceptedTerms>, notes: &mut Note
             }
         }
         if value.get("outputSchema").is_some_and(|schema| !schema.is_object()) {
-            entry.error("v1_strict", "`outputSchema` is there and not an object: clients of version 1 throw");
+            entry.error("v1_strict", "`outputSchema` is not an object: clients of version 1 throw");
         }
         if value["resource"].as_str().is_none_or(|resource| url::Url::parse(resource).is_err()) {
             entry.error("resource", "`resource` is not an absolute URL");
@@ -210,7 +210,7 @@ fn accepts<'a>(challenge: &'a Value, position: &str, notes: &mut Notes) -> &'a [
     match challenge["accepts"].as_array() {
         Some(entries) if !entries.is_empty() => entries,
         Some(_) | None => {
-            notes.error("accepts", format!("{position}: `accepts` is not a list with at least one way to pay"));
+            notes.error("accepts", format!("{position}: `accepts` must be a list with at least one way to pay"));
             &[]
         }
     }
@@ -260,7 +260,7 @@ impl Entry<'_> {
     fn text(&mut self, field: &str) -> Option<String> {
         let text = self.value[field].as_str().filter(|text| !text.is_empty()).map(short);
         if text.is_none() {
-            self.error("field", &format!("`{field}` is missing or not a text"));
+            self.error("field", &format!("`{field}` is missing or not a string"));
         }
         text
     }
@@ -269,7 +269,7 @@ impl Entry<'_> {
         let digits = self.value[field].as_str().filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
         let amount = digits.and_then(|digits| digits.parse().ok());
         if amount.is_none() {
-            self.error("amount", &format!("`{field}` is not a text of digits, in the asset's smallest unit"));
+            self.error("amount", &format!("`{field}` must be a string of digits, in the asset's smallest unit"));
         }
         amount
     }
@@ -280,7 +280,7 @@ impl Entry<'_> {
         let seconds =
             self.value["maxTimeoutSeconds"].as_number().filter(|seconds| seconds.as_f64().is_some_and(|seconds| seconds > 0.0)).cloned();
         if seconds.is_none() {
-            self.error("timeout", "`maxTimeoutSeconds` is not a number above 0");
+            self.error("timeout", "`maxTimeoutSeconds` must be a number above 0");
         }
         let chain = network.as_deref().and_then(|network| network.strip_prefix("eip155:")).and_then(|id| id.parse::<u64>().ok());
         if let Some(chain) = chain {
@@ -302,11 +302,11 @@ impl Entry<'_> {
             self.error("extra", "`extra.name` and `extra.version`, the token's EIP-712 domain, are missing: nothing can be signed");
         }
         if extra["paymentFlow"].as_str().is_some_and(|flow| !matches!(flow, "authorization" | "upfront" | "escrow")) {
-            self.warning("flow", "`extra.paymentFlow` is not one that clients know; they skip this entry");
+            self.warning("flow", "clients do not know this `extra.paymentFlow`, and skip the entry");
         }
         let known = asset.is_some_and(|asset| KNOWN_ASSETS.iter().any(|(on, known)| *on == chain && known.eq_ignore_ascii_case(asset)));
         if !known && asset.is_some() {
-            self.warning("asset", "the asset is none of the dollar tokens that clients pay in without being told to");
+            self.warning("asset", "the asset is not a dollar token that clients pay in by default");
         }
         if known && amount.is_some_and(|amount| amount > ONE_DOLLAR) {
             self.warning("amount", "the price is above 1 USD, which clients refuse unless their user raised the limit");
@@ -315,12 +315,12 @@ impl Entry<'_> {
 
     fn address(&mut self, field: &str, address: &str) {
         let Ok(parsed) = address.parse::<alloy_primitives::Address>() else {
-            return self.error("address", &format!("`{field}` is not an address of 0x and 40 hex digits"));
+            return self.error("address", &format!("`{field}` must be an address with 0x and 40 hex digits"));
         };
         let digits = address.trim_start_matches("0x");
         let mixed = digits.bytes().any(|b| b.is_ascii_lowercase()) && digits.bytes().any(|b| b.is_ascii_uppercase());
         if mixed && parsed.to_checksum(None) != address {
-            self.error("address", &format!("`{field}` has a wrong checksum: a typing error, money would be lost"));
+            self.error("address", &format!("`{field}` has a wrong checksum, probably a typing error: money would be lost"));
         } else if parsed.is_zero() {
             self.error("address", &format!("`{field}` is the zero address"));
         }
@@ -335,7 +335,7 @@ fn compare(terms: &[AcceptedTerms], notes: &mut Notes) {
         };
         let Some(new) = terms.iter().find(same_place) else { continue };
         if new.amount != old.amount || lower(&new.pay_to) != lower(&old.pay_to) {
-            notes.error("versions_differ", "the two versions of the challenge name another amount or payTo for the same network and asset");
+            notes.error("versions_differ", "the two versions of the challenge differ in amount or payTo for the same network and asset");
         }
     }
 }
@@ -346,7 +346,7 @@ fn lower(text: &Option<String>) -> Option<String> {
 
 fn answer_headers(headers: &HeaderMap, notes: &mut Notes) {
     if !lists(headers, &CACHE_CONTROL, "no-store") {
-        notes.warning("cache", "the challenge lacks `Cache-Control: no-store`: caches may keep the 402 for those who paid");
+        notes.warning("cache", "the challenge lacks `Cache-Control: no-store`, so a cache can serve the 402 to clients that paid");
     }
     if headers.contains_key("payment-required") && !lists(headers, &ACCESS_CONTROL_EXPOSE_HEADERS, "payment-required") {
         notes.info("cors", "PAYMENT-REQUIRED is not in `Access-Control-Expose-Headers`: scripts in browsers cannot read it");

@@ -27,7 +27,7 @@ pub(super) fn read(fetched: &Fetched, found: &mut Object, notes: &mut Notes) -> 
         Err(error) => return text(fetched, &error, notes),
     };
     if !fetched.is_json() {
-        notes.warning("content_type", "the document is JSON, but its Content-Type does not say so");
+        notes.warning("content_type", "the document is JSON, but its Content-Type is not");
     }
     recognize(&document, &fetched.url, found, notes)
 }
@@ -70,7 +70,7 @@ fn recognize(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes)
         found.insert("manifest".into(), json!({ "sections": sections(document) }));
         Kind::ServiceManifest
     } else {
-        notes.error("unrecognised", "JSON, but none of the documents that x402 or MCP clients know; no payment was asked for");
+        notes.error("unrecognised", "JSON, but not a document that x402 or MCP clients know, and no payment was required");
         Kind::Unknown
     }
 }
@@ -82,7 +82,7 @@ fn text(fetched: &Fetched, error: &serde_json::Error, notes: &mut Notes) -> Kind
         return Kind::LlmsTxt;
     }
     if fetched.is_json() {
-        notes.error("json", format!("the document says it is JSON and is not: line {}, column {}", error.line(), error.column()));
+        notes.error("json", format!("the document declares JSON, but is not valid JSON: line {}, column {}", error.line(), error.column()));
     } else if fetched.body.is_empty() {
         notes.error("empty", "the answer is empty");
     } else {
@@ -102,8 +102,8 @@ fn sections(document: &Value) -> Vec<String> {
 fn openapi(document: &Value, found: &mut Object, notes: &mut Notes) {
     match document["openapi"].as_str() {
         Some(version) if version.starts_with("3.") => notes.ok("openapi", format!("OpenAPI {}", short(version))),
-        Some(version) => notes.warning("openapi", format!("OpenAPI {} is not a version that indexers read; use 3.1", short(version))),
-        None => notes.error("openapi", "no `openapi` version of 3.x: indexers do not read older forms"),
+        Some(version) => notes.warning("openapi", format!("indexers do not read OpenAPI {}; use 3.1", short(version))),
+        None => notes.error("openapi", "there is no `openapi` version 3.x, and indexers do not read older versions"),
     }
     for pointer in ["/info/title", "/info/version"] {
         if !document.pointer(pointer).is_some_and(Value::is_string) {
@@ -156,7 +156,7 @@ fn payment_info(label: &str, terms: &Value, asks: bool, operation: &Value, notes
     if !is_complete {
         notes.error(
             "openapi_price",
-            format!("{label}: `x-payment-info.price` is neither fixed with currency and amount nor dynamic with min and max"),
+            format!("{label}: `x-payment-info.price` must be fixed with currency and amount, or dynamic with min and max"),
         );
     }
     let x402 = terms["protocols"].as_array().is_some_and(|all| all.iter().any(|one| one.get("x402").is_some() || one == "x402"));
@@ -175,7 +175,7 @@ fn well_known(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes
     let Some(resources) = document.get("resources") else {
         return notes.info(
             "well_known",
-            "an x402 document without `resources`; indexers that read this file want `{version: 1, resources: [urls]}`",
+            "an x402 document without `resources`; indexers that read this file expect `{version: 1, resources: [urls]}`",
         );
     };
     if document["version"] != 1 {
@@ -185,11 +185,11 @@ fn well_known(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes
     let bad =
         resources.iter().filter(|one| !one.as_str().is_some_and(|one| Url::parse(one).is_ok_and(|one| one.scheme() == "https"))).count();
     if bad > 0 {
-        notes.error("well_known", format!("{bad} of `resources` are not absolute https URLs"));
+        notes.error("well_known", format!("{bad} entries of `resources` are not absolute https URLs"));
     }
     let foreign = resources.iter().filter_map(Value::as_str).filter(|one| Url::parse(one).is_ok() && !same_host(one, url)).count();
     if foreign > 0 {
-        notes.warning("well_known", format!("{foreign} of `resources` are of another host; they want `ownershipProofs`"));
+        notes.warning("well_known", format!("{foreign} entries of `resources` are on another host, and need `ownershipProofs`"));
     }
     if resources.is_empty() {
         notes.warning("well_known", "`resources` is empty");
@@ -225,25 +225,25 @@ fn server_json(document: &Value, found: &mut Object, notes: &mut Notes) {
         Some(name) if name.split('/').count() == 2 && name.split('/').all(|part| !part.is_empty()) => {
             notes.ok("server_json", format!("server.json of `{}`", short(name)))
         }
-        Some(_) => notes.error("server_json", "`name` is not of the form `reverse.domain/name`"),
+        Some(_) => notes.error("server_json", "`name` must have the form `reverse.domain/name`"),
         None => notes.error("server_json", "`name` is missing"),
     }
     match document["description"].as_str().map(|text| text.chars().count()) {
         Some(1..=100) => {}
-        Some(count) => notes.error("server_json", format!("`description` has {count} characters, the registry wants 1 to 100")),
+        Some(count) => notes.error("server_json", format!("`description` has {count} characters, but the registry requires 1 to 100")),
         None => notes.error("server_json", "`description` is missing"),
     }
     if !document["version"].is_string() {
         notes.error("server_json", "`version` is missing");
     }
     if document.get("$schema").is_none() {
-        notes.warning("server_json", "`$schema` is missing: readers cannot tell which form this is");
+        notes.warning("server_json", "`$schema` is missing, so readers cannot recognize the format");
     }
     let remotes = document["remotes"].as_array().map_or(&[][..], Vec::as_slice);
     for (index, remote) in remotes.iter().enumerate() {
         match remote["type"].as_str() {
             Some("streamable-http") => {}
-            Some("sse") => notes.warning("server_json", format!("/remotes/{index}: `sse` is the old transport, use `streamable-http`")),
+            Some("sse") => notes.warning("server_json", format!("/remotes/{index}: `sse` is the old transport; use `streamable-http`")),
             Some(_) | None => notes.error("server_json", format!("/remotes/{index}: `type` is not `streamable-http` or `sse`")),
         }
         if !remote["url"].as_str().is_some_and(|url| url.starts_with("https://")) {
@@ -251,7 +251,7 @@ fn server_json(document: &Value, found: &mut Object, notes: &mut Notes) {
         }
     }
     if remotes.is_empty() && length(document, "packages") == 0 {
-        notes.error("server_json", "neither `remotes` nor `packages`: there is nothing to connect to");
+        notes.error("server_json", "`remotes` and `packages` are both missing, so there is nothing to connect to");
     }
     let urls: Vec<String> = remotes.iter().take(10).filter_map(|remote| remote["url"].as_str()).map(short).collect();
     found.insert(

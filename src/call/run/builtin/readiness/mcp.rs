@@ -44,7 +44,7 @@ pub(super) async fn read(client: &ReadinessClient, url: &str, found: &mut Map<St
     let Some(greeted) = client.ask("initialize", params).await else { return false };
     let Some(result) = greeted.get("result") else {
         let message = greeted["error"]["message"].as_str().map(short).unwrap_or_default();
-        notes.error("mcp_initialize", format!("answers JSON-RPC, but refuses `initialize`: {message}"));
+        notes.error("mcp_initialize", format!("answers JSON-RPC, but rejects `initialize`: {message}"));
         return true;
     };
     let revision = result["protocolVersion"].as_str().map(short).unwrap_or_default();
@@ -55,7 +55,7 @@ pub(super) async fn read(client: &ReadinessClient, url: &str, found: &mut Map<St
         notes.warning("mcp_server_info", "`serverInfo.name` is missing");
     }
     if stateful {
-        notes.info("mcp_session", "the endpoint keeps sessions; the check ended its own");
+        notes.info("mcp_session", "the endpoint has sessions; the check ended its own session");
         client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     }
     match client.ask("tools/list", json!({})).await {
@@ -68,7 +68,7 @@ pub(super) async fn read(client: &ReadinessClient, url: &str, found: &mut Map<St
 
 pub(super) fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
     let Some(tools) = listed["result"]["tools"].as_array() else {
-        return notes.warning("mcp_tools", "`tools/list` does not answer a list of tools");
+        return notes.warning("mcp_tools", "`tools/list` does not return a list of tools");
     };
     let more = listed["result"]["nextCursor"].is_string();
     notes.ok("mcp_tools", format!("lists {} tools{}", tools.len(), if more { " on its first page" } else { "" }));
@@ -87,7 +87,7 @@ pub(super) fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
     }
     let priced =
         tools.iter().filter(|tool| tool["_meta"].as_object().is_some_and(|meta| meta.keys().any(|key| key.contains("x402")))).count();
-    notes.info("mcp_prices", format!("{priced} tools tell their x402 terms in `_meta`"));
+    notes.info("mcp_prices", format!("{priced} tools publish their x402 terms in `_meta`"));
 }
 
 /// A conversation with an endpoint. Dropping it ends the session that the endpoint opened.

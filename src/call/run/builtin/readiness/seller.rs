@@ -97,11 +97,11 @@ pub enum SellerError {
     Url(FetchError),
     #[error("the seller cannot be reached: {0}")]
     Unreachable(FetchError),
-    #[error("the seller redirects: request `{to}`, to which a payment would be bound")]
+    #[error("the seller redirects to `{to}`; request that URL instead, because a payment is bound to it")]
     Redirected { to: String },
-    #[error("the URL requires no payment: it answers {status}")]
+    #[error("the URL does not require payment: it answers {status}")]
     NotPaid { status: u16 },
-    #[error("the seller's payment request cannot be read: {0}")]
+    #[error("the seller's payment challenge cannot be parsed: {0}")]
     Unreadable(String),
 }
 
@@ -179,7 +179,7 @@ fn quoted(url: &str, method: Method, request: Challenge, notes: Notes, now: Time
     let notes: Vec<_> = notes.into_vec().into_iter().filter(|note| matches!(note.severity, Severity::Warning | Severity::Error)).collect();
     if accepts.is_empty() {
         let first = notes.iter().find(|note| note.severity == Severity::Error);
-        return Err(SellerError::Unreadable(first.map_or_else(|| "it lists no way to pay".to_owned(), |note| note.message.clone())));
+        return Err(SellerError::Unreadable(first.map_or_else(|| "it does not list a way to pay".to_owned(), |note| note.message.clone())));
     }
     Ok(SellerQuote { url: url.to_owned(), method, x402_versions: request.versions, accepts, asked_at: now, notes, dues })
 }

@@ -108,7 +108,7 @@ impl GasBalance {
     /// Fails if the last seen balance is too low for a settlement.
     pub(super) fn is_enough(&self) -> Result<(), String> {
         match *self.seen() {
-            Some(seen) if seen.settlements == 0 => Err(format!("`{}` has too little to pay gas with", self.signer)),
+            Some(seen) if seen.settlements == 0 => Err(format!("`{}` does not have enough to pay for gas", self.signer)),
             _ => Ok(()),
         }
     }

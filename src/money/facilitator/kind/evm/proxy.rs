@@ -52,7 +52,7 @@ async fn watch(proxy: Weak<ProxyCheck>, node: Arc<Node>) {
             Ok(false) => message.call_once(|| {
                 tracing::info!(
                     network = node.network().caip2,
-                    "x402's contract for permits is not on the network: metered tools are paid on credit"
+                    "the network does not have x402's contract for permits, so metered tools can only be paid with developer credit"
                 );
             }),
             Err(error) => tracing::debug!(%error, "x402's contract for permits could not be checked"),

@@ -256,7 +256,7 @@ impl TxManagerTask {
         let nonce = self.nonce().await?;
         let Some(signed) = self.signed(nonce, fees, &call) else {
             self.flights.refuse(nonce, String::new());
-            return Err("the key signs nothing".to_owned());
+            return Err("the key cannot sign".to_owned());
         };
         let hash = signed.hash;
         self.flights.put(nonce, InFlightTx::new(call, fees, signed, now));
@@ -384,7 +384,7 @@ impl TxManagerTask {
             }
             SendOutcome::Early(_) => self.send_in(SEND_AGAIN, nonce, hash),
             SendOutcome::Refused(reason) if flight.last_seen => {
-                tracing::warn!(nonce, reason, "a transaction that may be in a pool was refused when it was sent again, or for more");
+                tracing::warn!(nonce, reason, "a transaction that could be in a pool was rejected when it was sent again or replaced");
             }
             SendOutcome::Refused(reason) => {
                 tracing::warn!(nonce, reason, "a transaction was not sent");
@@ -491,7 +491,7 @@ impl TxManagerTask {
         let (fees, call) = (flight.fees.raised(), flight.call.clone());
         let Some(signed) = self.signed(nonce, fees, &call) else { return };
         if let Some(flight) = self.flights.get_mut(nonce) {
-            tracing::warn!(nonce, "a transaction is in no block for long, and is replaced by one that pays more");
+            tracing::warn!(nonce, "a transaction has not been in a block for a long time, and is replaced by one that pays more");
             flight.replace(fees, signed.clone(), now);
         }
         self.send(nonce, &signed);

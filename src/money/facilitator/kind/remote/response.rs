@@ -77,7 +77,7 @@ pub(super) fn verdict(answer: HttpAnswer) -> VerifyResult {
             tracing::debug!(reason = logged(reason), message = logged(message), "the facilitator refused a payment");
             RefusalText::of(reason).invalid()
         }
-        None => VerifyResult::Unavailable("the answer does not say `isValid`".to_owned()),
+        None => VerifyResult::Unavailable("the answer has no `isValid`".to_owned()),
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn parse_settle(answer: HttpAnswer, network: &Network) -> SettleRespo
         }
         Some(false) if transaction.is_empty() && before_sending(reason) => SettleResponse::Refused(reason.to_owned()),
         Some(false) => SettleResponse::Doubtful(format!("`{}` with transaction `{}`", logged(reason), logged(transaction))),
-        None => SettleResponse::Doubtful("the answer does not say `success` with a transaction".to_owned()),
+        None => SettleResponse::Doubtful("the answer has no `success` with a transaction".to_owned()),
     }
 }
 
@@ -129,7 +129,7 @@ fn rejects_host(status: StatusCode, reason: &str) -> bool {
     turned_away || reason.starts_with("unexpected") || ASKED_FOR.contains(&reason)
 }
 
-/// Returns whether the nonce is used, possibly by this payment.
+/// Returns whether the nonce was already used, possibly by this payment.
 fn is_spent(reason: &str) -> bool {
     ["nonce_already_used", "authorization_used", "duplicate_settlement"].into_iter().any(|part| reason.contains(part))
 }

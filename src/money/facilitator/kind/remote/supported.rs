@@ -80,7 +80,10 @@ async fn refresh(supported: Weak<SupportedCache>, line: Arc<FacilitatorClient>, 
                 let Some(supported) = supported.upgrade() else { return };
                 supported.update(&body, network);
                 if supported.excludes(network) {
-                    tracing::error!(network = network.caip2, "the facilitator does not settle there: no tool can be paid on that network");
+                    tracing::error!(
+                        network = network.caip2,
+                        "the facilitator does not settle on this network, so no tool can be paid there"
+                    );
                 }
                 pauses = PAUSES.build();
                 FRESH_FOR
@@ -89,9 +92,13 @@ async fn refresh(supported: Weak<SupportedCache>, line: Arc<FacilitatorClient>, 
                 let reason = logged(&reason);
                 match network.chain_id() {
                     // There it matters only for metered tools.
-                    Some(_) => tracing::debug!(network = network.caip2, reason, "the facilitator does not say what it settles"),
+                    Some(_) => tracing::debug!(network = network.caip2, reason, "the facilitator does not report what it settles"),
                     None => {
-                        tracing::warn!(network = network.caip2, reason, "the facilitator does not say what it settles; it is asked again");
+                        tracing::warn!(
+                            network = network.caip2,
+                            reason,
+                            "the facilitator does not report what it settles; the host will try again"
+                        );
                     }
                 }
                 pauses.next().unwrap_or(FRESH_FOR)

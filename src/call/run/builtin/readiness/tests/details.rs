@@ -164,10 +164,7 @@ async fn an_openapi_document_is_read_for_its_version_its_operations_and_their_pr
     let document =
         |version: &str, operations: Value| json!({ "openapi": version, "info": { "title": "t" }, "paths": { "/a": operations } });
     let old = check_document(document("2.0", json!({ "get": {} }))).await;
-    assert!(
-        has_note(&old, "OpenAPI 2.0 is not a version that indexers read") && has_note(&old, "no operation has `x-payment-info`"),
-        "{old:#}"
-    );
+    assert!(has_note(&old, "indexers do not read OpenAPI 2.0") && has_note(&old, "no operation has `x-payment-info`"), "{old:#}");
     assert!(has_note(&old, "`/info/version` is missing") && !has_note(&old, "`/info/title` is missing"), "{old:#}");
     assert!(has_note(&old, "`/info/contact/email` is missing") && !has_note(&old, "has a 402 answer but no"), "{old:#}");
     let good = check_document(document(
@@ -185,7 +182,7 @@ async fn an_openapi_document_is_read_for_its_version_its_operations_and_their_pr
         (json!({ "mode": "dynamic", "max": "2" }), false),
     ] {
         let report = check_document(document("3.1.0", json!({ "get": priced(price.clone(), json!(["x402"])) }))).await;
-        assert_eq!(has_note(&report, "is neither fixed with currency"), !whole, "{price}");
+        assert_eq!(has_note(&report, "must be fixed with currency"), !whole, "{price}");
     }
     let other = check_document(document("3.1.0", json!({ "get": priced(fixed, json!(["cash"])) }))).await;
     assert!(has_note(&other, "does not name x402"), "{other:#}");
@@ -223,7 +220,7 @@ async fn catalogs_and_servers_are_counted() {
     assert_eq!(packages["found"]["serverJson"]["packages"], 2);
     assert!(!has_note(&packages, "there is nothing to connect to"), "{packages:#}");
     let nothing = check_document(json!({ "name": "a/b/c", "version": "1", "packages": [], "description": "d" })).await;
-    assert!(has_note(&nothing, "there is nothing to connect to") && has_note(&nothing, "is not of the form"), "{nothing:#}");
+    assert!(has_note(&nothing, "there is nothing to connect to") && has_note(&nothing, "must have the form"), "{nothing:#}");
     let kinds = check_document(json!({ "kinds": [1, 2, 3] })).await;
     assert!(has_note(&kinds, "supports 3 kinds"), "{kinds:#}");
     let servers = check_document(json!({ "mcpServers": { "a": { "url": "https://x.example" } } })).await;
@@ -277,7 +274,7 @@ async fn a_report_names_next_actions_and_the_final_url() {
     assert!(actions(&ready)[0].starts_with("Pay with an x402 client"), "{ready:#}");
     assert_eq!(ready.get("finalUrl").filter(|url| !url.is_null()), None, "{ready:#}");
     let broken = check_document(json!({ "hello": "world" })).await;
-    assert!(actions(&broken)[0].starts_with("Correct what the notes"), "{broken:#}");
+    assert!(actions(&broken)[0].starts_with("Fix the notes"), "{broken:#}");
     assert!(actions(&broken).iter().any(|action| action.starts_with("Serve the missing discovery documents")), "{broken:#}");
     let reason = |code| unreachable("https://x.example", Reason { code, message: String::new() }, vec![]).next_actions.remove(0);
     for code in ["forbidden_address", "invalid_argument"] {
