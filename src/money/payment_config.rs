@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    Asset, CallTerms, ConfigError, Facilitator, Facilitators, FailedRuns, GasLimits, Network, OwedLimits, WireVersion,
-    network::Family,
+    Asset, CallTerms, ConfigError, Facilitator, Facilitators, FailedRuns, GasLimits, Network, OwedLimits, WireVersion, network::Family,
     terms::SETTLE_MARGIN,
 };
 
