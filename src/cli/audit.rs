@@ -14,7 +14,7 @@ use super::base::{
 /// Arguments of `audit`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Start, as `24h` ago or `2026-11-22`
+    /// Start, for example `24h` (ago) or `2026-11-22`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Only changes by `admin`, or by the builder with this id
@@ -34,12 +34,12 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     };
     let page: AuditPage = paging::read(&args.paging, ask).await?;
     let heads = ["at", "who", "what", "on", "fields", ">status", "code"];
-    paging::print(session.out, page, heads, "nothing was changed since then", |entry| {
+    paging::print(session.out, page, heads, "no changes since then", |entry| {
         let who = entry.actor.builder_id.as_ref().map_or_else(|| name(entry.actor.kind), ToString::to_string);
         // Without an outcome, the host was killed or crashed during the action.
         let (status, code) = match &entry.outcome {
             Some(outcome) => (outcome.status.to_string(), outcome.code.clone().unwrap_or_default()),
-            None => ("cut off".to_owned(), String::new()),
+            None => ("interrupted".to_owned(), String::new()),
         };
         let what = format!("{} {}", entry.method, entry.path);
         [moment(entry.at), who, what, optional(entry.slug.as_ref()), entry.fields.join(" "), status, code]

@@ -59,10 +59,10 @@ pub(crate) struct TierArgs {
 /// Arguments of `builders new-key`.
 #[derive(clap::Args)]
 pub(crate) struct KeyArgs {
-    /// Builder (admins) [default: yourself]
+    /// Builder id (admins) [default: yourself]
     #[arg(long, value_name = "ID")]
     builder: Option<String>,
-    /// Store it for the profile instead of showing it
+    /// Store the key for the profile instead of showing it
     #[arg(long, conflicts_with = "builder")]
     keep: bool,
     /// Skip the confirmation
@@ -88,7 +88,7 @@ pub(crate) struct RegisterArgs {
 
 /// Parses the name of a tier.
 pub(crate) fn tier(name: &str) -> std::result::Result<Tier, String> {
-    Tier::named(name).ok_or_else(|| "it is `jit` or `jitless`".to_owned())
+    Tier::named(name).ok_or_else(|| "expected `jit` or `jitless`".to_owned())
 }
 
 pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result {
@@ -105,15 +105,15 @@ pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result 
     };
     let asking = session.client.post(&["ai", "admin", "builders", &id]).by(CredentialChoice::Admin).json(&verdict);
     session.out.print(&asking.send::<BuilderResponse>().await?.body, |BuilderResponse { builder, .. }| {
-        let state = if builder.suspended.is_none() { "works" } else { "is suspended" };
+        let state = if builder.suspended.is_none() { "is active" } else { "is suspended" };
         line(&format!("{} ({}) {state}, tier {}", builder.name, builder.builder_id, builder.tier)) + "\n"
     })
 }
 
 async fn list(session: &Session, paging: &PageArgs) -> Result {
     let page: BuilderPage = paging::read(paging, || session.client.get(&["ai", "admin", "builders"]).by(CredentialChoice::Admin)).await?;
-    let heads = ["builder", ">endpoints", ">calls 30 d", ">net 30 d", "seen", "", "name", "contact"];
-    paging::print(session.out, page, heads, "there is no builder yet", |entry| {
+    let heads = ["builder", ">tools", ">calls 30 d", ">net 30 d", "seen", "", "name", "contact"];
+    paging::print(session.out, page, heads, "no builders yet", |entry| {
         let builder = &entry.builder;
         let suspended = if builder.suspended.is_none() { "" } else { "suspended" };
         let (calls, net) = (entry.last30_days.calls.to_string(), usd(entry.last30_days.net_usd));
@@ -124,7 +124,7 @@ async fn list(session: &Session, paging: &PageArgs) -> Result {
 
 async fn new_key(session: &Session, args: KeyArgs) -> Result {
     if !args.yes {
-        prompt::require_confirmation("make a new key? The old one is worth nothing from then on", "--yes")?;
+        prompt::require_confirmation("create a new key? The old key stops working", "--yes")?;
     }
     let lock = if args.keep { Some(CredentialLock::of(session)?) } else { None };
     let asking = session.client.post(&["ai", "builders", "keys"]).query_opt("builderId", args.builder.as_ref());
@@ -140,14 +140,16 @@ pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
     let asking = session.client.post(&["ai", "builders", "register"]).by(CredentialChoice::Payer).json(&applicant);
     let answer = asking.idempotent(args.once.as_deref()).send::<RegistrationResponse>().await.map_err(|error| match error.code() {
         "payment_required" => {
-            error.hint("registering is paid like a call: tollhouse login with a developer credit, or set TOLLHOUSE_CREDIT")
+            error.hint("registering costs money: sign in with a developer credit (tollhouse login), or set TOLLHOUSE_CREDIT")
         }
         _ => error,
     })?;
     let (id, key) = (answer.body.builder_id.clone(), answer.body.builder_key.clone());
     match key {
         Some(key) => hand_out(session, answer.body, id.as_str(), key, lock),
-        None => session.out.print(&answer.body, |_| format!("{}: its key was used before, and is not shown again\n", line(id.as_str()))),
+        None => session
+            .out
+            .print(&answer.body, |_| format!("{} is already registered; a key that was used is not shown again\n", line(id.as_str()))),
     }
 }
 
@@ -156,10 +158,10 @@ fn hand_out(session: &Session, answer: impl Serialize, id: &str, key: String, lo
     let (id, key) = (line(id), HiddenValue::from(key));
     let Some(lock) = lock else {
         let reported = session.out.print_secret(&answer, &format!("the key of {id}"), |_| {
-            session.out.note(&format!("{id}; its key is shown this once:"));
+            session.out.note(&format!("builder {id}; the key is shown only once:"));
             format!("{}\n", line(key.expose()))
         });
-        return reported.map_err(|error| error.hint(format!("an admin can create another: tollhouse builders new-key --builder {id}")));
+        return reported.map_err(|error| error.hint(format!("an admin can create a new key: tollhouse builders new-key --builder {id}")));
     };
     let profile = lock.name.clone();
     lock.keep(session.client.base(), Role::Builder, key)?;
@@ -168,5 +170,5 @@ fn hand_out(session: &Session, answer: impl Serialize, id: &str, key: String, lo
         fields.remove("builderKey");
         fields.insert("profile".to_owned(), profile.clone().into());
     }
-    session.out.print(&document, |_| format!("{id}; its key is kept for profile {profile}\n"))
+    session.out.print(&document, |_| format!("builder {id}; the key is stored for profile {profile}\n"))
 }

@@ -47,18 +47,18 @@ const POLL_EVERY: Duration = Duration::from_millis(20);
 /// Arguments of `call`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Tool, or the address of an x402 resource [default: the folder's tool]
+    /// Tool, or URL of an x402 resource [default: the folder's]
     target: Option<String>,
-    /// Input as JSON: a value, a file, or standard input [default: `{}`; for an address: a GET request]
+    /// JSON input, `@FILE` or `-` [default: `{}`; GET for a URL]
     #[arg(id = "input", long = "json", value_name = "V|@FILE|-")]
     input: Option<String>,
-    /// Maximum price [default: the profile's, else 0.10]
+    /// Maximum price in USD [default: the profile's, else 0.10]
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_usd: Option<MicroUsd>,
     /// Show the price, and pay nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
-    /// Repeat a payment that had no response; it is charged once
+    /// Repeat a payment without an answer; it is charged once
     #[arg(long, value_name = "PAYMENT", conflicts_with_all = ["target", "input", "max_usd", "credit", "again", "key_file"])]
     resume: Option<PaymentId>,
     /// Pay with the developer credit stored for the host
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     /// Pay even if an earlier payment for the same request is open
     #[arg(long)]
     again: bool,
-    /// File with the paying key [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
+    /// File with the paying key [default: the profile's or pay.key]
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
 }
@@ -102,11 +102,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     // A caller always pays like everyone else. Managing a tool gives no free calls here.
     if let Some(role) = session.client.chosen().filter(|role| *role != Role::Credit) {
-        let error = Error::usage(format!(
-            "`--as` names the {}, which no call is made with: a call is paid for with your key, or by credit",
-            role.label()
-        ));
-        return Err(error.hint("omit `--as`, or pay with --credit"));
+        let error = Error::usage(format!("`--as` selects the {}, but a call is paid with your key or a developer credit", role.label()));
+        return Err(error.hint("omit `--as`, or use --credit"));
     }
     let by_credit = args.credit || session.client.chosen() == Some(Role::Credit);
     let target = match &args.target {
@@ -142,7 +139,7 @@ impl Call<'_> {
             let Err(error) = answer else { return Ok(()) };
             return Err(thrown::placed(self.session, &self.target.name, self.target.own, error).await);
         }
-        let unreadable = || Error::refused(format!("{} asks for payment in an invalid way", self.target.name));
+        let unreadable = || Error::refused(format!("{} sent an invalid payment challenge", self.target.name));
         let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;
         let chosen = choose(&challenge, &self.limits, &self.target.name)?;
         if self.args.dry_run {
@@ -263,10 +260,10 @@ impl Call<'_> {
                 self.spend_log.close(&open.id, taken, now)?;
                 continue;
             }
-            let known = if outcome == PaymentState::Settled { "was paid for" } else { "may have been paid for" };
+            let known = if outcome == PaymentState::Settled { "was paid" } else { "may have been paid" };
             let error =
-                Error::new(Exit::Unknown, format!("the same request {known} already, by {id}, and had no answer.  nothing was signed"));
-            return Err(error.hint(format!("repeat it with the same payment: tollhouse call --resume {id}")));
+                Error::new(Exit::Unknown, format!("the same request {known} already, with {id}, but got no answer.  nothing was signed"));
+            return Err(error.hint(format!("repeat the call with the same payment: tollhouse call --resume {id}")));
         }
         Ok(())
     }

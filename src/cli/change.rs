@@ -24,9 +24,9 @@ use super::{
 /// Arguments of `pause` and `resume`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     slug: Option<Slug>,
-    /// Fail unless its revision is still this one [default: the current one]
+    /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
@@ -34,12 +34,12 @@ pub(crate) struct Args {
 /// Arguments of `rollback`.
 #[derive(clap::Args)]
 pub(crate) struct RollbackArgs {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     slug: Option<Slug>,
-    /// Start of the hash of the version to run [default: the previous version]
+    /// Start of the version's hash [default: the previous version]
     #[arg(long)]
     to: Option<String>,
-    /// Fail unless its revision is still this one [default: the current one]
+    /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
@@ -47,12 +47,12 @@ pub(crate) struct RollbackArgs {
 /// Arguments of `delete`.
 #[derive(clap::Args)]
 pub(crate) struct DeleteArgs {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     slug: Option<Slug>,
     /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// Fail unless its revision is still this one [default: the current one]
+    /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
@@ -89,7 +89,7 @@ impl ReadEndpoint {
             Err(error) if error.code() == "revision_changed" => Err(self.explain_conflict(session, error).await),
             Ok(answer) => {
                 if let Err(error) = self.update_folder(session, answer.revision()) {
-                    session.out.note(&format!("warning: the change is done, but could not be noted in this folder: {}", error.message));
+                    session.out.note(&format!("warning: the change was made, but could not be stored in this folder: {}", error.message));
                 }
                 Ok(answer.body)
             }
@@ -119,11 +119,11 @@ impl ReadEndpoint {
         let by = newest.map(|newest| format!(", by {}", name(newest.by))).unwrap_or_default();
         let known = self.record.as_ref().filter(|record| record.revision != now.revision);
         let error = Error {
-            message: format!("{} changed on the host since revision {before}: now {after}{by}, {at}", self.slug),
+            message: format!("{} changed on the host since revision {before}: now revision {after}{by}, {at}", self.slug),
             more: known.map(|record| changes(&json!(record), &json!(now))).unwrap_or_default(),
             ..refused
         };
-        error.hint(format!("nothing was changed; to apply it to the current revision: --onto {after}"))
+        error.hint(format!("nothing was changed; apply it to the current revision: --onto {after}"))
     }
 }
 
@@ -148,14 +148,14 @@ pub(crate) async fn rollback(session: &Session, args: RollbackArgs) -> Result {
     if to == running {
         let answer = json!({ "ok": true, "changed": false, "endpoint": read.record });
         return session.out.print(&answer, |_| {
-            format!("{} runs {} already, at revision {}; nothing was changed\n", read.slug, short(&to), read.revision.unwrap_or_default())
+            format!("{} already runs {}, at revision {}; nothing was changed\n", read.slug, short(&to), read.revision.unwrap_or_default())
         });
     }
     let patch = EndpointPatch { version: Some(to.clone()), ..EndpointPatch::default() };
     let answer: EndpointChangeResponse = read.change(session, Method::PATCH, Some(&patch)).await?;
     session.out.print(&answer, |answer| {
         let revision = answer.endpoint.revision;
-        format!("{} runs {} again, revision {revision}; secrets, grants and price are as they were\n", read.slug, short(&to))
+        format!("{} runs {} again, revision {revision}; secrets, grants and price did not change\n", read.slug, short(&to))
     })
 }
 
@@ -174,11 +174,11 @@ pub(crate) async fn delete(session: &Session, args: DeleteArgs) -> Result {
     }
     let read = ReadEndpoint::of(session, slug, args.onto).await?;
     if !args.yes {
-        let question = format!("delete {} on {}? Its slug stays yours, and its receipts stay", read.slug, session.host());
+        let question = format!("delete {} on {}? You keep its slug and its receipts", read.slug, session.host());
         prompt::require_confirmation(&question, "--yes")?;
     }
     let answer: DeleteEndpointResponse = read.change(session, Method::DELETE, None).await?;
-    session.out.print(&answer, |_| format!("{} is deleted\n", read.slug))
+    session.out.print(&answer, |_| format!("deleted {}\n", read.slug))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Skip the type check
     #[arg(long)]
     no_types: bool,
-    /// Path of the `tollhouse-worker` binary for cases [default: beside this one]
+    /// Path of `tollhouse-worker` [default: beside this binary]
     #[arg(long, env = "TOLLHOUSE_WORKER")]
     worker: Option<PathBuf>,
 }
@@ -78,7 +78,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
         0 => Ok(()),
         _ => Err(Error::refused(format!(
             "{} found",
-            if found.problems.len() == 1 { "1 problem was".to_owned() } else { format!("{} problems were", found.problems.len()) }
+            if found.problems.len() == 1 { "1 problem".to_owned() } else { format!("{} problems", found.problems.len()) }
         ))),
     }
 }
@@ -100,7 +100,7 @@ async fn ask_hosts(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker:
     };
     let request = async {
         let (message, name) = match &own {
-            Some(own) if !is_meant => (ask(&own.client, upload).await, "a host of its own".to_owned()),
+            Some(own) if !is_meant => (ask(&own.client, upload).await, "temporary local host".to_owned()),
             _ => (ask(&session.client, upload).await, session.host()),
         };
         let tried = match &own {
@@ -141,7 +141,7 @@ fn print(out: Output, found: &CheckResult) -> Result {
         Some(TypesOutcome::Unchecked(reason)) => format!("not checked: {reason}"),
         Some(TypesOutcome::Checked(_)) => {
             let wrong = found.problems.iter().filter(|problem| problem.by == "types").count();
-            if wrong == 0 { "ok".to_owned() } else { format!("{wrong} wrong") }
+            if wrong == 0 { "ok".to_owned() } else { format!("{wrong} failed") }
         }
     };
     let check = found.host.as_ref().map(|(_, check)| check);
@@ -163,10 +163,10 @@ fn print(out: Output, found: &CheckResult) -> Result {
     }
     if let (Some(slug), Some((name, check))) = (&found.slug, &found.host) {
         message += &format!("{slug}   {}\n", short(&check.version));
-        message += &format!("host    {}  {name}\n", if check.needs_review { "an admin would look at it first" } else { "ok" });
+        message += &format!("host    {}  {name}\n", if check.needs_review { "an admin would review it first" } else { "ok" });
         let asks = with_hosts(&check.requested.capabilities, &check.requested.hosts);
         if !asks.is_empty() {
-            message += &format!("        asks an admin: {}\n", line(&asks));
+            message += &format!("        needs approval: {}\n", line(&asks));
         }
         for warning in &check.warnings {
             message += &format!("        {}\n", out.paint(Style::Warning, &line(warning)));

@@ -5,7 +5,7 @@ use super::base::{error::Result, output::Output};
 /// Arguments of `completions`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to complete for
     shell: clap_complete::Shell,
 }
 

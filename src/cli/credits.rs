@@ -81,16 +81,16 @@ pub(crate) struct BudgetArgs {
     /// Limit per UTC day, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     per_day: Option<MicroUsd>,
-    /// Limit per call
+    /// Limit per call, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     per_call: Option<MicroUsd>,
-    /// Limit per tool and UTC day
+    /// Limit per tool and UTC day, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     per_tool: Option<MicroUsd>,
     /// Spending per UTC day that causes an alert
     #[arg(long, value_name = "USD", value_parser = dollars)]
     alert_at: Option<MicroUsd>,
-    /// Freeze it: it pays for nothing
+    /// Freeze the credit, so that it pays for nothing
     #[arg(long)]
     frozen: bool,
     /// Remove all limits
@@ -128,8 +128,8 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Cr
 async fn list(session: &Session, back: &HistoryArgs) -> Result {
     let ask = || session.client.get(&["ai", "credits"]).by(CredentialChoice::Admin);
     let page: CreditPage = back.read(|credit: &Credit| Some(credit.created_at), ListOrder::OldestFirst, ask).await?;
-    let empty = "no credit was minted yet: tollhouse credits mint USD";
-    paging::print(session.out, page, ["credit", ">left", "made", "", "label"], empty, |credit| {
+    let empty = "no credits yet; mint one: tollhouse credits mint USD";
+    paging::print(session.out, page, ["credit", ">left", "created", "", "label"], empty, |credit| {
         let revoked = if credit.revoked.is_none() { "" } else { "revoked" };
         [credit.credit_id.to_string(), usd(credit.balance_usd), moment(credit.created_at), revoked.to_owned(), credit.label.clone()]
     })
@@ -147,8 +147,8 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     if !session.out.json {
         session.out.text(&about(&page.credit, Some(&page.today)))?;
     }
-    let heads = ["at", "what", ">amount", ">left", "endpoint", "receipt"];
-    paging::print(session.out, page, heads, "nothing moved it yet", |one| {
+    let heads = ["at", "what", ">amount", ">left", "tool", "receipt"];
+    paging::print(session.out, page, heads, "no movements yet", |one| {
         let (slug, receipt) = (optional(one.slug.as_ref()), optional(one.receipt_id.as_ref()));
         [moment(one.at), name(one.kind), usd(one.amount_usd), signed_usd(one.balance_usd), slug, receipt]
     })
@@ -161,11 +161,11 @@ fn about(credit: &Credit, today: Option<&CreditDay>) -> String {
     facts.add("left", usd(credit.balance_usd));
     facts.add("spent today", usd(today.map(|today| today.spent_usd)));
     facts.add("left today", usd(today.and_then(|today| today.left_usd)));
-    facts.add("a day", usd(credit.budget.per_day_usd));
-    facts.add("a call", usd(credit.budget.per_call_usd));
-    facts.add("a tool a day", usd(credit.budget.per_tool_usd));
-    facts.add("told at", usd(credit.budget.alert_at_usd));
-    facts.add("frozen", if credit.budget.frozen { "it pays for nothing" } else { "" });
+    facts.add("per day", usd(credit.budget.per_day_usd));
+    facts.add("per call", usd(credit.budget.per_call_usd));
+    facts.add("per tool and day", usd(credit.budget.per_tool_usd));
+    facts.add("alert at", usd(credit.budget.alert_at_usd));
+    facts.add("frozen", if credit.budget.frozen { "yes, it pays for nothing" } else { "" });
     facts.add("revoked", optional(credit.revoked.as_ref().and_then(|revoked| revoked.reason.as_ref())));
     facts.text()
 }
@@ -192,10 +192,10 @@ async fn mint(session: &Session, request: MintCreditRequest, once: Option<String
     };
     let id = line(id.as_str());
     let reported = session.out.print_secret(&answer, &format!("the token of {id}"), |_| {
-        session.out.note(&format!("{id} with {}; its token is shown this once:", usd(balance)));
+        session.out.note(&format!("credit {id} with {}; the token is shown only once:", usd(balance)));
         format!("{}\n", line(token))
     });
-    reported.map_err(|error| error.hint(format!("revoke it: tollhouse credits revoke {id}")))
+    reported.map_err(|error| error.hint(format!("revoke the credit: tollhouse credits revoke {id}")))
 }
 
 async fn budget(session: &Session, args: BudgetArgs) -> Result {
@@ -215,7 +215,7 @@ async fn budget(session: &Session, args: BudgetArgs) -> Result {
     let asking = session.client.ask(reqwest::Method::PUT, &["ai", "credits", "budget"]).by(credential_for(id)).query_opt("creditId", id);
     let answer: CreditResponse = asking.if_match(Some(before.revision)).json(&budget).send().await?.body;
     session.out.print(&answer, |answer| match changes(&json!(before), &json!(answer.credit.budgets)) {
-        changed if changed.is_empty() => "it is as it was\n".to_owned(),
+        changed if changed.is_empty() => "the budget did not change\n".to_owned(),
         changed => changed.join("\n") + "\n",
     })
 }

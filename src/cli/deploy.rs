@@ -35,10 +35,10 @@ pub(crate) struct Args {
     /// Publish without confirmation
     #[arg(long)]
     yes: bool,
-    /// Attest that it is yours, lawful, and has no secrets or private data
+    /// Attest: it is yours, legal, with no secrets or private data
     #[arg(long)]
     attest: bool,
-    /// Publish onto this revision, and keep what else changed there
+    /// Publish over this revision, keeping its other changes
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
     /// Note about this version, for yourself and admins
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-const ATTEST: &str = "publish, and attest that it is yours to publish and has no secrets, no private data and nothing illegal?";
+const ATTEST: &str = "publish, and attest that the content is yours to publish, legal, and has no secrets or private data?";
 
 /// The inputs and the result of a plan.
 pub(crate) struct PlanParts {
@@ -109,12 +109,12 @@ pub(crate) fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Opt
 /// Returns the error for a tool that this folder never was.
 fn unknown_tool(session: &Session, slug: &Slug, there: &RemoteEndpoint) -> Error {
     let error = Error::refused(format!(
-        "{slug} is on {} already, at revision {}, and this folder was not published there",
+        "{slug} already exists on {}, at revision {}, but was not published from this folder",
         session.host(),
         there.revision()
     ));
     error.ending(format!(
-        "nothing was published.  look: tollhouse diff   take theirs: tollhouse pull   publish over it: --onto {}",
+        "nothing was published.  compare: tollhouse diff   use theirs: tollhouse pull   publish over it: --onto {}",
         there.revision()
     ))
 }
@@ -137,7 +137,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
         && let was = json!(there.record.common.handler_type)
         && was != *kind
     {
-        return Err(Error::refused(format!("{} is a `{}`, and stays one", upload.tool.slug, was.as_str().unwrap_or_default()))
+        return Err(Error::refused(format!("{} is a `{}`; its kind cannot change", upload.tool.slug, was.as_str().unwrap_or_default()))
             .hint("use another slug in tool.json, or delete the tool first"));
     }
     let mut sources = None;
@@ -187,7 +187,7 @@ async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Re
         shown += &format!("  kept          {stored}\n");
     }
     if compared.check.needs_review {
-        shown += "  an admin looks at it before it takes calls\n";
+        shown += "  an admin reviews it before it takes calls\n";
     }
     for warning in &compared.check.warnings {
         shown += &format!("  warning       {}\n", line(warning));
@@ -241,8 +241,8 @@ async fn publish(session: &Session, compared: &PlanParts, body: Map<String, Valu
         let url = line(&there.record.common.url);
         session.out.text(&format!("published {version}, revision {}, in {elapsed} ms{waits}\n{url}\n", there.revision()))
     };
-    let is_published = format!("revision {} is published all the same, and this folder does not know it", there.revision());
-    let again = format!("once it can be written: tollhouse deploy --onto {}", there.revision());
+    let is_published = format!("revision {} was published, but could not be stored in this folder", there.revision());
+    let again = format!("when the folder is writable again: tollhouse deploy --onto {}", there.revision());
     noted.map_err(|error| error.more([is_published]).hint(again))?;
     reported
 }

@@ -64,23 +64,23 @@ pub(crate) struct Args {
     /// Port on 127.0.0.1 [default: 4021, or any free one]
     #[arg(long)]
     port: Option<u16>,
-    /// Price in US dollars instead of that in `tool.json`; 0 is free
+    /// Price in US dollars, instead of `tool.json`'s; 0 is free
     #[arg(long, value_name = "USD", value_parser = dollars)]
     price: Option<MicroUsd>,
-    /// File of `NAME=value` lines with secrets [default: .env.dev, if it exists]
+    /// File of secrets as `NAME=value` lines [default: .env.dev]
     #[arg(long, value_name = "FILE")]
     env: Option<PathBuf>,
     /// Skip the type check
     #[arg(long)]
     no_types: bool,
-    /// Path of the `tollhouse-worker` binary [default: beside this one]
+    /// Path of `tollhouse-worker` [default: beside this binary]
     #[arg(long, env = "TOLLHOUSE_WORKER")]
     worker: Option<PathBuf>,
 }
 
 pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let given = args.dir.as_ref().map_or_else(env::current_dir, |dir| dir.canonicalize());
-    let folder = given.map_err(|error| Error::usage(format!("the folder cannot be found: {error}")))?;
+    let folder = given.map_err(|error| Error::usage(format!("cannot open the folder: {error}")))?;
     if !folder.join("tool.json").is_file() {
         return Err(Error::usage(format!("`{}` is not the folder of a tool: it has no tool.json", folder.display()))
             .hint("create one: tollhouse init NAME"));
@@ -93,7 +93,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let port = args.port.map_or(Port::Preferred(PORT), Port::Exact);
     let data = folder.join(".tollhouse/dev");
     let started = LocalHost::start(&data, args.worker.clone(), port).await;
-    let again = |error: Error| error.hint(format!("if its data are damaged, or of another release: rm -r {}", data.display()));
+    let again = |error: Error| error.hint(format!("if its data are damaged or from another release: rm -r {}", data.display()));
     let host = Arc::new(started.map_err(|error| if data.join("store").exists() { again(error) } else { error })?);
     fund(&host, &folder).await?;
     held.announce(&host.url)?;

@@ -19,8 +19,7 @@ pub(crate) async fn run(session: &Session) -> Result {
     let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
     let slug = upload.tool.slug.clone();
     let there = RemoteEndpoint::read(session, &slug).await?;
-    let there =
-        there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
+    let there = there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("publish it: tollhouse deploy"))?;
     // Compare everything, regardless of the author.
     let compared = compare(session, upload, Some(there), None).await?;
     let unified = unified(&compared);
@@ -33,7 +32,7 @@ pub(crate) async fn run(session: &Session) -> Result {
     }
     if plan.is_empty() {
         session.out.note(&format!(
-            "{slug} is on {} as it is here, revision {}",
+            "{slug} on {} is the same as this folder, revision {}",
             host_name(session.client.base()),
             revision.unwrap_or_default()
         ));

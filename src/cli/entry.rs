@@ -41,7 +41,7 @@ enum Command {
         /// Print every effective setting with its source, and exit
         #[arg(long)]
         check: bool,
-        /// Print it as JSON
+        /// Print the settings as JSON
         #[arg(long, requires = "check")]
         json: bool,
     },
@@ -79,7 +79,7 @@ enum Store {
     Repair(store_admin::RepairArgs),
     /// Move the store to a database while the host serves
     Migrate(backup_cmd::MigrateArgs),
-    /// Go back to the data folder, as it was before `migrate`
+    /// Return to the data folder as it was before `migrate`
     Stay(backup_cmd::StayArgs),
 }
 
@@ -177,15 +177,15 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     raise_descriptors()?;
     let settings = flags.over_file(file)?.resolve()?;
     log_to_stderr(&settings.log, settings.telemetry.log_format)
-        .map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
+        .map_err(|error| format!("the log filter `{}` is not valid: {error}", settings.log))?;
     for name in config::misspelled(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
-        tracing::warn!("`{name}` is in the environment, but is not a setting: see `tollhouse serve --help`");
+        tracing::warn!("the environment variable `{name}` is not a setting: see `tollhouse serve --help`");
     }
     // Handle signals from here on: a host that is stopped while it starts must complete its current step.
     let mut signals = Signals::new()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
     let listener =
-        listener.map_err(|error| format!("cannot listen on `{}`, name another address in `TOLLHOUSE_LISTEN`: {error}", settings.listen))?;
+        listener.map_err(|error| format!("cannot listen on `{}`: {error}; set another address in `TOLLHOUSE_LISTEN`", settings.listen))?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
     let public_url = base_url.trim_end_matches('/').to_owned();
@@ -194,13 +194,13 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         app = &mut starting => (app?, false),
         () = signals.end() => {
             // The start may wait forever, for another host or a database.
-            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was stopped while it started")?;
+            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "stopped before the start completed")?;
             (app?, true)
         }
     };
     let mut stdout = std::io::stdout();
     let token = match settings.account.admin_token {
-        Some(_) => "as it was set".to_owned(),
+        Some(_) => "as configured".to_owned(),
         None => format!("in {}", settings.data.join("admin-token").display()),
     };
     writeln!(stdout, "listening on http://{address}")?;
@@ -239,7 +239,7 @@ fn raise_descriptors() -> Result<(), String> {
     _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     match getrlimit(Resource::Nofile).current {
         Some(few) if few < LEAST_DESCRIPTORS => Err(format!(
-            "this process may open {few} files; a host needs {LEAST_DESCRIPTORS} at least: raise the limit (`ulimit -n`, `LimitNOFILE=`)"
+            "this process can open {few} files, but a host needs at least {LEAST_DESCRIPTORS}: raise the limit (`ulimit -n`, `LimitNOFILE=`)"
         )),
         _ => Ok(()),
     }

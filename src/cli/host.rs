@@ -24,9 +24,9 @@ use super::base::{
 pub(crate) enum Host {
     /// Show versions, payments, workers and connections
     Health,
-    /// Check that it takes calls; exit code 5 if not
+    /// Check that the host takes calls; exit code 5 if not
     Ready,
-    /// Show what it offers to programs, and its limits
+    /// Show the manifest: what the host offers, and its limits
     Manifest,
     /// Show the content safety policy
     Safety,
@@ -36,7 +36,7 @@ pub(crate) enum Host {
     Runtime(LimitArg),
     /// Show and check the accounts of the ledger (admins)
     Ledger(PageArgs),
-    /// Scan builders' tools by the current rules (admins)
+    /// Scan builders' tools with the current rules (admins)
     Rescan,
 }
 
@@ -51,22 +51,22 @@ pub(crate) struct LimitArg {
 /// Arguments of `metrics`.
 #[derive(clap::Args)]
 pub(crate) struct MetricsArgs {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     #[arg(conflicts_with = "host")]
     slug: Option<Slug>,
-    /// All tools together (admins)
+    /// Combine all tools (admins)
     #[arg(long)]
     host: bool,
-    /// The public numbers: calls and durations by day
+    /// Show only the public numbers: calls and durations by day
     #[arg(long, conflicts_with_all = ["host", "since", "until", "step"])]
     public: bool,
-    /// Start, as `24h` ago
+    /// Start, for example `24h` (ago)
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// End, as `1h` ago
+    /// End, for example `1h` (ago)
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// Width of a bucket, such as `1h`
+    /// Length of a bucket, for example `1h`
     #[arg(long)]
     step: Option<String>,
 }
@@ -74,22 +74,22 @@ pub(crate) struct MetricsArgs {
 /// Arguments of `receipt` and `payment`.
 #[derive(clap::Args)]
 pub(crate) struct IdArgs {
-    /// Its id
+    /// Id of the receipt or payment
     id: String,
 }
 
 /// Arguments of `refund`.
 #[derive(clap::Args)]
 pub(crate) struct RefundArgs {
-    /// Receipt of the payment
+    /// Id of the receipt
     receipt: String,
-    /// US dollars [default: the rest]
+    /// Amount in US dollars [default: the rest]
     #[arg(long, value_name = "USD", value_parser = dollars)]
     amount: Option<MicroUsd>,
     /// Reason
     #[arg(long)]
     reason: Option<String>,
-    /// Transaction of the refund, for payments by x402
+    /// Transaction that sent the money back, for x402 payments
     #[arg(long, value_name = "HASH")]
     transaction: Option<String>,
     /// Idempotency key: attempts with the same key refund once
@@ -104,7 +104,7 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
     match command {
         None | Some(Host::Health) => session.out.print(&open(session, &["health"]).await?, health),
         Some(Host::Ready) => {
-            session.out.print(&open::<OkResponse>(session, &["health", "ready"]).await?, |_| "it takes calls\n".to_owned())
+            session.out.print(&open::<OkResponse>(session, &["health", "ready"]).await?, |_| "the host takes calls\n".to_owned())
         }
         Some(Host::Manifest) => document::<Manifest<Value>>(session, &["ai", "manifest"]).await,
         Some(Host::Safety) => document::<SafetyPolicyResponse>(session, &["ai", "content-safety", "policy"]).await,
@@ -115,7 +115,7 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
             let answer = session.client.post(&["ai", "admin", "rescan"]).by(CredentialChoice::Admin).send().await?.body;
             session.out.print(&answer, |RescanResponse { rescan: found, .. }| {
                 let (endpoints, review, blocked) = (found.endpoints, found.review, found.blocked);
-                format!("{endpoints} endpoints were scanned: {review} wait for a review, {blocked} are blocked\n")
+                format!("scanned {endpoints} tools: {review} wait for review, {blocked} are blocked\n")
             })
         }
     }
@@ -143,7 +143,7 @@ fn health(health: &Health<UnpaidHealth, Value>) -> String {
     facts.add("version", &health.version);
     for accepted in list(health.payment.get("accepts")) {
         let [symbol, network, facilitator] = [&accepted["asset"]["symbol"], &accepted["network"], &accepted["facilitator"]].map(text);
-        facts.add("paid in", format!("{symbol} on {network}, settled by {facilitator}"));
+        facts.add("paid in", format!("{symbol} on {network}, settled through {facilitator}"));
     }
     facts.add("open settlements", health.open_settlements.to_string());
     facts.add("unresolved settlements", optional(health.unresolved_settlements));
@@ -163,25 +163,25 @@ async fn runtime(session: &Session, max: &LimitArg) -> Result {
     if session.out.json {
         return session.out.document(&answer);
     }
-    let mut table = Table::new(&["endpoint", ">calls", ">cold", ">running", ">refused", ">stops", ">cpu ms"]);
+    let mut table = Table::new(&["tool", ">calls", ">cold", ">running", ">refused", ">stops", ">cpu ms"]);
     for one in answer.endpoints {
         let [calls, cold, running, refused, stops] =
             [one.calls, one.cold_calls, one.running, one.refused, one.stops].map(|count| count.to_string());
         let cpu_ms = format!("{}.{:03}", one.cpu_us / 1_000, one.cpu_us % 1_000);
         table.row([one.slug.to_string(), calls, cold, running, refused, stops, cpu_ms]);
     }
-    session.out.table(&table, "nothing was called since the process started")
+    session.out.table(&table, "no calls since the process started")
 }
 
 async fn ledger(session: &Session, paging: &PageArgs) -> Result {
     let ask = || session.client.get(&["ai", "admin", "ledger"]).by(CredentialChoice::Admin);
     let page: Ledger = paging::read(paging, ask).await?;
     let agrees = page.agrees;
-    paging::print(session.out, page, ["account", ">balance", "unit", "agrees"], "nothing has moved yet", |one| {
+    paging::print(session.out, page, ["account", ">balance", "unit", "agrees"], "no movements yet", |one| {
         let agrees = if one.agrees == Some(true) { "yes" } else { "no" };
         [one.account.clone(), one.balance.clone(), one.unit.clone(), agrees.to_owned()]
     })?;
-    if agrees { Ok(()) } else { Err(Error::refused("the ledger does not match its rows")) }
+    if agrees { Ok(()) } else { Err(Error::refused("the ledger does not match the stored records")) }
 }
 
 /// A row of metrics: the number of calls, and the cells.
@@ -219,7 +219,7 @@ pub(crate) async fn metrics(session: &Session, args: MetricsArgs) -> Result {
     };
     let mut table = Table::new(&["from", ">calls", ">failed", ">paid", ">gross", ">p50 ms", ">p95 ms"]);
     with_calls(&rows).iter().for_each(|(_, cells)| table.row(cells));
-    session.out.table(&table, "there were no calls")
+    session.out.table(&table, "no calls")
 }
 
 /// Returns the rows from the first to the last one with calls.
@@ -246,7 +246,7 @@ pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
         facts.add("requestHash", &receipt.request_hash);
         facts.add("resultHash", optional(receipt.result_hash.as_ref()));
         facts.add("resourceUrl", &receipt.resource_url);
-        facts.add("given back", usd(*refunded_usd));
+        facts.add("refunded", usd(*refunded_usd));
         facts.text()
     })
 }
@@ -266,17 +266,17 @@ pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
 
 pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     if !args.yes {
-        let amount = args.amount.map_or_else(|| "all that is left".to_owned(), usd);
-        prompt::require_confirmation(&format!("give back {amount} of {}?", line(&args.receipt)), "--yes")?;
+        let amount = args.amount.map_or_else(|| "the rest".to_owned(), usd);
+        prompt::require_confirmation(&format!("refund {amount} of {}?", line(&args.receipt)), "--yes")?;
     }
     let request = RefundRequest { receipt_id: args.receipt, amount_usd: args.amount, reason: args.reason, transaction: args.transaction };
     let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&request);
     let answer = asking.idempotent(args.once.as_deref()).send::<RefundResponse>().await.map_err(|error| {
         let error = error.flags(&[("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")]);
-        if error.exit == Exit::Unavailable { error.hint("repeat it with the same --once, or check: tollhouse receipt") } else { error }
+        if error.exit == Exit::Unavailable { error.hint("retry with the same --once, or check: tollhouse receipt") } else { error }
     })?;
     session.out.print(&answer.body, |RefundResponse { refund, refunded_usd, .. }| {
-        format!("gave back {}; {} of it in all\n", usd(refund.amount_usd), usd(*refunded_usd))
+        format!("refund recorded: {}; {} refunded in total\n", usd(refund.amount_usd), usd(*refunded_usd))
     })
 }
 

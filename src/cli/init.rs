@@ -17,12 +17,12 @@ use super::{
 /// Arguments of `init`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Name of the tool and its folder [default: that of `--from`, else this folder's]
+    /// Tool and folder name [default: `--from`, or this folder's]
     name: Option<Slug>,
-    /// JavaScript instead of TypeScript
+    /// Write JavaScript instead of TypeScript
     #[arg(long)]
     js: bool,
-    /// Shipped tool to copy [default: a minimal one]
+    /// Example tool to copy [default: a minimal one]
     #[arg(long, value_name = "SLUG", conflicts_with = "js")]
     from: Option<String>,
 }
@@ -35,8 +35,7 @@ pub(crate) fn run(out: Output, args: Args) -> Result {
         None => {
             let name = here.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
             let name = name.replace(['_', ' ', '.'], "-");
-            let none =
-                |_| Error::usage(format!("`{}` is not a valid name of a tool", line(&name))).hint("give a name: tollhouse init NAME");
+            let none = |_| Error::usage(format!("`{}` is not a valid tool name", line(&name))).hint("give a name: tollhouse init NAME");
             (PathBuf::new(), name.parse::<Slug>().map_err(none)?)
         }
     };
@@ -49,7 +48,7 @@ pub(crate) fn run(out: Output, args: Args) -> Result {
     if let Some(other) =
         ["handler.ts", "handler.js"].into_iter().find(|name| path.join(name).exists() && !files.iter().any(|file| file.name == *name))
     {
-        return Err(Error::refused(format!("`{}` exists, and a tool has only one handler", folder.join(other).display())));
+        return Err(Error::refused(format!("`{}` already exists, and a tool can have only one handler", folder.join(other).display())));
     }
     let written = scaffold::write(&path, files, false)?;
     print(out, &folder, &written)?;

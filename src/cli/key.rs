@@ -27,7 +27,7 @@ use super::{
 pub(crate) struct Args {
     #[command(subcommand)]
     action: KeyAction,
-    /// File with the paying key [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
+    /// File with the paying key [default: the profile's or pay.key]
     #[arg(long, value_name = "FILE", global = true)]
     key_file: Option<PathBuf>,
 }
@@ -42,7 +42,7 @@ enum KeyAction {
     Balance,
     /// Get play money from the faucet of a simulated host
     Fund {
-        /// Dollars
+        /// Amount in US dollars
         #[arg(value_parser = dollars)]
         amount: MicroUsd,
     },
@@ -76,7 +76,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         KeyAction::Fund { amount } => {
             let token = limits.token()?;
             if !token.network.is_test {
-                return Err(Error::refused(format!("{} has no play money: send {} to {address}", token.network.caip2, token.symbol)));
+                return Err(Error::refused(format!("{} does not use play money; send {} to {address}", token.network.caip2, token.symbol)));
             }
             let request = FaucetRequest {
                 address: address.clone(),
@@ -86,11 +86,11 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             };
             let answer = session.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&request).send().await;
             let answer = answer.map_err(|error| match error.code() {
-                "not_found" => Error::refused(format!("{} has no faucet: its money is not simulated", session.host())),
+                "not_found" => Error::refused(format!("{} has no faucet, because its money is not simulated", session.host())),
                 _ => error,
             })?;
             session.out.print(&answer.body, |SimulatedBalance { balance_usd, .. }| {
-                format!("{address} was given {} (simulated), has {}\n", usd(amount), usd(*balance_usd))
+                format!("{address} got {} (simulated), balance {}\n", usd(amount), usd(*balance_usd))
             })
         }
     }
@@ -105,8 +105,8 @@ async fn balance(session: &Session, token: &'static Asset, address: &str) -> Res
     }
     let unreported = || {
         let error =
-            Error::refused(format!("what {address} has on {} is unknown: no node of that chain is configured", token.network.caip2));
-        error.hint("set a node as `rpc_url` of the profile in config.toml")
+            Error::refused(format!("cannot read the balance of {address} on {}: no node of that chain is configured", token.network.caip2));
+        error.hint("set `rpc_url` in the profile in config.toml")
     };
     if !token.network.is_test {
         return Err(unreported());

@@ -262,7 +262,7 @@ impl Command {
             Self::Refund(args) => host::refund(&session, args).await,
             Self::Open(args) => open::run(&session, args).await,
             Self::Init(_) | Self::Types | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => {
-                Err(Error::refused("it does not use a host"))
+                Err(Error::refused("this command does not use a host"))
             }
         }
     }

@@ -14,16 +14,16 @@ use super::base::{
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// The tools of all builders, in any state (admins)
+    /// List the tools of all builders, in any state (admins)
     #[arg(long, conflicts_with = "public")]
     all: bool,
-    /// The tools of this builder, or of `platform` (admins)
+    /// List the tools of a builder, or of `platform` (admins)
     #[arg(long, value_name = "ID")]
     owner: Option<String>,
-    /// Only tools in this state, such as `active` or `taken_down`
+    /// Only tools in this state, for example `taken_down`
     #[arg(long, conflicts_with = "public")]
     state: Option<String>,
-    /// The public tools
+    /// List the public tools
     #[arg(long)]
     public: bool,
     /// Words to search for
@@ -64,7 +64,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let client = &session.client;
     let managed = args.all || args.owner.is_some() || args.state.is_some();
     if managed && args.searches_catalog() {
-        return Err(Error::usage("`--all`, `--owner` and `--state` are for managed endpoints, and the other filters for public ones"));
+        return Err(Error::usage("`--all`, `--owner` and `--state` cannot be combined with filters of the public catalog"));
     }
     if args.all || args.owner.is_some() {
         let ask = || {
@@ -88,7 +88,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     };
     let page: Catalog = paging::read(&args.paging, ask).await?;
     let heads = ["slug", ">price", ">calls 30 d", "builder", "title"];
-    paging::print(session.out, page, heads, "nothing that is offered here fits", |tool| {
+    paging::print(session.out, page, heads, "no matching tools", |tool| {
         let (common, calls) = (&tool.common, optional(tool.usage.as_ref().map(|usage| usage.calls30d)));
         let builder = optional(tool.builder.as_ref().map(|builder| &builder.name));
         [common.slug.to_string(), call_price(common.price_usd, tool.max_price_usd), calls, builder, common.title.clone()]
@@ -97,7 +97,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
 
 fn managed_tools(session: &Session, page: EndpointSummaryPage) -> Result {
     let heads = ["slug", "state", ">price", ">rev", "changed", "title"];
-    paging::print(session.out, page, heads, "there is no endpoint yet: tollhouse init, and tollhouse deploy", |tool| {
+    paging::print(session.out, page, heads, "no tools yet; create one: tollhouse init, then tollhouse deploy", |tool| {
         let tool = &tool.brief;
         let price = call_price(tool.price_usd, tool.max_price_usd);
         [tool.slug.to_string(), name(tool.state), price, tool.revision.to_string(), moment(tool.updated_at), tool.title.clone()]

@@ -54,7 +54,8 @@ impl LocalHost {
         let address = listener.local_addr()?;
         let url = format!("http://{address}");
         let started = App::start(&settings, url.clone()).await;
-        let app = started.map_err(|error| Error::refused(format!("the host of this folder does not start: {}", full_message(&error))))?;
+        let app =
+            started.map_err(|error| Error::refused(format!("the local host of this folder does not start: {}", full_message(&error))))?;
         let token = data.join("admin-token");
         let token = private_files::read_private(&token)?.ok_or_else(|| Error::refused(format!("`{}` does not exist", token.display())))?;
         let base = Url::parse(&url).map_err(|error| Error::refused(error.to_string()))?;

@@ -48,7 +48,7 @@ pub(crate) async fn login(session: Session, global: &GlobalArgs, args: Args) -> 
     {
         let file = profile::file()?;
         let error = Error::usage(format!("the profile `{name}` belongs to {}, not to {}", host_name(&known.url), host_name(&url)));
-        return Err(error.hint(format!("choose another one with --profile, or change it in {}", file.display())));
+        return Err(error.hint(format!("select another profile with --profile, or edit {}", file.display())));
     }
     let credential = match &args.credential_file {
         Some(file) => in_file(file)?,
@@ -62,13 +62,13 @@ pub(crate) async fn login(session: Session, global: &GlobalArgs, args: Args) -> 
     let answer = json!({ "url": host_name(&url), "profile": name, "role": role.label(), "known": known });
     session.out.print(&answer, |_| {
         let who = if known.name().is_empty() { String::new() } else { format!(" ({})", line(known.name())) };
-        format!("{} of {} is kept for profile {name}{who}\n", role.label(), host_name(&url))
+        format!("stored the {} of {} for profile {name}{who}\n", role.label(), host_name(&url))
     })
 }
 
 fn in_file(file: &std::path::Path) -> Result<HiddenValue> {
     let text = private_files::read(file)?.map(Zeroizing::new);
-    let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
+    let text = text.ok_or_else(|| Error::usage(format!("the file `{}` does not exist", file.display())))?;
     let credential = text.trim();
     if credential.is_empty() {
         return Err(Error::usage(format!("`{}` is empty", file.display())));
@@ -83,12 +83,13 @@ pub(crate) fn logout(session: &Session, global: &GlobalArgs, args: &OutArgs) -> 
     let forgotten = if args.all {
         stored.forget_all()
     } else {
-        let name = session.name.as_ref().ok_or_else(|| Error::new(Exit::Credential, format!("nothing is kept for {}", session.host())))?;
+        let name =
+            session.name.as_ref().ok_or_else(|| Error::new(Exit::Credential, format!("no credential is stored for {}", session.host())))?;
         stored.forget(name, global.role)
     };
     if forgotten {
         stored.write(&file)?;
     }
-    let what = if forgotten { "forgotten; on the host it is as good as before" } else { "nothing was kept" };
+    let what = if forgotten { "removed from this machine; the credential remains valid on the host" } else { "no credential was stored" };
     session.out.print(&json!({ "forgotten": forgotten }), |_| format!("{what}\n"))
 }

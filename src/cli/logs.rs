@@ -27,7 +27,7 @@ use super::{
 /// Arguments of `logs`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     slug: Option<Slug>,
     /// Only this level and more severe ones
     #[arg(long, value_parser = ["debug", "info", "warn", "error"])]
@@ -42,9 +42,9 @@ pub(crate) struct Args {
 /// Arguments of `calls`.
 #[derive(clap::Args)]
 pub(crate) struct CallsArgs {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     slug: Option<Slug>,
-    /// Only `succeeded` or `failed` calls, or those with this error code
+    /// Only `succeeded` or `failed` calls, or an error code
     #[arg(long)]
     outcome: Option<String>,
     /// Only this call
@@ -61,7 +61,7 @@ pub(crate) struct CallsArgs {
 pub(crate) struct EventsArgs {
     /// Tool [default: all]
     slug: Option<Slug>,
-    /// Only events of this kind, such as `payment.settled`
+    /// Only events of this kind, for example `payment.settled`
     #[arg(long)]
     kind: Option<String>,
     /// Only entries of this call
@@ -93,7 +93,7 @@ impl CallsArgs {
 /// The end of a list.
 #[derive(clap::Args)]
 struct UntilArgs {
-    /// End, as `1h` ago or `2026-11-22`
+    /// End, for example `1h` (ago) or `2026-11-22`
     #[arg(long, value_name = "WHEN", conflicts_with = "follow")]
     until: Option<String>,
 }
@@ -104,10 +104,10 @@ struct ReadMode {
     /// Follow new entries until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-    /// Start, as `15m` ago or `2026-11-22T09:58:03Z`
+    /// Start, for example `15m` (ago) or `2026-11-22T09:58:03Z`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only entries that match this regular expression, in any case
+    /// Only entries that match this pattern, ignoring case
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     grep: Option<Regex>,
     #[command(flatten)]
@@ -201,7 +201,7 @@ impl ReadMode {
         };
         if self.follow {
             if self.paging.cursor.is_some() {
-                return Err(Error::usage("`--cursor` is for pages; following begins at `--since`"));
+                return Err(Error::usage("`--cursor` cannot be combined with `--follow`; use `--since`"));
             }
             let asking = |since: Option<String>| ask().query_opt("since", self.since.clone().or(since));
             return follow(out, asking, |entry: P::Entry| {
@@ -228,7 +228,7 @@ impl ReadMode {
         }
         entries.iter().rev().try_for_each(|entry| out.text(&(format.line)(entry)))?;
         if all == 0 {
-            out.note("nothing yet");
+            out.note("no entries yet");
         } else if self.grep.is_some() {
             out.note(&format!("{} of {all} match the pattern", entries.len()));
         }
@@ -299,7 +299,7 @@ fn charge(charged: Charged, price: String) -> String {
         _ if price == "free" => price,
         Charged::Yes => price,
         Charged::No => "not charged".to_owned(),
-        Charged::Unknown => format!("perhaps {price}"),
+        Charged::Unknown => format!("{price} (not confirmed)"),
     }
 }
 
@@ -336,7 +336,7 @@ mod tests {
         let charge = |charged, price: &str| charge(charged, price.to_owned());
         assert_eq!(charge(Charged::Yes, "$0.01"), "$0.01");
         assert_eq!(charge(Charged::No, "$0.01"), "not charged");
-        assert_eq!(charge(Charged::Unknown, "$0.01"), "perhaps $0.01");
+        assert_eq!(charge(Charged::Unknown, "$0.01"), "$0.01 (not confirmed)");
         assert_eq!((charge(Charged::No, "free"), charge(Charged::Yes, "free")), ("free".to_owned(), "free".to_owned()));
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Folder for the pages
     #[arg(required_unless_present = "table")]
     folder: Option<PathBuf>,
-    /// The table of commands in Markdown, on standard output
+    /// Print the table of commands as Markdown
     #[arg(long)]
     table: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, whole: Command) -> Result {
     if args.table {
         return Output::new(false).text(&table(&whole));
     }
-    let folder = args.folder.as_ref().ok_or_else(|| Error::usage("give a folder"))?;
+    let folder = args.folder.as_ref().ok_or_else(|| Error::usage("name a folder"))?;
     let written = fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(whole, folder));
     written.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", folder.display())))
 }

@@ -29,13 +29,13 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         let link: SignInLink = session.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body;
         (json!(link), link.url)
     } else {
-        session.out.note("not signed in: this is the public view");
+        session.out.note("not signed in; showing the public pages");
         let url = session.client.at(&["dashboard"]).to_string();
         (json!({ "ok": true, "url": url }), url)
     };
     // The host chooses the address, so accept only http and https.
     let url = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let url = url.ok_or_else(|| Error::refused("the host answered with no address"))?;
+    let url = url.ok_or_else(|| Error::refused("the host's answer has no address"))?;
     if session.out.json {
         return session.out.document(&answer);
     }

@@ -79,7 +79,7 @@ pub(crate) struct SettingsArgs {
     /// Address to pay
     #[arg(long)]
     address: Option<String>,
-    /// Network, such as `eip155:8453` [default: the host's first]
+    /// Network, in CAIP-2 form [default: the host's first]
     #[arg(long, requires = "address")]
     network: Option<String>,
     /// Token, by its address [default: the network's first]
@@ -148,8 +148,8 @@ async fn list(session: &Session, args: ListArgs) -> Result {
 }
 
 fn print(session: &Session, page: impl Page<Entry = Payout>) -> Result {
-    let heads = ["packet", "status", ">amount", ">receipts", "network", "made", "builder"];
-    paging::print(session.out, page, heads, "there is no packet yet: tollhouse payouts make", |one| {
+    let heads = ["payout", "status", ">amount", ">receipts", "network", "created", "builder"];
+    paging::print(session.out, page, heads, "no payouts yet; create one: tollhouse payouts make", |one| {
         let builder = one.builder_name.clone().flatten().unwrap_or_else(|| one.builder_id.to_string());
         let (amount, receipts) = (usd(one.amount_usd), one.receipt_count.to_string());
         [one.id.to_string(), name(one.status), amount, receipts, one.network.clone(), moment(one.created_at), builder]
@@ -162,13 +162,13 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     if !session.out.json {
         session.out.text(&describe(&page.payout))?;
     }
-    paging::print(session.out, page, ["receipt", ">net"], "it has no receipts", |one| [one.receipt_id.clone(), usd(one.net_usd)])
+    paging::print(session.out, page, ["receipt", ">net"], "no receipts", |one| [one.receipt_id.clone(), usd(one.net_usd)])
 }
 
 fn describe(payout: &Payout) -> String {
     let period = payout.period.as_ref();
     let mut facts = FactList::default();
-    facts.add("packet", &payout.id);
+    facts.add("payout", &payout.id);
     facts.add("status", name(payout.status));
     facts.add("amount", usd(payout.amount_usd));
     facts.add("receipts", payout.receipt_count.to_string());
@@ -212,7 +212,7 @@ async fn make(session: &Session, of: &OfArgs) -> Result {
     let asking = session.client.post(&["ai", "builders", "payouts"]).query_opt("builderId", of.builder.as_ref());
     session.out.print(&asking.send::<CreatePayoutResponse>().await?.body, |answer| match &answer.payout {
         CreatedPayout::Payout(payout) => describe(payout),
-        CreatedPayout::Empty(_) => "nothing waits: no packet was made\n".to_owned(),
+        CreatedPayout::Empty(_) => "no revenue is waiting; no payout was created\n".to_owned(),
     })
 }
 
@@ -238,10 +238,10 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
             facts.add("address", &settings.address);
             facts.add("network", network(&settings.network));
             facts.add("asset", asset(&settings.network, &settings.asset));
-            facts.add("at least", usd(settings.minimum_usd));
+            facts.add("minimum", usd(settings.minimum_usd));
         }
         facts.add("waiting", format!("{} of {} receipts", usd(waiting.amount_usd), waiting.receipt_count));
-        let none = "it was not said yet where payouts go: tollhouse payouts settings --address 0x…\n";
+        let none = "no payout address is set; set one: tollhouse payouts settings --address 0x…\n";
         format!("{}{}", if payout_settings.is_none() { none } else { "" }, facts.text())
     })
 }

@@ -140,7 +140,7 @@ impl Plan {
             let (here, there) = (json!({ &stored.field: stored.after }), json!({ &stored.field: stored.before }));
             pairs(&here, &there).into_iter().map(|(name, change)| format!("{name}  {change}")).collect::<Vec<_>>()
         };
-        let handler = self.keeps_handler.then(|| "handler  is the host's: it has changed there, and not here".to_owned());
+        let handler = self.keeps_handler.then(|| "handler  the host's, which changed there but not here".to_owned());
         self.unchanged.iter().flat_map(describe).chain(handler).collect()
     }
 }
@@ -237,7 +237,7 @@ fn touches(change: &FieldChange, hosts: Option<&FieldChange>, check: &EndpointCh
     }
     let requested = &check.requested;
     let asks = more.iter().any(|name| requested.hosts.contains(name) || requested.capabilities.names().any(|asked| asked == name));
-    let remark = if asks { "asks an admin; the tool works without it meanwhile" } else { "" };
+    let remark = if asks { "needs approval; until then the tool works without it" } else { "" };
     (change.field.clone(), line(&parts.join("  ")), remark.to_owned())
 }
 

@@ -32,14 +32,14 @@ pub(crate) enum Policy {
 /// A policy in a file.
 #[derive(clap::Args)]
 pub(crate) struct FileArgs {
-    /// JSON as `policy show --json` has it under `policy`; `-` is standard input
+    /// File from `policy show --json`, or `-` for standard input
     file: PathBuf,
 }
 
 /// Arguments of `policy set`.
 #[derive(clap::Args)]
 pub(crate) struct SetArgs {
-    /// JSON as `policy show --json` has it under `policy`; `-` is standard input
+    /// File from `policy show --json`, or `-` for standard input
     file: PathBuf,
     #[command(flatten)]
     sure: ConfirmArgs,
@@ -48,7 +48,7 @@ pub(crate) struct SetArgs {
 /// Arguments of `policy edit`.
 #[derive(clap::Args)]
 pub(crate) struct EditArgs {
-    /// Fields with values in JSON, such as `limits.wallMs=5000`
+    /// Fields with JSON values, for example `limits.wallMs=5000`
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = edit)]
     edits: Vec<(String, Value)>,
     #[command(flatten)]
@@ -61,17 +61,17 @@ struct ConfirmArgs {
     /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// Fail unless the policy's revision is still this one [default: the current one]
+    /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
 }
 
 fn edit(text: &str) -> std::result::Result<(String, Value), String> {
-    let (name, value) = text.split_once('=').ok_or("it is of the form NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     if name.is_empty() || name.split('.').any(str::is_empty) {
-        return Err("a name is one member, or members with `.` between them".to_owned());
+        return Err("a name is a field, or fields separated by `.`".to_owned());
     }
-    let bare = || (!value.is_empty()).then(|| Value::from(value)).ok_or_else(|| "a value is JSON, or a word".to_owned());
+    let bare = || (!value.is_empty()).then(|| Value::from(value)).ok_or_else(|| "a value must be JSON or a word".to_owned());
     Ok((name.to_owned(), serde_json::from_str(value).or_else(|_| bare())?))
 }
 
@@ -119,7 +119,7 @@ fn in_file(file: &std::path::Path) -> Result<Value> {
     let text = if file == std::path::Path::new("-") {
         std::io::read_to_string(std::io::Read::take(std::io::stdin(), 1 << 20))?
     } else {
-        private_files::read(file)?.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?
+        private_files::read(file)?.ok_or_else(|| Error::usage(format!("the file `{}` does not exist", file.display())))?
     };
     let text = private_files::without_mark(text);
     let mut read: Value =
@@ -132,7 +132,7 @@ fn put(policy: &mut Value, name: &str, value: Value) -> Result {
     let mut position = policy;
     let mut pieces = name.split('.').peekable();
     while let Some(piece) = pieces.next() {
-        let members = position.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is not a member of a policy")))?;
+        let members = position.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is not a field of the policy")))?;
         if pieces.peek().is_none() {
             members.insert(piece.to_owned(), value);
             return Ok(());
@@ -149,14 +149,14 @@ async fn check(session: &Session, policy: &Value) -> Result<PolicyCheckResponse>
 fn narrowed(PolicyCheckResponse { narrows, .. }: &PolicyCheckResponse) -> String {
     let slugs = line(&narrows.slugs.join(", "));
     let (all, long) = (narrows.endpoints, narrows.long_running);
-    let expected = format!("it would narrow {all} endpoints, {long} of which would stop being long-running");
+    let expected = format!("this would narrow {all} tools, {long} of which would stop being long-running");
     if slugs.is_empty() { expected + "\n" } else { format!("{expected}: {slugs}\n") }
 }
 
 async fn set(session: &Session, before: &Answer<PolicyResponse>, policy: &Value, sure: &ConfirmArgs) -> Result {
     let differences = changes(&json!(before.body.policy), policy);
     if differences.is_empty() {
-        session.out.note("this is the current policy: nothing was changed");
+        session.out.note("this policy is already in force; nothing was changed");
         return session.out.print(&before.body, |_| String::new());
     }
     if !sure.yes {
@@ -178,7 +178,8 @@ async fn set(session: &Session, before: &Answer<PolicyResponse>, policy: &Value,
     };
     let now = answer.revision().unwrap_or_default();
     session.out.print(&answer.body, |_| {
-        differences.iter().map(|reported| format!("{reported}\n")).collect::<String>() + &format!("in force, revision {now}\n")
+        differences.iter().map(|reported| format!("{reported}\n")).collect::<String>()
+            + &format!("the policy is in force, revision {now}\n")
     })
 }
 
@@ -186,9 +187,9 @@ async fn set(session: &Session, before: &Answer<PolicyResponse>, policy: &Value,
 async fn explain_conflict(session: &Session, before: &Answer<PolicyResponse>, refused: Error) -> Error {
     let Ok(now) = read(session).await else { return refused };
     let after = now.revision().unwrap_or_default();
-    let error = Error { message: format!("the policy was changed meanwhile: its revision is {after}"), hint: None, ..refused };
+    let error = Error { message: format!("the policy has changed in the meantime: now revision {after}"), hint: None, ..refused };
     let error = Error { more: changes(&json!(before.body.policy), &json!(now.body.policy)), ..error };
-    error.hint(format!("nothing was changed; to apply it to the current revision: --onto {after}"))
+    error.hint(format!("nothing was changed; apply it to the current revision: --onto {after}"))
 }
 
 #[cfg(test)]

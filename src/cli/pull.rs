@@ -31,7 +31,7 @@ use super::{
 /// Arguments of `pull`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Tool, if the folder has none yet [default: that of the folder]
+    /// Tool, if the folder has none [default: the folder's]
     slug: Option<Slug>,
     /// Overwrite local changes without confirmation
     #[arg(long)]
@@ -55,11 +55,11 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     };
     let slug = match (&tool, args.slug) {
         (Some(tool), Some(named)) if tool.slug != named => {
-            return Err(Error::usage(format!("this folder belongs to {}, not to {named}", tool.slug)).hint("pull into an empty folder"));
+            return Err(Error::usage(format!("this folder belongs to {}, not to {named}", tool.slug)).hint("use an empty folder"));
         }
         (Some(tool), _) => tool.slug.clone(),
         (None, Some(named)) => named,
-        (None, None) => return Err(Error::usage("this is not the folder of a tool").hint("to copy a tool into it: tollhouse pull SLUG")),
+        (None, None) => return Err(Error::usage("this is not the folder of a tool").hint("copy a tool into it: tollhouse pull SLUG")),
     };
     let folder = folder.unwrap_or(here);
     let there =
@@ -76,8 +76,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     writes.extend(write);
     let over: Vec<_> = writes.iter().filter(|write| write.is_over).map(|write| write.name.clone()).collect();
     if !over.is_empty() && !args.yes {
-        let what = if known.is_some() { "was changed here" } else { "is here" };
-        prompt::require_confirmation(&format!("write over what {what} in {}?", line(&over.join(", "))), "--yes")?;
+        let what = if known.is_some() { "the local changes in" } else { "the existing" };
+        prompt::require_confirmation(&format!("overwrite {what} {}?", line(&over.join(", "))), "--yes")?;
     }
     for write in &writes {
         fs::write(folder.join(&write.name), &write.text)?;
@@ -94,7 +94,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     // The folder now belongs to the host that it was pulled from, and later commands in it use that host.
     if let Some(before) = before {
         let was = format!("{} on {}", before.slug, host_name(&before.host));
-        session.out.note(&format!("this folder belonged to {was}, and now belongs to {slug} on {}", session.host()));
+        session.out.note(&format!("this folder belonged to {was}; it now belongs to {slug} on {}", session.host()));
     }
     if let Some(aside) = &aside {
         session.out.note(aside);
@@ -102,8 +102,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let names: Vec<_> = writes.iter().map(|write| write.name.clone()).collect();
     let answer = json!({ "ok": true, "slug": slug, "revision": there.revision(), "written": names, "remark": aside });
     session.out.print(&answer, |_| match &names[..] {
-        [] => format!("{slug} is here as the host has it, revision {}\n", there.revision()),
-        names => format!("{} taken from revision {} of {slug}\n", line(&names.join(", ")), there.revision()),
+        [] => format!("{slug} is up to date, revision {}\n", there.revision()),
+        names => format!("{} updated from revision {} of {slug}\n", line(&names.join(", ")), there.revision()),
     })
 }
 
@@ -146,7 +146,7 @@ async fn source(
     if tool.is_none()
         && let Some((other, _)) = HANDLERS.into_iter().find(|(file, _)| !is_theirs(file) && folder.join(file).exists())
     {
-        return Err(Error::refused(format!("`{other}` exists, and a tool has only one handler")).hint("pull into an empty folder"));
+        return Err(Error::refused(format!("`{other}` already exists, and a tool can have only one handler")).hint("use an empty folder"));
     }
     let Some((name, theirs)) = theirs else { return Ok((None, None)) };
     // A file that cannot be read counts as different.
@@ -167,7 +167,7 @@ async fn source(
         let aside = format!(".tollhouse/pulled-{}", name);
         _ = fs::create_dir_all(folder.join(".tollhouse"));
         let remark =
-            format!("the host's handler is not made of {}: it is in {aside}, for you to take what you want of it", tool.handler_file());
+            format!("the host's handler was not built from {}; it was saved as {aside}, so that you can merge it", tool.handler_file());
         return Ok((Some(FileWrite { name: aside, text: theirs, is_over: false }), Some(remark)));
     }
     if is_same {

@@ -15,10 +15,10 @@ const MAX_PAGES: usize = 1_000;
 /// Arguments of `reconcile`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Start, as `24h` ago or `2026-11-22` [default: 24h]
+    /// Start, as `24h` (ago) or `2026-11-22` [default: 24h]
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Network, CAIP-2 or by name [default: the first that is paid on]
+    /// Network, as CAIP-2 or name [default: the host's first]
     #[arg(long)]
     network: Option<String>,
 }
@@ -44,9 +44,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     match all {
         Reconciliation { agrees: true, .. } => Ok(()),
-        Reconciliation { truncated: true, .. } => {
-            Err(Error::refused("there are more differences than one request lists: reconcile a shorter time"))
-        }
+        Reconciliation { truncated: true, .. } => Err(Error::refused("too many differences for one request; reconcile a shorter time")),
         _ => Err(Error::refused("chain and ledger differ")),
     }
 }
@@ -82,5 +80,5 @@ async fn compare(session: &Session, args: &Args) -> Result<Reconciliation> {
         }
         all = Some(sum);
     }
-    Err(Error::refused(format!("more than {MAX_PAGES} pages: reconcile a shorter time")))
+    Err(Error::refused(format!("more than {MAX_PAGES} pages; reconcile a shorter time")))
 }

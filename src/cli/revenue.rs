@@ -8,16 +8,16 @@ use super::base::{client::CredentialChoice, error::Result, session::Session, tab
 /// Arguments of `revenue`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// First UTC day, as `30d` ago or `2026-11-22`
+    /// First UTC day, for example `30d` (ago) or `2026-11-22`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Each tool day by day
+    /// Show each tool day by day
     #[arg(long, conflicts_with = "host")]
     daily: bool,
     /// Builder (admins)
     #[arg(long, value_name = "ID")]
     builder: Option<String>,
-    /// Revenue of the host: its own tools, and fees (admins)
+    /// Show the host's revenue: own tools and fees (admins)
     #[arg(long, conflicts_with = "builder")]
     host: bool,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let since = if args.host { host(session, &args).await? } else { own(session, &args).await? };
     if let Some(since) = since {
-        session.out.note(&format!("since {since}, in whole days of UTC"));
+        session.out.note(&format!("since {since}, in whole UTC days"));
     }
     Ok(())
 }
@@ -38,11 +38,11 @@ async fn host(session: &Session, args: &Args) -> Result<Option<Timestamp>> {
         return session.out.document(&revenue).map(|()| None);
     }
     let mut table = table("", &revenue.by_endpoint);
-    for (name, totals) in [("own endpoints", &revenue.own), ("of builders", &revenue.builders), ("all", &revenue.totals)] {
+    for (name, totals) in [("own tools", &revenue.own), ("builders' tools", &revenue.builders), ("all", &revenue.totals)] {
         table.row(row(name, "", totals));
     }
     session.out.text(&table.text())?;
-    session.out.text(&format!("the host's own: {}\n", usd(revenue.revenue_usd)))?;
+    session.out.text(&format!("revenue of the host: {}\n", usd(revenue.revenue_usd)))?;
     Ok(Some(revenue.since))
 }
 
@@ -65,7 +65,7 @@ async fn own(session: &Session, args: &Args) -> Result<Option<Timestamp>> {
 
 /// Returns a table of tools, each with its days if there are any.
 fn table(day: &'static str, tools: &[EndpointRevenue]) -> Table {
-    let mut table = Table::new(&["endpoint", day, ">calls", ">failed", ">paid", ">gross", ">fees", ">refunded", ">net"]);
+    let mut table = Table::new(&["tool", day, ">calls", ">failed", ">paid", ">gross", ">fees", ">refunded", ">net"]);
     for tool in tools {
         table.row(row(tool.endpoint_slug.as_str(), "", &tool.totals));
         for (day, calls) in tool.calls_by_day.iter().flatten() {

@@ -36,7 +36,7 @@ pub(crate) enum Reviews {
     Reject(DecideArgs),
     /// Reopen a decision
     Reopen(DecideArgs),
-    /// Revoke what was granted
+    /// Revoke granted capabilities and hosts
     Revoke(DecideArgs),
     /// Take a tool down, whatever its owner does
     Takedown(DecideArgs),
@@ -59,19 +59,19 @@ pub(crate) struct DecideArgs {
     /// Reason, shown to its owner
     #[arg(long)]
     reason: Option<String>,
-    /// Only these capabilities, comma-separated [default: all requested]
+    /// Only these capabilities, comma-separated [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     capabilities: Option<Vec<String>>,
     /// Only these hosts, comma-separated
     #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
     hosts: Option<Vec<String>>,
-    /// Cap on a limit, such as `wallMs=5000`; `wallMs=` lifts it
+    /// Cap on a limit: `wallMs=5000`; `wallMs=` removes it
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     limit: Vec<(String, Option<u64>)>,
-    /// Tier of its code: `jit` or `jitless`
+    /// Tier of the code: `jit` or `jitless`
     #[arg(long, value_parser = tier)]
     tier: Option<Tier>,
-    /// Fail unless its revision is still this one [default: the current one]
+    /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
     /// Skip the confirmation
@@ -80,8 +80,8 @@ pub(crate) struct DecideArgs {
 }
 
 fn limit(text: &str) -> std::result::Result<(String, Option<u64>), String> {
-    let (name, value) = text.split_once('=').ok_or("it is of the form NAME=VALUE")?;
-    let value = if value.is_empty() { None } else { Some(value.parse().map_err(|_| "a limit is a whole number")?) };
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let value = if value.is_empty() { None } else { Some(value.parse().map_err(|_| "a limit must be a whole number")?) };
     Ok((name.to_owned(), value))
 }
 
@@ -102,8 +102,8 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Re
 async fn list(session: &Session, back: &HistoryArgs) -> Result {
     let ask = || session.client.get(&["ai", "admin", "reviews"]).by(CredentialChoice::Admin);
     let page: ReviewPage = back.read(|review: &PendingReview| review.since, ListOrder::OldestFirst, ask).await?;
-    let heads = ["slug", "waits since", ">rev", "asks for", "content", ">findings", "owner"];
-    paging::print(session.out, page, heads, "nothing waits for you", |one| {
+    let heads = ["slug", "waiting since", ">rev", "requests", "content", ">findings", "owner"];
+    paging::print(session.out, page, heads, "no tools wait for review", |one| {
         let asks = with_hosts(&one.requested_capabilities, &one.requested_hosts);
         let findings = one.findings.as_ref().map_or(0, Vec::len).to_string();
         [one.slug.to_string(), moment(one.since), one.revision.to_string(), asks, name(one.content), findings, one.owner.clone()]
@@ -127,8 +127,8 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     facts.add("revision", endpoint.revision.to_string());
     facts.add("version", short(&endpoint.version));
     facts.add("approved", review.approved_version.as_deref().map(short).unwrap_or_default());
-    facts.add("may", granted(&common.capabilities));
-    facts.add("asks for", with_hosts(&endpoint.requested_capabilities, &endpoint.requested_hosts));
+    facts.add("granted", granted(&common.capabilities));
+    facts.add("requests", with_hosts(&endpoint.requested_capabilities, &endpoint.requested_hosts));
     let mut text = facts.text();
     for finding in findings(&endpoint) {
         text += &line(&format!("finding  {}  {}  {}", finding.rule, found_at(finding), optional(finding.excerpt.as_ref())));
@@ -137,11 +137,11 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     let record = json!(endpoint);
     let now: Map<_, _> = review.approved_fields.keys().map(|name| (name.clone(), record[name].clone())).collect();
     for changed in changes(&json!(review.approved_fields), &json!(now)) {
-        text += &format!("changed since it was approved  {changed}\n");
+        text += &format!("changed since the approval  {changed}\n");
     }
     text += &format!("\n  {}\n", block(&common.description, "  "));
     session.out.text(&text)?;
-    session.out.note(&format!("its source: tollhouse show {} --source", args.slug));
+    session.out.note(&format!("show the source: tollhouse show {} --source", args.slug));
     Ok(())
 }
 
@@ -174,7 +174,7 @@ async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> 
     if !args.yes {
         let asks = match with_hosts(&record.requested_capabilities, &record.requested_hosts) {
             nothing if nothing.is_empty() => nothing,
-            asks => format!(", which asks for {}", line(&asks)),
+            asks => format!(", which requests {}", line(&asks)),
         };
         let question = format!("{what} {} of {} at revision {revision}{asks}?", args.slug, line(&record.owner));
         prompt::require_confirmation(&question, "--yes")?;
@@ -197,7 +197,7 @@ async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> 
     };
     session.out.print(&answer, |OwnEndpointResponse { endpoint, .. }| {
         let (status, may) = (name(endpoint.common.status), granted(&endpoint.common.capabilities));
-        format!("{}: {what}, revision {}, {status}; it may: {}\n", args.slug, endpoint.revision, line(&may))
+        format!("{}: {what}, revision {}, {status}; granted: {}\n", args.slug, endpoint.revision, line(&may))
     })
 }
 

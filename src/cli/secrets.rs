@@ -43,10 +43,10 @@ pub(crate) struct SetArgs {
     /// Name of the secret, as the handler reads it
     #[arg(required_unless_present = "env_file")]
     name: Option<String>,
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     #[arg(long)]
     slug: Option<Slug>,
-    /// Only for requests of `ctx.httpGetJson`, hidden from the handler
+    /// Use only in `ctx.httpGetJson`, hidden from the handler
     #[arg(long)]
     auth: bool,
     /// File of `NAME=value` lines to set
@@ -57,7 +57,7 @@ pub(crate) struct SetArgs {
 /// Arguments of `secrets list`.
 #[derive(clap::Args)]
 pub(crate) struct OfArgs {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     #[arg(long)]
     slug: Option<Slug>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct OfArgs {
 pub(crate) struct RmArgs {
     /// Name of the secret
     name: String,
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     #[arg(long)]
     slug: Option<Slug>,
 }
@@ -94,7 +94,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
             let value = prompt::hidden(&format!("value of {name}"), "--env-file FILE")?;
             vec![(name, value)]
         }
-        (None, None) => return Err(Error::usage("give the name of the secret, or --env-file FILE")),
+        (None, None) => return Err(Error::usage("name the secret, or use --env-file FILE")),
     };
     let visibility = if args.auth { SecretVisibility::Auth } else { SecretVisibility::Env };
     let mut done = Vec::<Secret>::new();
@@ -103,22 +103,22 @@ async fn set(session: &Session, args: SetArgs) -> Result {
         let ended = session.client.post(&["ai", "endpoints", slug.as_str(), "secrets"]).json(&body).send::<SecretResponse>().await;
         let set = ended.map_err(|error| match done.len() {
             0 => error,
-            before => error.more([format!("{before} before it were set")]),
+            before => error.more([format!("secrets set before the error: {before}")]),
         })?;
         done.push(set.body.secret);
     }
     session.out.print(&json!({ "ok": true, "secrets": done }), |_| {
-        done.iter().map(|secret| format!("{} is set for {slug}\n", line(&secret.name))).collect()
+        done.iter().map(|secret| format!("set {} for {slug}\n", line(&secret.name))).collect()
     })
 }
 
 /// Reads the secrets of a file, which must contain at least one.
 fn in_file(file: &Path) -> Result<Vec<(String, HiddenValue)>> {
     let text = private_files::read(file)?.map(Zeroizing::new);
-    let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
+    let text = text.ok_or_else(|| Error::usage(format!("the file `{}` does not exist", file.display())))?;
     let values = in_lines(&text, file)?;
     if values.is_empty() {
-        return Err(Error::usage(format!("`{}` contains no secret", file.display())));
+        return Err(Error::usage(format!("`{}` contains no secrets", file.display())));
     }
     Ok(values.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
@@ -138,17 +138,17 @@ async fn print_list(session: &Session, args: OfArgs) -> Result {
     }
     let mut table = Table::new(&["name", "for", "set"]);
     for secret in answer.secrets {
-        let reader = if secret.visibility == SecretVisibility::Auth { "servers that are asked with it" } else { "the handler" };
+        let reader = if secret.visibility == SecretVisibility::Auth { "requests with `auth`" } else { "the handler" };
         table.row([secret.name, reader.to_owned(), moment(secret.updated_at)]);
     }
-    session.out.table(&table, "no secret is set")
+    session.out.table(&table, "no secrets")
 }
 
 async fn remove(session: &Session, args: RmArgs) -> Result {
     let slug = session.slug(args.slug)?;
     let asking = session.client.ask(Method::DELETE, &["ai", "endpoints", slug.as_str(), "secrets"]).query("name", &args.name);
     let answer: RemoveSecretResponse = asking.send().await?.body;
-    session.out.print(&answer, |answer| format!("{} of {slug} is removed; workers that had it end\n", line(&answer.name)))
+    session.out.print(&answer, |answer| format!("removed {} of {slug}; workers that had it are stopped\n", line(&answer.name)))
 }
 
 async fn rotate(session: &Session) -> Result {

@@ -27,13 +27,13 @@ pub(crate) enum Settlements {
 pub(crate) struct ResolveArgs {
     /// Payment
     id: String,
-    /// Ask the chain
+    /// Look up the outcome on the chain
     #[arg(long, group = "end")]
     look_up: bool,
-    /// It was paid by this transaction, which must be on the chain
+    /// Record that this transaction paid; it must be on the chain
     #[arg(long, value_name = "HASH", group = "end")]
     paid: Option<String>,
-    /// No money moved
+    /// Record that no money moved
     #[arg(long, group = "end")]
     unpaid: bool,
     /// Skip the confirmation
@@ -53,7 +53,7 @@ async fn unresolved(session: &Session, paging: &PageArgs) -> Result {
     let ask = || session.client.get(&["ai", "admin", "unresolved"]).by(CredentialChoice::Admin);
     let page: UnresolvedPage = paging::read(paging, ask).await?;
     let heads = ["payment", "since", ">price", "tool", "network", "payer", "transaction"];
-    paging::print(session.out, page, heads, "of every settlement it is known how it ended, or it is still asked about", |one| {
+    paging::print(session.out, page, heads, "no unresolved settlements", |one| {
         let (since, price, transaction) = (moment(one.since), usd(one.price_usd), optional(one.transaction.as_ref()));
         [one.payment_id.to_string(), since, price, one.slug.to_string(), one.network.clone(), one.payer.clone(), transaction]
     })

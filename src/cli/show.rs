@@ -17,7 +17,7 @@ use super::base::{
 /// Arguments of `show`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     slug: Option<Slug>,
     /// Show the handler's source (owner and admins)
     #[arg(long)]
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 /// Arguments of `versions`.
 #[derive(clap::Args)]
 pub(crate) struct VersionsArgs {
-    /// Tool [default: that of the folder]
+    /// Tool [default: the folder's]
     slug: Option<Slug>,
 }
 
@@ -108,11 +108,11 @@ fn details(endpoint: &EndpointView) -> String {
     facts.add("charged", if charges_before { "before the handler runs" } else { "" });
     facts.add("version", own.map(|own| short(&own.version)).unwrap_or_default());
     facts.add("revision", optional(own.map(|own| own.revision)));
-    facts.add("may", granted(&common.capabilities));
+    facts.add("granted", granted(&common.capabilities));
     if let Some(own) = own {
         facts.add("hosts", own.allowed_hosts.join(" "));
-        facts.add("asks for", granted(&own.requested_capabilities));
-        facts.add("asks for hosts", own.requested_hosts.join(" "));
+        facts.add("requests", granted(&own.requested_capabilities));
+        facts.add("requested hosts", own.requested_hosts.join(" "));
         facts.add("review", name(Some(own.review.state).filter(|state| *state != ReviewState::None)));
         facts.add("decided", name(own.review.decision.as_ref().map(|decision| decision.decision)));
         facts.add("because", optional(own.review.decision.as_ref().and_then(|decision| decision.reason.as_ref())));
@@ -152,7 +152,7 @@ pub(crate) async fn versions(session: &Session, args: VersionsArgs) -> Result {
         let note = optional(stored.note.as_ref());
         table.row([short(&stored.version), moment(stored.created_at), name(stored.by), name(stored.via), mark.to_owned(), note]);
     }
-    session.out.table(&table, "no version is kept")
+    session.out.table(&table, "no stored versions")
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ pub(crate) fn is_unavailable(error: &Error) -> bool {
 
 /// Describes a recorded response that was never requested.
 fn not_run(remaining: &[Url]) -> Option<String> {
-    remaining.first().map(|url| format!("nothing asked for {}", sanitize::line(url.as_str())))
+    remaining.first().map(|url| format!("no request was made to {}", sanitize::line(url.as_str())))
 }
 
 /// Returns the reply for a case that only publishes.

@@ -21,7 +21,7 @@ pub(crate) fn usage_error(command: &Command, mut error: clap::Error) -> Error {
 
 /// Returns the message for a secret given as an argument.
 pub(super) fn never_an_argument(flag: &str) -> String {
-    format!("a value is never an argument: give it on standard input, or with {flag}")
+    format!("secrets cannot be arguments: use standard input or {flag}")
 }
 
 /// Removes an unexpected argument from the error unless it is a flag.
@@ -51,7 +51,7 @@ fn is_for_programs(command: &Command) -> bool {
 /// Converts the error for programs: the message, then clap's further lines.
 fn explain(error: &clap::Error) -> Error {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Error::usage("give a command").hint("`--help` lists them");
+        return Error::usage("a command is missing").hint("list the commands: --help");
     }
     let text = error.render().to_string();
     let (message, more) = text.split_once("\n\n").unwrap_or((&text, ""));

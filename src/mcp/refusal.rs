@@ -73,7 +73,7 @@ pub(super) fn refusal(status: StatusCode, id: Option<RequestId>, error: ErrorDat
     (status, axum::Json(JsonRpcError::new(id, error))).into_response()
 }
 
-/// Returns the error response to a message with this id, with HTTP headers such as `PollBackoff-After`.
+/// Returns the error response to a message with this id, with HTTP headers such as `Retry-After`.
 pub(super) fn of_message(id: Option<RequestId>, fault: ApiError) -> Response {
     let error = error_data(&fault);
     let (head, _) = fault.into_response().into_parts();

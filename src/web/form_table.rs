@@ -16,23 +16,23 @@ pub(super) struct FormRow {
 }
 
 const FORMS: &[FormRow] = &[
-    done("makePayout", "Packet created."),
+    done("makePayout", "Payout created."),
     done("setPayoutSettings", "Payout settings saved."),
     done("setBudget", "Budget saved."),
-    once("rotateBuilderKey", "This is the new key. It is shown only once, and the old key no longer works."),
-    once("mintCredit", "This is the credit. The token of a new credit is shown only once: give it to the person who will spend it."),
+    once("rotateBuilderKey", "This is the new key. It is shown only once. The old key no longer works."),
+    once("mintCredit", "Credit saved. The token of a new credit is shown only once. Give it to the holder."),
     done("decideReview", "Decision saved."),
     done("setPolicy", "Policy saved."),
     done("judgeBuilder", "Decision saved."),
     done("judgeCredit", "Decision saved."),
-    done("decidePayout", "Packet updated."),
-    done("giveRefund", "Refund recorded."),
-    done("rescan", "All tools were scanned with the rules in force."),
-    once("registerBuilder", "You are registered. The key is shown only once: sign in with it."),
-    done("createEndpoint", "Tool published. Run it here, or call it as its page shows."),
+    done("decidePayout", "Payout updated."),
+    done("giveRefund", "Refund recorded. A developer credit has the amount back. For an x402 payment, the host sent no money."),
+    done("rescan", "All tools were scanned with the current rules."),
+    once("registerBuilder", "You are registered. The key is shown only once. Save it, then sign in with it."),
+    done("createEndpoint", "Tool published. Try it here, or call it as its page shows."),
     done("updateEndpoint", "Change published. It applies to calls that start from now on."),
     done("deleteEndpoint", "Tool deleted. Its receipts stay, and nobody else can take its name."),
-    done("setSecret", "Secret set. Calls that start from now on have it."),
+    done("setSecret", "Secret set. It applies to calls that start from now on."),
     done("removeSecret", "Secret removed."),
 ];
 

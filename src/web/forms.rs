@@ -49,7 +49,7 @@ pub(super) async fn submit(PathParams(id): PathParams<String>, posted: PostedFor
 /// `POST /dashboard/api/do/{operation}`: the same for scripts, which get the next address as JSON.
 pub(super) async fn submit_by_script(PathParams(id): PathParams<String>, posted: PostedForm) -> Result<Response, ApiRefusal> {
     if is_once(&id) {
-        return Err(ApiError::bad_request("the answer of this form is shown once, on a page").into());
+        return Err(ApiError::bad_request("the answer of this form is shown only once, on a page").into());
     }
     perform(&id, &posted).await?;
     let to = done(&posted.visitor, &back(&posted.fields, &posted.visitor), &id);

@@ -46,8 +46,8 @@ pub(super) fn is_ours(path: &str) -> bool {
 pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request, next: Next) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !reads && !is_own(request.headers(), &services.base_url) {
-        let forged = ApiError::new(Code::Forbidden, "this was not sent by a page of this host");
-        return forged.hint("open the page at the host's own address, and send it from there").into_response();
+        let forged = ApiError::new(Code::Forbidden, "this request did not come from a page of this host");
+        return forged.hint("open the page at the host's own address, then send the form from there").into_response();
     }
     let mut response = next.run(request).await;
     services.root.redirect(response.headers_mut());

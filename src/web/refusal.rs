@@ -43,7 +43,7 @@ async fn as_page(services: &Arc<Services>, tokens: &[Token], response: Response)
     let (head, body) = response.into_parts();
     let mut error = read(&to_bytes(body, MAX_BYTES).await.unwrap_or_default());
     if error.message.is_empty() {
-        error.message = if error.code.is_empty() { "something went wrong".to_owned() } else { error.code };
+        error.message = if error.code.is_empty() { "Something went wrong".to_owned() } else { error.code };
     }
     error.code = code.unwrap_or_default().to_owned();
     let back = head.extensions.get::<BackLink>().map(|BackLink(path)| path.as_str());
@@ -95,16 +95,16 @@ pub(super) fn read(body: &[u8]) -> ErrorDetails {
 fn view(error: &ErrorDetails, wait: Option<u64>, back: Option<&str>) -> Markup {
     let charged = error.charged.map(|charged| match charged {
         Charged::No => "nothing was charged",
-        Charged::Yes => "it was charged before, and not again",
+        Charged::Yes => "charged once before, and not charged again",
         Charged::Unknown => "not known yet: it was charged at most once",
     });
     html! {
         @if let Some(hint) = &error.hint { p.lead { (plain(hint)) } }
         (facts::list(&[
-            ("When again", wait.map(|seconds| html! { "in " (span(seconds)) })),
-            ("Where", error.pointer.as_deref().map(facts::id)),
+            ("Try again", wait.map(|seconds| html! { "in " (span(seconds)) })),
+            ("Field", error.pointer.as_deref().map(facts::id)),
             ("Code", (!error.code.is_empty()).then(|| facts::id(&error.code))),
-            ("Request", error.request_id.as_deref().map(facts::id)),
+            ("Request id", error.request_id.as_deref().map(facts::id)),
             ("Charged", charged.map(|words| html! { (words) })),
         ]))
         p {

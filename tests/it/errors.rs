@@ -405,7 +405,7 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     assert!(refuses(&["--listen", "127.0.0.1:0", "--log", "["]).contains("log filter"));
     let mut few = within("sh", &["-c", "ulimit -n 24 && exec \"$0\" serve --listen 127.0.0.1:0"], &tollhouse());
     let text = String::from_utf8(few.current_dir(folder.path()).output().unwrap().stderr).unwrap();
-    assert!(text.contains("may open 24 files; a host needs 64 at least"), "{text}");
+    assert!(text.contains("can open 24 files, but a host needs at least 64"), "{text}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     assert!(refuses(&["--listen", &address]).contains(&address));
@@ -473,5 +473,5 @@ async fn empty_variables_are_unset_and_unknown_ones_reported() {
     let host = builder.env("TOLLHOUSE_LISTN", "127.0.0.1:1").start().await;
     host.get("/health").await.is(200);
     let reported = host.log();
-    assert!(reported.contains("`TOLLHOUSE_LISTN` is in the environment, but is not a setting"), "{reported}");
+    assert!(reported.contains("the environment variable `TOLLHOUSE_LISTN` is not a setting"), "{reported}");
 }

@@ -70,7 +70,7 @@ async fn serve_check_reports_every_setting_with_where_it_stands_and_makes_nothin
     assert!(reported["settings"].as_array().unwrap().len() > 90 && reported["wrong"] == json!([]), "{reported}");
     let plain = run(folder.path(), &args, &env).await;
     let lines = text(&plain.stdout);
-    assert!(plain.status.success() && lines.contains("(set, and not shown)  [environment TOLLHOUSE_ADMIN_TOKEN]"), "{lines}");
+    assert!(plain.status.success() && lines.contains("(set, hidden)  [environment TOLLHOUSE_ADMIN_TOKEN]"), "{lines}");
     for answer in [&answer.stdout, &plain.stdout, &plain.stderr] {
         assert!(!text(answer).contains("hush") && !text(answer).contains("unshown"), "{}", text(answer));
     }

@@ -12,12 +12,12 @@ use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 ///
 /// A message with the expected form.
 pub(crate) fn parse(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("{error}: it is such as https://tools.example.com"))?;
+    let url = Url::parse(text).map_err(|error| format!("{error}; an example is https://tools.example.com"))?;
     let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
     if matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain {
         Ok(url)
     } else {
-        Err("it begins with http:// or https:// and a host, and holds no name, password, query or fragment".to_owned())
+        Err("use http:// or https:// and a host, without user name, password, query or fragment".to_owned())
     }
 }
 
@@ -30,7 +30,7 @@ impl TypedValueParser for Address {
     type Value = Url;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Url, clap::Error> {
-        let read = value.to_str().ok_or_else(|| "it is not UTF-8".to_owned()).and_then(parse);
+        let read = value.to_str().ok_or_else(|| "not valid UTF-8".to_owned()).and_then(parse);
         read.map_err(|reason| {
             let of = arg.map_or_else(|| "the address".to_owned(), |arg| format!("'{arg}'"));
             command.clone().error(ErrorKind::ValueValidation, format!("invalid value for {of}: {reason}"))
@@ -50,7 +50,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 pub(super) fn node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let url = Url::parse(&String::deserialize(deserializer)?).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     // Omit the text, because it may contain a key.
-    url.map(Some).ok_or_else(|| D::Error::custom("the address of a node begins with http:// or https:// and a host"))
+    url.map(Some).ok_or_else(|| D::Error::custom("the address of a node must begin with http:// or https:// and a host"))
 }
 
 /// Returns whether two addresses mean the same host: scheme, name, port, and base path.

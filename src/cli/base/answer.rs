@@ -48,10 +48,10 @@ impl<T: DeserializeOwned> Answer<T> {
         }
         let body = serde_json::from_slice(&text).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => {
-                let message = format!("the host's answer is not of the form that this version expects: {error}");
-                Error::refused(message).hint("compare its version with `tollhouse --version`")
+                let message = format!("the host's answer does not have the format that this version expects: {error}");
+                Error::refused(message).hint("compare the host's version with `tollhouse --version`")
             }
-            _ => Error::refused("the host answered with something other than JSON").hint("is this the address of a Tollhouse host?"),
+            _ => Error::refused("the host's answer is not JSON").hint("is this the address of a Tollhouse host?"),
         })?;
         Ok(Self { headers, body })
     }
@@ -60,7 +60,7 @@ impl<T: DeserializeOwned> Answer<T> {
 /// Returns the error for a redirect. Neither a credential nor a request made with one follows a redirect.
 pub(crate) fn redirected(headers: &HeaderMap) -> Error {
     let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
-    Error::refused(format!("the host redirects this request: {to}")).hint("if the host has moved there, give --url")
+    Error::refused(format!("the host redirects this request: {to}")).hint("if the host has moved there, set that address with --url")
 }
 
 /// Reads a response of at most `max` bytes.
@@ -79,7 +79,7 @@ pub(crate) async fn bytes(mut response: reqwest::Response, max: usize) -> Result
 pub(crate) fn is_unavailable(error: &reqwest::Error) -> Error {
     let cause = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
     let reason = match cause {
-        _ if error.is_timeout() => "no answer in time".to_owned(),
+        _ if error.is_timeout() => "timed out".to_owned(),
         Some(cause) => cause.to_string(),
         None => error.to_string(),
     };
@@ -100,11 +100,11 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
     };
     let Some(Value::Object(message)) = message else {
         let exit = if matches!(status.as_u16(), 502..=504) { Exit::Unavailable } else { Exit::Refused };
-        let error = Error::new(exit, format!("the host answered {status}, in no form of its own"));
+        let error = Error::new(exit, format!("the host answered {status} without an error message"));
         return error.hint("is this the address of a Tollhouse host, and is its proxy working?");
     };
     let details = ErrorBody::of(&message);
-    let mut error = Error::new(exit(status, &details), details.message.as_deref().unwrap_or("the host refused"));
+    let mut error = Error::new(exit(status, &details), details.message.as_deref().unwrap_or("the host refused the request"));
     error.more = details.lines();
     error.hint = details.hint;
     if let Some(wait) = retry_after(headers) {
@@ -117,9 +117,9 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
 /// Replaces hints about the host's API by commands of this program.
 fn in_commands(error: Error) -> Error {
     match error.code() {
-        "unauthorized" => error.hint("tollhouse login, with a credential that the host accepts"),
+        "unauthorized" => error.hint("sign in with another credential: tollhouse login"),
         "payout_settings_missing" => {
-            Error { message: "it was not said yet where payouts go".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
+            Error { message: "no payout address is set".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
         }
         _ => error,
     }
@@ -204,7 +204,7 @@ impl ErrorBody {
         }));
         lines.extend(self.findings.iter().map(|finding| format!("{}  {} ({})", found_at(finding), finding.rule, name(finding.severity))));
         if !self.known.is_empty() {
-            lines.push(format!("known: {}", self.known.join(", ")));
+            lines.push(format!("allowed: {}", self.known.join(", ")));
         }
         lines
     }
@@ -249,7 +249,7 @@ mod tests {
             let describe = describe(code, hint);
             assert!(describe.contains(command) && !describe.contains("X-Admin-Token"), "{describe}");
         }
-        assert!(describe("payout_settings_missing", "").starts_with("it was not said yet"));
+        assert!(describe("payout_settings_missing", "").starts_with("no payout address"));
     }
 
     #[test]
@@ -265,6 +265,6 @@ mod tests {
         let body = json!({ "code": "invalid_input", "pointer": "/priceUsd", "at": { "line": 3, "column": 9 }, "problems": [{ "pointer": "", "message": "no" }],
             "findings": [{ "field": "/title", "rule": "code.eval", "severity": "review" }], "known": ["a", "b"] });
         let reported = ErrorBody::of(body.as_object().unwrap()).lines();
-        assert_eq!(reported, ["at /priceUsd", "at 3:9", "/  no", "/title  code.eval (review)", "known: a, b"]);
+        assert_eq!(reported, ["at /priceUsd", "at 3:9", "/  no", "/title  code.eval (review)", "allowed: a, b"]);
     }
 }

@@ -143,7 +143,7 @@ impl Client {
             Some(_) if self.base.scheme() == "http" && !is_loopback(&self.base) && !self.plain_http => {
                 let error =
                     Error::credential(format!("{} is plain http: others on the network could read the credential", host_name(&self.base)));
-                Err(error.hint("use its https address, or --allow-plain-http if the network is trusted"))
+                Err(error.hint("use the https address, or --allow-plain-http if you trust the network"))
             }
             None if !matches!(who, CredentialChoice::Everyone | CredentialChoice::Anyone | CredentialChoice::Payer) => {
                 Err(self.lacks(fitting))
@@ -170,7 +170,7 @@ pub(crate) fn connecting(to: &Url, silence: Option<Duration>) -> Result<reqwest:
     };
     // A proxy could read unencrypted requests, and none is needed to reach this machine.
     let builder = if to.scheme() == "http" { builder.no_proxy() } else { builder };
-    builder.build().map_err(|error| Error::refused(format!("no connections can be made: {error}")))
+    builder.build().map_err(|error| Error::refused(format!("cannot prepare a connection: {error}")))
 }
 
 /// A request that is being built.
@@ -262,7 +262,9 @@ impl PendingRequest<'_> {
             Answer::of(response).await
         };
         request.await.map_err(|error| match error.exit {
-            Exit::Unavailable if is_change && error.reported.is_empty() => error.more(["whether it was done is not known".to_owned()]),
+            Exit::Unavailable if is_change && error.reported.is_empty() => {
+                error.more(["it is unknown whether the change was made".to_owned()])
+            }
             _ => error,
         })
     }

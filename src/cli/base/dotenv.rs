@@ -62,7 +62,7 @@ fn no_more(text: &str, from: usize, to: usize) -> Result<(), MalformedLine> {
         let row_at = at;
         at += row.len();
         if !row.trim().is_empty() && !row.trim_start().starts_with('#') {
-            return Err(MalformedLine { line: line_at(text, row_at), reason: "it is not of the form NAME=value" });
+            return Err(MalformedLine { line: line_at(text, row_at), reason: "expected NAME=value" });
         }
     }
     Ok(())
@@ -70,7 +70,7 @@ fn no_more(text: &str, from: usize, to: usize) -> Result<(), MalformedLine> {
 
 fn unquoted(value: &str) -> Result<String, &'static str> {
     let Some(quote) = value.chars().next().filter(|first| QUOTES.contains(first)) else { return Ok(value.to_owned()) };
-    let inside = value[1..].strip_suffix(quote).ok_or("its quotes do not end, or something stands behind them")?;
+    let inside = value[1..].strip_suffix(quote).ok_or("the quotes do not end, or text follows them")?;
     Ok(if quote == '"' { inside.replace("\\n", "\n").replace("\\r", "\r") } else { inside.to_owned() })
 }
 

@@ -158,7 +158,7 @@ impl Following {
         match event.name.as_str() {
             "lagged" => {
                 let Lagged { missed } = serde_json::from_str(&event.data).map_err(unreadable)?;
-                self.notify(&format!("{missed} were missed: they came faster than they were read, and are in the pages"));
+                self.notify(&format!("{missed} entries arrived too fast and were skipped; list them without --follow"));
             }
             // The host's store is unavailable. Reconnecting will deliver what was missed meanwhile.
             "error" => return Ok(Some(ConnectionEnd::Lost)),
@@ -176,7 +176,7 @@ impl Following {
     /// Reports the reconnection. Nothing is missing, because the host sends everything after the last entry from its
     /// store.
     fn back(&self, since: Instant) {
-        self.notify(&format!("connection lost, back after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
+        self.notify(&format!("reconnected after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
     }
 
     fn notify(&self, words: &str) {

@@ -43,11 +43,11 @@ const HEADING: &str = "Host and output";
 fn args() -> [Arg; 5] {
     [
         Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON document, or one object per line"),
-        Arg::new("profile").long("profile").value_name("NAME").env(environment::PROFILE).help("Profile of `config.toml`"),
+        Arg::new("profile").long("profile").value_name("NAME").env(environment::PROFILE).help("Profile in `config.toml`"),
         Arg::new("url").long("url").value_name("URL").env(environment::URL).value_parser(address::Address).help("Address of the host"),
         Arg::new("role")
             .long("as")
-            .value_name("WHO")
+            .value_name("ROLE")
             .value_parser(["builder", "admin", "credit"])
             .help("Credential to use if there are several"),
         Arg::new("plain_http")
@@ -116,7 +116,7 @@ impl GlobalArgs {
             ("--allow-plain-http", self.plain_http),
         ];
         match message.into_iter().find(|(_, message)| *message) {
-            Some((flag, _)) => Err(Error::usage(format!("`{flag}` is for commands that ask a host; this one does not"))),
+            Some((flag, _)) => Err(Error::usage(format!("`{flag}` is only for commands that use a host"))),
             None => Ok(()),
         }
     }

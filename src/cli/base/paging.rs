@@ -25,7 +25,7 @@ pub(crate) struct PageArgs {
     /// Maximum number of entries
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N")]
     pub(crate) limit: u32,
-    /// Cursor that the previous list ended with
+    /// Cursor printed after the previous page
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<String>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct PageArgs {
 /// How much of a list, and how far back.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct HistoryArgs {
-    /// Start, as `30d` ago or `2026-11-22`
+    /// Start, for example `30d` (ago) or `2026-11-22`
     #[arg(long, value_name = "WHEN")]
     since: Option<TimeParam>,
     #[command(flatten)]

@@ -30,7 +30,7 @@ pub(crate) fn state() -> Result<PathBuf> {
 }
 
 fn no_home_error(variable: &str) -> Error {
-    Error::usage(format!("there is no home folder: set `HOME`, or `{variable}`, to an absolute path"))
+    Error::usage(format!("cannot find the home folder: set `HOME` or `{variable}` to an absolute path"))
 }
 
 /// Reads a text written by people. Returns `None` if the file does not exist.
@@ -69,7 +69,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(error),
     };
-    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is not a regular file")) }
+    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("not a regular file")) }
 }
 
 fn text(file: File, path: &Path) -> Result<String> {

@@ -91,7 +91,7 @@ impl Config {
         let unread = |error| Error::usage(format!("`{}` is not valid: {}", file.display(), ParseError::of(&text, &error)));
         let config: Self = toml::from_str(&text).map_err(unread)?;
         if let Some(name) = config.default.as_ref().filter(|name| !config.profiles.contains_key(*name)) {
-            return Err(Error::usage(format!("`{}` has no profile `{name}`, although it names it as the default", file.display())));
+            return Err(Error::usage(format!("the default profile `{name}` does not exist in `{}`", file.display())));
         }
         Ok(config)
     }
@@ -158,8 +158,8 @@ pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
     let (name, url) = (toml::Value::from(name), toml::Value::from(url.as_str()));
     let more = format!("{gap}[profiles.{name}]\nurl = {url}\n");
     if toml::from_str::<Config>(&format!("{before}{more}")).is_err() {
-        let error = Error::usage(format!("`{}` has its profiles in an inline table, so none can be appended", file.display()));
-        return Err(error.hint(format!("add it there: {name} = {{ url = {url} }}")));
+        let error = Error::usage(format!("`{}` defines its profiles in an inline table, so no profile can be appended", file.display()));
+        return Err(error.hint(format!("add this to the table: {name} = {{ url = {url} }}")));
     }
     let added = (|| {
         if let Some(folder) = file.parent() {
@@ -227,7 +227,7 @@ mod tests {
         let text = "profiles = { one = { url = \"http://127.0.0.1:1\" } }\n";
         std::fs::write(&file, text).unwrap();
         let refused = add(&file, "two", &Url::parse("http://127.0.0.1:2").unwrap()).unwrap_err();
-        assert_eq!(refused.hint.as_deref(), Some("add it there: \"two\" = { url = \"http://127.0.0.1:2/\" }"));
+        assert_eq!(refused.hint.as_deref(), Some("add this to the table: \"two\" = { url = \"http://127.0.0.1:2/\" }"));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
         std::fs::write(&file, text.replace(" }\n", ", \"two\" = { url = \"http://127.0.0.1:2/\" } }\n")).unwrap();
         assert!(Config::read(&file).unwrap().get("two").is_some());

@@ -20,7 +20,7 @@ fn only_people(question: &str, flag: &str) -> Result {
     if is_interactive() {
         return Ok(());
     }
-    let error = Error::usage(format!("{}: there is no terminal for the question", question.trim_end_matches('?')));
+    let error = Error::usage(format!("{}: this question needs a terminal", question.trim_end_matches('?')));
     Err(error.hint(format!("answer with {flag}")))
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn confirm(question: &str, flag: &str) -> Result<bool> {
 ///
 /// Nobody can answer, or the answer is no.
 pub(crate) fn require_confirmation(question: &str, flag: &str) -> Result {
-    if confirm(question, flag)? { Ok(()) } else { Err(Error::refused("nothing was done")) }
+    if confirm(question, flag)? { Ok(()) } else { Err(Error::refused("canceled; nothing was changed")) }
 }
 
 /// Asks for a line.
@@ -74,13 +74,13 @@ pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<HiddenValue> {
         let mut text = Zeroizing::new(String::new());
         io::stdin().lock().take(MAX_BYTES + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(Error::usage(format!("{question}: more than {MAX_BYTES} bytes are on standard input")));
+            return Err(Error::usage(format!("{question}: standard input has more than {MAX_BYTES} bytes")));
         }
         text
     };
     let text = without_line_break(&text);
     if text.is_empty() {
-        return Err(Error::usage(format!("{question}: nothing was entered")).hint(format!("use standard input, or {otherwise}")));
+        return Err(Error::usage(format!("{question}: the input is empty")).hint(format!("use standard input, or {otherwise}")));
     }
     Ok(text.to_owned().into())
 }

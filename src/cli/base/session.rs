@@ -79,7 +79,7 @@ impl Session {
     /// There is neither.
     pub(crate) fn slug(&self, named: Option<Slug>) -> Result<Slug> {
         let of_folder = || self.folder.as_ref().map(|folder| folder.state.slug.clone());
-        named.or_else(of_folder).ok_or_else(|| Error::usage("give the endpoint: this folder was never published"))
+        named.or_else(of_folder).ok_or_else(|| Error::usage("name a tool: this folder was never published"))
     }
 
     /// Returns the name under which spending is counted: that of a stored profile. A profile name made up for one
@@ -115,8 +115,8 @@ fn chosen_host(global: &GlobalArgs, config: &Config, folder: Option<&Folder>) ->
             HostChoice::Address(url) if is_loopback(&url) => Ok(HostChoice::Folder(url)),
             // The author of the folder chose the host, so nothing is sent to it unless the user names it.
             HostChoice::Address(url) => {
-                let error = Error::usage(format!("this folder belongs to {}, for which there is no profile", host_name(&url)));
-                Err(error.hint(format!("to use that host: tollhouse login --url {}", host_name(&url))))
+                let error = Error::usage(format!("this folder belongs to {}, which no profile uses", host_name(&url)));
+                Err(error.hint(format!("sign in to that host: tollhouse login --url {}", host_name(&url))))
             }
             known => Ok(known),
         };

@@ -30,7 +30,7 @@ pub(super) async fn unpaid(seller: &Seller, target: &PaymentTarget, reply: &Repl
     }
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
     if status.is_redirection() {
-        return Err(Error::refused(format!("{}: {}", target.name, reason(reply))).hint("call that address if it is the intended one"));
+        return Err(Error::refused(format!("{}: {}", target.name, reason(reply))).hint("if you want that address, call it directly"));
     }
     let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
     if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {

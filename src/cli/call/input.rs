@@ -31,7 +31,7 @@ pub(super) fn read(message: &str) -> Result<String> {
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
         Ok(_) => Ok(text),
         Err(error) => {
-            Err(Error::usage(format!("{from} is not JSON: {error}")).hint("--json '{\"name\": \"value\"}', --json @FILE, or --json -"))
+            Err(Error::usage(format!("{from} is not JSON: {error}")).hint("use --json '{\"name\": \"value\"}', --json @FILE, or --json -"))
         }
     }
 }
@@ -40,7 +40,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
     let mut text = String::new();
     from.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
+        return Err(io::Error::other(format!("more than {MAX_BYTES} bytes")));
     }
     Ok(text)
 }

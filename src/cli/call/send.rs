@@ -56,8 +56,8 @@ impl Sending<'_> {
         let Err(unnoted) = noted else { return answer };
         let id = &self.record.sent.payment_id;
         match answer {
-            Ok(()) => Err(unnoted.more([format!("the answer was printed; its payment, {id}, counts as open")])),
-            Err(error) => Err(error.more([format!("what became of {id} could not be noted: {}", unnoted.message)])),
+            Ok(()) => Err(unnoted.more([format!("the answer was printed, but its payment {id} still counts as open")])),
+            Err(error) => Err(error.more([format!("the outcome of {id} could not be stored: {}", unnoted.message)])),
         }
     }
 
@@ -77,7 +77,7 @@ impl Sending<'_> {
             PaymentEnd::TooLarge { .. } => {
                 let sent = &self.record.sent;
                 Err(Error::refused(format!(
-                    "the answer of {} is larger than 64 MiB, and was not kept; it was paid for, by {}",
+                    "the answer of {} is larger than 64 MiB and was discarded; it was paid with {}",
                     sent.name, sent.payment_id
                 )))
             }
@@ -139,14 +139,14 @@ impl Sending<'_> {
     fn unknown(&self, message: Option<String>, settled: bool) -> Error {
         let sent = &self.record.sent;
         let id = &sent.payment_id;
-        let charged = if settled { "the host says that it was charged, once" } else { "it was charged at most once" };
-        let error = Error::new(Exit::Unknown, format!("no answer came after the payment {id} was sent; {charged}."));
+        let charged = if settled { "the host reports that it was charged once" } else { "it was charged at most once" };
+        let error = Error::new(Exit::Unknown, format!("payment {id} was sent, but no answer arrived; {charged}."));
         let error = error.more(message);
         let error = match &sent.token {
-            Some(token) if !sent.own => error.more([format!("it can be taken until {}", until(token.until_secs))]),
+            Some(token) if !sent.own => error.more([format!("it can be charged until {}", until(token.until_secs))]),
             Some(_) | None => error,
         };
-        error.hint(format!("repeat it with the same payment: tollhouse call --resume {id}"))
+        error.hint(format!("repeat the call with the same payment: tollhouse call --resume {id}"))
     }
 }
 
@@ -165,7 +165,7 @@ fn paying(session: &Session, sent: &SentPayment) -> Result<HeaderMap> {
     if sent.by_credit {
         let host = Url::parse(&sent.host).ok();
         if !host.is_some_and(|host| same_place(&host, session.client.base())) {
-            return Err(Error::usage(format!("{} was paid for by a credit at {}: name that host", sent.name, sent.host)));
+            return Err(Error::usage(format!("{} was paid with a credit at {}: select that host with --url", sent.name, sent.host)));
         }
         pairs.push(credit::token(session)?);
     }

@@ -21,7 +21,7 @@ pub(super) fn read(folder: &Path, named: Option<&Path>) -> Result<Vec<Secret>, P
     let wrong = |error: Error| Problem::new("tool", FilePosition::file(&file), error.message);
     let text = private_files::read(path).map_err(wrong)?.map(Zeroizing::new);
     if text.is_none() && named.is_some() {
-        return Err(wrong(Error::usage("is not there")));
+        return Err(wrong(Error::usage("does not exist")));
     }
     let values = text.map_or(Ok(vec![]), |text| secrets::in_lines(&text, path)).map_err(wrong)?;
     let secret = |(line, name, value)| Secret { name, value, position: FilePosition { line: Some(line), ..FilePosition::file(&file) } };
@@ -45,6 +45,6 @@ mod tests {
         assert_eq!(listed, [".env.dev:2  A", ".env.dev:4  B"]);
         std::fs::write(folder.path().join(FILE), "A=1\nNEW\n").unwrap();
         assert!(read(None).unwrap_err().to_string().starts_with(".env.dev  line 2 of "));
-        assert_eq!(read(Some(&file)).unwrap_err().to_string(), format!("{}  is not there", file.display()));
+        assert_eq!(read(Some(&file)).unwrap_err().to_string(), format!("{}  does not exist", file.display()));
     }
 }

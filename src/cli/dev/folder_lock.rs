@@ -55,7 +55,7 @@ impl FolderLock {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let who = read(folder).map(|here| format!(": {} (process {})", here.url, here.pid)).unwrap_or_default();
-            return Err(Error::refused(format!("another `tollhouse dev` serves this folder{who}")));
+            return Err(Error::refused(format!("another `tollhouse dev` already serves this folder{who}")));
         }
         // Remove the note of a process that was killed.
         _ = fs::remove_file(note(folder));

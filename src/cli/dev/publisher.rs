@@ -135,8 +135,8 @@ impl Publisher {
                     self.workspace.reporter.problem(problem)?;
                 }
                 self.workspace.reporter.aside(&match &self.serving {
-                    Some(serving) => format!("          {} serves on", short(&serving.version)),
-                    None => format!("          nothing is served yet, on {}", self.workspace.host.url),
+                    Some(serving) => format!("          {} keeps serving", short(&serving.version)),
+                    None => format!("          not serving yet; address: {}", self.workspace.host.url),
                 })?;
                 self.refused = problems;
             }
@@ -261,7 +261,7 @@ impl Publisher {
     /// Opens the tool's page, signed in.
     pub(super) async fn open(&self) -> Result {
         let link: SignInLink = self.workspace.host.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body;
-        let url = link.url.parse().map_err(|_| Error::refused("the host answered with no address"))?;
+        let url = link.url.parse().map_err(|_| Error::refused("the host's answer has no address"))?;
         if !open::on_a_screen(&url) {
             self.workspace.reporter.aside(&format!("          {url}"))?;
         }

@@ -67,10 +67,10 @@ impl Reporter {
         }
         let style = if call.outcome == CallOutcome::Succeeded { Style::Good } else { Style::Failure };
         let charged = match (call.owner, call.charged) {
-            (true, _) => "yours, free".to_owned(),
+            (true, _) => "free for the owner".to_owned(),
             (_, Charged::Yes) => format!("{} settled (simulated)", usd(call.price_usd)),
             (_, Charged::No) => "nothing was charged".to_owned(),
-            (_, Charged::Unknown) => "charged: not known yet".to_owned(),
+            (_, Charged::Unknown) => "not known yet whether it was charged".to_owned(),
         };
         let mut parts = vec![
             self.out.paint(style, &ended(call)),

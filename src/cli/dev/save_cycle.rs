@@ -161,7 +161,7 @@ async fn look(workspace: &Workspace, upload: &Upload, secrets: &[Secret]) -> Res
 /// A host that does not answer, or a tool without cases.
 pub(super) async fn call(workspace: &Workspace, slug: &str) -> Result<(String, u16, String)> {
     let cases = cases::read(&workspace.folder).map_err(|problem| Error::refused(problem.to_string()))?;
-    let case = cases.first().ok_or_else(|| Error::new(Exit::Usage, "there is no case for a call: add one to cases.jsonc"))?;
+    let case = cases.first().ok_or_else(|| Error::new(Exit::Usage, "no case to call with; add one to cases.jsonc"))?;
     let response = workspace.host.client.post(&["tools", slug]).text(case.input()).open().await?;
     let status = response.status().as_u16();
     let bytes = crate::base::answer::bytes(response, 64 << 20).await?;

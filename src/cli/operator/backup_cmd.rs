@@ -36,7 +36,7 @@ pub(crate) struct BackupArgs {
 /// Arguments of `restore`.
 #[derive(clap::Args)]
 pub(crate) struct RestoreArgs {
-    /// A backup, or a folder whose newest backup is used
+    /// Backup, or a folder whose newest backup is used
     from: PathBuf,
     #[command(flatten)]
     to: HostLocation,
@@ -45,7 +45,7 @@ pub(crate) struct RestoreArgs {
 /// Arguments of `store migrate`.
 #[derive(clap::Args)]
 pub(crate) struct MigrateArgs {
-    /// Empty PostgreSQL database, as `postgres://user@host:5432/database`
+    /// Empty PostgreSQL database, as `postgres://user@host/name`
     #[arg(long, env = "TOLLHOUSE_MIGRATE_TO", hide_env_values = true)]
     to: HiddenValue,
     /// Password of its user, if not in the address
@@ -77,14 +77,14 @@ impl HostLocation {
 pub(crate) async fn backup(args: BackupArgs, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let stored = app::back_up(&args.of.home()?, &args.to).await?;
-    out.print(&stored, |stored| format!("backed up, and read back: {stored}\n"))?;
+    out.print(&stored, |stored| format!("backup written and verified: {stored}\n"))?;
     complete(&stored)
 }
 
 pub(crate) async fn restore(args: RestoreArgs, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let stored = app::restore_to(&args.to.home()?, &args.from).await?;
-    out.print(&stored, |stored| format!("restored as of {}, and compared: {stored}\n", stored.header.at))?;
+    out.print(&stored, |stored| format!("restored the backup of {} and verified it: {stored}\n", stored.header.at))?;
     complete(&stored)
 }
 
@@ -102,10 +102,8 @@ pub(crate) async fn stay(args: StayArgs, out: Output) -> Result<(), Box<dyn Erro
     let flags = Flags { host: HostFlags { data: Some(args.data), ..HostFlags::default() }, ..Flags::default() };
     let outcome = app::stay(&flags.home()?).await?.map(|to| to.to_string());
     Ok(out.print(&json!({ "wentTo": outcome }), |_| match &outcome {
-        Some(to) => format!(
-            "the next start serves the rows of the folder, as they were when they went to {to}; what was committed there since is there alone\n"
-        ),
-        None => "the rows are here; nothing was changed\n".to_owned(),
+        Some(to) => format!("the next start uses the data folder as it was before the move to {to}; later changes exist only in {to}\n"),
+        None => "the store is already in the data folder; nothing was changed\n".to_owned(),
     })?)
 }
 
@@ -113,6 +111,6 @@ pub(crate) async fn stay(args: StayArgs, out: Output) -> Result<(), Box<dyn Erro
 fn complete(stored: &CopyReport) -> Result<(), Box<dyn Error>> {
     match stored.files.missing.len() {
         0 => Ok(()),
-        missing => Err(format!("contents of {missing} files are missing, or are others: {}", stored.files.missing.join(", ")).into()),
+        missing => Err(format!("the contents of {missing} files are missing or different: {}", stored.files.missing.join(", ")).into()),
     }
 }

@@ -49,7 +49,7 @@ fn text(checked: &SettingsReport, out: &mut impl std::io::Write) -> std::io::Res
     out.flush()?;
     let mut stderr = std::io::stderr();
     for name in &checked.unknown {
-        writeln!(stderr, "warn  `{name}` is in the environment, but is not a setting: see `tollhouse serve --help`")?;
+        writeln!(stderr, "warn  the environment variable `{name}` is not a setting: see `tollhouse serve --help`")?;
     }
     for wrong in &checked.wrong {
         let at = if wrong.at.is_empty() { String::new() } else { format!("{}: ", wrong.at.join(", ")) };
@@ -57,14 +57,14 @@ fn text(checked: &SettingsReport, out: &mut impl std::io::Write) -> std::io::Res
     }
     match checked.wrong.len() {
         0 => Ok(()),
-        1 => writeln!(stderr, "tollhouse: one setting is wrong; a host does not start with it"),
-        several => writeln!(stderr, "tollhouse: {several} settings are wrong; a host does not start with them"),
+        1 => writeln!(stderr, "tollhouse: one setting is not valid; the host would not start"),
+        several => writeln!(stderr, "tollhouse: {several} settings are not valid; the host would not start"),
     }
 }
 
 fn shown(reported: &EffectiveSetting) -> String {
     match &reported.value {
-        _ if reported.hidden => "(set, and not shown)".to_owned(),
+        _ if reported.hidden => "(set, hidden)".to_owned(),
         // Prevent values from forging lines.
         Some(value) => value.chars().map(|c| if c.is_control() { '·' } else { c }).collect(),
         None => "-".to_owned(),

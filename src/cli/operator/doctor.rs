@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Settings file
     #[arg(long, default_value = config::FILE)]
     config: PathBuf,
-    /// Only check how indexers see the host at this URL [default: the base URL of the settings]
+    /// Check only how indexers see the host [default: its base URL]
     #[arg(long, num_args = 0..=1, value_name = "URL", default_missing_value = "")]
     public: Option<String>,
     /// Also check the host and the credential of this profile
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     match args.public {
         Some(url) => {
             let base = Some(url).filter(|url| !url.is_empty()).or(flags.host.base_url);
-            let base = base.ok_or_else(|| Ended::usage("give the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
+            let base = base.ok_or_else(|| Ended::usage("set the public URL: `--public URL` or TOLLHOUSE_BASE_URL"))?;
             reported.add(public::examine(&base).await)?;
         }
         None => {
@@ -65,13 +65,13 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     parts.dedup();
     match fails {
         0 => Ok(()),
-        _ => Err(format!("a host that is to keep its promises needs what was told of {}", parts.join(", ")).into()),
+        _ => Err(format!("fix the failed checks before you run a host: {}", parts.join(", ")).into()),
     }
 }
 
 /// Checks everything that a host depends on here.
 async fn machine_of(flags: Flags, reported: &mut Findings) -> Result<(), Box<dyn Error>> {
-    let worker = "build it with `cargo xtask serve`, or name it in TOLLHOUSE_WORKER";
+    let worker = "build it with `cargo xtask serve`, or set its path in TOLLHOUSE_WORKER";
     match flags.sandbox.clone().resolve() {
         Ok(sandbox) => engine::examine(&sandbox, reported).await?,
         Err(error) => reported.add([Finding::error("engine", &error, worker)])?,
@@ -84,12 +84,12 @@ async fn machine_of(flags: Flags, reported: &mut Findings) -> Result<(), Box<dyn
             reported.add(modes::examine(&home.data, &named_keys(&flags)))?;
             reported.add(unresolved::examine(&home.data).await)?;
         }
-        Err(error) => reported.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
+        Err(error) => reported.add([Finding::error("settings", error, "`tollhouse serve --check` shows the source of each setting")])?,
     }
     reported.add(machine::examine())?;
     reported.add(reached(flags.clone()))?;
     if let Some(config) = home.ok().and_then(|home| home.database) {
-        let away = "look whether the address, the user and the password are right, and whether this machine may reach it";
+        let away = "check the address, the user, the password, and that this machine can reach the database";
         match database::examine(&config).await {
             Ok(examined) => reported.add(examined.findings())?,
             Err(error) => reported.add([Finding::error("database", &error, away)])?,
@@ -119,11 +119,11 @@ fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
     settings.networks.iter().filter(|on| on.facilitator.is_remote() && on.rpc_url.is_none()).map(|on| {
         let (text, remedy) = match on.network.family {
             Family::Evm { .. } => (
-                "no node is set: the facilitator's word on a settlement cannot be looked up, and one that it says nothing of stays open",
-                "name a node of the network in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS".to_owned(),
+                "no node is set, so the facilitator's answers cannot be verified; a settlement that it does not report stays open",
+                "set a node of the network in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS".to_owned(),
             ),
             Family::Solana => (
-                "the facilitator's word on a settlement cannot be looked up, and one that it says nothing of stays open",
+                "the facilitator's answers cannot be verified on this network; a settlement that it does not report stays open",
                 "resolve such settlements with `tollhouse settlements`".to_owned(),
             ),
         };
@@ -151,7 +151,7 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
         "{} 0: settlements that do not pay can burn gas without limit",
         off.join(", ") + if off.len() == 1 { " is" } else { " are" }
     );
-    Some(Finding::warn("gas", text, "remove the setting, or set the most gas that you can lose in an hour"))
+    Some(Finding::warn("gas", text, "remove the setting, or set the maximum gas that you accept to lose in an hour"))
 }
 
 /// Warns of real networks where the host pays the gas of settlements, however little they bring.
@@ -159,7 +159,7 @@ fn unweighed(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
     let unweighed =
         settings.networks.iter().filter(|on| on.facilitator.sends_transactions() && !on.network.is_test && on.least_settlement.is_zero());
     unweighed.map(|on| {
-        let text = "`--least-settlement-usd` is 0: payments that bring less than their gas costs are settled without limit";
+        let text = "`--least-settlement-usd` is 0: payments below their gas cost are settled without limit";
         let remedy = "set it to the gas cost of a settlement there; for lower prices, use developer credit or an `http` facilitator";
         Finding::warn("gas", text, remedy).of(on.network.caip2)
     })
@@ -168,7 +168,7 @@ fn unweighed(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
 async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -> Vec<Finding> {
     let settings = match money.settled(listen) {
         Ok(settings) => settings,
-        Err(error) => return vec![Finding::error("facilitator", &error, "`tollhouse serve --check` tells where each setting stands")],
+        Err(error) => return vec![Finding::error("facilitator", &error, "`tollhouse serve --check` shows the source of each setting")],
     };
     let describe = |(network, reached): (&'static str, tollhouse_money::ReachReport)| {
         let finding = match reached.settles {
@@ -180,8 +180,8 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     let reached = app::reach(&settings).await;
     let mut found: Vec<_> = reached.iter().cloned().map(describe).collect();
     found.extend(reached.into_iter().filter_map(|(network, reached)| {
-        let text = format!("the node estimates no gas, so payments cannot be tried and are refused: {}", reached.no_estimate?);
-        Some(Finding::warn("gas", text, "name another node in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS").of(network))
+        let text = format!("the node does not estimate gas, so payments cannot be simulated and are refused: {}", reached.no_estimate?);
+        Some(Finding::warn("gas", text, "set another node in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS").of(network))
     }));
     found.extend(look_ups(&settings));
     found.extend(gas_bounds(&settings));
@@ -189,10 +189,7 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     let receivers: BTreeSet<_> = settings.networks.iter().flat_map(|network| &network.accepted).map(|accepted| &*accepted.pay_to).collect();
     // Nothing on a chain shows which stores accept payments at an address.
     found.extend(receivers.into_iter().map(|address| {
-        Finding::ok(
-            "payTo",
-            format!("payments go to {address}: no other store may take payments at this address, or one payment buys at both"),
-        )
+        Finding::ok("payTo", format!("payments go to {address}; use this address in no other store, or one payment pays at both"))
     }));
     found
 }

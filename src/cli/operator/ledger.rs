@@ -22,6 +22,6 @@ pub(crate) async fn check(args: &Args, out: Output) -> Result<(), Box<dyn Error>
     })?;
     match found.disagreements {
         0 => Ok(()),
-        wrong => Err(format!("{wrong} things do not agree").into()),
+        wrong => Err(format!("{wrong} inconsistencies found").into()),
     }
 }

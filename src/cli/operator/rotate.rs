@@ -37,13 +37,14 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
 /// Describes the result of a rotation.
 pub(crate) fn summary(rotated: &KeyRotation) -> String {
     let key = line(&rotated.key_id);
-    format!("{} secrets resealed with key {key}; retired keys: {}\n", rotated.resealed, ids(&rotated.retired))
+    format!("encrypted {} secrets again with key {key}; retired keys: {}\n", rotated.resealed, ids(&rotated.retired))
 }
 
 /// Describes the secrets that the rotation could not open, if there are any.
 pub(crate) fn unopened(rotated: &KeyRotation) -> Option<String> {
     let needed = || ids(&rotated.needed);
-    (rotated.unopened != 0).then(|| format!("{} secrets do not open and were left; old keys kept: {}", rotated.unopened, needed()))
+    (rotated.unopened != 0)
+        .then(|| format!("{} secrets could not be decrypted and were not changed; old keys kept: {}", rotated.unopened, needed()))
 }
 
 fn ids(ids: &[String]) -> String {

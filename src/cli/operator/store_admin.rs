@@ -47,7 +47,7 @@ pub(crate) async fn check(args: CheckArgs, out: Output) -> Result<(), Box<dyn Er
         }
     }
     let app::CheckedRows { flaws, ledger } = app::check_rows(&home).await?;
-    reported.found(format!("{} rows and contents were held against each other", flaws.checked_count))?;
+    reported.found(format!("compared {} rows and contents", flaws.checked_count))?;
     let left_out = flaws.count.saturating_sub(flaws.listed.len() as u64);
     for flaw in flaws.listed {
         reported.wrong("wrong", flaw)?;
@@ -57,7 +57,7 @@ pub(crate) async fn check(args: CheckArgs, out: Output) -> Result<(), Box<dyn Er
     }
     match ledger {
         Some(ledger) => {
-            reported.found(format!("the ledger: {ledger}"))?;
+            reported.found(format!("ledger: {ledger}"))?;
             for wrong in &ledger.wrong {
                 reported.wrong("wrong", wrong.to_string())?;
             }
@@ -66,7 +66,7 @@ pub(crate) async fn check(args: CheckArgs, out: Output) -> Result<(), Box<dyn Er
                 reported.wrong("wrong", format!("and {more} more"))?;
             }
         }
-        None => reported.found("the store has no ledger yet: the first start enters it".to_owned())?,
+        None => reported.found("the store has no ledger yet; the first start creates it".to_owned())?,
     }
     reported.end()
 }
@@ -106,13 +106,13 @@ impl CheckOutput {
 pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn Error>> {
     let home = args.of.home()?;
     if home.database.is_some() {
-        return Err("the rows are in a database, which makes room for new ones by itself (autovacuum); `VACUUM (FULL, ANALYZE) tollhouse_row` gives it \
-                    back to the disk, and keeps every host from its rows until it is done"
+        return Err("the store is in a database, which reuses free space on its own (autovacuum); to return the space to the disk, \
+                    run `VACUUM (FULL, ANALYZE) tollhouse_row`, which blocks every host until it is done"
             .into());
     }
     let app::CompactReport { before, after } = app::compact(&home).await?;
     let body = json!({ "bytesBefore": before, "bytesAfter": after });
-    Ok(out.print(&body, |_| format!("compacted: the store took {before} bytes of the disk, and takes {after}\n"))?)
+    Ok(out.print(&body, |_| format!("compacted the store from {before} to {after} bytes\n"))?)
 }
 
 pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error>> {
@@ -131,15 +131,15 @@ pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error
     let mut repaired = String::new();
     if !is_well {
         if !args.yes {
-            prompt::require_confirmation("drop it?", "--yes")?;
+            prompt::require_confirmation("drop the damaged rows?", "--yes")?;
         }
         let alongside = repair.perform()?.display().to_string();
-        repaired = format!("repaired; the damaged files are in `{alongside}`\n");
+        repaired = format!("repaired; the old files are in `{alongside}`\n");
         found["damagedFiles"] = json!(alongside);
     }
     out.print(&found, |_| repaired)?;
     if is_well && !archive_is_well {
-        return Err("the archive is damaged, which cannot be repaired; nothing else is damaged, and nothing was changed".into());
+        return Err("the archive is damaged and cannot be repaired; nothing else is damaged, and nothing was changed".into());
     }
     Ok(())
 }
@@ -148,21 +148,19 @@ pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error
 fn repair_summary(repair: &Repair) -> String {
     let mut text = String::new();
     if let Some(damage) = &repair.archive {
-        text += &format!(
-            "damaged: {damage}; the host runs without the archive, and no repair brings its money back: restore a backup that has it\n"
-        );
+        text += &format!("damaged: {damage}; the host runs without the archive, but only a backup can restore its records of money\n");
     }
     if repair.damages.is_empty() {
         return if repair.archive.is_none() { text + "nothing is damaged\n" } else { text };
     }
     repair.damages.iter().for_each(|damage| text += &format!("damaged: {damage}\n"));
-    text += &format!("what is kept: all up to frame {}\n", repair.retained);
+    text += &format!("kept: everything up to frame {}\n", repair.retained);
     if repair.dropped.is_empty() {
-        return text + "what is dropped: nothing that was written\n";
+        return text + "dropped: no written data\n";
     }
-    text += &format!("what is dropped: {} frames\n", repair.dropped_frames());
+    text += &format!("dropped: {} frames\n", repair.dropped_frames());
     for (frame, rows) in repair.dropped.iter().take(MAX_LISTED) {
-        let rows = rows.as_ref().map_or_else(|| "it does not read".to_owned(), |rows| rows.join(", "));
+        let rows = rows.as_ref().map_or_else(|| "unreadable".to_owned(), |rows| rows.join(", "));
         text += &format!("  frame {frame}: {rows}\n");
     }
     match repair.dropped_frames().checked_sub(MAX_LISTED as u64) {

@@ -17,9 +17,9 @@ use crate::base::{
 /// Arguments of `verify-receipt`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A receipt, or a response with one: a file, a URL, or `-` for standard input
+    /// File or URL with a receipt, or `-` for standard input
     receipt: String,
-    /// The host's JWK set: a file or URL [default: `/.well-known/jwks.json` at the receipt's URL]
+    /// File or URL of the host's keys [default: the receipt's host]
     #[arg(long)]
     keys: Option<String>,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
 
 /// Returns the URL of the key set on the host that `receipt` is on.
 fn sibling(receipt: &str) -> Result<String, Box<dyn Error>> {
-    let mut url = Url::parse(receipt).map_err(|_| Ended::usage("give the host's key set with --keys FILE|URL"))?;
+    let mut url = Url::parse(receipt).map_err(|_| Ended::usage("set the host's keys with --keys FILE|URL"))?;
     url.set_path("/.well-known/jwks.json");
     url.set_query(None);
     Ok(url.into())
@@ -67,7 +67,7 @@ async fn fetch(from: &str) -> Result<Value, Ended> {
     let request = connecting(&url, Some(ANSWER))?.get(url).timeout(ANSWER);
     let response = request.send().await.map_err(|error| is_unavailable(&error))?;
     if response.status().is_redirection() {
-        return Err(redirected(response.headers()).hint("if it has moved there, give that address"));
+        return Err(redirected(response.headers()).hint("if it has moved there, use that address"));
     }
     Ok(Answer::of(response).await?.body)
 }

@@ -46,7 +46,7 @@ pub(crate) fn reason(reply: &Reply) -> String {
         Some(words) => format!("the answer was {}: {words}", reply.status),
         None if (300..400).contains(&reply.status) => {
             format!(
-                "the answer was {}, to {}: a payment is not taken elsewhere",
+                "the answer was {}, a redirect to {}; payments do not follow redirects",
                 reply.status,
                 reply.header("location").unwrap_or("nowhere")
             )

@@ -28,7 +28,7 @@ pub(crate) async fn balance(node: &Url, token: &Asset, address: &str) -> Result<
     let client = connecting(node, None)?;
     let chain = ask(&client, node, "eth_chainId", json!([])).await?;
     if chain.to_string() != token.network.chain_id().unwrap_or_default().to_string() {
-        return Err(Error::refused(format!("the profile's node is on chain {chain}, and {} is another", token.network.caip2)));
+        return Err(Error::refused(format!("the profile's node is on chain {chain}, not on {}", token.network.caip2)));
     }
     let address: Address = address.parse().map_err(|_| Error::refused("the key has no address"))?;
     // ABI call of `balanceOf(address)`.

@@ -51,7 +51,7 @@ pub(crate) fn choose(challenge: &Challenge, limits: &PaymentLimits, name: &str) 
             let more = reasons.len().saturating_sub(MAX_REASONS);
             reasons.truncate(MAX_REASONS);
             reasons.extend((more > 0).then(|| format!("and {more} more")));
-            let error = Error::new(Exit::Payment, format!("{name} asks for no payment that may be made.  nothing was signed"));
+            let error = Error::new(Exit::Payment, format!("{name} accepts no payment that your settings allow.  nothing was signed"));
             Err(error.more(reasons))
         }
     }
@@ -79,13 +79,18 @@ fn check_terms(ask: PayableTerms, limits: &PaymentLimits) -> std::result::Result
     let Some(token) = ask.token().filter(|token| limits.takes(token)) else {
         let known: Vec<_> =
             on_network().into_iter().flat_map(Asset::of).map(|asset| format!("{} ({})", asset.symbol, asset.address)).collect();
-        return Err(format!("its token {} is unknown there; known ones are {}", ask.asset, known.join(", ")));
+        return Err(format!("the token {} is not known there; known tokens: {}", ask.asset, known.join(", ")));
     };
     let (name, version) = &ask.domain;
     if (&**name, &**version) != (token.name, token.version) {
-        return Err(format!("it calls {} `{}`, version `{}`, which the token does not", token.symbol, first(name, 32), first(version, 8)));
+        return Err(format!(
+            "the challenge names {} `{}`, version `{}`, but the token has another name or version",
+            token.symbol,
+            first(name, 32),
+            first(version, 8)
+        ));
     }
-    let usd = ask.usd(token).ok_or_else(|| "it is more than can be counted".to_owned())?;
+    let usd = ask.usd(token).ok_or_else(|| "the amount is too large".to_owned())?;
     Ok(ChosenTerms { ask, token, usd })
 }
 
@@ -168,7 +173,7 @@ mod tests {
             chosen(vec![method], &play)
         };
         let fake = altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")).unwrap_err();
-        assert!(fake.exit == Exit::Payment && fake.more[0].contains("is unknown there"), "{fake:?}");
+        assert!(fake.exit == Exit::Payment && fake.more[0].contains("is not known there"), "{fake:?}");
         assert!(altered("/extra/name", json!("USD Coin")).is_err());
         assert!(altered("/extra/version", json!("1")).is_err());
         assert!(altered("/network", json!("eip155:1")).unwrap_err().more[0].contains("play money"));

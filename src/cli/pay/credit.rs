@@ -23,7 +23,7 @@ const TIMEOUT_SECS: u64 = 300;
 /// The address belongs to another host, which must not see the credit; the credit is missing; or the host quotes no price.
 pub(crate) async fn by_credit(session: &Session, target: &PaymentTarget, now: Timestamp) -> Result<SentPayment> {
     let (Some(slug), true) = (&target.slug, target.own) else {
-        return Err(Error::usage(format!("a credit pays only at its own host, and {} is not an endpoint there", target.name)));
+        return Err(Error::usage(format!("a credit pays only at its own host, and {} is not a tool there", target.name)));
     };
     token(session)?;
     let client = &session.client;
@@ -46,7 +46,7 @@ pub(crate) fn token(session: &Session) -> Result<(String, String)> {
     match session.client.credential(CredentialChoice::Holder)? {
         Some((Role::Credit, token)) => Ok((Role::Credit.header().to_owned(), token.expose().to_owned())),
         Some(_) | None => {
-            Err(Error::credential("there is no developer credit to pay with").hint("tollhouse login, or set TOLLHOUSE_CREDIT"))
+            Err(Error::credential("no developer credit is stored").hint("sign in with one (tollhouse login), or set TOLLHOUSE_CREDIT"))
         }
     }
 }

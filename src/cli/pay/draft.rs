@@ -55,7 +55,7 @@ impl Draft {
         }
         let encoded = STANDARD.encode(payment.to_string());
         if encoded.len() > MAX_BYTES {
-            return Err(Error::new(Exit::Payment, format!("what {} asks for is too large to be answered.  nothing was sent", target.name)));
+            return Err(Error::new(Exit::Payment, format!("the challenge of {} is too large to answer.  nothing was sent", target.name)));
         }
         let header = match ask.version {
             WireVersion::V1 => "X-PAYMENT",
@@ -76,6 +76,6 @@ impl Draft {
 /// Returns `N` random bytes.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|_| Error::refused("the system gives no randomness"))?;
+    getrandom::fill(&mut bytes).map_err(|_| Error::refused("the system provides no random numbers"))?;
     Ok(bytes)
 }

@@ -20,7 +20,7 @@ use crate::base::{
 /// else the default that all other profiles share.
 pub(crate) fn path(named: Option<&Path>, of_profile: Option<&Path>) -> Result<PathBuf> {
     let by_home = |path: &Path| match path.strip_prefix("~") {
-        Ok(below) => environment::path("HOME").map(|home| home.join(below)).ok_or_else(|| Error::usage("`~` leads nowhere: set `HOME`")),
+        Ok(below) => environment::path("HOME").map(|home| home.join(below)).ok_or_else(|| Error::usage("cannot resolve `~`: set `HOME`")),
         Err(_) => Ok(path.to_owned()),
     };
     match (named, environment::path(environment::PAY_KEY_FILE), of_profile) {
@@ -39,9 +39,9 @@ pub(crate) fn path(named: Option<&Path>, of_profile: Option<&Path>) -> Result<Pa
 pub(crate) fn read(path: &Path) -> Result<PayKey> {
     let name = path.display();
     let text = Zeroizing::new(private_files::read_private(path)?.ok_or_else(|| {
-        Error::credential(format!("there is no payment key in `{name}`")).hint("tollhouse key new, then tollhouse key fund 1")
+        Error::credential(format!("no payment key in `{name}`")).hint("create one: tollhouse key new, then tollhouse key fund 1")
     })?);
-    text.trim().parse().map_err(|_| Error::credential(format!("`{name}` does not contain a key: 32 bytes in hex")))
+    text.trim().parse().map_err(|_| Error::credential(format!("`{name}` does not contain a key (32 bytes in hex)")))
 }
 
 /// Creates a new key in a new file.
@@ -50,7 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<PayKey> {
 ///
 /// The file exists, or cannot be written.
 pub(crate) fn create(path: &Path) -> Result<PayKey> {
-    let key = PayKey::generate().ok_or_else(|| Error::refused("the system gives no randomness"))?;
+    let key = PayKey::generate().ok_or_else(|| Error::refused("the system provides no random numbers"))?;
     let text = Zeroizing::new(format!("0x{}\n", *key.secret()));
     let written = (|| {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -69,7 +69,7 @@ pub(crate) fn create(path: &Path) -> Result<PayKey> {
     match written {
         Ok(()) => Ok(key),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(Error::refused(format!("`{}` exists, and keys are never overwritten", path.display()))
+            Err(Error::refused(format!("`{}` already exists, and keys are never overwritten", path.display()))
                 .hint("name another file: --key-file FILE"))
         }
         Err(error) => Err(Error::refused(format!("`{}` cannot be written: {error}", path.display()))),

@@ -65,9 +65,9 @@ impl PaymentLimits {
     pub(crate) fn source_of_limit(&self) -> String {
         let profile = &self.profile;
         match self.network {
-            Some(network) => format!("profile `{profile}` pays on {} alone", network.caip2),
-            None if profile.is_empty() => "play money alone is paid with where no profile names a network".to_owned(),
-            None => format!("profile `{profile}` names no network, and pays with play money alone"),
+            Some(network) => format!("profile `{profile}` pays only on {}", network.caip2),
+            None if profile.is_empty() => "without a profile that names a network, only play money can pay".to_owned(),
+            None => format!("profile `{profile}` names no network, so only play money can pay"),
         }
     }
 }
@@ -81,6 +81,6 @@ fn named(text: &str) -> Result<&'static Network> {
     let network = Network::named(text).ok_or_else(|| Error::usage(format!("the profile's network `{text}` is not known")))?;
     match network.chain_id() {
         Some(_) => Ok(network),
-        None => Err(Error::usage(format!("the profile's network `{text}` is not one for which payments can be signed"))),
+        None => Err(Error::usage(format!("payments cannot be signed for the profile's network `{text}`"))),
     }
 }

@@ -66,7 +66,7 @@ pub(crate) async fn perform(
             None => match final_state(seller, host, sent).await {
                 PaymentState::Settled => PaymentEnd::TooLarge { settlement: Settlement::UNREPORTED },
                 PaymentState::NotCharged => PaymentEnd::NotCharged { reply: None },
-                _ => PaymentEnd::Unknown { message: Some("the answer is larger than 64 MiB, and was not kept".to_owned()), settled: false },
+                _ => PaymentEnd::Unknown { message: Some("the answer is larger than 64 MiB and was discarded".to_owned()), settled: false },
             },
         },
         AttemptOutcome::Unsent(reason) => PaymentEnd::Unsent(reason),

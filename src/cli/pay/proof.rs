@@ -53,12 +53,12 @@ async fn check(
     let keys = fetch(seller, host, &[".well-known", "jwks.json"]).await?;
     let record = receipt::verify(&receipt, &keys).map_err(|error| error.to_string())?.record;
     if record.draft.receipt_id != *id {
-        return Err("it is another receipt than the answer named".to_owned());
+        return Err("it is not the receipt that the answer named".to_owned());
     }
     if let Some(hash) = result_hash(reply, &record.draft.slug)
         && hash != record.draft.result_hash
     {
-        return Err("it is about another answer than came".to_owned());
+        return Err("it is about another answer".to_owned());
     }
     if let Some(sent) = sent {
         about(&record, sent)?;
@@ -115,9 +115,9 @@ async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, Stri
         pieces.pop_if_empty().extend(path);
     }
     let position = path.join("/");
-    let reply = seller.get(url, TIMEOUT).await.map_err(|lost| format!("/{position} did not come: {}", lost.reason()))?;
+    let reply = seller.get(url, TIMEOUT).await.map_err(|lost| format!("/{position} could not be fetched: {}", lost.reason()))?;
     if reply.status != 200 {
-        return Err(format!("/{position} did not come: the answer was {}", reply.status));
+        return Err(format!("/{position} could not be fetched: the answer was {}", reply.status));
     }
     serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is not JSON: {error}"))
 }

@@ -104,7 +104,7 @@ impl SentPayment {
     ///
     /// The record holds no valid request.
     pub(crate) fn request(&self) -> Result<(Request, Url)> {
-        let wrong = || Error::refused(format!("the record of {} is not a request", self.payment_id));
+        let wrong = || Error::refused(format!("the record of {} contains no valid request", self.payment_id));
         let method = Method::from_bytes(self.method.as_bytes()).map_err(|_| wrong())?;
         let (url, host) = (Url::parse(&self.url).map_err(|_| wrong())?, Url::parse(&self.host).map_err(|_| wrong())?);
         Ok((Request { method, url, body: self.body.clone(), stream: self.stream }, host))
@@ -176,7 +176,7 @@ impl RecordStore {
         let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::refused(format!("there is no record of payment {id}, or it has expired")));
+                return Err(Error::refused(format!("no record of payment {id}; it may have expired")));
             }
             Err(error) => return Err(wrong(&error)),
         };
@@ -189,7 +189,7 @@ impl RecordStore {
         (&mut file).take(MAX_BYTES).read_to_string(&mut text).map_err(|error| wrong(&error))?;
         let sent: SentPayment = serde_json::from_str(text.lines().next().unwrap_or_default()).map_err(|error| wrong(&error))?;
         if sent.payment_id != *id {
-            return Err(wrong(&"it is of another payment"));
+            return Err(wrong(&"it is for another payment"));
         }
         // The payment was released from the daily total. If it were sent again, it could be charged without being
         // counted.
@@ -199,7 +199,8 @@ impl RecordStore {
             .next_back()
             .is_some_and(|noted| noted.state == PaymentPhase::Released)
         {
-            return Err(Error::refused(format!("nothing was charged for {id}, and it is not sent again")).hint("repeat the call"));
+            return Err(Error::refused(format!("nothing was charged for {id}, so it is not sent again"))
+                .hint("make the call again, without --resume"));
         }
         Ok(LockedRecord { file, sent })
     }

@@ -30,8 +30,8 @@ impl LostReply {
     pub(crate) fn reason(&self) -> &str {
         match self {
             Self::Unsent(reason) | Self::Sent(reason) => reason,
-            Self::Late => "no answer came in time",
-            Self::TooLarge(_) => "its answer is larger than 64 MiB",
+            Self::Late => "timed out",
+            Self::TooLarge(_) => "the answer is larger than 64 MiB",
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn paid(sent: &SentPayment, settlement: Option<&Settlement>, proof: &
         _ if sent.by_credit => format!("paid {} by credit", usd(taken)),
         Some(_) if sent.max => format!("paid {} of up to {}", usd(taken), usd(sent.usd)),
         Some(_) => format!("paid {}", usd(taken)),
-        None => format!("answered; whether {} was taken is not said, and counts as if it was", usd(sent.usd)),
+        None => format!("answered, but not whether {} was charged; counted as charged", usd(sent.usd)),
     };
     reported += marked(sent, proof);
     match (&proof.id, settlement.map(|settled| settled.transaction.as_str()).filter(|transaction| !transaction.is_empty())) {
@@ -81,7 +81,7 @@ pub(crate) fn free(proof: &ReceiptProof, elapsed: Duration) {
 
 fn warn(proof: &ReceiptProof) {
     if let (Some(id), Some(wrong)) = (&proof.id, &proof.wrong) {
-        _ = writeln!(io::stderr(), "warning: the receipt {id} does not hold: {}", first(wrong, 300));
+        _ = writeln!(io::stderr(), "warning: the receipt {id} is not valid: {}", first(wrong, 300));
     }
 }
 

@@ -139,8 +139,8 @@ impl SpendLog {
             return Ok(SpendFile::default());
         }
         serde_json::from_str(&text).map_err(|error| {
-            let error = Error::refused(format!("`{}`, the record of what was spent, is not valid: {error}", file.display()));
-            error.hint("without it, nothing counts as spent: move it away if that is correct")
+            let error = Error::refused(format!("the spending record `{}` is not valid: {error}", file.display()));
+            error.hint("if you move it away, nothing counts as spent today")
         })
     }
 
@@ -166,7 +166,7 @@ impl SpendLog {
                 Ok(()) => return Ok(file),
                 Err(TryLockError::Error(error)) => return Err(wrong(error)),
                 Err(TryLockError::WouldBlock) if started.elapsed() > TIMEOUT => {
-                    return Err(Error::refused(format!("another process holds `{}`", path.display())));
+                    return Err(Error::refused(format!("another process has locked `{}`", path.display())));
                 }
                 Err(TryLockError::WouldBlock) => sleep(Duration::from_millis(5)),
             }
@@ -179,7 +179,7 @@ impl SpendFile {
         let remaining = limits.daily.0.saturating_sub(self.spent(&limits.profile, now));
         if open.micros > remaining {
             let (price, remaining, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(remaining)), usd(limits.daily));
-            let message = format!("{name} costs {price}, and {remaining} is left of today's {daily} (daily_usd).  nothing was signed");
+            let message = format!("{name} costs {price}, but only {remaining} of today's {daily} (daily_usd) is left.  nothing was signed");
             return Err(Error::new(Exit::Payment, message));
         }
         self.day(&limits.profile, now).micros += open.micros;
@@ -212,8 +212,8 @@ impl SpendFile {
 
 /// Returns the error for a request that another process is paying for with the payment `id`.
 pub(crate) fn open_payments(id: &str) -> Error {
-    let error = Error::refused(format!("another process is paying for the same request, by {id}.  nothing was signed"));
-    error.hint(format!("to get its result afterwards: tollhouse call --resume {id}   to pay again: --again"))
+    let error = Error::refused(format!("another process is paying for the same request, with {id}.  nothing was signed"));
+    error.hint(format!("get its result later: tollhouse call --resume {id}   pay again: --again"))
 }
 
 /// Returns the UTC date of a moment.

@@ -52,7 +52,7 @@ pub(super) async fn read(
             return Ok(reply);
         }
     }
-    Err(LostReply::Sent("the stream ended before its result".to_owned()))
+    Err(LostReply::Sent("the stream ended without a result".to_owned()))
 }
 
 /// The state of a stream that is being read. It takes pieces of any size, and returns the reply at the end.
@@ -71,18 +71,18 @@ impl Stream {
 
     /// Takes the next bytes. Returns the reply if they complete it.
     pub(super) fn take(&mut self, bytes: &[u8], report: &mut dyn FnMut(Progress)) -> Result<Option<Reply>, LostReply> {
-        let events = self.reader.take(bytes).map_err(|_| LostReply::Sent("an event has no end".to_owned()))?;
+        let events = self.reader.take(bytes).map_err(|_| LostReply::Sent("an event is too large".to_owned()))?;
         for event in events {
             self.count += 1;
             if self.count > MAX_EVENTS {
-                return Err(LostReply::Sent("its events have no end".to_owned()));
+                return Err(LostReply::Sent("too many events".to_owned()));
             }
             let headers = || self.headers.clone();
             match &*event.name {
                 "progress" => report(progress(&event)),
                 "result" => {
                     let read = result(&event.data, self.status, headers());
-                    return read.map(Some).ok_or_else(|| LostReply::Sent("its result does not read".to_owned()));
+                    return read.map(Some).ok_or_else(|| LostReply::Sent("the result is not valid".to_owned()));
                 }
                 "error" => return Ok(Some(error(event, headers()))),
                 _ => {}

@@ -38,8 +38,7 @@ impl PaymentTarget {
     /// Neither a slug nor an address.
     pub(crate) fn at(session: &Session, target: &str, input: Option<String>, stream: bool) -> Result<Self> {
         if !target.contains("://") {
-            let slug: Slug =
-                target.parse().map_err(|error| Error::usage(format!("`{}` is not an endpoint: {error}", first(target, 80))))?;
+            let slug: Slug = target.parse().map_err(|error| Error::usage(format!("`{}` is not a tool: {error}", first(target, 80))))?;
             let url = session.client.at(&["tools", slug.as_str()]);
             let host = session.client.base().clone();
             let body = Some(input.unwrap_or_else(|| "{}".to_owned()));
@@ -47,7 +46,7 @@ impl PaymentTarget {
         }
         let url = Url::parse(target).map_err(|error| Error::usage(format!("`{}` is not an address: {error}", first(target, 80))))?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !url.username().is_empty() || url.password().is_some() {
-            return Err(Error::usage("an address begins with http:// or https:// and a host, and has no user name or password"));
+            return Err(Error::usage("an address must begin with http:// or https:// and a host, without user name and password"));
         }
         let (host, slug) = below(&url);
         let own = same_place(&host, session.client.base());

@@ -103,9 +103,9 @@ pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before:
         was["handler"] = json!(before.version);
         changes(&was, &theirs)
     });
-    let error = Error::refused(format!("{slug} changed on the host since revision {since}: now {}{by}, {at}", now.revision()));
+    let error = Error::refused(format!("{slug} changed on the host since revision {since}: now revision {}{by}, {at}", now.revision()));
     let mut error = error.more(reported.unwrap_or_default()).ending(format!(
-        "nothing was published.  keep theirs and publish: --onto {}   look: tollhouse diff   take theirs: tollhouse pull",
+        "nothing was published.  keep theirs and publish: --onto {}   compare: tollhouse diff   use theirs: tollhouse pull",
         now.revision()
     ));
     error.reported.insert("code".to_owned(), json!("revision_changed"));

@@ -24,7 +24,7 @@ fn plan_lists_its_changes_with_remarks() {
     assert_eq!(
         lines(&plan.rows(&check, Some(500))),
         "  handler       3f9a1c0b → 8be07d11  +12 −4\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
-         capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile\n"
+         capabilities  + httpGetJson api.example.com   needs approval; until then the tool works without it\n"
     );
 }
 

@@ -60,20 +60,17 @@ impl Bundle {
         let scratch = TempFolder::new(&tool.folder).map_err(|reason| vec![Problem::new("bundle", FilePosition::file(*file), reason)])?;
         let failed = |reason: String| vec![Problem::new("bundle", FilePosition::of_byte(*file, text, first.at), reason)];
         match program::run(&tool.folder, "esbuild", &args(file, scratch.path())).await.map_err(failed)? {
-            ProgramEnd::Absent => Err(failed(format!("`{}` is imported, and there is no bundler: npm i -D esbuild", first.from))),
+            ProgramEnd::Absent => Err(failed(format!("importing `{}` needs a bundler: npm i -D esbuild", first.from))),
             ProgramEnd::Ended(output) => {
                 let message = String::from_utf8_lossy(&output.stderr);
                 let problems = problems(&message, &tool.folder);
                 if !output.status.success() || !problems.is_empty() {
                     let reason = || {
-                        failed(format!(
-                            "esbuild failed: {}",
-                            message.lines().find(|line| !line.is_empty()).unwrap_or("it does not say why")
-                        ))
+                        failed(format!("esbuild failed: {}", message.lines().find(|line| !line.is_empty()).unwrap_or("no reason given")))
                     };
                     return Err(if problems.is_empty() { reason() } else { problems });
                 }
-                let (bundle, room) = made(tool, scratch.path()).ok_or_else(|| failed("esbuild made no bundle".to_owned()))?;
+                let (bundle, room) = made(tool, scratch.path()).ok_or_else(|| failed("esbuild produced no bundle".to_owned()))?;
                 bundle.within(tool, &room).map(Some)
             }
         }
@@ -88,11 +85,11 @@ impl Bundle {
             return Ok(self);
         }
         let ceiling = Limits::ceilings().source_bytes;
-        let raise = if limit < ceiling { format!("; `limits.sourceBytes` may ask for {ceiling}") } else { String::new() };
+        let raise = if limit < ceiling { format!("; `limits.sourceBytes` can request up to {ceiling}") } else { String::new() };
         let named: Vec<_> = room.iter().take(NAMED).map(|(what, bytes)| format!("{what} {bytes}")).collect();
         let takes = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
         let what = if self.is_made { "the bundle" } else { "the handler" };
-        let message = format!("{what} has {has} bytes, and a host takes {limit}{raise}{takes}");
+        let message = format!("{what} has {has} bytes, but a host accepts {limit}{raise}{takes}");
         Err(vec![Problem::new("bundle", FilePosition::file(tool.handler_file()), message).trailing(self.files)])
     }
 }
@@ -166,10 +163,10 @@ fn problems(reported: &str, folder: &Path) -> Vec<Problem> {
         let hangs_on = target.iter().flat_map(|target| [Some(target.as_path()), target.parent()]).flatten().map(Path::to_owned).collect();
         let message = match missing {
             Some(name) if error.contains(BUILT_INTO_NODE) => match package(&position.file) {
-                Some(package) => format!("the package `{package}` needs Node's `{name}`, and a tool has no Node: it needs another one"),
-                None => format!("`{name}` is Node's, and a tool has no Node"),
+                Some(package) => format!("the package `{package}` needs Node's `{name}`, which tools do not have: use another package"),
+                None => format!("`{name}` is part of Node, which tools do not have"),
             },
-            Some(name) if name.starts_with(['.', '/']) => format!("`{name}` is not there"),
+            Some(name) if name.starts_with(['.', '/']) => format!("`{name}` does not exist"),
             Some(name) => format!("the package `{name}` is not installed: npm i {name}"),
             None => message.to_owned(),
         };
@@ -199,10 +196,10 @@ mod tests {
         assert_eq!(
             expected,
             [
-                "node_modules/@a/needs-fs/index.js:1:20  the package `@a/needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one",
-                "handler.ts:4:28  `node:crypto` is Node's, and a tool has no Node",
+                "node_modules/@a/needs-fs/index.js:1:20  the package `@a/needs-fs` needs Node's `fs`, which tools do not have: use another package",
+                "handler.ts:4:28  `node:crypto` is part of Node, which tools do not have",
                 "handler.ts:3:21  the package `not-there` is not installed: npm i not-there",
-                "handler.ts:5:10  `./x.ts` is not there",
+                "handler.ts:5:10  `./x.ts` does not exist",
                 "lib/x.ts:1:34  Unexpected \";\"",
             ]
         );

@@ -73,14 +73,14 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Case>, Problem> {
         let (line, column) = position(&plain, started + error.column().saturating_sub(1));
         wrong(FilePosition::at(FILE, line, column), error.to_string())
     })?;
-    let cases: Vec<&RawValue> =
-        serde_json::from_str(cases.get()).map_err(|_| wrong(FilePosition::at(FILE, 1, 1), "it is not a list of cases".to_owned()))?;
+    let cases: Vec<&RawValue> = serde_json::from_str(cases.get())
+        .map_err(|_| wrong(FilePosition::at(FILE, 1, 1), "the file must contain a list of cases".to_owned()))?;
     let mut known: Vec<Case> = vec![];
     for (index, case) in cases.into_iter().enumerate() {
         let at = || FilePosition::of_byte(FILE, &plain, super::position::find(&plain, &format!("/{index}")).0);
         let case = Case::of(case).map_err(|reason| wrong(at(), reason))?;
         if known.iter().any(|other| other.name == case.name) {
-            return Err(wrong(at(), format!("there are two cases \"{}\"", case.name)));
+            return Err(wrong(at(), format!("two cases have the name \"{}\"", case.name)));
         }
         known.push(case);
     }
@@ -92,16 +92,16 @@ impl Case {
         let (rest, input) = cut(case.get().as_bytes(), "input");
         let (rest, output) = cut(&rest, "output");
         let fields: Value = serde_json::from_slice(&rest).map_err(|error| error.to_string())?;
-        let Value::Object(fields) = fields else { return Err("a case is an object".to_owned()) };
+        let Value::Object(fields) = fields else { return Err("a case must be an object".to_owned()) };
         let Some(name) = fields.get("name").and_then(Value::as_str).map(str::to_owned) else {
-            return Err("a case has a `name`: what it claims".to_owned());
+            return Err("a case needs a `name` that states its claim".to_owned());
         };
         if let Some(odd) = fields.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
-            return Err(format!("a case has no `{odd}`; it has {}", MEMBERS.join(", ")));
+            return Err(format!("a case cannot have `{odd}`; its fields are {}", MEMBERS.join(", ")));
         }
         let ends = ["output", "outputMatches", "error", "publishError"].into_iter().filter(|end| fields.contains_key(*end)).count();
         if ends != 1 {
-            return Err("a case has one of `output`, `outputMatches`, `error` and `publishError`".to_owned());
+            return Err("a case needs exactly one of `output`, `outputMatches`, `error` and `publishError`".to_owned());
         }
         let recorded = fields.get("http").map(recorded::answers).transpose()?;
         Ok(Self { name, fields, input, output, recorded })
@@ -136,14 +136,15 @@ impl Case {
         let late = || {
             let bound = Duration::from_millis(member("within_ms")?.as_u64()?);
             // As in `fixtures/README.md`: machines may be slower than the one that the limit was measured on.
-            (reply.elapsed > bound * 3).then(|| format!("took {} ms, {} are allowed", reply.elapsed.as_millis(), (bound * 3).as_millis()))
+            (reply.elapsed > bound * 3)
+                .then(|| format!("took {} ms, more than the {} ms allowed", reply.elapsed.as_millis(), (bound * 3).as_millis()))
         };
         let carried = || {
             let unwanted = member("notHeaders")?.as_object()?;
             let held = unwanted.iter().find(|(name, value)| {
                 reply.headers.iter().any(|(header, held)| header.eq_ignore_ascii_case(name) && value.as_str() == Some(held))
             })?;
-            Some(format!("carries the header {}: {}", held.0, held.1))
+            Some(format!("has the unwanted header {}: {}", held.0, held.1))
         };
         found.or_else(carried).or_else(late)
     }
@@ -177,7 +178,7 @@ fn wrong_error(requested: &Value, reply: &Reply) -> Option<String> {
         }
     }
     let (text, message) = (requested["says"].as_str()?, error["message"].as_str().unwrap_or_default());
-    (!message.contains(text)).then(|| format!("expected a message with {text:?}, got {}", first(message, 200)))
+    (!message.contains(text)).then(|| format!("expected a message that contains {text:?}, got {}", first(message, 200)))
 }
 
 fn one_of(requested: &Value, found: &Value) -> bool {

@@ -49,7 +49,7 @@ impl Tool {
         let wrong = |position: FilePosition, message: String| vec![Problem::new("tool", position, message)];
         let text = match read(&folder.join("tool.json")) {
             Ok(Some(text)) => text,
-            Ok(None) => return Err(wrong(FilePosition::file("tool.json"), "is not there: `tollhouse init` makes one".to_owned())),
+            Ok(None) => return Err(wrong(FilePosition::file("tool.json"), "does not exist; create one: tollhouse init".to_owned())),
             Err(reason) => return Err(wrong(FilePosition::file("tool.json"), reason)),
         };
         let mut handlers = vec![];
@@ -60,7 +60,7 @@ impl Tool {
         }
         let response = read(&folder.join("response.json")).map_err(|reason| wrong(FilePosition::file("response.json"), reason))?;
         if let [(one, ..), (other, ..)] = &handlers[..] {
-            return Err(wrong(FilePosition::file(*other), format!("there is `{one}` too, and a tool has one handler")));
+            return Err(wrong(FilePosition::file(*other), format!("`{one}` also exists, and a tool can have only one handler")));
         }
         let given = |name: &str| match name {
             "tool.json" => Some(text.clone()),
@@ -68,23 +68,23 @@ impl Tool {
             _ => handlers.iter().find(|(file, ..)| *file == name).map(|(.., text)| text.clone()),
         };
         let (body, fixed) = seed_tools::body(&given).map_err(|reason| wrong(unread(&text, response.as_deref()), reason))?;
-        let Value::Object(mut body) = body else { return Err(wrong(FilePosition::file("tool.json"), "it is not an object".to_owned())) };
+        let Value::Object(mut body) = body else { return Err(wrong(FilePosition::file("tool.json"), "must be an object".to_owned())) };
         let answers = body.shift_remove("handler");
         body.shift_remove("safetyAttestation");
         let at = |pointer: &str| FilePosition::of_byte("tool.json", &text, find(&text, pointer).0);
         let slug = body
             .get("slug")
             .and_then(Value::as_str)
-            .ok_or_else(|| wrong(at(""), "`slug` is missing: what the tool is called by".to_owned()))?;
+            .ok_or_else(|| wrong(at(""), "`slug` is missing; it is the name in the tool's URL".to_owned()))?;
         let slug: Slug = slug.parse().map_err(|error| wrong(at("/slug"), format!("{error}")))?;
         let code = match (handlers.pop(), response.and(fixed), answers) {
             (Some((file, language, text)), ..) => Code::Source { file, language, text },
             (None, Some(fixed), _) => Code::Response(fixed),
             (None, None, Some(_)) => {
-                return Err(wrong(at("/handler"), "the handler is a file beside: handler.ts or handler.js".to_owned()));
+                return Err(wrong(at("/handler"), "put the handler in a file next to tool.json: handler.ts or handler.js".to_owned()));
             }
             (None, None, None) if body.get("handlerType").and_then(Value::as_str) == Some("js_request_response") => {
-                return Err(wrong(FilePosition::file("handler.ts"), "is not there, nor is handler.js".to_owned()));
+                return Err(wrong(FilePosition::file("handler.ts"), "does not exist, and neither does handler.js".to_owned()));
             }
             (None, None, None) => Code::Builtin,
         };
@@ -134,7 +134,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
         return Err("is not a regular file".to_owned());
     }
     if about.len() > MAX_BYTES {
-        return Err(format!("has {} bytes, and {MAX_BYTES} are more than any host takes", about.len()));
+        return Err(format!("has {} bytes; no host accepts more than {MAX_BYTES}", about.len()));
     }
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn problems_of_a_folder_have_places() {
         let js = ("handler.js", "export default () => 1;");
-        assert_eq!(problem(&[]), "tool.json  is not there: `tollhouse init` makes one");
+        assert_eq!(problem(&[]), "tool.json  does not exist; create one: tollhouse init");
         assert!(problem(&[("tool.json", "{\n  \"slug\": ,\n}"), js]).starts_with("tool.json:2:11  tool.json: expected value"));
         assert!(problem(&[("tool.json", "[]"), js]).starts_with("tool.json:1:1  "));
         assert!(problem(&[("tool.json", "{\n \"title\": 1}"), js]).starts_with("tool.json:1:1  `slug` is missing"));
@@ -180,7 +180,7 @@ mod tests {
             problem(&[("tool.json", "{\"slug\": \"abc\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  there is `handler.js` too")
         );
         let bare = "{\"slug\": \"abc\", \"handlerType\": \"js_request_response\"}";
-        assert_eq!(problem(&[("tool.json", bare)]), "handler.ts  is not there, nor is handler.js");
+        assert_eq!(problem(&[("tool.json", bare)]), "handler.ts  does not exist, and neither does handler.js");
         assert!(problem(&[("tool.json", "{\"slug\": \"abc\"}"), ("response.json", "{")]).starts_with("response.json:1:"));
     }
 

@@ -36,7 +36,7 @@ pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<
     };
     match tokio::time::timeout(TIMEOUT, child.wait_with_output()).await {
         Ok(Ok(output)) => Ok(ProgramEnd::Ended(output)),
-        Ok(Err(error)) => Err(format!("`{name}` broke off: {error}")),
+        Ok(Err(error)) => Err(format!("`{name}` stopped unexpectedly: {error}")),
         Err(_) => Err(format!("`{name}` took more than {} s", TIMEOUT.as_secs())),
     }
 }

@@ -17,22 +17,22 @@ const MEMBERS: [&str; 4] = ["url", "status", "headers", "json"];
 ///
 /// A response is malformed. The text is the end of a sentence about a case.
 pub(super) fn answers(http: &Value) -> Result<Vec<RecordedAnswer>, String> {
-    let Value::Array(answers) = http else { return Err("`http` of a case is a list of answers".to_owned()) };
+    let Value::Array(answers) = http else { return Err("`http` must be a list of answers".to_owned()) };
     answers.iter().map(answer).collect()
 }
 
 fn answer(message: &Value) -> Result<RecordedAnswer, String> {
-    let Value::Object(members) = message else { return Err("an answer in `http` is an object".to_owned()) };
+    let Value::Object(members) = message else { return Err("an answer in `http` must be an object".to_owned()) };
     if let Some(odd) = members.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
-        return Err(format!("an answer in `http` has no `{odd}`; it has {}", MEMBERS.join(", ")));
+        return Err(format!("an answer in `http` cannot have `{odd}`; its fields are {}", MEMBERS.join(", ")));
     }
-    let url = message["url"].as_str().ok_or("an answer in `http` has a `url`")?;
-    let url = Url::parse(url).map_err(|error| format!("a `url` in `http` does not read: {error}"))?;
+    let url = message["url"].as_str().ok_or("an answer in `http` needs a `url`")?;
+    let url = Url::parse(url).map_err(|error| format!("a `url` in `http` is not valid: {error}"))?;
     let status = match message.get("status") {
         None => Some(StatusCode::OK),
         Some(status) => status.as_u64().and_then(|status| u16::try_from(status).ok()).and_then(|status| StatusCode::from_u16(status).ok()),
     };
-    let status = status.filter(|status| !status.is_informational()).ok_or("a `status` in `http` is a number from 200 to 999")?;
+    let status = status.filter(|status| !status.is_informational()).ok_or("a `status` in `http` must be a number from 200 to 999")?;
     let body = message.get("json").map(|json| Bytes::from(json.to_string())).unwrap_or_default();
     let headers = match message.get("headers") {
         Some(headers) => headers_of(headers)?,
@@ -43,9 +43,9 @@ fn answer(message: &Value) -> Result<RecordedAnswer, String> {
 }
 
 fn headers_of(message: &Value) -> Result<HeaderMap, String> {
-    let Value::Object(message) = message else { return Err("`headers` in `http` are an object".to_owned()) };
+    let Value::Object(message) = message else { return Err("`headers` in `http` must be an object".to_owned()) };
     let header = |(name, value): (&String, &Value)| {
-        let wrong = || format!("`{name}` in `http` is not a header with a text");
+        let wrong = || format!("`{name}` in `http` is not a valid header with a text value");
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok()).ok_or_else(wrong)?;
         Ok((parsed, value))
@@ -81,9 +81,9 @@ mod tests {
         for (message, reported) in [
             (json!({}), "a list"),
             (json!([1]), "an object"),
-            (json!([{ "body": 1 }]), "no `body`"),
-            (json!([{}]), "has a `url`"),
-            (json!([{ "url": "/relative" }]), "does not read"),
+            (json!([{ "body": 1 }]), "cannot have `body`"),
+            (json!([{}]), "needs a `url`"),
+            (json!([{ "url": "/relative" }]), "is not valid"),
             (json!([{ "url": "https://a.example", "status": 101 }]), "from 200"),
             (json!([{ "url": "https://a.example", "status": "200" }]), "from 200"),
             (json!([{ "url": "https://a.example", "headers": [] }]), "an object"),

@@ -38,10 +38,10 @@ pub(crate) enum FileOutcome {
 impl FileOutcome {
     pub(crate) fn label(self) -> &'static str {
         match self {
-            Self::New => "made",
+            Self::New => "created",
             Self::Same => "unchanged",
-            Self::Untouched => "kept: it was there",
-            Self::Replaced => "rewritten: its content differed",
+            Self::Untouched => "kept, because it already exists",
+            Self::Replaced => "updated",
         }
     }
 }
@@ -162,7 +162,7 @@ pub(crate) fn pretty_text(json: &str) -> String {
 const NEW_TOOL: &str = r#"{
   "slug": "{slug}",
   "title": "{title}",
-  "description": "Says a text louder. Say here what yours does: agents find a tool by it.",
+  "description": "Converts a text to upper case. Describe your tool here: agents find tools by their descriptions.",
   "priceUsd": 0.01,
   "handlerType": "js_request_response",
   "tags": [],
@@ -198,10 +198,10 @@ export default async function (req, ctx) {
 "#;
 
 const NEW_CASES: &str = r#"[
-  // What it does, as a list of claims. `tollhouse dev` and `tollhouse check` hold it to them.
+  // Examples of calls with the expected results. `tollhouse dev` and `tollhouse check` test them.
   { "name": "shouts", "input": { "text": "hi" }, "output": { "text": "HI" } },
-  { "name": "has nothing to say of nothing", "input": { "text": "" }, "error": { "code": "invalid_input", "fault": "caller" } },
-  { "name": "refuses what it does not know", "input": { "text": "hi", "loud": true }, "error": { "code": "invalid_input", "fault": "caller" } }
+  { "name": "rejects an empty text", "input": { "text": "" }, "error": { "code": "invalid_input", "fault": "caller" } },
+  { "name": "rejects unknown fields", "input": { "text": "hi", "loud": true }, "error": { "code": "invalid_input", "fault": "caller" } }
 ]
 "#;
 

@@ -18,7 +18,7 @@ impl TempFolder {
         let own = folder.join(".tollhouse");
         sweep(&own);
         let path = own.join(format!("{PREFIX}{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-        fs::create_dir_all(&path).map_err(|error| format!("`{}` cannot be made: {error}", path.display()))?;
+        fs::create_dir_all(&path).map_err(|error| format!("`{}` cannot be created: {error}", path.display()))?;
         Ok(Self(path))
     }
 

@@ -25,7 +25,7 @@ pub(crate) enum TypesOutcome {
 ///
 /// The compiler cannot be run, or its output cannot be parsed.
 pub(crate) async fn check(tool: &Tool) -> Result<TypesOutcome, String> {
-    let Code::Source { file, .. } = &tool.code else { return Ok(TypesOutcome::Unchecked("there is no handler")) };
+    let Code::Source { file, .. } = &tool.code else { return Ok(TypesOutcome::Unchecked("no handler")) };
     let has = |name: &str| tool.folder.join(name).is_file();
     let args: Vec<OsString> = if has("tsconfig.json") {
         ["--noEmit", "--pretty", "false", "-p", "tsconfig.json"].iter().map(Into::into).collect()
@@ -47,7 +47,7 @@ pub(crate) async fn check(tool: &Tool) -> Result<TypesOutcome, String> {
         ];
         flags.into_iter().chain(declared).chain([*file]).map(Into::into).collect()
     } else {
-        return Ok(TypesOutcome::Unchecked("there is no tool.d.ts: `tollhouse types` writes it"));
+        return Ok(TypesOutcome::Unchecked("no tool.d.ts; write it: tollhouse types"));
     };
     let mut ran = program::run(&tool.folder, "tsc", &args).await?;
     let is_refused = matches!(&ran, ProgramEnd::Ended(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
@@ -57,13 +57,13 @@ pub(crate) async fn check(tool: &Tool) -> Result<TypesOutcome, String> {
         ran = program::run(&tool.folder, "tsc", &[vec![IGNORE_CONFIG.into()], args].concat()).await?;
     }
     match ran {
-        ProgramEnd::Absent => Ok(TypesOutcome::Unchecked("there is no tsc: npm i -D typescript")),
+        ProgramEnd::Absent => Ok(TypesOutcome::Unchecked("tsc is not installed: npm i -D typescript")),
         ProgramEnd::Ended(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
             let problems = problems(&text, &tool.folder);
             if problems.is_empty() && !output.status.success() {
                 let errors = String::from_utf8_lossy(&output.stderr);
-                let reason = text.lines().chain(errors.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
+                let reason = text.lines().chain(errors.lines()).find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
                 return Err(format!("tsc failed: {}", reason.trim()));
             }
             Ok(TypesOutcome::Checked(problems))

@@ -122,8 +122,8 @@ pub(crate) fn extend(body: &mut Map<String, Value>, patch: &EndpointPatch) {
 /// Returns the error for a folder that cannot be published.
 pub(crate) fn refused(problems: &[Problem]) -> Error {
     let count = match problems {
-        [_] => "there is a problem".to_owned(),
-        several => format!("there are {} problems", several.len()),
+        [_] => "1 problem".to_owned(),
+        several => format!("{} problems", several.len()),
     };
     let mut error = Error::refused(count).more(problems.iter().map(ToString::to_string));
     error.reported.insert("code".to_owned(), json!("invalid_tool"));

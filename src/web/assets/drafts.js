@@ -53,8 +53,8 @@ export function offer(form, sentence, found, put) {
   const buttons = document.createElement("p");
   buttons.className = "buttons";
   buttons.append(
-    button("Put it in", () => { put(found.text); box.remove(); }),
-    button("Forget it", () => { drafts.forget(found.name); box.remove(); }),
+    button("Restore the text", () => { put(found.text); box.remove(); }),
+    button("Discard the text", () => { drafts.forget(found.name); box.remove(); }),
   );
   box.append(words, buttons);
   form.prepend(box);

@@ -67,7 +67,7 @@ const of = (slug) => `draft:${owner}:${slug}:`;
 function draftSentence(form, found) {
   const revision = Number(found.name.slice(found.name.lastIndexOf(":") + 1));
   const made = revision === Number(form.dataset.revision) ? "" : `, on revision ${revision}`;
-  return `Text that was typed here ${new Date(found.at).toLocaleString()}${made} and not published is kept in this browser.`;
+  return `This browser stores unpublished text that was typed here ${new Date(found.at).toLocaleString()}${made}.`;
 }
 
 /**

@@ -7,7 +7,7 @@ function tell(form, error) {
   const problem = document.createElement("p");
   problem.className = "problem";
   problem.setAttribute("role", "alert");
-  problem.textContent = [error.message ?? "the host did not answer; ask again", error.hint].filter(Boolean).join(" — ");
+  problem.textContent = [error.message ?? "The host did not answer. Try again.", error.hint].filter(Boolean).join(" — ");
   const back = form.elements.namedItem("back");
   if (error.code === "revision_changed" && back instanceof HTMLInputElement) {
     const link = document.createElement("a");

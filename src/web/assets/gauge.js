@@ -42,15 +42,15 @@ async function look() {
       if (gauge.textContent !== now) gauge.textContent = now;
     }
     await renew();
-    if (!paused) say("Numbers are looked at every 5 seconds.");
+    if (!paused) say("Updated every 5 seconds.");
   } catch (error) {
-    say(`The host does not answer (${/** @type {Error} */ (error).message}): these are the last numbers.`);
+    say(`The host does not answer (${/** @type {Error} */ (error).message}). These are the last numbers.`);
   }
 }
 
 pause?.addEventListener("click", () => {
   paused = !paused;
-  pause.textContent = paused ? "Go on" : "Pause";
+  pause.textContent = paused ? "Resume" : "Pause";
   say(paused ? "Paused." : "");
   look();
 });

@@ -19,7 +19,7 @@ const MAKES = 5;
 const END = 1e7;
 
 /** Texts of rows for missing lines. */
-const [MISSED, LEFT_OUT] = ["lines were missed", "lines are left out here"];
+const [MISSED, LEFT_OUT] = ["lines were missed", "lines omitted"];
 
 /** @typedef {{ at: string, level: string, message: string, fields: Record<string, unknown>, callId: string | null, owner?: boolean }} Entry */
 
@@ -157,7 +157,7 @@ function follows(box, first, live) {
   let stays = true;
 
   function tellStatus(words = stream.going ? "Following" : "Not following") {
-    const summary = hidden ? `${words}; ${counted(hidden)} hidden by the words` : words;
+    const summary = hidden ? `${words}; ${counted(hidden)} hidden by the search` : words;
     if (status.textContent !== summary) status.textContent = summary;
   }
 
@@ -190,7 +190,7 @@ function follows(box, first, live) {
   function earlier() {
     const notice = box.querySelector(".earlier") ?? made("p", "gap earlier", "", way("open the log again"));
     if (!notice.parentElement) box.prepend(notice);
-    notice.firstChild?.replaceWith(`${dropped} earlier lines are not on this page any more · `);
+    notice.firstChild?.replaceWith(`${dropped} earlier lines are no longer on this page · `);
   }
 
   function draw() {
@@ -311,13 +311,13 @@ function follows(box, first, live) {
       else if (name === "lagged") put({ missing: JSON.parse(data).missed, words: MISSED, before: stream.last });
     },
     opened(lost) {
-      if (lost) put({ words: `connection lost, back after ${(lost / 1000).toFixed(1)} s, nothing missed` });
+      if (lost) put({ words: `reconnected after ${(lost / 1000).toFixed(1)} s, nothing missed` });
       tellStatus();
     },
-    lost: () => tellStatus("Connection lost, asking again"),
+    lost: () => tellStatus("Connection lost, reconnecting"),
     gone(status) {
       follow.textContent = "Follow";
-      tellStatus(status === 404 ? "It is not there any more" : "You are not signed in any more: open the page again");
+      tellStatus(status === 404 ? "This tool no longer exists" : "You are signed out. Open the page again");
     },
   });
 

@@ -90,14 +90,14 @@ if (box?.dataset.live) {
     if (!rows) return box?.replaceChildren(...list.childNodes);
     const columns = theirs[0].cells.length;
     // No row of the fetched page is known: there are more new rows than it shows.
-    const gap = more.length === theirs.length && rows.rows.length ? [note(columns, "More has happened here than is shown")] : [];
+    const gap = more.length === theirs.length && rows.rows.length ? [note(columns, "More entries exist than are shown here")] : [];
     rows.prepend(...more, ...gap);
     const over = rows.rows.length - most;
     if (over <= 0) return;
     const left = [...rows.rows].slice(-over);
     dropped += left.filter((row) => name(row)).length;
     left.forEach((row) => row.remove());
-    if (!box?.dataset.most) rows.append(note(columns, `${dropped} earlier rows are not on this page any more`));
+    if (!box?.dataset.most) rows.append(note(columns, `${dropped} earlier rows are no longer on this page`));
   }
 
   async function look() {
@@ -111,7 +111,7 @@ if (box?.dataset.live) {
       if (stream.going) say("Following");
     } catch (error) {
       due += count;
-      say(`The last rows are not to be had: ${/** @type {Error} */ (error).message}`);
+      say(`New rows are not available: ${/** @type {Error} */ (error).message}`);
     }
     setTimeout(() => { looking = false; arrived(); }, PACE);
   }
@@ -139,10 +139,10 @@ if (box?.dataset.live) {
       arrived();
     },
     opened: () => say("Following"),
-    lost: () => say("Connection lost, asking again"),
+    lost: () => say("Connection lost, reconnecting"),
     gone(code) {
       follow.textContent = "Follow";
-      say(code === 404 ? "It is not there any more" : "You are not signed in any more: open the page again");
+      say(code === 404 ? "This tool no longer exists" : "You are signed out. Open the page again");
     },
   });
 

@@ -141,18 +141,18 @@ const copier = () => /** @type {HTMLElement | null} */ ((row() ?? document).quer
  */
 const KEYS = [
   ["j", "next row", anyRow, () => goes(1)],
-  ["k", "row before", anyRow, () => goes(-1)],
+  ["k", "previous row", anyRow, () => goes(-1)],
   // Only on the row itself. A focused link or button handles the key.
   ["Enter", "open the row", anyRow, () => {
     const here = document.activeElement;
     if (here?.matches(ROWS)) /** @type {HTMLElement | null} */ (here.querySelector("a[href], summary, button"))?.click();
   }],
   ["e", "next error", errors, () => goes(1, ERROR)],
-  ["E", "error before", errors, () => goes(-1, ERROR)],
+  ["E", "previous error", errors, () => goes(-1, ERROR)],
   ["c", "copy the id", copier, () => copier()?.click()],
-  ["Escape", "leave a field, then the page for the one above", above, () => { if (!typed()) above()?.click(); }],
-  ["Ctrl Enter", "send the form that is filled in", () => document.querySelector("main form:not(:has([data-keys]))"), () => {}],
-  ["?", "these keys", () => document.body, help],
+  ["Escape", "leave a field, then go to the parent page", above, () => { if (!typed()) above()?.click(); }],
+  ["Ctrl Enter", "send the form", () => document.querySelector("main form:not(:has([data-keys]))"), () => {}],
+  ["?", "show this list", () => document.body, help],
 ];
 
 /**
@@ -165,7 +165,7 @@ const own = () => new Map([.../** @type {NodeListOf<HTMLElement>} */ (document.q
 
 /** Shows the shortcuts of this page. */
 function help() {
-  const title = "Keys of this page";
+  const title = "Keyboard shortcuts";
   const [dialog, heading, list, close] = ["dialog", "h2", "dl", "button"].map((name) => document.createElement(name));
   dialog.ariaLabel = heading.textContent = title;
   list.className = "facts";

@@ -34,17 +34,17 @@ async function check(path) {
   const { keys } = await json("/.well-known/jwks.json");
   const [head, payload, signed] = signature.split(".");
   const { alg, kid, crit } = JSON.parse(new TextDecoder().decode(bytes(head)));
-  if (alg !== "EdDSA" || crit) return [false, "The signature is of a kind that receipts do not have."];
+  if (alg !== "EdDSA" || crit) return [false, "The signature has the wrong type for a receipt."];
   const signedRecord = JSON.parse(new TextDecoder().decode(bytes(payload)));
-  if (!same(signedRecord, record)) return [false, "The signature is of another receipt than this one."];
+  if (!same(signedRecord, record)) return [false, "The signature belongs to another receipt."];
   for (const key of keys.filter((/** @type {any} */ key) => !kid || !key.kid || key.kid === kid)) {
     const { kty, crv, x } = key;
     const known = await crypto.subtle.importKey("jwk", { kty, crv, x }, { name: "Ed25519" }, false, ["verify"]);
     if (await crypto.subtle.verify({ name: "Ed25519" }, known, bytes(signed), new TextEncoder().encode(`${head}.${payload}`))) {
-      return [true, "Checked here, by your browser: this host has signed exactly this."];
+      return [true, "Verified by your browser: this host signed exactly this receipt."];
     }
   }
-  return [false, "No key of this host has made the signature."];
+  return [false, "The signature was not made with a key of this host."];
 }
 
 const slip = document.querySelector("[data-receipt]");
@@ -55,11 +55,11 @@ if (slip instanceof HTMLElement && outcome) {
     outcome.textContent = `${holds ? "✓" : holds === false ? "✕" : "?"} ${words}`;
   };
   if (!globalThis.crypto?.subtle) {
-    tell(undefined, "A browser checks signatures on https and on this machine only: use the command below.");
+    tell(undefined, "Browsers verify signatures only over https or on this machine. Use the command below.");
   } else {
     check(slip.dataset.receipt ?? "").then(
       ([holds, words]) => tell(holds, words),
-      (error) => tell(undefined, `It could not be checked here (${error.message}): use the command below.`),
+      (error) => tell(undefined, `Your browser could not verify the signature (${error.message}). Use the command below.`),
     );
   }
 }

@@ -9,7 +9,7 @@ const SHOWN = 20000;
 
 const SIGNS = { ok: "✓", warn: "?", bad: "✕" };
 const AGAIN = "Ask again with the same payment · cannot be charged twice";
-const RUN_AGAIN = "Run again with the payment you made";
+const RUN_AGAIN = "Run again with the same payment";
 
 /** @param {string} name @param {string} [text] @param {Record<string, string>} [attributes] */
 function made(name, text = "", attributes = {}) {
@@ -142,7 +142,7 @@ function showResult(answer, log, headers, raw) {
   const { status = 200, result, receipt, paymentId, settlement } = answer;
   if (settlement?.transaction) log.line(`settled, transaction ${settlement.transaction}`, "ok");
   else if (paymentId) log.line("settled", "ok");
-  log.line(answer.ok ? `answered with ${status}` : `the tool answered with ${status} that it failed: nothing was charged`, answer.ok ? "ok" : "bad");
+  log.line(answer.ok ? `answered with ${status}` : `the tool reported a failure with status ${status}; nothing was charged`, answer.ok ? "ok" : "bad");
   if (receipt?.receiptId) log.link(`receipt ${receipt.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(receipt.receiptId)}`, import.meta.url).href);
   const text = result && typeof result.base64 === "string" && result.mediaType ? `${result.mediaType}, ${Math.floor(result.base64.length * 3 / 4)} bytes`
     : result && typeof result.text === "string" && result.mediaType ? result.text : JSON.stringify(result, null, 2) ?? "";
@@ -150,7 +150,7 @@ function showResult(answer, log, headers, raw) {
   log.after.append(
     made("h3", "Result"), ...box(text),
     folded("Headers", chosen.map(([name, value]) => `${name}: ${value}`).join("\n")),
-    folded("As it came", raw),
+    folded("Raw answer", raw),
   );
 }
 

@@ -116,7 +116,7 @@ async function keeps() {
  */
 async function sign(wallet, form, { accepted, resource }) {
   const data = new FormData(form);
-  for (const name of ["amount", "asset", "network"]) if (data.get(name) !== accepted[name]) throw new Error("the page does not say what is to be signed");
+  for (const name of ["amount", "asset", "network"]) if (data.get(name) !== accepted[name]) throw new Error("the page does not match what is to be signed");
   const [from] = await wallet.request({ method: "eth_requestAccounts" });
   await wallet.request({ method: "wallet_switchEthereumChain", params: [{ chainId: `0x${Number(accepted.network.split(":")[1]).toString(16)}` }] });
   const { signs, payload, nonce, until } = typed(accepted, from);
@@ -135,7 +135,7 @@ async function sign(wallet, form, { accepted, resource }) {
  * @param {StoredPayment | undefined} stored
  */
 function fill(form, stored) {
-  if (!stored) throw new Error("this tab keeps nothing: what is signed could be lost");
+  if (!stored) throw new Error("this tab cannot store the signed payment, so it could be lost");
   for (const [name, value] of stored.fields) {
     const field = form.elements.namedItem(name);
     if (field instanceof HTMLInputElement) field.value = value;
@@ -167,7 +167,7 @@ export const wallet = {
     const label = button.textContent;
     const show = (/** @type {boolean} */ open) => {
       button.textContent = open ? "Ask again with the same payment · cannot be charged twice" : label;
-      if (open) says.textContent = "A payment that you signed in this tab was not answered. Nothing else is paid until it is.";
+      if (open) says.textContent = "A payment that you signed in this tab has no answer yet. Nothing else is paid until it has one.";
       const others = [...document.querySelectorAll("main form[data-call]")].filter((other) => other !== form);
       for (const other of others.flatMap((other) => [...other.querySelectorAll("button")])) other.disabled = open;
     };

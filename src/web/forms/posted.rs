@@ -67,14 +67,16 @@ impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Post
         let visitor = Visitor::from_request_parts(&mut parts, services).await.map_err(IntoResponse::into_response)?;
         let media = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if media.split(';').next().unwrap_or_default().trim() != "application/x-www-form-urlencoded" {
-            return Err(ApiError::new(Code::UnsupportedMediaType, "a form is sent as `application/x-www-form-urlencoded`").into_response());
+            return Err(
+                ApiError::new(Code::UnsupportedMediaType, "a form must be sent as `application/x-www-form-urlencoded`").into_response()
+            );
         }
         // Escaped, a source of maximum size may be three times as long.
         let max = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
         let intake = &services.shared.intake;
         let bytes = body::read(intake, peer(&parts.extensions), &parts.headers, body, max).await.map_err(IntoResponse::into_response)?;
         if bytes.iter().filter(|byte| **byte == b'&').count() >= FIELDS {
-            return Err(ApiError::bad_request(format!("a form has at most {FIELDS} fields")).into_response());
+            return Err(ApiError::bad_request(format!("a form can have at most {FIELDS} fields")).into_response());
         }
         let fields = visitor.render(|| Fields::read(&bytes)).await.map_err(ApiRefusal::into_response)?;
         let posted = Self { visitor, fields, action: parts.uri.path().to_owned() };
@@ -105,7 +107,7 @@ impl<const MOST: usize, const FIELDS: usize> PostedForm<MOST, FIELDS> {
         let Some(sent) = SentForm::from_fields(&self.action, &self.fields) else { return reason.into_response() };
         let nobody = self.visitor.without_session();
         let (visitor, title) = match reason.code() {
-            Code::Unauthorized => (&nobody, "Sign in to go on"),
+            Code::Unauthorized => (&nobody, "Sign in to continue"),
             _ => (&self.visitor, "Send it again"),
         };
         let back = self.fields.get("back").filter(|back| is_page(back)).unwrap_or_default();
@@ -115,7 +117,7 @@ impl<const MOST: usize, const FIELDS: usize> PostedForm<MOST, FIELDS> {
                 (sent.form(session))
             },
             None => html! {
-                p.lead { "You are no longer signed in, so nothing was done. This page has your form: sign in, and send it again." }
+                p.lead { "You are no longer signed in, so nothing was done. This page keeps your form. Sign in, then send it again." }
                 (sign_in(visitor, &html! { input type="hidden" name="to" value=(back); (sent.carry()) }, None))
             },
         };
@@ -133,8 +135,7 @@ impl<const MOST: usize, const FIELDS: usize> PostedForm<MOST, FIELDS> {
 pub(crate) fn check_form_token(session: &OpenSession, shown: &str) -> Result<(), ApiError> {
     match shown.as_bytes().ct_eq(session.form_token.as_bytes()).into() {
         true => Ok(()),
-        false => {
-            Err(ApiError::new(Code::Forbidden, "this form belongs to another session").hint("open the page again, and send it from there"))
-        }
+        false => Err(ApiError::new(Code::Forbidden, "this form belongs to another session")
+            .hint("open the page again, then send the form from there")),
     }
 }

@@ -59,12 +59,12 @@ impl SentForm {
         let typed = self.fields.iter().filter(|(_, value)| !value.is_empty());
         let typed: Vec<_> = typed.filter_map(|(name, value)| Some((label(name)?, Some(first(value, SHOWN))))).collect();
         html! {
-            p { "It goes to " code { (self.action) } ". Send it only if it was you who filled it in." }
+            p { "The form goes to " code { (self.action) } ". Send it only if you filled it in yourself." }
             (facts::list(&typed))
             form.form method="post" action=(self.action) {
                 input type="hidden" name="csrf" value=(session.form_token);
                 @for (name, value) in &self.fields { input type="hidden" name=(name) value=(value); }
-                p.buttons { button.primary { "Send it now" } " " a.button.quiet href=(home(session.kind)) { "Leave it" } }
+                p.buttons { button.primary { "Send it now" } " " a.button.quiet href=(home(session.kind)) { "Discard it" } }
             }
         }
     }

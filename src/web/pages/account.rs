@@ -71,7 +71,7 @@ fn identity(session: &OpenSession, builder: Option<&Builder>) -> Markup {
         ("Contact", builder.and_then(|builder| builder.contact.as_deref()).map(words)),
         ("Id", (session.kind != SessionKind::Admin).then(|| facts::id(&session.owner))),
         ("Registered", builder.map(|builder| moment(builder.created_at))),
-        ("Key made", builder.map(|builder| moment(builder.key_created_at))),
+        ("Key created", builder.map(|builder| moment(builder.key_created_at))),
         ("Tier", builder.map(|builder| words(&word(builder.tier)))),
     ])
 }
@@ -80,8 +80,8 @@ fn key(visitor: &Visitor) -> Markup {
     html! {
         section aria-labelledby="key" {
             h2 #key { "Key" }
-            p.words { "A new key replaces the current one, which stops working. Everybody who signed in with it is signed out, here too." }
-            (form::operation(visitor, "rotateBuilderKey", &[], "/dashboard/sign-in", html! { button { "Make a new key" } }))
+            p.words { "A new key replaces the current one, which stops working. All sessions that use the current key end, including this one." }
+            (form::operation(visitor, "rotateBuilderKey", &[], "/dashboard/sign-in", html! { button { "Create a new key" } }))
         }
     }
 }
@@ -98,7 +98,7 @@ fn browser(named: &str) -> Markup {
         @match (found(&kinds), found(&systems)) {
             (Some(kind), Some(system)) => { (kind) " on " (system) },
             (Some(kind), None) => (kind),
-            (None, _) if named.is_empty() => "unnamed",
+            (None, _) if named.is_empty() => "unknown browser",
             (None, _) => (first(named, BROWSER)),
         }
     }
@@ -138,7 +138,7 @@ mod tests {
             (chrome, "Chrome on Linux"),
             ("Mozilla/5.0 (Macintosh; Intel Mac OS X 15.0; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on macOS"),
             ("curl/8.0", "curl"),
-            ("", "unnamed"),
+            ("", "unknown browser"),
             ("<b>", "<bdi>&lt;b&gt;</bdi>"),
         ] {
             assert_eq!(browser(named).into_string(), rendered);

@@ -30,11 +30,10 @@ const MOMENT: usize = 32;
 const MINUTES: usize = 16;
 
 /// Selectable outcomes: query value and label.
-const OUTCOMES: [(&str, &str); 3] = [("", "in any way"), ("succeeded", "succeeded"), ("failed", "failed")];
+const OUTCOMES: [(&str, &str); 3] = [("", "all"), ("succeeded", "succeeded"), ("failed", "failed")];
 
 /// Selectable time spans: query value and label.
-const SPANS: [(&str, &str); 5] =
-    [("", "as far as they are kept"), ("1h", "an hour"), ("24h", "a day"), ("7d", "7 days"), ("30d", "30 days")];
+const SPANS: [(&str, &str); 5] = [("", "all stored calls"), ("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days")];
 
 pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
@@ -76,7 +75,7 @@ pub(crate) async fn page(
                 (tabs)
                 (sums())
                 section {
-                    h2 { "Each call" }
+                    h2 { "Individual calls" }
                     (shown.filters())
                     (followed(shown.followed(&api).as_ref(), shown.calls(&visitor, &found, buckets)))
                 }
@@ -121,14 +120,14 @@ impl CallsView<'_> {
                 div { dt { "Charged" } dd { (sum(|bucket| bucket.paid)) } }
             }
             p.note {
-                "Added up from " (moment(&at)) " on"
-                @if !self.query.get("until").is_empty() { ", up to " (text::first(self.query.get("until"), MOMENT)) }
-                ". " (if self.is_own { "Your own calls" } else { "Its owner's calls" }) " are not among them."
+                "Totals since " (moment(&at))
+                @if !self.query.get("until").is_empty() { " up to " (text::first(self.query.get("until"), MOMENT)) }
+                ". " (if self.is_own { "Your own calls" } else { "The owner's calls" }) " are not included."
             }
             @if !codes.is_empty() {
                 section {
-                    h2 { "Why they failed" }
-                    (table("Why calls failed", [Column::Words("Code"), Column::Number("Calls"), Column::Words("What it means")], codes.iter().map(|(code, calls)| [
+                    h2 { "Reasons for failures" }
+                    (table("Reasons for failures", [Column::Words("Code"), Column::Number("Calls"), Column::Words("Meaning")], codes.iter().map(|(code, calls)| [
                         html! { code { (text::words(code)) } },
                         html! { a href=(with_code(code)) { (calls) } },
                         text::line(meaning(code)),
@@ -142,8 +141,8 @@ impl CallsView<'_> {
         let [code, since, until] = ["code", "since", "until"].map(|name| self.query.get(name));
         html! {
             form.filters action=(self.path) {
-                (form::select("code", "Ended", &OUTCOMES, code, str::to_owned))
-                (form::select("since", "Going back", &SPANS, since, |since| format!("from {since}")))
+                (form::select("code", "Outcome", &OUTCOMES, code, str::to_owned))
+                (form::select("since", "Period", &SPANS, since, |since| format!("from {since}")))
                 div.field { label for="until" { "Before" } input #until name="until" type="date" value=(text::plain(until)); }
                 button { "Show" }
             }
@@ -163,15 +162,15 @@ impl CallsView<'_> {
             let call = format!("curl -si -X POST {}/tools/{}", visitor.base_url(), segment(self.slug));
             let tried = page_links::tool_path(self.slug, "/try");
             if !self.query.has_any(&["code", "since", "until", "cursor"]) {
-                return empty("Nobody has called it yet.", Some((&tried, "Try it")), &call);
+                return empty("No calls yet.", Some((&tried, "Try the tool")), &call);
             }
             let is_idle = buckets.iter().all(|bucket| bucket.calls == 0) && !self.query.has_any(&["code", "until", "cursor"]);
             if let Some(first) = buckets.first().filter(|_| is_idle) {
                 let from: String = first.at.to_string().replace('T', " ").chars().take(MINUTES).collect();
-                return empty(&format!("Nobody has called it since {from} UTC."), Some((&tried, "Try it")), &call);
+                return empty(&format!("No calls since {from} UTC."), Some((&tried, "Try the tool")), &call);
             }
             let all = curl_command(visitor, &format!("/ai/endpoints/{}/calls", segment(self.slug)));
-            return empty("No call fits.", Some((&self.path, "Show all calls")), &all);
+            return empty("No matching calls.", Some((&self.path, "Show all calls")), &all);
         }
         html! {
             (self.table(calls))
@@ -183,10 +182,10 @@ impl CallsView<'_> {
         let paid = money::heading("Paid", self.simulated);
         let columns = [
             Column::Words("When"),
-            Column::Words("Ended"),
+            Column::Words("Outcome"),
             Column::Number(&paid),
-            Column::Number("Took, ms"),
-            Column::Number("Processor, ms"),
+            Column::Number("Duration, ms"),
+            Column::Number("CPU, ms"),
             Column::Number("Input, bytes"),
             Column::Words("Version"),
             Column::Words("Receipt"),
@@ -219,7 +218,7 @@ impl CallsView<'_> {
         let by = html! { (money::usd(call.price_usd)) " by " (word(call.payment)) };
         html! {
             @match call.charged {
-                _ if call.owner => { (if self.is_own { "your own" } else { "its owner's" }) ", free" }
+                _ if call.owner => { (if self.is_own { "your own call" } else { "the owner's call" }) ", free" }
                 _ if call.payment == ReceiptKind::Free => "free",
                 Charged::Yes => (by),
                 Charged::No => "not charged",
@@ -245,11 +244,11 @@ fn ended(call: &Call) -> Markup {
 
 /// Meanings of failures for the tool's owner, with more detail than callers get.
 const MEANINGS: [(&str, &str); 5] = [
-    ("error_status", "the handler told of a failure itself, by the status of its answer or by `isError`"),
-    ("handler_failed", "the handler threw an error, or never came to an answer; nothing was charged"),
-    ("invalid_output", "the handler's answer does not fit the output schema; nothing was charged"),
-    ("payment_required", "the payment was refused when it was to be taken; the answer was kept back"),
-    ("sandbox_crashed", "the process that the handler ran in ended under it; nothing was charged"),
+    ("error_status", "the handler reported a failure, with its status or `isError`"),
+    ("handler_failed", "the handler threw an error or did not answer"),
+    ("invalid_output", "the handler's answer does not match the output schema"),
+    ("payment_required", "settlement was refused, so the answer was withheld"),
+    ("sandbox_crashed", "the worker process stopped during the call"),
 ];
 
 /// Returns the meaning of a code, from this list or from the table of faults.

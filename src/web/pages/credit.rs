@@ -26,10 +26,10 @@ const REGISTRATION: &str = "builder-registration";
 type BudgetPart = (&'static str, &'static str, &'static str, fn(&Budget) -> Option<MicroUsd>);
 
 const PARTS: [BudgetPart; 4] = [
-    ("perCallUsd", "A call", "more than this is not paid for one call", |budget| budget.per_call_usd),
-    ("perToolUsd", "A tool in a day", "more than this is not paid to one tool in a day of UTC", |budget| budget.per_tool_usd),
-    ("perDayUsd", "A day", "more than this is not paid in a day of UTC", |budget| budget.per_day_usd),
-    ("alertAtUsd", "Alert from", "once so much is spent in a day, answers say so", |budget| budget.alert_at_usd),
+    ("perCallUsd", "Per call", "Maximum for one call.", |budget| budget.per_call_usd),
+    ("perToolUsd", "Per tool and day", "Maximum for one tool per UTC day.", |budget| budget.per_tool_usd),
+    ("perDayUsd", "Per day", "Maximum per UTC day.", |budget| budget.per_day_usd),
+    ("alertAtUsd", "Alert at", "Answers carry an alert when a day's spending reaches this amount.", |budget| budget.alert_at_usd),
 ];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
@@ -65,17 +65,17 @@ fn balance(CreditHistory { credit, today, .. }: &CreditHistory, simulated: bool)
             @if revoked.is_some() { " " (state("revoked")) } @else if credit.budget.frozen { " " (state("frozen")) }
         }
         p {
-            "Today " (amount(today.spent_usd)) " was spent"
-            @if let Some(left) = today.left_usd { ", and " (amount(left)) " more can be" }
+            "Spent today: " (amount(today.spent_usd))
+            @if let Some(left) = today.left_usd { ", left today: " (amount(left)) }
             ". The day ends at " (moment(today.resets_at)) "."
-            @if today.alert { " The alert of the budget is reached." }
+            @if today.alert { " You've reached your daily alert amount." }
         }
         (facts::list(&[
             ("Credit", Some(facts::id(&credit.credit_id))),
             ("Label", Some(text::words(&credit.label)).filter(|_| !credit.label.is_empty())),
-            ("Made", Some(moment(credit.created_at))),
-            ("Revoked", revoked.map(|revoked| html! { (moment(revoked.since)) ", with " (amount(revoked.amount_usd)) })),
-            ("Because", revoked.and_then(|revoked| revoked.reason.as_deref()).map(text::line)),
+            ("Created", Some(moment(credit.created_at))),
+            ("Revoked", revoked.map(|revoked| html! { (moment(revoked.since)) ", removing " (amount(revoked.amount_usd)) })),
+            ("Reason", revoked.and_then(|revoked| revoked.reason.as_deref()).map(text::line)),
         ]))
     }
 }
@@ -83,7 +83,7 @@ fn balance(CreditHistory { credit, today, .. }: &CreditHistory, simulated: bool)
 fn movement_list(visitor: &Visitor, credit: &CreditHistory, query: &PageQuery, simulated: bool) -> Markup {
     if credit.movements.is_empty() {
         let call = format!("curl -s {}/ai/endpoints", visitor.base_url());
-        return empty("It has no movements yet.", Some(("/dashboard", "Tools to call")), &call);
+        return empty("No movements yet.", Some(("/dashboard", "Find a tool to call")), &call);
     }
     movements(credit, query, PATH, simulated)
 }
@@ -131,18 +131,18 @@ fn budget(visitor: &Visitor, credit: &CreditHistory, simulated: bool) -> Markup 
         (form::revision(budgets.revision))
         @for (member, name, words, value) in PARTS {
             (form::field(member, &format!("{name}, in USD"), Some(words), html! {
-                input id=(member) name={ "number:/" (member) } inputmode="decimal" autocomplete="off" placeholder="no bound"
+                input id=(member) name={ "number:/" (member) } inputmode="decimal" autocomplete="off" placeholder="no limit"
                     value=[value(&budgets.holder)];
             }))
         }
         input type="hidden" name="flag:/frozen" value="false";
-        label.box { input type="checkbox" name="flag:/frozen" value="true" checked[budgets.holder.frozen]; "Frozen: it pays for nothing" }
-        button.primary { "Set the budget" }
+        label.box { input type="checkbox" name="flag:/frozen" value="true" checked[budgets.holder.frozen]; "Freeze the credit, so that it pays for nothing" }
+        button.primary { "Save the budget" }
     };
     html! {
-        p.muted { "Limits on what the credit pays for. Everybody with its token can change them." }
+        p.muted { "Limits on what the credit pays for. Everyone who has its token can change them." }
         @if !limits.is_empty() || budgets.admin.frozen {
-            p { "The host's operator bounds it too:" }
+            p { "The host's admins have also set:" }
             ul.plain {
                 @for (name, limit) in limits { li { (name) " " (money::amount(limit, simulated)) } }
                 @if budgets.admin.frozen { li { "frozen" } }

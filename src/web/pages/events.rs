@@ -17,7 +17,7 @@ const PATH: &str = "/dashboard/events";
 const LIVE: &str = "/dashboard/api/ai/builders/events";
 const ROWS: usize = 30;
 /// Selectable time spans: query value and label.
-const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "an hour"), ("30d", "30 days"), ("90d", "90 days")];
+const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "1 hour"), ("30d", "30 days"), ("90d", "90 days")];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
     let query = PageQuery::read(raw.as_deref(), &["builderId", "kind", "tool", "since", "until", "cursor"]);
@@ -43,7 +43,7 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
     let main = visitor
         .render(|| {
             html! {
-                p.lead { @if visitor.kind() == Some(SessionKind::Admin) { "What happened to a builder's tools and money, newest first." } @else { "What happened to your tools and your money, newest first." } }
+                p.lead { @if visitor.kind() == Some(SessionKind::Admin) { "Events of a builder's tools and money, newest first." } @else { "Events of your tools and money, newest first." } }
                 (filters(&query))
                 (followed(by.as_ref(), events(&visitor, &query, &found, simulated)))
                 (api_section(&visitor, &path))
@@ -68,16 +68,16 @@ pub(super) fn last(builder: &str, max: usize) -> FollowedList {
 }
 
 fn filters(query: &PageQuery) -> Markup {
-    let kinds: Vec<_> = [("", "all that happened")].into_iter().chain(KINDS.map(|(name, words, _)| (name, words))).collect();
+    let kinds: Vec<_> = [("", "all events")].into_iter().chain(KINDS.map(|(name, words, _)| (name, words))).collect();
     html! {
         form.filters action=(PATH) {
             @if !query.get("builderId").is_empty() { input type="hidden" name="builderId" value=(text::plain(query.get("builderId"))); }
-            (form::select("kind", "What", &kinds, query.get("kind"), str::to_owned))
+            (form::select("kind", "Event", &kinds, query.get("kind"), str::to_owned))
             div.field {
                 label for="tool" { "Tool" }
-                input #tool name="tool" value=(text::plain(query.get("tool"))) autocomplete="off" spellcheck="false" placeholder="by its slug";
+                input #tool name="tool" value=(text::plain(query.get("tool"))) autocomplete="off" spellcheck="false" placeholder="slug";
             }
-            (form::select("since", "Going back", &SPANS, query.get("since"), |since| format!("from {since}")))
+            (form::select("since", "Period", &SPANS, query.get("since"), |since| format!("from {since}")))
             div.field { label for="until" { "Before" } input #until name="until" type="date" value=(text::plain(query.get("until"))); }
             button { "Show" }
         }
@@ -94,16 +94,16 @@ fn events(visitor: &Visitor, query: &PageQuery, EventPage { events, next_cursor,
             true => {
                 let week =
                     curl_command(visitor, &with_query("/ai/builders/events", [("since", "7d"), ("builderId", query.get("builderId"))]));
-                empty("Nothing that fits has happened.", Some((&all, "Clear the filter")), &week)
+                empty("No matching events.", Some((&all, "Clear the filter")), &week)
             }
             false => {
                 let tools = with_query("/dashboard/home", [("builderId", query.get("builderId"))]);
-                empty("Nothing has happened within 7 days.", Some((&tools, "Tools")), &follow)
+                empty("No events in the last 7 days.", Some((&tools, "Tools")), &follow)
             }
         };
     }
     html! {
-        h2.aside { "What happened" }
+        h2.aside { "Events" }
         (event_lines::table_of(events, query.get("builderId"), simulated))
         (onward(events.len(), query, PATH, next_cursor.as_deref()))
     }

@@ -75,21 +75,21 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
 fn first_tool(visitor: &Visitor) -> Markup {
     let create = format!(
         "curl -s {}/ai/endpoints/create \\\n  -H \"x-builder-key: $BUILDER_KEY\" -H 'content-type: application/json' \\\n  -d '{{\n    \
-         \"slug\": \"my-first-tool\", \"title\": \"Says it again\", \"handlerType\": \"js_request_response\", \"priceUsd\": 0,\n    \
+         \"slug\": \"my-first-tool\", \"title\": \"Echo\", \"handlerType\": \"js_request_response\", \"priceUsd\": 0,\n    \
          \"handler\": {{\"source\": \"export default async (req) => ({{ again: req.input }});\", \"language\": \"js\"}},\n    \
          \"safetyAttestation\": {{\"accepted\": true}}\n  }}'",
         visitor.base_url()
     );
     html! {
-        p.lead { "You have no tool yet. There are three ways to a first one." }
+        p.lead { "You have no tools yet. There are three ways to publish the first one." }
         section {
             h2 { "Write it here" }
-            p { "An editor, with a run of it before it is published." }
+            p { "Use an editor, and run the tool before you publish it." }
             p { a.button.primary href="/dashboard/new" { "Write a tool" } }
         }
         section {
-            h2 { "Send it" }
-            (code::block("One query that publishes a tool", "sh", &create))
+            h2 { "Publish it with a request" }
+            (code::block("Request that publishes a tool", "sh", &create))
         }
         section {
             h2 { "Follow the guide" }
@@ -112,7 +112,7 @@ fn calls(shown: &HomeView) -> Markup {
     let max = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
     let chart = Chart {
         id: "by-day",
-        caption: format!("{} in 30 days, {failed} failed. Most in a day: {max}.", counted(all, "call", "calls")),
+        caption: format!("{} in 30 days, {failed} failed. Maximum per day: {max}.", counted(all, "call", "calls")),
         keys: [Some("calls"), Some("failed")],
         max: max.to_string(),
         table: table(
@@ -129,12 +129,12 @@ fn calls(shown: &HomeView) -> Markup {
 fn last_events(query: &PageQuery, found: &EventPage, simulated: bool) -> Markup {
     let builder = query.get("builderId");
     let list = html! {
-        @if found.events.is_empty() { p.muted { "Nothing has happened within 7 days." } }
+        @if found.events.is_empty() { p.muted { "No events in the last 7 days." } }
         @else { (event_lines::table_of(&found.events, builder, simulated)) }
     };
     html! {
         section {
-            h2 { "Last events" }
+            h2 { "Latest events" }
             (followed(Some(&events::last(builder, EVENTS)), list))
             p { a href=(with_query("/dashboard/events", [("builderId", builder)])) { "All events" } }
         }

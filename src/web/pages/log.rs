@@ -27,7 +27,7 @@ const CALLS: &str = "200";
 
 /// Choices of the filters: query value and label.
 const LEVELS: [(&str, &str); 4] = [("", "all"), ("info", "info"), ("warn", "warn"), ("error", "error")];
-const SPANS: [(&str, &str); 5] = [("", "ever"), ("15m", "15 minutes"), ("1h", "an hour"), ("24h", "a day"), ("7d", "a week")];
+const SPANS: [(&str, &str); 5] = [("", "any time"), ("15m", "15 minutes"), ("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days")];
 
 /// Filters that the API applies to a log.
 const NARROWS: [&str; 3] = ["level", "callId", "since"];
@@ -90,13 +90,13 @@ fn view(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, found: &LogPa
         (filters(filter))
         @if !of_one.is_empty() { (call_section(slug, of_one, call)) }
         nav.pager aria-label="Pages of the log" {
-            p { (text::counted(shown.len() as u64, "line", "lines")) @if hidden > 0 { ", and the words hide " (hidden) " more" } }
+            p { (text::counted(shown.len() as u64, "line", "lines")) @if hidden > 0 { ", " (hidden) " more hidden by the search" } }
             @if !filter.get("cursor").is_empty() { a.button.quiet href=(filter.page("")) { "Newest lines" } }
             @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
         }
         @if are_cut(&shown) {
             @let few = filter.query.with(&owner_pages::page_path(slug, "log"), &[("lines", FEW)]);
-            p.note { "Long lines are cut here, and each says by how much. " a href=(few) { (FEW) " lines at a time, with more of each" } }
+            p.note { "Long lines are shortened here, each with the number of omitted characters. " a href=(few) { "Show " (FEW) " lines at a time, with more of each" } }
         }
         @if filter.get("cursor").is_empty() { (live()) }
         div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(filter)] data-q=(text::plain(q))
@@ -104,7 +104,7 @@ fn view(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, found: &LogPa
             (lines(shown.iter().copied(), q, of_call))
             @if shown.is_empty() { div #nothing { (empty_log(visitor, filter, tool, hidden)) } }
         }
-        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", owner_pages::api_path(slug)), filter.narrowed())) { "These lines as JSON" } }
+        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", owner_pages::api_path(slug)), filter.narrowed())) { "See these lines as JSON" } }
         (api_section(visitor, &with_query(&format!("{}/logs", owner_pages::api_path(slug)), filter.narrowed())))
     }
 }
@@ -120,7 +120,7 @@ fn filters(filter: &LogFilter) -> Markup {
     html! {
         form.filters action=(owner_pages::page_path(filter.slug, "log")) {
             div.field.wide { label for="q" { "Words" } input #q name="q" type="search" value=(text::plain(q)) data-key="/"; }
-            (form::select("level", "From level", &LEVELS, level, str::to_owned))
+            (form::select("level", "Minimum level", &LEVELS, level, str::to_owned))
             (form::select("since", "Since", &SPANS, since, |since| format!("from {since}")))
             @if !call.is_empty() { input type="hidden" name="callId" value=(text::plain(call)); }
             button.primary { "Show" }
@@ -136,13 +136,13 @@ fn call_section(slug: &str, id: &str, call: Option<&Call>) -> Markup {
             h2 { "One call" }
             (facts::list(&[
                 ("Call", Some(facts::id(id))),
-                ("Ended", call.map(|call| state(&word(call.outcome)))),
-                ("Why", call.and_then(|call| call.code.as_deref()).map(|code| html! { code { (text::words(code)) } })),
-                ("At", call.map(|call| moment(call.at))),
-                ("Took", call.map(|call| html! { (format!("{:.1}", call.duration_ms)) " ms" })),
+                ("Outcome", call.map(|call| state(&word(call.outcome)))),
+                ("Reason", call.and_then(|call| call.code.as_deref()).map(|code| html! { code { (text::words(code)) } })),
+                ("Time", call.map(|call| moment(call.at))),
+                ("Duration", call.map(|call| html! { (format!("{:.1}", call.duration_ms)) " ms" })),
                 ("Receipt", call.and_then(|call| call.receipt_id.as_ref()).map(page_links::receipt)),
             ]))
-            @if call.is_none() { p.muted { "It is not among the last " (CALLS) " calls that have ended." } }
+            @if call.is_none() { p.muted { "This call is not among the last " (CALLS) " finished calls." } }
             p { a href=(owner_pages::page_path(slug, "calls")) { "All calls" } }
         }
     }
@@ -165,10 +165,10 @@ fn empty_log(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, hidden: 
     let all = owner_pages::page_path(slug, "log");
     let lines = curl_command(visitor, &format!("/ai/endpoints/{}/logs", segment(slug)));
     if hidden > 0 {
-        return empty(&format!("No line here says that; {hidden} others do not."), Some((&all, "Show all lines")), &lines);
+        return empty(&format!("No line contains these words. Lines without them: {hidden}."), Some((&all, "Show all lines")), &lines);
     }
     if filter.is_narrow() || !filter.get("cursor").is_empty() {
-        return empty("No line fits.", Some((&all, "Show all lines")), &lines);
+        return empty("No matching lines.", Some((&all, "Show all lines")), &lines);
     }
     if !tool.common.capabilities.has(Capability::Logs) {
         let edit = owner_pages::page_path(slug, "edit");
@@ -176,8 +176,12 @@ fn empty_log(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, hidden: 
             "{} \\\n  -X PATCH -H 'content-type: application/json' -d '{{\"capabilities\":{{\"logs\":true}}}}'",
             curl_command(visitor, &format!("/ai/endpoints/{}", segment(slug)))
         );
-        return empty("It may write no log: it was not asked for, or waits for an admin.", Some((&edit, "Ask for logs")), &ask);
+        return empty(
+            "This tool can't write logs: the `logs` capability was not requested or awaits approval.",
+            Some((&edit, "Request logs")),
+            &ask,
+        );
     }
     let call = format!("curl -s {}/tools/{slug} \\\n  -H 'content-type: application/json' -d '{{}}'", visitor.base_url());
-    empty("No call has written a line yet.", Some((&owner_pages::page_path(slug, "edit"), "Run it")), &call)
+    empty("No log lines yet.", Some((&owner_pages::page_path(slug, "edit"), "Run the tool")), &call)
 }

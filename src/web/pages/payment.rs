@@ -17,7 +17,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
     let answer = match visitor.get::<PaymentResponse>(&source).await {
         Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownPayment) => {
-            let lead = html! { "None called " code { (text::first(&id, 100)) } " has reached a tool here: nothing was taken for it." };
+            let lead = html! { "No payment called " code { (text::first(&id, 100)) } " has reached a tool on this host, so nothing was charged for it." };
             return Ok(not_found(&visitor, "No payment has this id", &lead).await);
         }
         Err(refused) => return Err(refused),
@@ -36,7 +36,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
             ]))
             @if let Some(settlement) = &payment.settlement { (reorganized(settlement)) }
         }
-        p { a href=(source) { "This payment as JSON" } }
+        p { a href=(source) { "See this payment as JSON" } }
     };
     let page = Page { unlisted: true, ..Page::new(Area::Receipts, "Payment", main) };
     Ok(visitor.show(page.under("/dashboard/receipts", "Receipts")).await)
@@ -45,15 +45,17 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
 /// Explains a state, and what a payer can do.
 fn meaning(state: PaymentState) -> &'static str {
     match state {
-        PaymentState::Reserved => "The call runs. Nothing was taken yet: show the same payment again for its answer.",
-        PaymentState::Settling => "The money is on its way, and its end is not known yet. Do not pay again: show the same payment again.",
-        PaymentState::Unresolved => "Nobody could say whether the money moved, and whoever runs the host decides. Do not pay again.",
-        PaymentState::Settled => "It was charged, once. Show the same payment with the same request again for the answer, for a day.",
-        PaymentState::Owed => {
-            "It was charged before the run, and no run has answered yet. Show the same payment with the same request again: the tool runs again, and nothing more is charged."
+        PaymentState::Reserved => "The call is running. Nothing has been charged yet. To get the answer, send the same payment again.",
+        PaymentState::Settling => {
+            "The settlement has started, and its outcome is not known yet. Do not make a new payment. Send the same payment again."
         }
-        PaymentState::Refused => "It was refused when it was to be settled. Nothing was taken.",
-        PaymentState::Released => "The call was not charged. The payment is as good as before.",
+        PaymentState::Unresolved => "It is unknown whether the money moved. An admin of the host will decide. Do not pay again.",
+        PaymentState::Settled => "Charged once. For 24 hours, you get the answer if you send the same payment with the same request again.",
+        PaymentState::Owed => {
+            "Charged before the run, and no run has answered yet. Send the same payment with the same request again: the tool runs again, and nothing more is charged."
+        }
+        PaymentState::Refused => "The settlement was refused. Nothing was charged.",
+        PaymentState::Released => "The call was not charged. The payment can be used again.",
     }
 }
 
@@ -69,7 +71,7 @@ pub(super) fn reorganized(settlement: &Reorganization) -> Markup {
             (badge("unresolved", "reorganized"), "The chain dropped the transaction of this payment: the money has not moved.")
         }
         ReorganizationState::Settled => {
-            (state("settled"), "The chain dropped an earlier transaction of this payment. Another one has made the payment.")
+            (state("settled"), "The chain dropped an earlier transaction of this payment. Another transaction made the payment.")
         }
     };
     let former = &settlement.former;
@@ -78,8 +80,8 @@ pub(super) fn reorganized(settlement: &Reorganization) -> Markup {
         p { (shown) " " (meaning) }
         (facts::list(&[
             ("Transaction", Some(facts::id(&settlement.transaction))),
-            ("Noticed", Some(moment(settlement.since))),
-            ("The money is lost", lost.map(|lost| html! { (lost) })),
+            ("Detected", Some(moment(settlement.since))),
+            ("Money lost, because", lost.map(|lost| html! { (lost) })),
             ("Dropped transactions", (!former.is_empty()).then(|| html! { @for id in former { div { (facts::id(id)) } } })),
         ]))
     }

@@ -30,12 +30,12 @@ pub(crate) async fn page(
         .render(|| {
             html! {
                 (slip(&answer.payout, simulated))
-                section { h2 { "Receipts that it pays" } (receipts(&answer, &query, &here, simulated)) }
+                section { h2 { "Paid receipts" } (receipts(&answer, &query, &here, simulated)) }
                 (api_section(&visitor, &path))
             }
         })
         .await?;
-    let page = Page::new(Area::Payouts, "Packet", main).under(&query.with(PATH, &[("cursor", "")]), "Payouts");
+    let page = Page::new(Area::Payouts, "Payout", main).under(&query.with(PATH, &[("cursor", "")]), "Payouts");
     Ok(visitor.show(page).await)
 }
 
@@ -49,9 +49,9 @@ fn slip(packet: &Payout, simulated: bool) -> Markup {
                 @if simulated { " " span.stamp { (state("simulated")) } }
             }
             (facts::list(&[
-                ("Packet", Some(facts::id(&packet.id))),
+                ("Payout", Some(facts::id(&packet.id))),
                 ("Receipts", Some(html! { (packet.receipt_count) })),
-                ("Withheld", packet.withheld_usd.map(|usd| html! { (money::amount(usd, simulated)) ", given back of earlier sales" })),
+                ("Withheld", packet.withheld_usd.map(|usd| html! { (money::amount(usd, simulated)) ", for refunds of earlier sales" })),
                 ("Sold from", period.map(|period| moment(period.from))),
                 ("Sold until", period.map(|period| moment(period.to))),
                 ("Address", Some(facts::id(&packet.address))),
@@ -61,7 +61,7 @@ fn slip(packet: &Payout, simulated: bool) -> Markup {
                 ("Signature", id(&packet.signature).map(|signature| html! { details { summary { "Show" } (signature) } })),
                 ("Transaction", id(&packet.transaction)),
                 ("Reason", packet.reason.as_deref().map(text::line)),
-                ("Made", Some(moment(packet.created_at))),
+                ("Created", Some(moment(packet.created_at))),
                 ("Decided", (packet.status != PayoutStatus::Created).then(|| moment(packet.updated_at))),
             ]))
         }

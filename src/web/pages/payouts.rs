@@ -32,10 +32,10 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
     let main = visitor
         .render(|| {
             html! {
-                p.lead { "Earnings are paid out in packets: signed sums of receipts, each receipt in one packet. An admin sends the money." }
+                p.lead { "A payout is a signed sum of receipts. Each receipt is in only one payout. An admin sends the money." }
                 div.split {
-                    div { (shown.make()) section { h2 { "Packets" } (shown.packets(&found)) } }
-                    aside aria-labelledby="to" { h2 #to { "Where it goes" } (shown.address()) }
+                    div { (shown.make()) section { h2 { "All payouts" } (shown.packets(&found)) } }
+                    aside aria-labelledby="to" { h2 #to { "Payout address" } (shown.address()) }
                 }
                 (api_section(&visitor, &path))
             }
@@ -74,25 +74,25 @@ impl PayoutsView<'_> {
     fn make(&self) -> Markup {
         let waits = self.waiting.amount_usd;
         let sum = html! {
-            p.figure { (self.amount(waits)) span.muted { "waits" } }
-            p.note { "Of " (text::counted(self.waiting.receipt_count, "receipt", "receipts")) " in no packet, less what was given back." }
+            p.figure { (self.amount(waits)) span.muted { "waiting" } }
+            p.note { "From " (text::counted(self.waiting.receipt_count, "receipt", "receipts")) " in no payout yet, minus refunds." }
         };
         let Some(settings) = self.settings else {
             let say = format!(
                 "{} \\\n  -H 'content-type: application/json' -d \"{{\\\"address\\\":\\\"$ADDRESS\\\"}}\"",
                 curl_command(self.visitor, &with_query("/ai/builders/payout-settings", [("builderId", self.query.get("builderId"))]))
             );
-            return html! { (sum) (empty("There is no address for payouts yet.", Some(("#to", "Set an address")), &say)) };
+            return html! { (sum) (empty("No payout address is set.", Some(("#to", "Set an address")), &say)) };
         };
         let fields = html! {
             (self.owner_fields())
-            button.primary { "Make a packet of " (money::usd(waits)) (money::marked(self.payment.simulated)) }
+            button.primary { "Create a payout of " (money::usd(waits)) (money::marked(self.payment.simulated)) }
         };
         html! {
             (sum)
-            @if waits.is_zero() { p { "Nothing waits to be paid out." } }
+            @if waits.is_zero() { p { "No revenue is waiting to be paid out." } }
             @else if waits < settings.minimum_usd {
-                p { (self.amount(waits)) " waits, and less than " (self.amount(settings.minimum_usd)) " is not paid out." }
+                p { (self.amount(waits)) " is waiting. The minimum for a payout is " (self.amount(settings.minimum_usd)) "." }
             } @else { (form::operation(self.visitor, "makePayout", &[], &self.back(), fields)) }
         }
     }
@@ -100,13 +100,18 @@ impl PayoutsView<'_> {
     fn packets(&self, PayoutPage { payouts, next_cursor, .. }: &PayoutPage) -> Markup {
         if payouts.is_empty() && next_cursor.is_none() {
             let earned = with_query("/ai/builders/revenue", [("since", "30d"), ("builderId", self.query.get("builderId"))]);
-            return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), &curl_command(self.visitor, &earned));
+            return empty("No payouts yet.", Some(("/dashboard/revenue", "See the revenue")), &curl_command(self.visitor, &earned));
         }
         let amount = money::heading("Amount", self.payment.simulated);
-        let columns =
-            [Column::Words("Packet"), Column::Words("State"), Column::Number(&amount), Column::Number("Receipts"), Column::Words("Made")];
+        let columns = [
+            Column::Words("Payout"),
+            Column::Words("State"),
+            Column::Number(&amount),
+            Column::Number("Receipts"),
+            Column::Words("Created"),
+        ];
         html! {
-            (table("Packets", columns, payouts.iter().map(|packet| [
+            (table("Payouts", columns, payouts.iter().map(|packet| [
                 page_links::payout(&packet.id, self.query.get("builderId")),
                 status_badge(packet.status),
                 html! { (money::usd(packet.amount_usd)) },
@@ -125,9 +130,9 @@ impl PayoutsView<'_> {
             (form::field("address", "Address", Some("If it contains capital letters, its checksum is verified."), html! {
                 input.mono #address name="text:/address" required autocomplete="off" spellcheck="false" value=[self.settings.map(|settings| text::plain(&settings.address))];
             }))
-            (self.choice("network", "Network", "the first that the host takes", |settings| &settings.network, |on| (&on.network, [&on.network_v1, &on.network])))
-            (self.choice("asset", "Token", "the first of the network", |settings| &settings.asset, |on| (&on.asset.address, [&on.asset.symbol, &on.network_v1])))
-            (form::field("minimumUsd", "Smallest packet, in USD", None, html! {
+            (self.choice("network", "Network", "the host's first network", |settings| &settings.network, |on| (&on.network, [&on.network_v1, &on.network])))
+            (self.choice("asset", "Token", "the network's first token", |settings| &settings.asset, |on| (&on.asset.address, [&on.asset.symbol, &on.network_v1])))
+            (form::field("minimumUsd", "Minimum payout, in USD", None, html! {
                 input #minimumUsd name="number:/minimumUsd" inputmode="decimal" autocomplete="off" value=[self.settings.map(|settings| settings.minimum_usd)] placeholder="1";
             }))
             button { "Save" }
@@ -142,13 +147,13 @@ impl PayoutsView<'_> {
                         ("Address", Some(facts::id(&settings.address))),
                         ("Network", Some(text::words(network))),
                         ("Token", Some(html! { (text::words(token)) " " (facts::id(&settings.asset)) })),
-                        ("Smallest packet", Some(self.amount(settings.minimum_usd))),
-                        ("Set", Some(moment(settings.updated_at))),
+                        ("Minimum payout", Some(self.amount(settings.minimum_usd))),
+                        ("Changed", Some(moment(settings.updated_at))),
                     ]))
-                    details.way { summary { "Change it" } (form) }
+                    details.way { summary { "Change the address" } (form) }
                 }
             }
-            p.note { "A packet that is made keeps its address." }
+            p.note { "An existing payout keeps its address." }
         }
     }
 
@@ -182,7 +187,7 @@ impl PayoutsView<'_> {
 pub(super) fn status_badge(status: PayoutStatus) -> Markup {
     let word = word(status);
     match status {
-        PayoutStatus::Created => state::badge(&word, "waits for an admin"),
+        PayoutStatus::Created => state::badge(&word, "waits for approval"),
         PayoutStatus::Approved => state::badge(&word, "approved, to be sent"),
         PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
     }

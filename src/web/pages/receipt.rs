@@ -18,8 +18,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
     let answer = match visitor.get::<ReceiptResponse>(&source).await {
         Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownReceipt) => {
-            let lead =
-                html! { "There is none called " code { (text::first(&id, 100)) } ". Receipts of free calls are kept for some days only." };
+            let lead = html! { "No receipt is called " code { (text::first(&id, 100)) } ". Receipts of free calls are stored only for some days." };
             return Ok(not_found(&visitor, "No receipt has this id", &lead).await);
         }
         Err(refused) => return Err(refused),
@@ -32,15 +31,15 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
             @if let Some(sum) = answer.refunded_usd { (refunds(sum, &answer.refunds)) }
             @if let Some(settlement) = &answer.settlement { (reorganized(settlement)) }
             div.check data-check="" role="status" {
-                p { "The signature is checked by your browser, where it runs scripts and knows Ed25519." }
+                p { "Your browser verifies the signature if it runs scripts and supports Ed25519." }
             }
         }
         (refund::offer(&visitor, receipt))
         section {
-            h2 { "Check it without this page" }
+            h2 { "Verify the receipt yourself" }
             (code::block("Command line", "sh", &format!("tollhouse verify-receipt {}{source}", visitor.base_url())))
         }
-        p { a href=(source) { "This receipt as JSON" } }
+        p { a href=(source) { "See this receipt as JSON" } }
     };
     let page = Page { script: Some("slip.js"), unlisted: true, ..Page::new(Area::Receipts, "Receipt", main) };
     Ok(visitor.show(page.under("/dashboard/receipts", "Receipts")).await)
@@ -71,17 +70,17 @@ fn facts(receipt: &Receipt) -> [(&'static str, Option<Markup>); 18] {
         ("Receipt", Some(facts::id(&receipt.receipt_id))),
         ("Tool", Some(if is_registration { text::words(&receipt.slug) } else { page_links::tool(&receipt.slug) })),
         ("Version", Some(facts::id(&receipt.version))),
-        ("Began", Some(moment(receipt.started_at))),
+        ("Started", Some(moment(receipt.started_at))),
         ("Issued", Some(moment(receipt.issued_at))),
-        ("At most", receipt.max_price_usd.map(|max| html! { (money::usd(max)) })),
-        ("Amount", words(&receipt.amount).map(|amount| html! { (amount) " of the token's smallest units" })),
+        ("Maximum price", receipt.max_price_usd.map(|max| html! { (money::usd(max)) })),
+        ("Amount", words(&receipt.amount).map(|amount| html! { (amount) " smallest units of the token" })),
         ("Token", id(&receipt.asset)),
         ("Network", words(&receipt.network)),
         ("Payer", words(&receipt.payer)),
         ("Scheme", words(&receipt.scheme)),
         ("Transaction", id(&receipt.transaction)),
         ("Quote", id(&receipt.quote_id)),
-        ("Address", Some(link(&receipt.resource_url))),
+        ("URL", Some(link(&receipt.resource_url))),
         ("Request", Some(facts::id(&receipt.request_hash))),
         ("Result", id(&receipt.result_hash)),
         ("Charged", receipt.settle.map(|_| html! { "before the run" @if receipt.result_hash.is_none() { "; no run has answered yet" } })),
@@ -91,7 +90,7 @@ fn facts(receipt: &Receipt) -> [(&'static str, Option<Markup>); 18] {
 
 fn refunds(sum: MicroUsd, refunds: &[Refund]) -> Markup {
     html! {
-        h2 { "Given back: " (money::usd(sum)) }
+        h2 { "Refunded: " (money::usd(sum)) }
         ul.plain {
             @for refund in refunds {
                 li {

@@ -22,11 +22,11 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Respons
     }
     let main = html! {
         p.lead {
-            "Every answer of a tool has a receipt, which this host has signed and anybody can check. "
-            "Everybody with its id can see it; there is no list."
+            "Answers of tools have receipts, which this host signs and anyone can verify. "
+            "Anyone who has the id of a receipt can see it. There is no list of receipts."
         }
         (field())
-        h2 { "Where ids come from" }
+        h2 { "Where to find an id" }
         dl.facts {
             div {
                 dt { code { "rcpt_…" } }
@@ -34,7 +34,7 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Respons
             }
             div {
                 dt { code { "pmt_…" } }
-                dd { "the header " code { "X-Payment-Id" } ": what became of a payment whose answer was lost" }
+                dd { "the header " code { "X-Payment-Id" } ", for the state of a payment whose answer was lost" }
             }
         }
     };

@@ -61,8 +61,8 @@ pub(crate) async fn page(visitor: Visitor) -> Result<Response, ApiRefusal> {
     let terms = RegistrationTerms::read(&visitor).await?;
     let main = html! {
         p.lead {
-            "A builder publishes tools, and earns with them. "
-            @if terms.is_free() { "Registering is free here." } @else { "Registering costs " (terms.render()) ", once, paid as calls are." }
+            "Builders publish tools and earn money with them. "
+            @if terms.is_free() { "Registration is free on this host." } @else { "Registration costs " (terms.render()) " once, and is paid like a call." }
         }
         @if terms.is_free() {
             (form::operation(&visitor, "registerBuilder", &[], SIGN_IN, html! { (details()) button.primary { "Register" } }))
@@ -94,20 +94,20 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, request: Header
     };
     let main = html! {
         p.figure { (terms.render()) }
-        p.lead { "Nothing is charged before you press a button. " (text::first(field(&fields, "text:/name"), 120)) " is registered once, and gets a key." }
+        p.lead { "Nothing is charged before you press a button. " (text::first(field(&fields, "text:/name"), 120)) " is registered once and gets a key." }
         @if let Some(payment) = &payment {
             (form::operation(&visitor, "registerBuilder", &[], SIGN_IN, html! {
                 (identity_fields(&fields))
                 input type="hidden" name="header:payment-signature" value=(payment.header);
                 button.primary { "Register for " (money::usd(terms.price())) ", play money" }
-                p.note { "The host gives you the play money, and signs with a key that this browser keeps." }
+                p.note { "The host gives you the play money and signs with a key that this browser stores." }
             }))
         }
         (form::operation(&visitor, "registerBuilder", &[], SIGN_IN, html! {
             (identity_fields(&fields))
             input type="hidden" name="header:idempotency-key" value=(name.key(SLUG, &identity(&fields)));
             @if visitor.kind() != Some(SessionKind::Holder) {
-                (form::field("credit", "Developer credit", Some("A token that begins with dc_, which an admin of this host mints."), html! {
+                (form::field("credit", "Developer credit", Some("A token that begins with dc_. Admins of this host mint credits."), html! {
                     input #credit name="header:x-developer-credit" type="password" required autocomplete="off" spellcheck="false";
                 }))
             }
@@ -147,10 +147,10 @@ fn identity_fields(fields: &Fields) -> Markup {
 
 fn details() -> Markup {
     html! {
-        (form::field("name", "Name", Some("Payers see it beside your tools. At most 120 characters."), html! {
+        (form::field("name", "Name", Some("Shown to callers with your tools. Up to 120 characters."), html! {
             input #name name="text:/name" required maxlength=(tollhouse_tool::public_texts::MAX_BUILDER_NAME) autocomplete="organization";
         }))
-        (form::field("contact", "Contact, if you like", Some("Admins of this host see it, and nobody else."), html! {
+        (form::field("contact", "Contact (optional)", Some("Only admins of this host can see it."), html! {
             input #contact name="some:/contact" maxlength=(tollhouse_tool::public_texts::MAX_BUILDER_CONTACT) autocomplete="email";
         }))
     }
@@ -167,10 +167,10 @@ fn by_program(base: &str, is_free: bool) -> Markup {
     let line = format!("curl -s {base}/ai/builders/register{credit} -H 'Content-Type: application/json' -d '{body}'");
     html! {
         section aria-labelledby="programs" {
-            h2 #programs { "By a program" }
+            h2 #programs { "Register with a request" }
             (code::block("Register", "sh", &line))
             @if !is_free {
-                p.note { "Or by x402: without a payment it answers 402 and its terms, which stock clients sign: " a href="/guides/x402-agent-payment-infrastructure" { "the guide" } "." }
+                p.note { "You can also pay by x402. Without a payment, the request gets 402 with the terms, which standard clients sign. See " a href="/guides/x402-agent-payment-infrastructure" { "the guide" } "." }
             }
         }
     }

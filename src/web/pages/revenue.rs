@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Selectable time spans.
-const SPANS: [(&str, &str); 4] = [("7d", "7 days"), (USUAL, "30 days"), ("90d", "90 days"), ("365d", "a year")];
+const SPANS: [(&str, &str); 4] = [("7d", "7 days"), (USUAL, "30 days"), ("90d", "90 days"), ("365d", "1 year")];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
     let query = parse(raw.as_deref());
@@ -32,7 +32,7 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
     let main = visitor
         .render(|| {
             html! {
-                p.lead { "What " (if visitor.kind() == Some(SessionKind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
+                p.lead { "What " (if visitor.kind() == Some(SessionKind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole UTC days. A sale counts when its receipt is written." }
                 (filters(&query))
                 @if report.totals.calls == 0 && report.totals.refunded_usd.is_zero() { (empty_report(&visitor, &query)) } @else {
                     (sum(&shown))
@@ -61,7 +61,7 @@ fn filters(query: &PageQuery) -> Markup {
 fn empty_report(visitor: &Visitor, query: &PageQuery) -> Markup {
     let of = [("builderId", query.get("builderId"))];
     let tools = curl_command(visitor, &with_query("/ai/builders/endpoints", of));
-    empty("No call has ended in this time.", Some((&with_query("/dashboard/home", of), "Tools")), &tools)
+    empty("No calls in this period.", Some((&with_query("/dashboard/home", of), "Tools")), &tools)
 }
 
 /// Shows the calculation: gross minus refunds minus fees is net. Each amount links to its events.
@@ -75,14 +75,14 @@ fn sum(shown: &RevenueView) -> Markup {
         p.figure { (amount(totals.net_usd)) span.muted { "net" } }
         p {
             (linked(&settled, totals.gross_usd)) " gross − "
-            @if !totals.refunded_usd.is_zero() { (linked(&refunded, totals.refunded_usd)) " given back − " }
+            @if !totals.refunded_usd.is_zero() { (linked(&refunded, totals.refunded_usd)) " refunds − " }
             (linked(&settled, totals.fees_usd)) " fees = " (linked(&settled, totals.net_usd)) " net"
         }
         dl.numbers {
             div { dt { "All calls" } dd { (totals.calls) } }
             div { dt { "Paid" } dd { a href=(settled) { (totals.paid_calls) } } }
             div { dt { "Failed" } dd { a href=(failed) { (totals.failed_calls) } } }
-            div { dt { "From" } dd { (shown.first) } }
+            div { dt { "Since" } dd { (shown.first) } }
         }
     }
 }

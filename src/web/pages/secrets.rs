@@ -20,14 +20,14 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathPara
         .render(|| {
             html! {
                 p.lead {
-                    "Values that only the handler may read, for example an API key. "
-                    "A value is stored encrypted and is never shown again, here or anywhere."
+                    "Secret values for the handler, for example an API key. "
+                    "A value is stored encrypted and is never shown again."
                 }
                 (list(&visitor, &slug, &answer.secrets))
                 (set(&visitor, &slug))
                 section {
                     h2 { "From the command line" }
-                    p.words { "Set a value of several lines this way, for example a private key." }
+                    p.words { "Use this for a value with several lines, for example a private key." }
                     (code::block("Command line, with the value in a file", "sh", &command(&visitor, &source)))
                 }
             }
@@ -51,7 +51,7 @@ fn back(slug: &str) -> String {
 /// Describes who gets the value.
 fn receiver(visibility: SecretVisibility) -> &'static str {
     match visibility {
-        SecretVisibility::Auth => "only servers that it asks with `auth`",
+        SecretVisibility::Auth => "only requests with `auth`",
         SecretVisibility::Env => "the handler, as `ctx.env`",
     }
 }
@@ -62,9 +62,9 @@ fn list(visitor: &Visitor, slug: &str, secrets: &[Secret]) -> Markup {
             "{} \\\n  -H 'content-type: application/json' -d \"{{\\\"name\\\":\\\"API_KEY\\\",\\\"value\\\":\\\"$VALUE\\\"}}\"",
             curl_command(visitor, &format!("/ai/endpoints/{}/secrets", segment(slug)))
         );
-        return empty("It has no secrets.", None, &set);
+        return empty("No secrets yet.", None, &set);
     }
-    let columns = ["Name", "Who gets it", "First set", "Last set", "Change"].map(Column::Words);
+    let columns = ["Name", "Available to", "First set", "Last set", "Change"].map(Column::Words);
     table("Secrets", columns, secrets.iter().enumerate().map(|(position, secret)| row(visitor, slug, position, secret)))
 }
 
@@ -92,7 +92,7 @@ fn row(visitor: &Visitor, slug: &str, position: usize, secret: &Secret) -> [Mark
             }
             details {
                 summary { "Remove" span.aside { " " (text::words(name)) } }
-                p { "Calls that start afterwards do not have it. Workers that may still know the value end." }
+                p { "Calls that start later do not get it. Workers that can know the value are stopped." }
                 (form::operation(visitor, "removeSecret", &[("slug", slug)], &back(slug), remove))
             }
         },
@@ -113,7 +113,7 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
             input #name name="text:/name" required autocomplete="off" spellcheck="false" placeholder="API_TOKEN";
         }
         div.field.wide { label for="value" { "Value" } (value("value")) }
-        (form::choice("visibility", "text:/visibility", "Who gets it", &[("env", "the handler"), ("auth", "only servers it asks")], "env"))
+        (form::choice("visibility", "text:/visibility", "Available to", &[("env", "the handler"), ("auth", "only requests with `auth`")], "env"))
         button.primary { "Set secret" }
     };
     html! {
@@ -121,8 +121,8 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
             h2 { "Set a secret" }
             (form::operation(visitor, "setSecret", &[("slug", slug)], &back(slug), fields))
             p.note #short role="status" {
-                "A value of fewer than 8 bytes is not hidden in results, errors and logs, since it may stand there by chance. "
-                "Setting a name again replaces its value; warm workers end, so that the next call has the new one."
+                "A value shorter than 8 bytes is not hidden in results, errors and logs, because it can occur there by chance. "
+                "If you set a name again, its value is replaced. Warm workers are stopped, so the next call gets the new value."
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::{
 
 /// Choices: value in the API and text.
 const SETTLE_TIMES: [(&str, &str); 2] = [("after", "after the handler has succeeded"), ("before", "before the handler runs")];
-const ISOLATIONS: [(&str, &str); 2] = [("warm", "one call after the other"), ("fresh", "one call, and ends")];
+const ISOLATIONS: [(&str, &str); 2] = [("warm", "many calls, one after another"), ("fresh", "one call, then stops")];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
     show(&visitor, &slug, None).await
@@ -74,10 +74,10 @@ fn back(slug: &str) -> String {
 /// Returns why the tool takes no calls, if that is not its owner's decision.
 fn hold_reason(review: ReviewState) -> Option<&'static str> {
     match review {
-        ReviewState::ContentReview => Some("The scan found something that an admin looks at first."),
-        ReviewState::ContentBlocked => Some("The rules in force refuse its content. Change it and publish it again."),
-        ReviewState::OwnerSuspended => Some("Its builder is suspended. An admin restores builders."),
-        ReviewState::TakenDown => Some("An admin has taken it down."),
+        ReviewState::ContentReview => Some("The scan found something that an admin must review first."),
+        ReviewState::ContentBlocked => Some("The current rules refuse the content. Change it and publish it again."),
+        ReviewState::OwnerSuspended => Some("The builder is suspended. Only an admin can restore a builder."),
+        ReviewState::TakenDown => Some("An admin has taken the tool down."),
         ReviewState::None | ReviewState::CapabilitiesRequested => None,
     }
 }
@@ -98,13 +98,13 @@ fn calls(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
         @if let Some(cause) = hold_reason(review.state) {
             p.words { (cause) @if let Some(since) = review.since { " Since " (moment(since)) "." } }
             @if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
-                p.words { "The reason that was given: " (text::line(reason)) }
+                p.words { "Reason: " (text::line(reason)) }
             }
         } @else if status == Status::Active {
-            p.words { "While it is paused, calls are refused and nothing is charged. Those that run now go on to their end." }
+            p.words { "While the tool is paused, calls are refused and nothing is charged. Running calls continue to their end." }
             (change("paused", html! { button { "Pause" } }))
         } @else {
-            p.words { "It takes no calls: each is refused, and nothing is charged." }
+            p.words { "The tool takes no calls. Each call is refused, and nothing is charged." }
             (change("active", html! { button.primary { "Resume" } }))
         }
     }
@@ -118,8 +118,8 @@ fn settle(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
     };
     html! {
         p.words {
-            "After: a call that fails costs nothing. Before: nothing runs until the money has moved, for tools that send, order or spend something. "
-            "If such a run fails, its caller can repeat it with the same payment."
+            "After: a call that fails costs nothing. Before: nothing runs until the payment is settled, for tools that send, order or spend something. "
+            "If such a run fails, the caller can repeat it with the same payment."
         }
         (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
     }
@@ -133,8 +133,8 @@ fn isolation(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
     };
     html! {
         p.words {
-            "A warm process answers sooner, and what the handler keeps in variables is there at the next call, whoever makes it. "
-            "A fresh one begins each call with nothing."
+            "A warm process answers faster, and keeps the handler's variables for the next call, whoever makes that call. "
+            "A fresh process starts each call without variables of earlier calls."
         }
         (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
     }
@@ -144,9 +144,9 @@ fn deletion(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, mistyped: Option<
     let command = format!("{} \\\n  -X DELETE", curl_command(visitor, &owner_pages::api_path(slug)));
     html! {
         p.words {
-            "Its handler, its log, its secrets, and what it has kept in keys and files go, at once and for good. "
-            "Receipts of its calls stay, and so do revenue and payouts. The name " code { (text::words(slug)) }
-            " stays " (if visitor.kind() == Some(SessionKind::Admin) { "its owner's" } else { "yours" }) ": nobody else can take it."
+            "Deletes the handler, the log, the secrets, and all stored keys and files at once. This cannot be undone. "
+            "Receipts, revenue and payouts stay. The name " code { (text::words(slug)) }
+            " stays " (if visitor.kind() == Some(SessionKind::Admin) { "reserved for its owner" } else { "yours" }) ": nobody else can take it."
         }
         @if let Some(typed) = mistyped {
             p.problem role="alert" {

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Error message of a failed sign-in.
-const WRONG: &str = "This credential is not valid: it is mistyped, already used, expired or replaced.";
+const WRONG: &str = "Invalid credential. It may be mistyped, used, expired or replaced.";
 
 pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
@@ -49,10 +49,10 @@ async fn by_link(visitor: &Visitor, link: &str) -> Response {
     let main = html! {
         p.lead {
             @match owner {
-                Some(owner) => { "This link signs you in as " code { (owner) } ": once, within a minute of making it. " }
-                None => { "This link signs nobody in: it is mistyped, it was used, or it is older than a minute. Ask for another one. " }
+                Some(owner) => { "This link signs you in as " code { (owner) } ". It works once, within one minute of its creation. " }
+                None => { "This link is not valid. It may be mistyped, used, or older than one minute. Create a new one. " }
             }
-            @if let Some(session) = visitor.session() { "You are signed in as " code { (session.owner) } ". Signing in by a link ends that session." }
+            @if let Some(session) = visitor.session() { "You are signed in as " code { (session.owner) } ". Signing in with the link ends that session." }
         }
         form.form method="post" action="/dashboard/session" {
             (form::token(visitor))
@@ -82,7 +82,7 @@ pub(crate) async fn sign_in(State(services): State<Arc<Services>>, request: Requ
 /// visitor can reload the page to send it again.
 async fn too_often(visitor: &Visitor, often: &ApiError, posted: Option<PostedInBrief>) -> Result<Response, Response> {
     let wait = often.retry_after_secs().unwrap_or_default();
-    let reason = format!("Too many wrong credentials came from your address: the next one is looked at in {}.", span(wait));
+    let reason = format!("Too many invalid credentials from your address. Try again in {}.", span(wait));
     let again = || {
         posted.as_ref().map(|PostedForm { fields, .. }| carried(fields.get("to").unwrap_or_default(), SentForm::carried(fields).as_ref()))
     };
@@ -186,11 +186,11 @@ fn carried(to: &str, sent: Option<&SentForm>) -> Markup {
 /// Shows the page, with the error of the last attempt.
 async fn sign_in_page(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &str)>) -> Response {
     let main = html! {
-        p.lead { "Paste your builder key, the token of a credit, or the admin token. The host keeps it encrypted; this browser alone can open it." }
+        p.lead { "Enter your builder key, the token of a credit, or the admin token. The host stores it encrypted, and only this browser can decrypt it." }
         (sign_in_form(visitor, carried, wrong.map(|(_, reason)| reason)))
         section aria-labelledby="new" {
             h2 #new { "New here?" }
-            p { "Builders publish tools, and are paid for each call that succeeds." }
+            p { "Builders publish tools and are paid for each call that succeeds." }
             p { a.button href="/dashboard/register" { "Register as a builder" } }
         }
         (kinds())
@@ -203,11 +203,11 @@ async fn sign_in_page(visitor: &Visitor, carried: &Markup, wrong: Option<(Status
 fn kinds() -> Markup {
     html! {
         section aria-labelledby="kinds" {
-            h2 #kinds { "What each opens" }
+            h2 #kinds { "What each credential gives access to" }
             dl.facts {
                 div { dt { code { "bk_…" } } dd { "A builder's key: your tools, what they earn, your payouts. It was shown once, when you registered." } }
                 div { dt { code { "dc_…" } } dd { "The token of a developer credit: its balance and what was paid from it. An admin of this host mints credits." } }
-                div { dt { "Admin token" } dd { "All of the host. It is in the file " code { "admin-token" } " of the host's data folder, unless the host was started with another." } }
+                div { dt { "Admin token" } dd { "The whole host. The token is in the file " code { "admin-token" } " in the host's data folder, unless the host was started with another one." } }
             }
         }
     }

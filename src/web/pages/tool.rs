@@ -75,21 +75,21 @@ impl ToolView<'_> {
             div.split {
                 div {
                     (text::paragraphs(&tool.description))
-                    section { h2 { "It takes" } (schema::table("Input", "required", &tool.input_schema.0, &record)) }
-                    section { h2 { "It answers" } (schema::table("Output", "always", &tool.output_schema.0, &record)) }
+                    section { h2 { "Input" } (schema::table("Input", "required", &tool.input_schema.0, &record)) }
+                    section { h2 { "Output" } (schema::table("Output", "always", &tool.output_schema.0, &record)) }
                 }
                 aside aria-labelledby="terms" {
                     h2 #terms.aside { "Terms" }
                     (self.terms())
-                    @if is_active { p { a.button.primary href=(page_links::tool_path(slug, "/try")) { "Try it" } } }
-                    h2 { "Call it" }
-                    @if !is_active { p { "It takes no calls now. When it does again:" } }
+                    @if is_active { p { a.button.primary href=(page_links::tool_path(slug, "/try")) { "Try the tool" } } }
+                    h2 { "Call the tool" }
+                    @if !is_active { p { "This tool takes no calls now. When it is active again:" } }
                     (method.all())
                     @if let Some(own) = own { (takedown::section(self.visitor, slug, own)) }
                 }
             }
             @if let Some(quote) = self.quote.filter(|quote| !quote.accepts.is_empty()) {
-                section { h2 { "Paid with" } (paid_with(&quote.accepts, quote.price_usd, payment)) }
+                section { h2 { "Accepted payments" } (paid_with(&quote.accepts, quote.price_usd, payment)) }
             }
             (usage)
         };
@@ -100,7 +100,7 @@ impl ToolView<'_> {
                 // In a single column, the terms come after the schemas.
                 span.early { (self.price()) }
             }
-            @if is_active { p.early { a.button href=(page_links::tool_path(slug, "/try")) { "Try it" } } }
+            @if is_active { p.early { a.button href=(page_links::tool_path(slug, "/try")) { "Try the tool" } } }
             @if own.is_some() { (tabs::tool_tabs(self.visitor, slug, Tab::Tool)) }
         };
         let style = own.map(|_| "make.css");
@@ -130,18 +130,18 @@ impl ToolView<'_> {
         html! {
             p.figure { (self.price()) @if !is_free { " " span.muted { "a call" } } }
             p.muted {
-                @if is_free { "Costs nothing. Its answers have receipts too." }
+                @if is_free { "Free. Answers have receipts too." }
                 @else if is_upfront {
                     "Charged before it runs. If the run fails, repeat the call with the same payment: the tool runs again, and nothing more is charged."
                 }
-                @else { "Charged only for a result that fits what it promises to answer; a call that fails costs nothing." }
+                @else { "You pay only for a result that matches the output schema. A call that fails costs nothing." }
             }
             (facts::list(&[
                 ("Paid in", (!paid_in.is_empty()).then(|| text::words(&paid_in.join("; ")))),
                 ("Handler", Some(html! { (handler(tool.handler_type)) })),
                 ("Version", own.map(|own| facts::id_in_brief(&own.version, &versions::name(&own.version)))),
                 ("Limits", own.map(|own| html! { (limits(&own.limits)) })),
-                ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
+                ("Can", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
                 ("Builder", self.builder(own.map_or("", |own| &own.owner))),
                 ("Called", usage.map(|usage| html! { (calls::call_stats(usage)) })),
                 ("Tags", (!tool.tags.is_empty()).then(|| html! {
@@ -172,8 +172,8 @@ impl ToolView<'_> {
 fn handler(kind: HandlerType) -> &'static str {
     match kind {
         HandlerType::JsRequestResponse => "JavaScript",
-        HandlerType::StaticJson => "a fixed answer",
-        HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck => "the host's own",
+        HandlerType::StaticJson => "fixed answer",
+        HandlerType::ReceiptEcho | HandlerType::X402ReadinessCheck => "built into the host",
     }
 }
 
@@ -204,8 +204,8 @@ pub(super) fn paid_with(accepts: &[PaymentRequirements], price: MicroUsd, paymen
         ]
     };
     html! {
-        (table("Paid with", columns, accepts.iter().map(row)))
-        p.note { "Units are the token's smallest, as a payment has to name them." }
+        (table("Accepted payments", columns, accepts.iter().map(row)))
+        p.note { "Units are the smallest units of the token, as in signed payments." }
     }
 }
 
@@ -218,7 +218,7 @@ pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, A
         near = matching.map(|matching| matching.endpoints.clone()).unwrap_or_default();
     }
     let main = html! {
-        p.lead { "Nothing that may be seen here is called " code { (text::first(slug, 100)) } "." }
+        p.lead { "No tool that you can see is called " code { (text::first(slug, 100)) } "." }
         (tools::similar(&near))
         p { a.button href="/dashboard" { "All tools" } }
         (code::block("Command", "sh", &format!("curl -s {}/ai/endpoints", visitor.base_url())))

@@ -41,12 +41,12 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(raw): RawQuery) -> Result<Re
 fn view(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint], manifest: &Manifest) -> Markup {
     html! {
         p.lead {
-            "Tools that programs call over HTTP or MCP, and pay for by the call. "
-            "Only a result that fits what its tool promises is charged, and every answer has a signed receipt."
+            "Tools that programs call over HTTP or MCP and pay for by the call. "
+            "Unless a tool says otherwise, you pay only for a result that matches its schema. Answers have signed receipts."
         }
         (numbers(manifest))
         div.split {
-            section aria-label="Catalogue" {
+            section aria-label="Catalog" {
                 (filters(query))
                 (rows(visitor, query, found, near, manifest))
             }
@@ -73,7 +73,7 @@ fn filters(query: &PageQuery) -> Markup {
         form.filters role="search" action="/dashboard" {
             div.field.wide {
                 label for="q" { "What it does" }
-                input #q name="q" type="search" value=(text::plain(q)) placeholder="such as: shorten a text" data-key="/";
+                input #q name="q" type="search" value=(text::plain(q)) placeholder="for example: shorten a text" data-key="/";
             }
             (form::select("price", "Price", &[("", "any"), ("free", "free"), ("paid", "paid")], price, str::to_owned))
             (form::select("sort", "Order", &sorts, sort, str::to_owned))
@@ -97,10 +97,10 @@ fn rows(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint]
         let base = visitor.base_url();
         return match is_narrow(query) {
             true => html! {
-                (empty("No tool fits.", Some(("/dashboard", "Show all tools")), &format!("curl -s {base}/ai/endpoints")))
+                (empty("No matching tools.", Some(("/dashboard", "Show all tools")), &format!("curl -s {base}/ai/endpoints")))
                 (similar(near))
             },
-            false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), &publishing(base)),
+            false => empty("No tools yet.", Some(("/guides/build-a-tool", "Publish a tool")), &publishing(base)),
         };
     }
     html! {
@@ -122,7 +122,7 @@ pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Endpoint> {
 pub(super) fn similar(near: &[Endpoint]) -> Markup {
     html! {
         @if !near.is_empty() {
-            h2 { "Near it" }
+            h2 { "Similar tools" }
             ul.plain {
                 @for Endpoint { common: tool, .. } in near {
                     li { a href=(page_links::tool_path(&tool.slug, "")) { (text::words(&tool.title)) } " " code { (tool.slug) } }
@@ -176,8 +176,8 @@ fn sidebar(base: &str, found: &Catalog, manifest: &Manifest) -> Markup {
     };
     html! {
         aside aria-labelledby="ways" {
-            h2 #ways { "Call one" }
-            p.muted { "Here " code { (slug) } ", as it is offered now." }
+            h2 #ways { "Call a tool" }
+            p.muted { "For example " code { (slug) } ":" }
             (method.all())
         }
     }

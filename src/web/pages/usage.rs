@@ -33,7 +33,7 @@ pub(super) async fn charts(visitor: &Visitor, slug: &str) -> Result<Markup, ApiR
         }
     };
     let (days, is_own): (Vec<_>, _) = match read.await {
-        Err(refused) if refused.code().is_some() => return Ok(html! { p.note { "Its figures are not available now." } }),
+        Err(refused) if refused.code().is_some() => return Ok(html! { p.note { "Usage data isn't available right now." } }),
         read => read?,
     };
     visitor.render(|| view(slug, is_own, &days)).await
@@ -88,7 +88,7 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
     let by_calls = match is_own {
         true => Chart {
             id: "by-calls",
-            caption: format!("{} in 30 days, {failed} failed. Most in a day: {max}.", counted(calls, "call", "calls")),
+            caption: format!("{} in 30 days, {failed} failed. Maximum per day: {max}.", counted(calls, "call", "calls")),
             keys: [Some("calls"), Some("failed")],
             max: max.to_string(),
             table: table(
@@ -99,7 +99,7 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
         },
         false => Chart {
             id: "by-calls",
-            caption: format!("{} in 30 days. Most in a day: {max}.", counted(calls, "call", "calls")),
+            caption: format!("{} in 30 days. Maximum per day: {max}.", counted(calls, "call", "calls")),
             keys: [Some("calls"), None],
             max: max.to_string(),
             table: table(
@@ -112,7 +112,7 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
     let by_time = Chart {
         id: "by-time",
         caption: format!(
-            "How long calls took: of a day's, half no longer than the lower line, 95 of 100 no longer than the upper one. At the most {} ms.",
+            "Duration of calls by day: median (lower line) and 95th percentile (upper line). Maximum: {} ms.",
             format_duration(slowest)
         ),
         keys: [Some("p50"), Some("p95")],
@@ -125,11 +125,11 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
     };
     html! {
         section {
-            h2 { "In 30 days" }
-            @if calls == 0 { p.muted { "Nobody has called it." } } @else {
+            h2 { "Last 30 days" }
+            @if calls == 0 { p.muted { "No calls." } } @else {
                 (by_calls.bars(&bars))
                 (by_time.steps(&steps))
-                @if is_own { p { a href=(page_links::tool_path(slug, "/calls")) { "Each of them" } } }
+                @if is_own { p { a href=(page_links::tool_path(slug, "/calls")) { "See each call" } } }
             }
         }
     }
@@ -154,7 +154,7 @@ mod tests {
         };
         let days = [day("2026-11-21T00:00:00.000Z", 5), day("2026-11-22T00:00:00.000Z", 2)];
         let html = view("a-tool", true, &days).into_string();
-        assert!(html.contains("7 calls in 30 days, 4 failed. Most in a day: 5."), "{html}");
+        assert!(html.contains("7 calls in 30 days, 4 failed. Maximum per day: 5."), "{html}");
         assert!(html.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\" data-label=\"Calls\">2</td><td class=\"number\" data-label=\"Failed\">2</td>"), "{html}");
         assert_eq!(html.matches("<svg").count(), 2);
         let idle = [Day { name: "2026-11-21".to_owned(), calls: 0, failed: 0, millis: [None; 2] }];

@@ -41,7 +41,7 @@ pub(crate) async fn page(
                 @match (&one, &other) {
                     (Some(one), Some(other)) => (compared(&slug, one, other)),
                     (Some(one), None) => (source_section(&visitor, &slug, tool, one, from)),
-                    (None, _) => p.lead { "What it answers is the host's own code: it has no source of its own, and no versions." },
+                    (None, _) => p.lead { "This tool is built into the host. It has no source and no versions." },
                 }
                 @if has_source { (list(&slug, tool, [a, b])) }
                 (api_section(&visitor, &owner_pages::api_path(&slug)))
@@ -75,7 +75,7 @@ fn compared(slug: &str, a: &ReadVersion, b: &ReadVersion) -> Markup {
             h2 { "From " code { (text::plain(&old)) } " to " code { (text::plain(&new)) } }
             (diff(DiffNames { old: &text::plain(&old), new: &text::plain(&new) }, &a.source, &b.source))
             p.marks {
-                a href=(with_query(&place(slug), [("a", &*b.version), ("b", &*a.version)])) { "The other way round" }
+                a href=(with_query(&place(slug), [("a", &*b.version), ("b", &*a.version)])) { "Swap the versions" }
                 a href=(with_query(&place(slug), [("a", &*a.version)])) { "Source of " (text::plain(&old)) }
                 a href=(with_query(&place(slug), [("a", &*b.version)])) { "Source of " (text::plain(&new)) }
             }
@@ -93,7 +93,7 @@ fn source_section(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, a: &ReadVer
         section {
             h2 { "Source of " code { (text::plain(&name)) } @if runs { " " (state("running")) } }
             @if !found.is_empty() {
-                p { "The scan found something in it:" }
+                p { "Findings of the scan:" }
                 ul.plain {
                     @for finding in &found {
                         @let line = finding.line.unwrap_or(1);
@@ -119,11 +119,11 @@ fn run_again(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, version: &str) -
         button.primary { "Run this version again" }
     };
     html! {
-        h3 { "Go back to it" }
+        h3 { "Restore this version" }
         p.words {
-            "Calls that start afterwards run this source. It is scanned again, and its answers must fit the schema of today. "
-            "Nothing else changes: title, price, schemas, secrets, limits, and what it may touch stay as they are now; "
-            "what it has kept in keys and files stays too."
+            "Calls that start later run this source. It is scanned again, and its answers must match the current schema. "
+            "Nothing else changes: title, price, schemas, secrets, limits and grants stay as they are. "
+            "Stored keys and files stay too."
         }
         (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &place(slug), fields))
     }
@@ -143,18 +143,18 @@ fn list(slug: &str, tool: &OwnEndpoint, [a, b]: [&str; 2]) -> Markup {
     };
     let before = versions.get(1).or(versions.first()).map_or("", |entry| &entry.version);
     let (old, new) = if b.is_empty() { (before, a) } else { (a, b) };
-    let columns = ["Version", "Published", "By", "Note", "State", "Look"].map(Column::Words);
+    let columns = ["Version", "Published", "By", "Note", "State", "View"].map(Column::Words);
     let rows = versions.iter().enumerate().map(|(position, entry)| row(slug, tool, entry, versions.get(position + 1)));
     html! {
         section {
-            h2 { "Kept versions" }
-            p.muted { "The last 50 sources that were published are kept, newest first." }
+            h2 { "Stored versions" }
+            p.muted { "The last 50 published sources are stored, newest first." }
             form.filters action=(place(slug)) {
                 div.field { label for="a" { "From" } (choice("a", old)) }
                 div.field { label for="b" { "To" } (choice("b", new)) }
                 button { "Compare" }
             }
-            (table("Kept versions", columns, rows))
+            (table("Stored versions", columns, rows))
         }
     }
 }
@@ -175,7 +175,7 @@ fn row(slug: &str, tool: &OwnEndpoint, entry: &Version, before: Option<&Version>
         html! {
             span.marks {
                 a href=(with_query(&place(slug), [("a", &**version)])) { "Source" }
-                @if let Some(before) = before { a href=(with_query(&place(slug), [("a", &*before.version), ("b", &**version)])) { "What it changed" } }
+                @if let Some(before) = before { a href=(with_query(&place(slug), [("a", &*before.version), ("b", &**version)])) { "Changes" } }
             }
         },
     ]
@@ -184,14 +184,14 @@ fn row(slug: &str, tool: &OwnEndpoint, entry: &Version, before: Option<&Version>
 /// Shows who made a version and through which interface, if that is known.
 fn author(entry: &Version) -> Markup {
     let by = match entry.by {
-        VersionMaker::Owner => "its builder",
+        VersionMaker::Owner => "the builder",
         VersionMaker::Admin => "an admin",
         VersionMaker::Host => "the host",
     };
     let via = entry.via.map(|via| match via {
         ChangedVia::Http => ", over HTTP",
-        ChangedVia::Dashboard => ", here",
-        ChangedVia::Cli => ", by the command line",
+        ChangedVia::Dashboard => ", on the dashboard",
+        ChangedVia::Cli => ", with the command line",
     });
     html! { (by) (via.unwrap_or_default()) }
 }

@@ -103,7 +103,7 @@ impl SnippetParts<'_> {
         html! {
             details.way open {
                 summary { "curl" }
-                (code::block(if paid { "Asks what is to be paid" } else { "Calls it" }, "sh", &self.curl()))
+                (code::block(if paid { "Get the payment terms" } else { "Call the tool" }, "sh", &self.curl()))
             }
             details.way { summary { "JavaScript" } (code::block("call.mjs", "js", &self.script())) }
             @if self.evm().is_some() {
@@ -111,15 +111,15 @@ impl SnippetParts<'_> {
             }
             details.way {
                 summary { "MCP" }
-                (code::block("Configuration of the client", "json", &self.mcp()))
+                (code::block("Client configuration", "json", &self.mcp()))
                 @if paid {
-                    p.note { "A client that cannot pay is given prepaid credit: add the header " code { "X-Developer-Credit" } " there." }
+                    p.note { "If a client cannot pay, use prepaid credit: add the header " code { "X-Developer-Credit" } " to this configuration." }
                 }
             }
             @if paid {
                 details.way {
                     summary { "Prepaid credit" }
-                    (code::block("With a token of the host's operator in CREDIT", "sh", &self.credit()))
+                    (code::block("Call with the token of a credit in CREDIT", "sh", &self.credit()))
                 }
             }
         }

@@ -22,7 +22,7 @@ pub(crate) fn api_section(visitor: &Visitor, path: &str) -> Markup {
     html! {
         section {
             h2 { "For programs" }
-            (code::block("The same as JSON", "sh", &curl_command(visitor, path)))
+            (code::block("Get this page as JSON", "sh", &curl_command(visitor, path)))
         }
     }
 }

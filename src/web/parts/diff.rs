@@ -25,18 +25,18 @@ pub(crate) struct DiffNames<'a> {
 pub(crate) fn diff(names: DiffNames, old: &str, new: &str) -> Markup {
     let DiffResult { rows, removed, added, unshown, uncompared, in_time } = rows::compared(old, new);
     if removed + added == 0 && uncompared == 0 {
-        let same = if old == new { "They are the same." } else { "They differ in how lines end, and in nothing else." };
+        let same = if old == new { "The texts are the same." } else { "Only the line endings differ." };
         return html! { p.muted { (same) } };
     }
     html! {
         p.muted {
             "From " (names.old) " to " (names.new) ": "
             (counted(added as u64, "line", "lines")) " added, " (removed) " removed."
-            @if !in_time { " They differ so much that not all was compared: more is marked here than differs." }
-            @if uncompared > 0 { " The last " (uncompared) " lines were not compared: they are too many." }
+            @if !in_time { " The texts differ too much for a complete comparison. Some equal lines are marked as changed." }
+            @if uncompared > 0 { " The last " (uncompared) " lines were not compared, because there are too many." }
             @if unshown > 0 { " " (unshown) " more changed lines are not shown here." }
         }
-        div.scroll role="group" aria-label={ "What differs from " (names.old) " to " (names.new) } tabindex="0" {
+        div.scroll role="group" aria-label={ "Differences from " (names.old) " to " (names.new) } tabindex="0" {
             table.diff {
                 thead {
                     tr {
@@ -93,8 +93,8 @@ mod tests {
         let rendered = shown("a\nlet x = 1;\nb\n", "a\nlet x = 2;\nb\nc\n");
         assert!(rendered.contains("2 lines added, 1 removed."), "{rendered}");
         assert!(rendered.contains("<mark><bdi>1</bdi></mark>") && rendered.contains("<mark><bdi>2</bdi></mark>"), "{rendered}");
-        assert_eq!(shown("a", "a"), "<p class=\"muted\">They are the same.</p>");
-        assert!(shown("a\r\nb\r\n", "a\nb\n").contains("how lines end"));
+        assert_eq!(shown("a", "a"), "<p class=\"muted\">The texts are the same.</p>");
+        assert!(shown("a\r\nb\r\n", "a\nb\n").contains("Only the line endings differ"));
     }
 
     #[test]

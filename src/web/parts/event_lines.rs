@@ -15,31 +15,31 @@ use super::{
 
 /// Kinds of events: name, description, and resulting state if there is one.
 pub(crate) const KINDS: [(&str, &str, &str); 25] = [
-    ("call.succeeded", "a call succeeded", "succeeded"),
-    ("call.failed", "a call failed", "failed"),
-    ("payment.settled", "a payment was taken", "settled"),
-    ("payment.refused", "a payment was refused", "refused"),
-    ("payment.refunded", "a payment was given back", ""),
-    ("payment.reorganized", "a payment was reorganized", ""),
-    ("payment.unresolved", "a payment has no known end", "unresolved"),
-    ("endpoint.created", "a tool was published", ""),
-    ("endpoint.updated", "a tool was changed", ""),
-    ("endpoint.paused", "a tool was paused", "paused"),
-    ("endpoint.resumed", "a tool takes calls again", "active"),
-    ("endpoint.deleted", "a tool was deleted", ""),
-    ("endpoint.reviewed", "a tool was decided about", ""),
-    ("capability.granted", "a capability was granted", ""),
-    ("capability.revoked", "a capability was taken back", ""),
-    ("secret.set", "a secret was set", ""),
-    ("secret.removed", "a secret was removed", ""),
-    ("payout.created", "a packet was made", ""),
-    ("payout.approved", "a packet was approved", ""),
-    ("payout.paid", "a packet was paid", "paid"),
-    ("payout.failed", "a packet could not be paid", "failed"),
-    ("builder.key_rotated", "the key was replaced", ""),
-    ("builder.suspended", "the account was suspended", "suspended"),
-    ("builder.restored", "the account was restored", "active"),
-    ("builder.tier_set", "how code runs was set", ""),
+    ("call.succeeded", "call succeeded", "succeeded"),
+    ("call.failed", "call failed", "failed"),
+    ("payment.settled", "payment settled", "settled"),
+    ("payment.refused", "payment refused", "refused"),
+    ("payment.refunded", "payment refunded", ""),
+    ("payment.reorganized", "payment reorganized", ""),
+    ("payment.unresolved", "payment with unknown outcome", "unresolved"),
+    ("endpoint.created", "tool published", ""),
+    ("endpoint.updated", "tool changed", ""),
+    ("endpoint.paused", "tool paused", "paused"),
+    ("endpoint.resumed", "tool resumed", "active"),
+    ("endpoint.deleted", "tool deleted", ""),
+    ("endpoint.reviewed", "tool reviewed", ""),
+    ("capability.granted", "capability granted", ""),
+    ("capability.revoked", "capability revoked", ""),
+    ("secret.set", "secret set", ""),
+    ("secret.removed", "secret removed", ""),
+    ("payout.created", "payout created", ""),
+    ("payout.approved", "payout approved", ""),
+    ("payout.paid", "payout paid", "paid"),
+    ("payout.failed", "payout failed", "failed"),
+    ("builder.key_rotated", "builder key replaced", ""),
+    ("builder.suspended", "builder suspended", "suspended"),
+    ("builder.restored", "builder restored", "active"),
+    ("builder.tier_set", "builder tier set", ""),
 ];
 
 /// Maximum shown facts of an event, and maximum characters of each.
@@ -51,7 +51,7 @@ const DIGITS: usize = 8;
 /// Shows events, newest first. `builder` is the builder that an admin looks at. It is empty for a
 /// builder's own events.
 pub(crate) fn table_of(events: &[Event], builder: &str, simulated: bool) -> Markup {
-    let columns = [Column::Words("When"), Column::Words("What"), Column::Words("Tool"), Column::Words("Facts")];
+    let columns = [Column::Words("When"), Column::Words("Event"), Column::Words("Tool"), Column::Words("Details")];
     table("Events", columns, events.iter().map(|event| row(event, builder, simulated)))
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let data = json!({ "callId": "call_1", "receiptId": "rcpt_1", "priceUsd": 0.5, "durationMs": 3, "owner": null });
         let rendered = shown(json!({ "kind": "call.succeeded", "endpointSlug": "a-tool", "data": data }));
         for part in [
-            "a call succeeded",
+            "call succeeded",
             "/dashboard/tools/a-tool/log?callId=call_1",
             "/dashboard/receipts/rcpt_1",
             "$0.5 <span class=\"play\">simulated",
@@ -174,7 +174,7 @@ mod tests {
         let rendered = shown(json!({ "kind": "call.failed", "data": data }));
         for part in [
             "class=\"state bad\"",
-            "a call failed",
+            "call failed",
             "<bdi>changed</bdi> <bdi>handler, title</bdi>",
             "<bdi>charged</bdi> no",
             "<code><bdi>01234567…</bdi></code>",

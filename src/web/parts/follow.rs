@@ -26,7 +26,7 @@ pub(crate) fn followed(by: Option<&FollowedList>, list: Markup) -> Markup {
         p.buttons.needs-script {
             button #follow type="button" { "Follow" }
             span #following.muted role="status" { "Not following" }
-            button #newer.quiet type="button" hidden { "Show what is new" }
+            button #newer.quiet type="button" hidden { "Show new entries" }
         }
         div #rows data-live=(by.live) data-rows=(by.page) data-most=[by.max] { (list) }
     }

@@ -6,7 +6,7 @@ use crate::query::PageQuery;
 
 /// Shows the number of entries on this page of the list at `path`, and links to other pages.
 pub(crate) fn onward(shown: usize, query: &PageQuery, path: &str, next_cursor: Option<impl AsRef<str>>) -> Markup {
-    let count = html! { (shown) " shown" @if next_cursor.is_some() { ", and there are more" } };
+    let count = html! { (shown) " shown" @if next_cursor.is_some() { ", more available" } };
     links(&count, query.first(path), query.next(path, next_cursor.as_ref().map(AsRef::as_ref)))
 }
 

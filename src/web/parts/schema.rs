@@ -119,15 +119,15 @@ pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Mark
         } @else {
             div.scroll role="group" aria-label=(name) tabindex="0" {
                 table.schema {
-                    thead { tr { th scope="col" { "Name" } th scope="col" { "Type" } th scope="col" { "Bounds and meaning" } } }
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "Type" } th scope="col" { "Limits and meaning" } } }
                     tbody { @for row in &rows { (render_row(row, must)) } }
                 }
             }
             p.note {
-                @if is_open { "Further members are allowed. " } @else { "No other members. " }
+                @if is_open { "Other fields are allowed. " } @else { "No other fields. " }
                 @if more > 0 { (more) " more are not shown here. " }
-                @if unreported { "Further rules have no row. " }
-                @if more > 0 || unreported { a href=(whole) { "The whole schema, as JSON" } }
+                @if unreported { "The schema has more rules. " }
+                @if more > 0 || unreported { a href=(whole) { "See the complete schema as JSON" } }
             }
         }
     }
@@ -205,7 +205,7 @@ fn kind(schema: &Value, items: &Value) -> String {
 fn bounds(schema: &Value) -> Vec<BoundText> {
     let mut bounds = Vec::new();
     for (least, max, unit) in
-        [("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minProperties", "maxProperties", "members")]
+        [("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minProperties", "maxProperties", "fields")]
     {
         bounds.extend(range(&schema[least], &schema[max], unit));
     }
@@ -279,7 +279,7 @@ mod tests {
             "at least 1",
             "list of object",
             "default <code>",
-            "No other members.",
+            "No other fields.",
         ] {
             assert!(html.contains(part), "{part}: {html}");
         }

@@ -92,7 +92,7 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     drop(alongside);
     fixture.host.kill9();
     let stays = run(&["store", "stay", "--data", data.to_str().unwrap()], &[]).await.unwrap();
-    assert!(stays.contains("as they were when they went"), "{stays}");
+    assert!(stays.contains("as it was before the move"), "{stays}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -136,8 +136,8 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
     let ran = shell.run(&call).await.is(6).stderr_text("");
     let id = printed(&ran.stderr);
     let ran = ran.warned(&format!(
-        "unknown: no answer came after the payment {id} was sent; the host says that it was charged, once.\n\
-         repeat it with the same payment: tollhouse call --resume {id}"
+        "unknown: payment {id} was sent, but no answer arrived; the host reports that it was charged once.\n\
+         repeat the call with the same payment: tollhouse call --resume {id}"
     ));
     assert_eq!(losing.paid().len(), 4, "{ran:?}");
     assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "the repeated request is identical");
@@ -165,8 +165,8 @@ async fn unknown_outcome_is_not_claimed() {
     let ran = shell.run(&["call", "creator-plan"]).await.is(6).stderr_text("");
     let id = printed(&ran.stderr);
     ran.warned(&format!(
-        "unknown: no answer came after the payment {id} was sent; it was charged at most once.\n\
-         repeat it with the same payment: tollhouse call --resume {id}"
+        "unknown: payment {id} was sent, but no answer arrived; it was charged at most once.\n\
+         repeat the call with the same payment: tollhouse call --resume {id}"
     ));
     losing.lose_all(false);
     shell.run(&["call", "--resume", &id]).await.is(0);
@@ -199,8 +199,8 @@ async fn the_same_request_is_not_paid_for_while_another_process_pays() {
     let (child, id) = in_flight(&host, &shell, input).await;
     let again = ["call", "slow", "--json", input];
     shell.run(&again).await.is(1).stderr_text("").warned(&format!(
-        "error: another process is paying for the same request, by {id}.  nothing was signed\n\
-         hint: to get its result afterwards: tollhouse call --resume {id}   to pay again: --again"
+        "error: another process is paying for the same request, with {id}.  nothing was signed\n\
+         hint: get its result later: tollhouse call --resume {id}   pay again: --again"
     ));
     let besides = [&again[..], &["--again"]].concat();
     let (first, besides) = tokio::join!(child.wait_with_output(), shell.run(&besides));
@@ -244,7 +244,7 @@ async fn payment_another_process_is_recording_is_waited_for() {
     let other = format!("pmt_{}", "0".repeat(32));
     put(&book.replace(&id, &other));
     let ran = shell.run(&call).await.is(1).stderr_text("");
-    assert!(ran.stderr.contains(&format!("another process is paying for the same request, by {other}")), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("another process is paying for the same request, with {other}")), "{ran:?}");
     // The other process cannot record it, and removes it again.
     let mut without: Value = serde_json::from_str(&book).unwrap();
     without["open"] = json!([]);
@@ -323,7 +323,7 @@ async fn concurrent_calls_over_the_daily_limit_run_once() {
     ended.sort_unstable();
     assert_eq!(ended, [0, 4], "{one:?} {two:?}");
     let refused = if one.status == 4 { one } else { two };
-    refused.stderr_text("").warned("error: slow costs $0.003, and $0.002 is left of today's $0.005 (daily_usd).  nothing was signed");
+    refused.stderr_text("").warned("error: slow costs $0.003, but only $0.002 of today's $0.005 (daily_usd) is left.  nothing was signed");
     assert_eq!(remaining(&shell).await, 997_000);
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     fs::write(&book, "{").unwrap();

@@ -26,7 +26,7 @@ async fn each_kind_of_end_has_its_code() {
         .run(&["register", "Second"])
         .await
         .is(4)
-        .warned("error: payment required\nhint: registering is paid like a call: …\n(payment_required, req_…)");
+        .warned("error: payment required\nhint: registering costs money: …\n(payment_required, req_…)");
     let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let nobody = format!("http://{nobody}");
     shell.run(&["list", "--url", &nobody]).await.is(5).warned(&format!("error: the host at {nobody} does not answer: …refused…"));
@@ -111,15 +111,15 @@ async fn invalid_argument_is_not_echoed() {
     ] {
         let ran = shell.run(words).await.is(2).stderr_text("");
         assert!(!ran.stderr.contains("sk-live") && ran.stderr.contains(flag), "{ran:?}");
-        assert_eq!(ran.stderr.contains("a value is never an argument"), !flag.is_empty(), "{ran:?}");
+        assert_eq!(ran.stderr.contains("secrets cannot be arguments"), !flag.is_empty(), "{ran:?}");
     }
 }
 
 #[tokio::test]
 async fn flags_of_hosts_that_are_asked_are_refused_elsewhere() {
     let shell = Shell::new();
-    shell.run(&["--json", "--as", "admin", "ledger", "check"]).await.is(2).warned("{…`--as` is for commands that ask a host…}");
-    shell.run(&["--url", "http://127.0.0.1:1", "store", "check"]).await.is(2).warned("error: `--url` is for commands that ask a host; …");
+    shell.run(&["--json", "--as", "admin", "ledger", "check"]).await.is(2).warned("{…`--as` is only for commands that use a host…}");
+    shell.run(&["--url", "http://127.0.0.1:1", "store", "check"]).await.is(2).warned("error: `--url` is only for commands that use a host");
 }
 
 /// A closed output does not keep a command from doing its work, and does not turn a failure into a
@@ -140,8 +140,8 @@ async fn command_with_a_closed_stdout_completes_with_its_own_code() {
     let ledger = r#"{"ok":true,"agrees":false,"units":[],"accounts":[{"account":"a","balance":"1","unit":"b","agrees":false}]}"#;
     let rotation = r#"{"ok":true,"rotation":{"keyId":"k","resealed":0,"unopened":1,"needed":["j"],"retired":[]}}"#;
     for (answer, words, reported) in [
-        (ledger, &["host", "ledger"][..], "error: the ledger does not match its rows"),
-        (rotation, &["secrets", "rotate"], "error: 1 secrets do not open and were left; old keys kept: j"),
+        (ledger, &["host", "ledger"][..], "error: the ledger does not match the stored records"),
+        (rotation, &["secrets", "rotate"], "error: 1 secrets could not be decrypted and were not changed; old keys kept: j"),
     ] {
         let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
         let url = answering(200, answer).await;

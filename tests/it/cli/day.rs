@@ -36,7 +36,7 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     let credit = admin.json(&["credits", "mint", "10"]).await["credit"].as_str().unwrap().to_owned();
     let registered = Shell::at(&host.url).env("TOLLHOUSE_CREDIT", &credit).json(&["register", "Toolsmith"]).await;
     let key = registered["builderKey"].as_str().unwrap();
-    let expected = format!("builder key of {} is kept for profile prod (Toolsmith)", host.url);
+    let expected = format!("stored the builder key of {} for profile prod (Toolsmith)", host.url);
     home.given(&format!("{key}\n"), &["login", "--url", &host.url, "--profile", "prod"]).await.is(0).stderr_text(&expected);
     // From here on the profile is used: the folder knows its host only after the first publication
     // there.

@@ -23,7 +23,7 @@ async fn publication_is_reported_even_if_the_folder_is_read_only() {
     let folder = started(&shell, "shout").await;
     fs::write(folder.join(".tollhouse"), "no folder").unwrap();
     let ran = shell.run_in(&folder, &YES).await.is(1);
-    assert!(ran.stdout.contains("published ") && ran.stderr.contains("revision 1 is published all the same"), "{ran:?}");
+    assert!(ran.stdout.contains("published ") && ran.stderr.contains("revision 1 was published"), "{ran:?}");
     fs::remove_file(folder.join(".tollhouse")).unwrap();
     shell.run_in(&folder, &["deploy", "--yes", "--attest", "--onto", "1"]).await.is(0);
 }
@@ -34,7 +34,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let folder = started(&shell, "shout").await;
-    let nobody = "error: publish, and attest …: there is no terminal for the question\nhint: answer with --yes --attest";
+    let nobody = "error: publish, and attest …: this question needs a terminal\nhint: answer with --yes --attest";
     shell.run_in(&folder, &["deploy"]).await.is(2).warned(nobody);
     shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: answer with --attest");
     shell.run_in(&folder, &["deploy", "--dry-run"]).await.is(0).warned("nothing was published.");
@@ -50,7 +50,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     edit_thrice(&folder);
     let plan = format!(
         "shout → {}  (yours, revision 1)\n  handler       … → …  +1 −1\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
-         capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile\n…\npublished …, revision 2, in … ms   waiting for an admin: httpGetJson\n{}/tools/shout",
+         capabilities  + httpGetJson api.example.com   needs approval; until then the tool works without it\n…\npublished …, revision 2, in … ms   waiting for an admin: httpGetJson\n{}/tools/shout",
         host.url, host.url
     );
     shell.run_in(&folder, &["deploy", "--yes", "--attest", "--note", "louder"]).await.is(0).stderr_text(&plan);
@@ -72,7 +72,7 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     shell.run_in(&folder, &YES).await.is(0);
     host.change("shout", &json!({ "limits": { "wallMs": 5000 } })).await;
     edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
-    let conflict = "error: shout changed on the host since revision 1: now 2, by admin, …Z\n  limits.wallMs  9000 → 5000\nnothing was published.  keep theirs and publish: --onto 2   look: tollhouse diff   take theirs: tollhouse pull";
+    let conflict = "error: shout changed on the host since revision 1: now revision 2, by admin, …Z\n  limits.wallMs  9000 → 5000\nnothing was published.  keep theirs and publish: --onto 2   compare: tollhouse diff   use theirs: tollhouse pull";
     shell.run_in(&folder, &YES).await.is(1).stderr_text("").warned(conflict);
     let price = async || host.get("/ai/endpoints/shout").await.is(200).json()["endpoint"]["priceUsd"].clone();
     assert_eq!(price().await, 0.01);
@@ -88,17 +88,15 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     );
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
     assert_eq!((&record["endpoint"]["ownLimits"]["wallMs"], &record["endpoint"]["priceUsd"]), (&json!(5000), &json!(0.02)));
-    shell.run_in(&folder, &["pull", "--yes"]).await.is(0).stderr_text("tool.json taken from revision 3 of shout");
+    shell.run_in(&folder, &["pull", "--yes"]).await.is(0).stderr_text("tool.json updated from revision 3 of shout");
     assert!(fs::read_to_string(folder.join("tool.json")).unwrap().contains("\"wallMs\": 5000"));
-    shell.run_in(&folder, &["diff"]).await.is(0).stderr_text("").warned("shout is on … as it is here, revision 3");
+    shell.run_in(&folder, &["diff"]).await.is(0).stderr_text("").warned("shout on … is the same as this folder, revision 3");
     // Another folder that has never had this endpoint.
     let other = Shell::builder(&host, &key);
     let strange = started(&other, "shout").await;
-    other
-        .run_in(&strange, &YES)
-        .await
-        .is(1)
-        .warned("error: shout is on … already, at revision 3, and this folder was not published there\nnothing was published.  …--onto 3");
+    other.run_in(&strange, &YES).await.is(1).warned(
+        "error: shout already exists on …, at revision 3, but was not published from this folder\nnothing was published.  …--onto 3",
+    );
 }
 
 #[tokio::test]
@@ -112,17 +110,17 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
     shell.run_in(&folder, &YES).await.is(0);
     let empty = shell.home().join("empty");
     fs::create_dir(&empty).unwrap();
-    shell.run_in(&empty, &["pull", "shout"]).await.is(0).stderr_text("tool.json, handler.ts taken from revision 1 of shout");
+    shell.run_in(&empty, &["pull", "shout"]).await.is(0).stderr_text("tool.json, handler.ts updated from revision 1 of shout");
     assert_eq!(fs::read(empty.join("handler.ts")).unwrap(), fs::read(folder.join("handler.ts")).unwrap());
     shell.run_in(&empty, &["diff"]).await.is(0).stderr_text("");
     let pulled = fs::read_to_string(empty.join("tool.json")).unwrap();
     let at = |name: &str| pulled.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("no {name}: {pulled}"));
     assert!(at("zeta") < at("alpha") && at("alpha") < at("mid"), "properties stay in their order: {pulled}");
     edit(&empty, "handler.ts", "toUpperCase", "toLowerCase");
-    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts: …\nhint: answer with --yes");
+    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: overwrite the local changes in handler.ts: …\nhint: answer with --yes");
     assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));
     shell.run_in(&empty, &["diff"]).await.is(0).stderr_text("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
-    shell.run_in(&empty, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts taken from revision 1 of shout");
+    shell.run_in(&empty, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts updated from revision 1 of shout");
     let handler = fs::read_to_string(empty.join("handler.ts")).unwrap();
     fs::write(empty.join("handler.ts"), handler.replace('\n', "\r\n")).unwrap();
     let patch = shell.run_in(&empty, &["diff"]).await.is(0).stdout;
@@ -140,17 +138,17 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
     shell.file("own/handler.ts", "mine");
     shell.file("other/handler.js", "mine");
     let (own, other) = (shell.home().join("own"), shell.home().join("other"));
-    let request = "error: write over what is here in handler.ts: there is no terminal for the question\nhint: answer with --yes";
+    let request = "error: overwrite the existing handler.ts: this question needs a terminal\nhint: answer with --yes";
     shell.run_in(&own, &["pull", "shout"]).await.is(2).warned(request);
-    let two = "error: `handler.js` exists, and a tool has only one handler\nhint: pull into an empty folder";
+    let two = "error: `handler.js` already exists, and a tool can have only one handler\nhint: use an empty folder";
     shell.run_in(&other, &["pull", "shout", "--yes"]).await.is(1).warned(two);
     for (folder, file) in [(&own, "handler.ts"), (&other, "handler.js")] {
         assert_eq!((fs::read_to_string(folder.join(file)).unwrap().as_str(), fs::read_dir(folder).unwrap().count()), ("mine", 1));
     }
-    shell.run_in(&own, &["pull", "shout", "--yes"]).await.is(0).stderr_text("tool.json, handler.ts taken from revision 1 of shout");
+    shell.run_in(&own, &["pull", "shout", "--yes"]).await.is(0).stderr_text("tool.json, handler.ts updated from revision 1 of shout");
     // If the files already equal the host's, there is no question.
     fs::remove_file(own.join("tool.json")).unwrap();
-    shell.run_in(&own, &["pull", "shout"]).await.is(0).stderr_text("tool.json taken from revision 1 of shout");
+    shell.run_in(&own, &["pull", "shout"]).await.is(0).stderr_text("tool.json updated from revision 1 of shout");
 }
 
 #[tokio::test]
@@ -161,18 +159,18 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     here.run_in(&folder, &YES).await.is(0);
     edit(&other, "handler.ts", "toUpperCase", "toLowerCase");
     there.run_in(&other, &YES).await.is(0);
-    let request = "error: write over what is here in handler.ts: …\nhint: answer with --yes";
+    let request = "error: overwrite the existing handler.ts: …\nhint: answer with --yes";
     there.run_in(&folder, &["pull"]).await.is(2).warned(request);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toUpperCase"));
-    let bound = format!("this folder belonged to shout on {}, and now belongs to shout on {}", one.url, two.url);
-    there.run_in(&folder, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts taken from revision 1 of shout").warned(&bound);
+    let bound = format!("this folder belonged to shout on {}; it now belongs to shout on {}", one.url, two.url);
+    there.run_in(&folder, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts updated from revision 1 of shout").warned(&bound);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toLowerCase"));
     // The files have not been changed since.
-    there.run_in(&folder, &["pull"]).await.is(0).stderr_text("shout is here as the host has it, revision 1").warned("");
+    there.run_in(&folder, &["pull"]).await.is(0).stderr_text("shout is up to date, revision 1").warned("");
     here.run_in(&folder, &YES)
         .await
         .is(1)
-        .warned("error: shout is on … already, at revision 1, and this folder was not published there\n…");
+        .warned("error: shout already exists on …, at revision 1, but was not published from this folder\n…");
 }
 
 #[tokio::test]
@@ -184,11 +182,11 @@ async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
     let folder = shell.home().join("fixed");
     shell.run_in(&folder, &YES).await.is(0);
     host.change("fixed", &json!({ "handler": { "response": { "a": 3 } } })).await;
-    shell.run_in(&folder, &["pull"]).await.is(0).stderr_text("…response.json taken from revision 2 of fixed");
+    shell.run_in(&folder, &["pull"]).await.is(0).stderr_text("…response.json updated from revision 2 of fixed");
     assert_eq!(fs::read_to_string(folder.join("response.json")).unwrap(), "{\n  \"a\": 3\n}\n");
     host.change("fixed", &json!({ "handler": { "response": { "a": 4 } } })).await;
     edit(&folder, "response.json", "3", "5");
-    shell.run_in(&folder, &["pull"]).await.is(2).warned("error: write over what was changed here in response.json: …\nhint: …");
+    shell.run_in(&folder, &["pull"]).await.is(2).warned("error: overwrite the local changes in response.json: …\nhint: …");
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
     assert!(head.contains("/tools/shout  $0.01, play money   edit http://127.0.0.1:"), "{head}");
     dev.wait_for("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
-    let answer = dev.wait_for("yours, free  rcpt_").await;
+    let answer = dev.wait_for("free for the owner  rcpt_").await;
     assert!(answer.contains("  POST 200  ") && answer.contains(" ms  cpu "), "{answer}");
     dev.wait_for("info  shouting  {\"length\":2}").await;
     edit(&folder, "handler.ts", "toUpperCase", "toLowerCase");
@@ -91,7 +91,7 @@ async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
     assert_eq!(dev.call(&json!({ "text": "Hi" })).await["text"], "hi");
     for broken in ["export default (", ""] {
         fs::write(folder.join("handler.ts"), broken).unwrap();
-        dev.wait_for("serves on").await;
+        dev.wait_for("keeps serving").await;
         assert_eq!(dev.call(&json!({ "text": "Hi" })).await["text"], "hi");
     }
     // Replace the file, as editors do.
@@ -100,9 +100,9 @@ async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
     dev.wait_for("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "hi?");
     fs::remove_file(folder.join("handler.ts")).unwrap();
-    dev.wait_for("handler.ts  is not there").await;
+    dev.wait_for("handler.ts  does not exist").await;
     fs::write(folder.join("handler.ts"), "x".repeat(9 << 20)).unwrap();
-    dev.wait_for("are more than any host takes").await;
+    dev.wait_for("no host accepts more than").await;
     // Back to a handler that works, before `tool.json` is broken: errors in the handler would be
     // shown first.
     fs::write(folder.join("handler.ts"), "export default async (req: any) => ({ text: req.input.text + '?' });").unwrap();
@@ -133,7 +133,7 @@ async fn second_dev_reports_the_first_and_a_killed_one_blocks_nothing() {
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("published").await;
     let second = shell.run_in(&folder, &["dev"]).await.is(1);
-    assert!(second.stderr.contains("another `tollhouse dev` serves this folder: http://127.0.0.1:"), "{second:?}");
+    assert!(second.stderr.contains("another `tollhouse dev` already serves this folder: http://127.0.0.1:"), "{second:?}");
     assert_eq!(dev.end(rustix::process::Signal::KILL).await, None);
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("cases 3/3").await;
@@ -160,14 +160,14 @@ async fn bundle_is_served_once_its_missing_import_exists() {
     fs::write(folder.join("lib/a.ts"), "export default ;\n").unwrap();
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("lib/a.ts:1:16  Unexpected \";\"").await;
-    dev.wait_for("nothing is served yet").await;
+    dev.wait_for("not serving yet").await;
     fs::write(folder.join("lib/a.ts"), "export default \"mended\";\n").unwrap();
     dev.wait_for("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "mended");
 
     // An import without an extension, in a folder that does not exist.
     import("./other/util");
-    dev.wait_for("handler.ts:1:18  `./other/util` is not there").await;
+    dev.wait_for("handler.ts:1:18  `./other/util` does not exist").await;
     fs::create_dir(folder.join("other")).unwrap();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     fs::write(folder.join("other/util.ts"), "export default \"made\";\n").unwrap();
@@ -184,7 +184,7 @@ async fn bundle_is_served_once_its_missing_import_exists() {
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "installed");
 
     // Each error is shown once, however often the build was tried.
-    for reported in ["Unexpected", "is not there", "is not installed"] {
+    for reported in ["Unexpected", "does not exist", "is not installed"] {
         assert_eq!(dev.printed().iter().filter(|line| line.contains(reported)).count(), 1, "{reported}: {:#?}", dev.printed());
     }
     dev.end(rustix::process::Signal::TERM).await;
@@ -204,7 +204,7 @@ async fn secret_that_is_not_taken_is_reported_with_its_line_and_ends_nothing() {
     dev.wait_for(".env.dev:1  the secret `apiKey`: A name must ").await;
     env("GOOD=1\nNEW");
     dev.wait_for(".env.dev  line 2 of ").await;
-    dev.wait_for("serves on").await;
+    dev.wait_for("keeps serving").await;
     env("");
     dev.wait_for("cases 3/3").await;
     assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));

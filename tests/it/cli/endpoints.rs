@@ -20,7 +20,7 @@ async fn endpoint_is_listed_shown_paused_and_deleted() {
     let host = Host::start().await;
     let (id, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    shell.run(&["list"]).await.is(0).stderr_text("").warned("there is no endpoint yet: tollhouse init, and tollhouse deploy");
+    shell.run(&["list"]).await.is(0).stderr_text("").warned("no tools yet; create one: tollhouse init, then tollhouse deploy");
     published(&host, &key).await;
     shell
         .run(&["list"])
@@ -53,9 +53,9 @@ changed   …Z
         .await
         .is(2)
         .stderr_text("")
-        .warned("error: delete shout: there is no terminal for the question\nhint: answer with --yes");
+        .warned("error: delete shout: this question needs a terminal\nhint: answer with --yes");
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
-    shell.run(&["delete", "shout", "--yes"]).await.is(0).stderr_text("shout is deleted");
+    shell.run(&["delete", "shout", "--yes"]).await.is(0).stderr_text("deleted shout");
     shell.run(&["show", "shout"]).await.is(1).warned("error: No tool …`shout`…\n(unknown_endpoint, req_…)");
 }
 
@@ -74,7 +74,7 @@ async fn catalog_is_readable_without_a_credential() {
     let host = Host::builder().with_catalogue().start().await;
     let shell = Shell::at(&host.url);
     shell.run(&["list", "--search", "receipt", "--limit", "2"]).await.is(0).stderr_text("slug …title\n…\n…receipt…\n…");
-    shell.run(&["list", "--tag", "no-such-tag"]).await.is(0).stderr_text("").warned("nothing that is offered here fits");
+    shell.run(&["list", "--tag", "no-such-tag"]).await.is(0).stderr_text("").warned("no matching tools");
     let all = shell.json(&["list", "--limit", "500"]).await;
     assert_eq!(all["endpoints"].as_array().unwrap().len() as u64, all["total"].as_u64().unwrap());
     let free = shell.json(&["list", "--free"]).await;
@@ -98,14 +98,14 @@ async fn version_is_run_again_by_the_first_characters_of_its_hash() {
         .is(0)
         .stderr_text("version   published          by …\n…runs…\n…")
         .stderr_text(&format!("…\n{short}  …\n…"));
-    let back = format!("shout runs {short} again, revision …; secrets, grants and price are as they were");
+    let back = format!("shout runs {short} again, revision …; secrets, grants and price did not change");
     shell.run(&["rollback", "shout"]).await.is(0).stderr_text(&back);
     host.call("shout", &json!({})).await.is(200);
     assert_eq!(shell.json(&["versions", "shout"]).await["version"], whole);
     shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: shout keeps no version before {short}"));
     let revision = async || shell.json(&["show", "shout"]).await["endpoint"]["revision"].clone();
     let before = revision().await;
-    let same = format!("shout runs {short} already, at revision {before}; nothing was changed");
+    let same = format!("shout already runs {short}, at revision {before}; nothing was changed");
     shell.run(&["rollback", "shout", "--to", short]).await.is(0).stderr_text(&same);
     assert_eq!(revision().await, before);
     shell.run(&["rollback", "shout", "--to", "ffff"]).await.is(1).warned("error: …version…\n…(unknown_version, req_…)");
@@ -116,25 +116,29 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
     let host = Host::start().await;
     host.publish(&js("keeper", 0.0, "export default (req, ctx) => ctx.env.KEY === req.input.guess;")).await;
     let shell = Shell::admin(&host);
-    shell.given("s3cret-value\n", &["secrets", "set", "KEY", "--slug", "keeper"]).await.is(0).stderr_text("KEY is set for keeper");
+    shell.given("s3cret-value\n", &["secrets", "set", "KEY", "--slug", "keeper"]).await.is(0).stderr_text("set KEY for keeper");
     assert_eq!(host.call("keeper", &json!({ "guess": "s3cret-value" })).await.is(200).json(), true);
     shell
         .run(&["secrets", "set", "KEY", "--slug", "keeper"])
         .await
         .is(2)
-        .warned("error: value of KEY: nothing was entered\nhint: use standard input, or --env-file FILE");
+        .warned("error: value of KEY: the input is empty\nhint: use standard input, or --env-file FILE");
     let file = shell.file(".env", "# two\nA_TOKEN=\"one two three\"\nB_TOKEN=abcdefgh\n");
     shell
         .run(&["secrets", "set", "--env-file", &file, "--slug", "keeper", "--auth"])
         .await
         .is(0)
-        .stderr_text("A_TOKEN is set for keeper\nB_TOKEN is set for keeper");
+        .stderr_text("set A_TOKEN for keeper\nset B_TOKEN for keeper");
     let listed = shell.run(&["secrets", "list", "--slug", "keeper"]).await.is(0);
     assert!(!listed.stdout.contains("one two three") && !listed.stdout.contains("s3cret-value"));
-    listed.stderr_text("name     for                             set\nA_TOKEN  servers that are asked with it  …Z\nB_TOKEN  servers that are asked with it  …Z\nKEY      the handler                     …Z");
-    shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(0).stderr_text("KEY of keeper is removed; workers that had it end");
+    listed.stderr_text("name     for                   set\nA_TOKEN  requests with `auth`  …Z\nB_TOKEN  requests with `auth`  …Z\nKEY      the handler           …Z");
+    shell
+        .run(&["secrets", "rm", "KEY", "--slug", "keeper"])
+        .await
+        .is(0)
+        .stderr_text("removed KEY of keeper; workers that had it are stopped");
     shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(1).warned("error: …\n(unknown_secret, req_…)");
-    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("2 secrets resealed with key …; retired keys: …");
+    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("encrypted 2 secrets again with key …; retired keys: …");
 }
 
 #[tokio::test]
@@ -153,5 +157,5 @@ async fn tool_folder_selects_its_endpoint() {
     shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).stderr_text("shout is paused, revision 2");
     let noted = std::fs::read_to_string(shell.home().join("tools/shout/.tollhouse/state.json")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");
-    shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: give the endpoint: this folder was never published");
+    shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: name a tool: this folder was never published");
 }

@@ -61,7 +61,7 @@ pub fn edit_thrice(folder: &Path) {
 #[tokio::test]
 async fn folder_is_begun_and_nothing_in_it_is_written_over() {
     let shell = Shell::new();
-    let made = "shout/tool.json      made\nshout/handler.ts     made\nshout/cases.jsonc    made\nshout/tool.d.ts      made\nshout/globals.d.ts   made\nshout/tsconfig.json  made\nshout/.gitignore     made";
+    let made = "shout/tool.json      created\nshout/handler.ts     created\nshout/cases.jsonc    created\nshout/tool.d.ts      created\nshout/globals.d.ts   created\nshout/tsconfig.json  created\nshout/.gitignore     created";
     shell.run(&["init", "shout"]).await.is(0).stderr_text(made).warned("next: cd shout && tollhouse dev");
     let folder = shell.home().join("shout");
     fs::write(folder.join("handler.ts"), "mine").unwrap();
@@ -70,10 +70,14 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
         .run(&["init", "shout"])
         .await
         .is(0)
-        .stderr_text("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
+        .stderr_text("…\nshout/handler.ts     kept, because it already exists\n…\nshout/tool.d.ts      kept, because it already exists\n…");
     assert_eq!(fs::read_to_string(folder.join("handler.ts")).unwrap(), "mine");
-    shell.run(&["init", "shout", "--js"]).await.is(1).warned("error: `shout/handler.ts` exists, and a tool has only one handler");
-    let expected = "tool.d.ts     rewritten: its content differed\nglobals.d.ts  unchanged";
+    shell
+        .run(&["init", "shout", "--js"])
+        .await
+        .is(1)
+        .warned("error: `shout/handler.ts` already exists, and a tool can have only one handler");
+    let expected = "tool.d.ts     updated\nglobals.d.ts  unchanged";
     shell.run_in(&folder, &["types"]).await.is(0).stderr_text(expected);
     shell.run(&["init", "sum", "--from", "text-summary"]).await.is(0);
     assert!(fs::read_to_string(shell.home().join("sum/tool.json")).unwrap().contains("\"slug\": \"sum\""));
@@ -87,12 +91,12 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
 async fn check_says_all_that_is_wrong_with_its_place() {
     let shell = Shell::new();
     let folder = started(&shell, "shout").await;
-    let well = "shout   …\nhost    ok  a host of its own\ntypes   ok\ncases   3/3";
+    let well = "shout   …\nhost    ok  temporary local host\ntypes   ok\ncases   3/3";
     shell.run_in(&folder, &["check"]).await.is(0).stderr_text(well).warned("");
     edit(&folder, "handler.ts", "text.toUpperCase()", "txt.toUpperCase()");
     edit(&folder, "cases.jsonc", "\"HI\"", "\"HO\"");
-    let wrong = "handler.ts:4:18  Cannot find name 'txt'. Did you mean 'text'?\nhandler.ts:4:…  ✗ \"shouts\": expected 200, got 502: …ReferenceError: txt is not defined (handler_failed)\n…\ntypes   1 wrong\ncases   2/3";
-    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(wrong).warned("error: 2 problems were found");
+    let wrong = "handler.ts:4:18  Cannot find name 'txt'. Did you mean 'text'?\nhandler.ts:4:…  ✗ \"shouts\": expected 200, got 502: …ReferenceError: txt is not defined (handler_failed)\n…\ntypes   1 failed\ncases   2/3";
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(wrong).warned("error: 2 problems found");
     shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("handler.ts:4:…\n…\ntypes   not requested\n…");
     edit(&folder, "handler.ts", "txt.toUpperCase()", "text.toUpperCase()");
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text("cases.jsonc  ✗ \"shouts\": /text expected \"HO\", got \"HI\"\n…");
@@ -120,7 +124,7 @@ async fn selected_host_is_asked_and_nothing_is_stored() {
         "\"capabilities\": { \"logs\": true }",
         "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
     );
-    let expected = format!("shout   …\nhost    ok  {}\n        asks an admin: httpGetJson api.example.com\n…\ncases   3/3", host.url);
+    let expected = format!("shout   …\nhost    ok  {}\n        needs approval: httpGetJson api.example.com\n…\ncases   3/3", host.url);
     shell.run_in(&folder, &["check"]).await.is(0).stderr_text(&expected);
     host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
     Shell::at("http://127.0.0.1:9").env("TOLLHOUSE_BUILDER_KEY", "bk_x").run_in(&folder, &["check", "--no-types"]).await.is(5);
@@ -143,7 +147,7 @@ async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
     fs::write(folder.join("lib/twice.ts"), "export const twice = ;\n").unwrap();
     shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("lib/twice.ts:1:22  Unexpected \";\"");
     fs::remove_file(folder.join("lib/twice.ts")).unwrap();
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("handler.ts:2:23  `./lib/twice.ts` is not there");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("handler.ts:2:23  `./lib/twice.ts` does not exist");
 }
 
 #[tokio::test]
@@ -154,30 +158,24 @@ async fn missing_and_node_packages_are_rejected_by_name() {
     let import =
         |from: &str| fs::write(folder.join("handler.ts"), format!("import x from \"{from}\";\nexport default () => x;\n")).unwrap();
     import("needs-fs");
-    shell
-        .run_in(&folder, &["check"])
-        .await
-        .is(1)
-        .stderr_text("handler.ts:1:15  `needs-fs` is imported, and there is no bundler: npm i -D esbuild");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  importing `needs-fs` needs a bundler: npm i -D esbuild");
     let own = folder.join("node_modules");
     fs::create_dir_all(own.join("needs-fs")).unwrap();
     std::os::unix::fs::symlink(packages().join(".bin"), own.join(".bin")).unwrap();
     fs::write(own.join("needs-fs/index.js"), "const fs = require(\"fs\");\nmodule.exports = () => fs.readFileSync(\"x\");\n").unwrap();
     fs::write(own.join("needs-fs/package.json"), "{\"name\": \"needs-fs\", \"version\": \"1.0.0\", \"main\": \"index.js\"}").unwrap();
     let refused =
-        "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one";
+        "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, which tools do not have: use another package";
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text(refused);
     import("node:crypto");
-    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  `node:crypto` is Node's, and a tool has no Node");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  `node:crypto` is part of Node, which tools do not have");
     import("not-there");
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  the package `not-there` is not installed: npm i not-there");
     fs::write(own.join("needs-fs/index.js"), format!("module.exports = {:?};\n", "x".repeat(300_000))).unwrap();
     import("needs-fs");
-    shell
-        .run_in(&folder, &["check"])
-        .await
-        .is(1)
-        .stderr_text("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 300…");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(
+        "handler.ts  the bundle has 30…, but a host accepts 262144; `limits.sourceBytes` can request up to 1048576: needs-fs 300…",
+    );
 }
 
 /// Creates a folder with a handler that imports a package, and a test case for its output.

@@ -86,9 +86,8 @@ async fn followed_log_resumes_where_the_connection_broke_off() {
         log(&host, "warn", &format!("missed {round}"), json!({})).await;
         wire.restore();
         let alongside = following.stderr().await;
-        let reported = alongside
-            .strip_prefix("          — connection lost, back after ")
-            .and_then(|reported| reported.strip_suffix(" s, nothing missed —"));
+        let reported =
+            alongside.strip_prefix("          — reconnected after ").and_then(|reported| reported.strip_suffix(" s, nothing missed —"));
         assert!(reported.is_some_and(|seconds| seconds.parse::<f64>().is_ok()), "{alongside}");
         let line = following.line().await;
         assert!(line.contains(&format!("  missed {round}")), "{line}");

@@ -14,7 +14,7 @@ async fn a_key_is_made_once_funded_with_play_money_and_reported_by_its_address()
         .await
         .is(3)
         .stderr_text("")
-        .warned("error: there is no payment key in `…/config/tollhouse/pay.key`\nhint: tollhouse key new, …");
+        .warned("error: no payment key in `…/config/tollhouse/pay.key`\nhint: create one: tollhouse key new, …");
     let made = shell.run(&["key", "new"]).await.is(0).stderr_text("0x…  in …/config/tollhouse/pay.key");
     let address = made.stdout.split("  ").next().unwrap().to_owned();
     let file = shell.config("pay.key");
@@ -25,7 +25,7 @@ async fn a_key_is_made_once_funded_with_play_money_and_reported_by_its_address()
     assert_eq!(fs::read_to_string(&file).unwrap(), stored);
 
     shell.run(&["key", "balance"]).await.is(0).stderr_text(&format!("$0.00 USDC on eip155:84532 (simulated)  {address}"));
-    shell.run(&["key", "fund", "1.5"]).await.is(0).stderr_text(&format!("{address} was given $1.50 (simulated)…"));
+    shell.run(&["key", "fund", "1.5"]).await.is(0).stderr_text(&format!("{address} got $1.50 (simulated)…"));
     assert_eq!(shell.json(&["key", "balance"]).await["balanceUsd"], 1.5);
     assert_eq!(host.balance(&address).await, 1_500_000);
     assert_eq!(shell.json(&["key", "show"]).await["address"], address);
@@ -59,9 +59,9 @@ async fn balance_on_a_real_network_comes_from_a_node_or_is_unknown() {
     shell.file("config/tollhouse/config.toml", &profile("network = \"eip155:8453\"\n"));
     shell.run(&["key", "new"]).await.is(0);
     let ran = shell.run(&["key", "balance"]).await.is(1).stderr_text("");
-    assert!(ran.stderr.contains("on eip155:8453 is unknown: no node of that chain is configured"), "{ran:?}");
+    assert!(ran.stderr.contains("on eip155:8453: no node of that chain is configured"), "{ran:?}");
     let ran = shell.run(&["key", "fund", "1"]).await.is(1).stderr_text("");
-    assert!(ran.stderr.contains("has no play money"), "{ran:?}");
+    assert!(ran.stderr.contains("does not use play money"), "{ran:?}");
 }
 
 #[tokio::test]

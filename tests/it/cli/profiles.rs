@@ -21,7 +21,7 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
         .stderr_text("")
         .warned("error: The credential is missing or wrong\nhint: …\n(unauthorized, req_…)");
     assert!(!shell.config("credentials.toml").exists() && !shell.config("config.toml").exists());
-    let expected = format!("builder key of {} is kept for profile default (Toolsmith)", host.url);
+    let expected = format!("stored the builder key of {} for profile default (Toolsmith)", host.url);
     shell.given(&format!("{key}\n"), &login).await.is(0).stderr_text(&expected).warned("");
     let stored = fs::metadata(shell.config("credentials.toml")).unwrap();
     assert_eq!(stored.permissions().mode() & 0o777, 0o600);
@@ -33,7 +33,11 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
     );
     shell.run(&["whoami"]).await.is(0).stderr_text(&known);
     let file = shell.file("credit", &host.mint(2.5).await);
-    shell.run(&["login", "--credential-file", &file]).await.is(0).stderr_text("developer credit of … is kept for profile default (test)");
+    shell
+        .run(&["login", "--credential-file", &file])
+        .await
+        .is(0)
+        .stderr_text("stored the developer credit of … for profile default (test)");
     shell.run(&["credits"]).await.is(0).stderr_text("credit       crd_…\nlabel        test\nleft         $2.5\n…");
     shell.run(&["logout", "--as", "credit"]).await.is(0).stderr_text("forgotten; …");
     shell.run(&["whoami"]).await.is(0).stderr_text(&known);
@@ -74,7 +78,7 @@ async fn credential_does_not_follow_redirects_to_other_hosts() {
     tokio::spawn(async move { axum::serve(listener, redirecting).await });
     let expected = "error: the host redirects this request: http://192.0.2.1/\nhint: …--url";
     Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(expected);
-    let expected = "error: the host redirects this request: http://192.0.2.1/\nhint: if it has moved there, give that address";
+    let expected = "error: the host redirects this request: http://192.0.2.1/\nhint: if it has moved there, use that address";
     Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
 }
 
@@ -112,13 +116,13 @@ async fn flags_override_the_environment_which_overrides_profiles() {
     assert_eq!(shown(&shell, &["--profile", "two"]).await, "of-two");
     shell.run(&["list", "--profile", "three"]).await.is(2).warned("error: there is no profile `three`\nhint: available: one, two");
     let other = ["login", "--profile", "one", "--url", &two.url];
-    shell.given(&two.admin, &other).await.is(2).warned("error: the profile `one` belongs to …, not to …\nhint: choose another one…");
+    shell.given(&two.admin, &other).await.is(2).warned("error: the profile `one` belongs to …, not to …\nhint: select another profile…");
 }
 
 #[tokio::test]
 async fn an_address_that_does_not_read_is_not_repeated() {
     let shell = Shell::new().env("TOLLHOUSE_URL", "https://me:sesame@tools.example");
-    let expected = "error: invalid value for '--url <URL>': it begins with http:// or https:// and a host, …\n…";
+    let expected = "error: invalid value for '--url <URL>': use http:// or https:// and a host, …\n…";
     let ran = shell.run(&["list"]).await.is(2).stderr_text("");
     assert!(!ran.stderr.contains("sesame"), "{ran:?}");
     ran.warned(expected);
@@ -129,7 +133,8 @@ async fn an_address_that_does_not_read_is_not_repeated() {
 async fn folder_of_a_stranger_leads_to_no_host() {
     let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
     shell.file("tool/.tollhouse/state.json", &json!({ "slug": "shout", "host": "https://evil.example", "revision": 1 }).to_string());
-    let expected = "error: this folder belongs to https://evil.example, for which there is no profile\nhint: …tollhouse login --url https://evil.example";
+    let expected =
+        "error: this folder belongs to https://evil.example, which no profile uses\nhint: …tollhouse login --url https://evil.example";
     shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned(expected);
     shell.file("tool/.tollhouse/state.json", "{\"slug\": \"../../admin\"}");
     shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned("error: `…state.json` is not valid: …");
@@ -185,7 +190,7 @@ async fn variables_of_the_command_line_are_not_misspelled_host_settings() {
     let host =
         Host::builder().env("TOLLHOUSE_CREDIT", "dc_1").env("TOLLHOUSE_BUILDER_KEY", "bk_1").env("TOLLHOUSE_CREDITS", "x").start().await;
     let log = host.log();
-    assert!(log.contains("`TOLLHOUSE_CREDITS` is in the environment, but is not a setting"), "{log}");
+    assert!(log.contains("the environment variable `TOLLHOUSE_CREDITS` is not a setting"), "{log}");
     assert!(!log.contains("`TOLLHOUSE_CREDIT` is") && !log.contains("TOLLHOUSE_BUILDER_KEY"), "{log}");
 }
 
@@ -206,7 +211,7 @@ async fn doctor_checks_a_profiles_files_and_whether_its_key_works() {
     let credentials = shell.config("credentials.toml");
     let mode = |mode: u32| fs::set_permissions(&credentials, fs::Permissions::from_mode(mode)).unwrap();
     let well = format!(
-        "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: only its owner can read credentials.toml\nok    profile prod: {} takes its builder key",
+        "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: only its owner can read credentials.toml\nok    profile prod: {} accepts the builder key",
         host.url
     );
     shell.run(&["doctor", "--profile", "prod"]).await.is(0).stderr_text(&well);

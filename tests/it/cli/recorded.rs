@@ -59,14 +59,14 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
 
     // A recorded answer that is never requested is an error, and so is an invalid one.
     write(&folder, &json!([case("asks for both", &json!([first, second]), &[ONE], &json!([one]))]));
-    let expected = format!("cases.jsonc  ✗ \"asks for both\": nothing asked for {ONE}\n…\ncases   0/1");
+    let expected = format!("cases.jsonc  ✗ \"asks for both\": no request was made to {ONE}\n…\ncases   0/1");
     shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text(&expected);
     write(&folder, &json!([case("no answer", &json!([{ "url": ONE, "body": 1 }]), &[], &json!([]))]));
     shell
         .run_in(&folder, &["check", "--no-types"])
         .await
         .is(1)
-        .stderr_text("cases.jsonc:1:2  an answer in `http` has no `body`; it has url, status, headers, json\n…");
+        .stderr_text("cases.jsonc:1:2  an answer in `http` cannot have `body`; its fields are url, status, headers, json\n…");
 
     // `dev` uses them too. The endpoint that it serves does not.
     write(&folder, &json!([case("is there", &json!([first]), &[ONE], &json!([one]))]));

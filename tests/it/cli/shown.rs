@@ -60,7 +60,7 @@ async fn calls_and_revenue_show_what_was_taken_and_when() {
         (builder.json(&["revenue"]).await["totals"]["paidCalls"] == 1).then_some(())
     })
     .await;
-    let daily = "endpoint  day …\nmoody …2 …1 …1 …\n          20…-…-… …2 …1…\nall …20…-…-… …\nall …";
+    let daily = "tool   day …\nmoody …2 …1 …1 …\n       20…-…-… …2 …1…\nall …20…-…-… …\nall …";
     builder.run(&["revenue", "--daily"]).await.is(0).stderr_text(daily);
     let metrics = builder.run(&["metrics", "moody"]).await.is(0);
     assert!((2..=3).contains(&metrics.stdout.lines().count()), "rows with calls, and none without: {metrics:?}");
@@ -71,8 +71,7 @@ async fn payouts_name_commands_networks_and_tokens() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let builder = Shell::builder(&host, &key);
-    let unset =
-        "error: it was not said yet where payouts go\nhint: tollhouse payouts settings --address 0x…\n(payout_settings_missing, req_…)";
+    let unset = "error: no payout address is set\nhint: tollhouse payouts settings --address 0x…\n(payout_settings_missing, req_…)";
     builder.run(&["payouts", "make"]).await.is(1).warned(unset);
     let settings = ["payouts", "settings", "--address", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"];
     builder.run(&settings).await.is(0).stderr_text("…\nnetwork…base-sepolia (eip155:84532)\nasset…USDC (0x…)\n…");
@@ -83,7 +82,7 @@ async fn payouts_name_commands_networks_and_tokens() {
         .run(&["payouts"])
         .await
         .is(3)
-        .warned("error: …\n…\nhint: tollhouse login, with a credential that the host accepts\n(unauthorized, req_…)");
+        .warned("error: …\n…\nhint: sign in with another credential: tollhouse login\n(unauthorized, req_…)");
 }
 
 #[tokio::test]
@@ -91,7 +90,7 @@ async fn call_pays_as_everyone_and_not_as_an_admin() {
     let host = Host::start().await;
     host.publish(&js("free", 0.0, "export default () => ({ ok: 1 });")).await;
     let shell = Shell::admin(&host);
-    shell.run(&["call", "free", "--as", "admin"]).await.is(2).warned("error: `--as` names the admin token, …\nhint: omit `--as`, …");
+    shell.run(&["call", "free", "--as", "admin"]).await.is(2).warned("error: `--as` selects the admin token, …\nhint: omit `--as`, …");
     shell.run(&["call", "free"]).await.is(0);
 }
 

@@ -111,6 +111,6 @@ async fn calls_and_events_are_read_of_one_call_alone() {
         assert!(events.len() == 1 && events[0]["kind"] == "call.succeeded" && events[0]["data"]["callId"] == *id, "{events:?}");
     }
     let none = "call_01M844ZVZ2RJSJREQ1V8XR79MA";
-    shell.run(&["calls", "shout", "--call", none]).await.is(0).stderr_text("").warned("nothing yet");
+    shell.run(&["calls", "shout", "--call", none]).await.is(0).stderr_text("").warned("no entries yet");
     shell.run(&["events", "--call", "none"]).await.is(2);
 }

@@ -78,9 +78,11 @@ async fn terminal_question_needs_an_explicit_yes() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     let shell = Shell::admin(&host);
-    for (answer, code, reported) in
-        [("\n", 1, "error: nothing was done"), ("nay\n", 1, "error: nothing was done"), ("y\n", 0, "shout is deleted")]
-    {
+    for (answer, code, reported) in [
+        ("\n", 1, "error: canceled; nothing was changed"),
+        ("nay\n", 1, "error: canceled; nothing was changed"),
+        ("y\n", 0, "deleted shout"),
+    ] {
         let mut terminal = Terminal::start(&shell, &["delete", "shout"]);
         terminal.shows("[y/N] ").await;
         terminal.types(answer).await;
@@ -100,12 +102,12 @@ async fn secret_is_typed_without_echo() {
     terminal.shows(": ").await;
     terminal.types(&format!("{}\n", host.admin)).await;
     let (ended, seen) = terminal.ended().await;
-    assert!(ended == 0 && seen.contains("is kept for profile default") && !seen.contains(&host.admin), "{ended}: {seen}");
+    assert!(ended == 0 && seen.contains("for profile default") && !seen.contains(&host.admin), "{ended}: {seen}");
     let mut terminal = Terminal::start(&shell, &["secrets", "set", "KEY", "--slug", "keeper"]);
     terminal.shows("value of KEY: ").await;
     terminal.types("s3cret-value\n").await;
     let (ended, seen) = terminal.ended().await;
-    assert!(ended == 0 && seen.contains("KEY is set for keeper") && !seen.contains("s3cret"), "{ended}: {seen}");
+    assert!(ended == 0 && seen.contains("set KEY for keeper") && !seen.contains("s3cret"), "{ended}: {seen}");
     assert_eq!(host.call("keeper", &json!({ "guess": "s3cret-value" })).await.is(200).json(), true);
 }
 
@@ -196,7 +198,7 @@ async fn dev_at_a_terminal_shows_what_happens_and_follows_its_keys() {
     assert!(fits(&seen, head), "{seen}");
     for reported in [
         &["…:…:…  published … in … ms   types ok   cases 3/3", "…:…:…  published … in … ms\n          types ok   cases 3/3"][..],
-        &["…:…:…  POST 200  … ms  cpu … ms  yours, free  rcpt_…"],
+        &["…:…:…  POST 200  … ms  cpu … ms  free for the owner  rcpt_…"],
         &["…:…:…    info  shouting  {\"length\":2}"],
         &["          types ok   cases 3/3"],
         &["          http://127.0.0.1:…/dashboard/sign-in…"],
@@ -233,7 +235,7 @@ async fn interactive_deploy_asks_for_the_attestation() {
     let shell = Shell::new().env("NO_COLOR", "1");
     shell.given(&key, &["login", "--url", &host.url, "--profile", "prod"]).await.is(0);
     let folder = started(&shell, "shout").await;
-    let question = "publish, and attest that it is yours to publish and has no secrets, no private data and nothing illegal? [y/N] ";
+    let question = "publish, and attest that the content is yours to publish, legal, and has no secrets or private data? [y/N] ";
     let deploy = async |answer: &str| {
         let mut terminal = Terminal::start_in(&shell, &folder, &["deploy", "--profile", "prod"]);
         terminal.shows(question).await;
@@ -252,7 +254,7 @@ async fn interactive_deploy_asks_for_the_attestation() {
         "shout → {}  (profile prod, yours, revision 1)
   handler       … → …  +1 −1
   priceUsd      0.01 → 0.02          you get 0.019 a call
-  capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile
+  capabilities  + httpGetJson api.example.com   needs approval; until then the tool works without it
 …
 {question}y
 published …, revision 2, in … ms   waiting for an admin: httpGetJson

@@ -76,7 +76,7 @@ async fn unresolved_settlement_is_seen_everywhere_until_an_admin_resolves_it() {
         gauge: false,
         listed: [vec![], vec![]],
         on_the_page: false,
-        doctor: "ok: none is unresolved".to_owned(),
+        doctor: "ok: no unresolved settlements".to_owned(),
     };
     assert_eq!(reported(&host, &admin).await, none);
 

@@ -58,10 +58,7 @@ async fn doctor_reports_a_worker_of_another_version() {
     fs::set_permissions(&worker, Permissions::from_mode(0o755)).unwrap();
     let answer = run(folder.path(), &["doctor"], &[("TOLLHOUSE_WORKER", worker.to_str().unwrap())]).await;
     let lines = text(&answer.stdout);
-    assert!(
-        answer.status.code() == Some(1) && lines.starts_with("fail  engine v8: ") && lines.contains(" is of version 0.0.0, "),
-        "{lines}"
-    );
+    assert!(answer.status.code() == Some(1) && lines.starts_with("fail  engine v8: ") && lines.contains(" has version 0.0.0, "), "{lines}");
 }
 
 #[tokio::test]
@@ -139,13 +136,13 @@ async fn doctor_shows_the_host_as_indexers_see_it() {
     for well in [
         "ok    public /llms.txt: an overview for language models",
         "ok    public /openapi.json: OpenAPI 3.1",
-        "ok    public /tools/paid: asks in version 2, in its header",
-        "ok    public /tools/paid: asks in version 1, in its body",
-        "ok    public /tools/paid: is described in 500 characters at most",
-        "ok    public /tools/paid: its challenge has the schema of its input",
-        "ok    public /tools/paid: scripts of any site may ask",
-        "ok    public /tools/paid: 402 comes before a look at no input",
-        "ok    public /tools/paid: 402 comes before a look at `{\"not\": \"json\"`",
+        "ok    public /tools/paid: has a challenge of version 2 in PAYMENT-REQUIRED",
+        "ok    public /tools/paid: has a challenge of version 1 in its body",
+        "ok    public /tools/paid: the description has at most 500 characters",
+        "ok    public /tools/paid: the challenge has the input schema",
+        "ok    public /tools/paid: scripts of all sites can call it",
+        "ok    public /tools/paid: a call with no input gets 402 before the input is checked",
+        "ok    public /tools/paid: a call with the input `{\"not\": \"json\"` gets 402",
         "warn  public: the URL is not https",
     ] {
         assert!(lines.contains(&format!("\n{well}")) || lines.starts_with(well), "`{well}` is not reported:\n{lines}");
@@ -190,7 +187,7 @@ async fn doctor_reports_a_proxy_that_validates_before_payment_and_drops_headers(
     for document in ["/.well-known/x402", "/openapi.json", "/llms.txt"] {
         assert!(fails.iter().any(|fail| fail["of"] == document), "{document} is missing: {reported}");
     }
-    assert!(told_of("/tools/abc", "is answered 422") && told_of("/tools/abc", "no challenge of version 2"), "{reported}");
-    assert!(told_of("/tools/abc", "which is not below"), "{reported}");
+    assert!(told_of("/tools/abc", "gets 422") && told_of("/tools/abc", "no challenge of version 2"), "{reported}");
+    assert!(told_of("/tools/abc", "which does not begin with"), "{reported}");
     assert_eq!(answer.status.code(), Some(1));
 }

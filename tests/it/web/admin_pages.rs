@@ -32,13 +32,13 @@ async fn overview_lists_pending_work_or_none() {
     let admin = Browser::signed_in(&host, &host.admin).await;
     let quiet = text(&admin.page("/dashboard/admin").await);
     let jailed = host.get("/health").await.json()["sandbox"]["jailRefused"].as_array().unwrap().is_empty();
-    assert_eq!(quiet.contains("Nothing waits for you."), jailed, "{quiet}");
+    assert_eq!(quiet.contains("Nothing needs your attention."), jailed, "{quiet}");
     let (_, key) = host.register("Waits").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("waits", 0.0, "export default () => eval('1');")).await.is(200);
     host.publish(&js("fails", 0.0, "export default () => { throw new Error('no'); };")).await;
     host.call("fails", &json!({})).await.is(502);
     let busy = text(&admin.page("/dashboard/admin").await);
-    assert!(busy.contains("1 review to decide, the first since 20") && !busy.contains("Nothing waits"), "{busy}");
+    assert!(busy.contains("1 review waiting, the oldest since 20") && !busy.contains("Nothing needs"), "{busy}");
     assert!(busy.contains("1 of 1 call failed.") && busy.contains("1 × handler_failed"), "{busy}");
 }
 
@@ -101,7 +101,7 @@ async fn a_policy_is_saved_as_it_was_read_or_not_at_all() {
     let fields = filled(&[&stored[..], &[("number:/limits/wallMs", "5000"), ("number:/limits/cpuMs", "900")]].concat());
     let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let checked = html(&admin.submit(&look, &fields).await.is(200));
-    for part in ["narrows 1 tool that is there", "cpuMs of 1", "wallMs of 1", "1 would stop being long-running", "slow"] {
+    for part in ["narrow 1 existing tool at once", "cpuMs of 1", "wallMs of 1", "1 would stop being long-running", "slow"] {
         assert!(text(&checked).contains(part), "{part}: {checked}");
     }
     let shown: Vec<_> = checked.split("<input").filter(|input| input.contains("number:/limits/wallMs")).collect();
@@ -242,11 +242,11 @@ async fn packets_are_approved_sent_and_failed_by_their_buttons() {
         admin.submit(&deciding(&page, "decidePayout", decision), filled).await
     };
     decide("created", "approve", &[]).await.is(303);
-    assert!(text(&admin.page("/dashboard/admin").await).contains("1 packet to send"));
+    assert!(text(&admin.page("/dashboard/admin").await).contains("1 payout to send"));
     let counts = host.manage(Method::GET, "/ai/admin/payouts?limit=1&status=paid", &Value::Null).await.is(200).json()["counts"].clone();
     assert_eq!(counts, json!({ "collecting": 0, "created": 0, "approved": 1, "paid": 0, "failed": 0 }), "of all, whatever is asked for");
     let to_send = text(&admin.page(&format!("{path}?status=approved")).await);
-    assert!(to_send.contains(&format!("To send, of what is shown: {amount} simulated in 1 packet on base-sepolia, USDC")), "{to_send}");
+    assert!(to_send.contains(&format!("To send on this page: {amount} simulated in 1 payout on base-sepolia, USDC")), "{to_send}");
     decide("approved", "failed", &[("some:/reason", HOSTILE)]).await.is(303);
     is_text(&admin.page(&format!("{path}?status=failed")).await);
     decide("failed", "approve", &[]).await.is(303);
@@ -255,7 +255,7 @@ async fn packets_are_approved_sent_and_failed_by_their_buttons() {
     let hash = format!("0x{}", "5".repeat(64));
     decide("approved", "paid", &[("text:/transaction", &hash)]).await.is(303);
     assert_eq!((status().await["status"].clone(), status().await["transaction"].clone()), (json!("paid"), json!(hash)));
-    assert!(text(&admin.page(&format!("{path}?status=created")).await).contains("No packet is in this state."));
+    assert!(text(&admin.page(&format!("{path}?status=created")).await).contains("No payouts in this state."));
     admin.get(&format!("{path}?status=lost")).await.is(400);
 }
 
@@ -279,13 +279,13 @@ async fn a_receipt_is_given_back_from_its_own_page() {
         // Two clicks give one refund.
         admin.submit(&some, &[("number:/amountUsd", "0.1"), ("some:/reason", HOSTILE)]).await.is(303);
     }
-    assert!(text(&stranger.page(&path).await).contains("Given back: $0.1"));
+    assert!(text(&stranger.page(&path).await).contains("Refunded: $0.1"));
     let over = admin.submit(&form(&admin.page(&path).await), &[("number:/amountUsd", "0.2")]).await.is(409);
     assert!(text(&html(&over)).contains("refund_too_large"), "{over:?}");
     let sent = admin.page(&format!("/dashboard/receipts/{by_x402}")).await;
     admin.submit(&form(&sent), &[]).await.is(422);
     admin.submit(&form(&sent), &[("some:/transaction", &format!("0x{}", "7".repeat(64)))]).await.is(303);
-    assert!(text(&stranger.page(&format!("/dashboard/receipts/{by_x402}")).await).contains("Given back: $0.25"));
+    assert!(text(&stranger.page(&format!("/dashboard/receipts/{by_x402}")).await).contains("Refunded: $0.25"));
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn the_trail_is_read_by_who_when_and_what() {
     }
     assert_eq!(read("?slug=one").await.0, 2);
     assert_eq!(read(&format!("?slug=one&actor={id}&since=1h")).await.0, 1);
-    assert!(read("?slug=none").await.1.contains("Nothing was changed that fits."));
+    assert!(read("?slug=none").await.1.contains("No matching changes."));
     for bad in ["?since=ever", "?actor=somebody", "?slug=No%20Slug", "?cursor=x"] {
         admin.get(&format!("/dashboard/admin/audit{bad}")).await.is(400);
     }

@@ -75,7 +75,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
     let host = Host::start().await;
     let (id, key) = host.register("Changes").await;
     let admin = Browser::signed_in(&host, &host.admin).await;
-    assert!(text(&admin.page("/dashboard/admin/reviews").await).contains("Nothing waits for you."));
+    assert!(text(&admin.page("/dashboard/admin/reviews").await).contains("Nothing waits for review."));
     let mut asks = tool("asks", 0.25, EVALUATES);
     asks["title"] = json!("Before");
     publish(&host, &key, &asks).await;
@@ -86,7 +86,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
         "{list}"
     );
     let first = text(&admin.page("/dashboard/admin/reviews/asks").await);
-    for part in ["No version was ever approved", "return eval('1');", "code.eval", "line 2", "Before", &id] {
+    for part in ["No version has been approved", "return eval('1');", "code.eval", "line 2", "Before", &id] {
         assert!(first.contains(part), "{part}: {first}");
     }
     decide(&admin, "asks", "approve", &[]).await.is(303);
@@ -108,7 +108,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
         "After",
         "export const more = 1;",
         " added, ",
-        "files: may keep files of its own",
+        "files: can keep files of its own",
         "have this host ask the hosts that it was allowed",
         "a.example.com",
         "in review",
@@ -167,7 +167,13 @@ async fn outdated_review_is_rejected_with_the_change() {
     assert_eq!(record(&host, "quick").await["review"]["state"], "content_review", "it was not approved");
     let back = super::values(&page, "href").into_iter().find(|link| link.starts_with("/dashboard/admin/reviews/quick?")).unwrap();
     let now = text(&admin.page(&back).await);
-    for part in ["It has changed since you read it", "You read revision 1; it is 2 now", "by owner: ", "priceUsd", "description"] {
+    for part in [
+        "The tool has changed since you read it",
+        "You read revision 1, but this page shows revision 2",
+        "by owner: ",
+        "priceUsd",
+        "description",
+    ] {
         assert!(now.contains(part), "{part}: {now}");
     }
     decide(&admin, "quick", "reject", &[("some:/reason", "no eval")]).await.is(303);
@@ -222,7 +228,7 @@ async fn an_admin_takes_a_tool_down_from_its_own_page() {
         assert!(!page.contains("decideReview") && !page.contains("As an admin"), "{page}");
     }
     let page = admin.page(path).await;
-    assert!(page.find("As an admin").is_some_and(|at| page.find("Take it down") > Some(at)), "it cannot be called: {page}");
+    assert!(page.find("As an admin").is_some_and(|at| page.find("Take the tool down") > Some(at)), "it cannot be called: {page}");
     let form = deciding(&page, "decideReview", "takedown");
     admin.submit(&form, &[("some:/reason", "a complaint")]).await.is(303);
     assert_eq!(record(&host, "taken").await["review"]["decision"]["reason"], "a complaint");

@@ -19,7 +19,7 @@ async fn every_guide_block_works() {
         let blocks = docs::blocks_of(&text);
         assert!(blocks.len() > 5, "{guide}");
         // All blocks run in one shell, as for a reader.
-        assert_eq!(text.contains("It is free here"), host.url == free.url, "{text}");
+        assert_eq!(text.contains("Registration is free on this host"), host.url == free.url, "{text}");
         let script = format!("cd fixtures/clients\nexport CREDIT={}\n{}", host.mint(50.0).await, blocks.join("\n"));
         let done = docs::run(&script, folder.path()).await;
         let (message, reported) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));

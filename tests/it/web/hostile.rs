@@ -123,7 +123,7 @@ async fn words_of_others_make_no_page_long() {
         host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200);
         let html = html(&page(&host, &format!("/dashboard/tools/{slug}")).await.is(200));
         assert!(html.len() < MAX_LEN, "{slug}: {} bytes", html.len());
-        assert!(html.contains("are not shown here") && html.contains("The whole schema"), "{slug}");
+        assert!(html.contains("are not shown here") && html.contains("the complete schema"), "{slug}");
     }
     for number in 0..45 {
         let mut tool = fixed(&format!("odd-{number}"), &odd(120), 0.01, &["tag"]);

@@ -49,7 +49,7 @@ async fn a_long_list_comes_in_pages_that_have_every_tool_once() {
 #[tokio::test]
 async fn tools_are_searched_filtered_and_sorted_by_the_address() {
     let host = Host::start().await;
-    assert!(text(&html(&page(&host, "/dashboard").await.is(200))).contains("No tool is offered yet."));
+    assert!(text(&html(&page(&host, "/dashboard").await.is(200))).contains("No tools yet."));
     for tool in [
         fixed("celsius", "Temperature converter", 0.0, &["units"]),
         fixed("forecast", "Weather forecast", 0.02, &["weather"]),
@@ -68,7 +68,7 @@ async fn tools_are_searched_filtered_and_sorted_by_the_address() {
     ] {
         let html = html(&page(&host, &format!("/dashboard{query}")).await.is(200));
         assert_eq!(rows(&html), requested, "{query}");
-        assert!(!requested.is_empty() || text(&html).contains("No tool fits."), "{query}");
+        assert!(!requested.is_empty() || text(&html).contains("No matching tools."), "{query}");
     }
     let html = html(&page(&host, "/dashboard").await);
     assert!(values(&html, "href").contains(&"/dashboard?tag=a%26b%3Dc".to_owned()), "a tag's link finds its tools");

@@ -31,7 +31,7 @@ async fn payout_is_created_by_a_form_and_shown_with_its_proof() {
     }
     let browser = Browser::signed_in(&host, &key).await;
     let page = browser.page("/dashboard/payouts").await;
-    assert!(text(&page).contains("There is no address for payouts yet.") && text(&page).contains("No packet was made yet."));
+    assert!(text(&page).contains("No payout address is set.") && text(&page).contains("No payouts yet."));
     let saves = async |address: &str, minimum: &str| {
         let fields = [("text:/address", address), ("some:/network", ""), ("some:/asset", ""), ("number:/minimumUsd", minimum)];
         browser.fill("/dashboard/payouts", "/dashboard/do/setPayoutSettings", &fields).await
@@ -43,20 +43,20 @@ async fn payout_is_created_by_a_form_and_shown_with_its_proof() {
     let page = browser.page(saved.has("location")).await;
     assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "the form shows the current setting");
     assert!(
-        text(&page).contains("$0.9 simulated waits, and less than $1 simulated is not paid out.") && !page.contains("makePayout"),
+        text(&page).contains("$0.9 simulated is waiting. The minimum for a payout is $1 simulated.") && !page.contains("makePayout"),
         "{}",
         text(&page)
     );
     assert!(text(&page).contains("$0.9 simulatedwaits") && text(&page).contains("Of 4 receipts"), "{}", text(&page));
     saves(ADDRESS, "0.5").await.is(303);
-    assert!(text(&browser.page("/dashboard/payouts").await).contains("Make a packet of $0.9 simulated"));
+    assert!(text(&browser.page("/dashboard/payouts").await).contains("Create a payout of $0.9 simulated"));
     browser.fill("/dashboard/payouts", "/dashboard/do/makePayout", &[]).await.is(303);
 
     let made = host.as_builder(&key, Method::GET, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payouts"][0].clone();
     let id = made["id"].as_str().unwrap();
     let (list, path) = (browser.page("/dashboard/payouts").await, format!("/dashboard/payouts/{id}"));
-    assert!(text(&list).contains("Nothing waits to be paid out.") && !list.contains("makePayout"), "{}", text(&list));
-    assert!(values(&list, "href").contains(&path) && text(&list).contains("◐ waits for an admin") && text(&list).contains("$0.9"));
+    assert!(text(&list).contains("No revenue is waiting to be paid out.") && !list.contains("makePayout"), "{}", text(&list));
+    assert!(values(&list, "href").contains(&path) && text(&list).contains("◐ waits for approval") && text(&list).contains("$0.9"));
     let packet = browser.page(&path).await;
     for member in ["digest", "signature", "address", "asset", "network", "id"] {
         assert!(text(&packet).contains(made[member].as_str().unwrap()), "{member}");
@@ -83,7 +83,7 @@ async fn events_are_reported_by_kind_and_by_tool() {
     let (builder, key) = host.register("Earner").await;
     let browser = Browser::signed_in(&host, &key).await;
     let quiet = browser.page("/dashboard/events?kind=payout.paid").await;
-    assert!(text(&quiet).contains("Nothing that fits has happened."));
+    assert!(text(&quiet).contains("No matching events."));
     for slug in ["one", "two"].map(|name| format!("tool-{name}")) {
         host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(&slug, 0.0, SOURCE)).await.is(200);
         host.call(&slug, &json!({})).await.is(200);
@@ -105,7 +105,7 @@ async fn events_are_reported_by_kind_and_by_tool() {
     assert!(part.contains("tool-two") && !part.contains("tool-one") && !part.contains("data-live"), "the newest alone: {part}");
     let page = browser.page("/dashboard/events").await;
     let seen = text(&page);
-    for reported in ["a tool was published", "a call succeeded", "a tool was decided about", "takedown", "<script>alert(1)"] {
+    for reported in ["tool published", "call succeeded", "tool reviewed", "takedown", "<script>alert(1)"] {
         assert!(seen.contains(reported), "{reported}: {seen}");
     }
     assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains('\u{202e}'), "{page}");
@@ -141,7 +141,7 @@ async fn holder_sees_credit_movements_and_sets_a_budget() {
     };
     let page = browser.page("/dashboard/credit").await;
     let seen = text(&page);
-    for body in ["$4.25", "Today $0.75 simulated was spent", "−$0.25", "+$5", "<script>alert(1)", "simulated"] {
+    for body in ["$4.25", "Spent today: $0.75 simulated", "−$0.25", "+$5", "<script>alert(1)", "simulated"] {
         assert!(seen.contains(body), "{body}: {seen}");
     }
     assert!(!page.contains("<img") && !page.contains("<script>"), "a label is text");
@@ -159,7 +159,7 @@ async fn holder_sees_credit_movements_and_sets_a_budget() {
     let body = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", token)).await.is(200).json();
     assert_eq!((micros(&body["budgets"]["holder"]["perDayUsd"]), &body["budgets"]["holder"]["perCallUsd"]), (1_000_000, &Value::Null));
     let page = browser.page("/dashboard/credit").await;
-    assert!(text(&page).contains("$0.25 simulated more can be") && page.contains("value=\"1\""), "{page}");
+    assert!(text(&page).contains("left today: $0.25 simulated") && page.contains("value=\"1\""), "{page}");
     host.call_credit("earns", &json!({ "n": 4 }), token).await.is(200);
     host.call_credit("earns", &json!({ "n": 5 }), token).await.fails(403, "budget_exceeded", "caller");
     browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("", "true")).await.is(303);

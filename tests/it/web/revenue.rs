@@ -240,8 +240,8 @@ async fn calls_show_their_outcome_and_failures_are_grouped() {
     assert_eq!(values(&failed, "data-live"), ["/dashboard/api/ai/endpoints/earns/calls?outcome=failed"]);
     assert!(values(&failed, "src").iter().any(|script| script.ends_with("/rows.js")));
     assert!(!browser.page("/dashboard/tools/earns/calls?until=1h").await.contains("data-live"));
-    assert_eq!(links(&page, "Why calls failed", "handler_failed").len(), 1);
-    let (path, number) = links(&page, "Why calls failed", "handler_failed").remove(0);
+    assert_eq!(links(&page, "Reasons for failures", "handler_failed").len(), 1);
+    let (path, number) = links(&page, "Reasons for failures", "handler_failed").remove(0);
     assert_eq!((number.as_str(), all_rows(&browser, &path).await), ("3", 3));
     let counted: BTreeMap<_, _> = texts(&page, "dt").into_iter().zip(texts(&page, "dd")).collect();
     assert_eq!(["Calls", "Succeeded", "Failed", "Charged"].map(|name| counted[name].as_str()), ["9", "6", "3", "6"]);
@@ -249,14 +249,14 @@ async fn calls_show_their_outcome_and_failures_are_grouped() {
     // A list of an earlier day does not include today's calls, nor do its sums.
     let past = browser.page("/dashboard/tools/earns/calls?since=2d&until=1d").await;
     let counted: BTreeMap<_, _> = texts(&past, "dt").into_iter().zip(texts(&past, "dd")).collect();
-    assert!(text(&past).contains("No call fits.") && counted["Calls"] == "0", "{counted:?}");
+    assert!(text(&past).contains("No matching calls.") && counted["Calls"] == "0", "{counted:?}");
     let other = browser.page("/dashboard/tools/is-free/calls").await;
-    let (path, number) = links(&other, "Why calls failed", "error_status").remove(0);
+    let (path, number) = links(&other, "Reasons for failures", "error_status").remove(0);
     assert_eq!((number.as_str(), all_rows(&browser, &path).await), ("1", 1));
     let none = html(&browser.get("/dashboard/tools/earns/calls?code=timeout").await.is(400));
     assert!(none.contains("invalid_request"), "an unknown code is rejected as the API does");
     let none = text(&browser.page("/dashboard/tools/earns/calls?code=invalid_output").await);
-    assert!(none.contains("No call fits."), "{none}");
+    assert!(none.contains("No matching calls."), "{none}");
 }
 
 #[tokio::test]
@@ -266,9 +266,7 @@ async fn a_long_list_of_calls_comes_in_pages() {
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("is-free", 0.0, SOMETIMES)).await.is(200);
     let browser = Browser::signed_in(&host, &key).await;
     let empty = browser.page("/dashboard/tools/is-free/calls").await;
-    assert!(
-        text(&empty).contains("Nobody has called it yet.") && values(&empty, "href").contains(&"/dashboard/tools/is-free/try".to_owned())
-    );
+    assert!(text(&empty).contains("No calls yet.") && values(&empty, "href").contains(&"/dashboard/tools/is-free/try".to_owned()));
     for n in 0..95 {
         host.call("is-free", &json!({ "n": n })).await.is(200);
     }
@@ -287,7 +285,7 @@ async fn home_shows_pending_work_and_tool_activity() {
     let (_, key) = host.register("Earner").await;
     let browser = Browser::signed_in(&host, &key).await;
     let first = browser.page("/dashboard/home").await;
-    assert!(text(&first).contains("There are three ways to a first one."));
+    assert!(text(&first).contains("There are three ways to publish the first one."));
     for path in ["/dashboard/new", "/guides/build-a-tool"] {
         assert!(values(&first, "href").contains(&path.to_owned()), "{path}");
     }
@@ -323,9 +321,9 @@ async fn home_shows_pending_work_and_tool_activity() {
         "is-held was taken down",
         "not <b>here</b>",
         "earns: 1 of 4 calls failed in 30 days",
-        "asks asks for",
+        "asks requests",
         "api.example.com",
-        "$0.7125 simulated of 3 receipts wait to be paid out, and there is no address for payouts yet.",
+        "$0.7125 simulated of 3 receipts wait to be paid out, but no payout address is set.",
     ] {
         assert!(seen.contains(reported), "{reported}: {seen}");
     }
@@ -343,9 +341,9 @@ async fn home_shows_pending_work_and_tool_activity() {
         .find(|row| row.contains("/tools/earns\""))
         .unwrap();
     let message = values(row, "aria-label").pop().unwrap();
-    assert!(message.starts_with("Calls by day. Most in a day: 4, on ") && row.matches("<path").count() == 2, "{row}");
+    assert!(message.starts_with("Calls by day. Maximum: 4, on ") && row.matches("<path").count() == 2, "{row}");
     assert!(texts(&page, "figcaption").concat().contains("5 calls in 30 days, 1 failed."));
-    assert!(text(&page).contains("a payment was taken") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
+    assert!(text(&page).contains("payment settled") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
     // The latest events are followed live, and their number stays the same.
     assert_eq!(values(&page, "data-live"), ["/dashboard/api/ai/builders/events"]);
     let [shown, last, max] = ["data-row", "data-rows", "data-most"].map(|name| values(&page, name));
@@ -394,7 +392,7 @@ async fn home_shows_failing_tools_and_due_payouts() {
         "{held:?}"
     );
     let seen = needs(&host).await;
-    assert!(seen.contains("is-stopped ◐ held: its code was stopped again and again") && !seen.contains("paid out"), "{seen}");
+    assert!(seen.contains("is-stopped ◐ held: its code was stopped repeatedly") && !seen.contains("paid out"), "{seen}");
     let payouts = json!({ "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "minimumUsd": 0.1 });
     host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &payouts).await.is(200);
 
@@ -405,7 +403,7 @@ async fn home_shows_failing_tools_and_due_payouts() {
     assert_eq!((&unreadable["is-sealed"], &unreadable["earns"]), (&json!(true), &json!(false)));
     let seen = needs(&host).await;
     assert!(
-        seen.contains("is-sealed has secrets that no key of the host decrypts") && seen.contains(" of 1 receipt can be paid out."),
+        seen.contains("is-sealed has secrets that the host cannot decrypt") && seen.contains(" of 1 receipt can be paid out."),
         "{seen}"
     );
     host.as_builder(&key, Method::POST, "/ai/endpoints/is-sealed/secrets", &secret).await.is(200);
@@ -422,7 +420,7 @@ async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
         let page = Browser::signed_in(&host, credential).await.page(path).await;
         assert!(values(&page, "href").contains(&"/dashboard/tools/earns/calls".to_owned()), "the tabs");
         let charts = texts(&page, "figcaption");
-        assert!(charts.iter().any(|text| text.contains("9 calls in 30 days, 3 failed. Most in a day: 9.")), "{charts:?}");
+        assert!(charts.iter().any(|text| text.contains("9 calls in 30 days, 3 failed. Maximum per day: 9.")), "{charts:?}");
         assert_eq!((page.matches("class=\"col\"").count(), page.matches("class=\"col bad\"").count()), (1, 1), "one bar, a part of it bad");
         assert_eq!((page.matches("class=\"step\"").count(), page.matches("class=\"step bad\"").count()), (1, 1));
     }

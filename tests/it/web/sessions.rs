@@ -63,13 +63,13 @@ async fn a_wrong_credential_opens_nothing_and_is_counted() {
     for wrong in ["bk_no_key", "dc_no_credit", "no token", "", &format!("{key}x")] {
         let answer = browser.post("/dashboard/session", &[("credential", wrong)]).await.is(401);
         assert_eq!(answer.header("set-cookie"), None);
-        assert!(text(&html(&answer)).contains("opens nothing here"));
+        assert!(text(&html(&answer)).contains("Invalid credential"));
     }
     let answer = browser.post("/dashboard/session", &[("credential", &key), ("to", "/dashboard/events")]).await.is(429);
     assert!(answer.header("set-cookie").is_none(), "{answer:?}");
     let seconds = answer.has("retry-after").parse::<u64>().unwrap();
     let page = html(&answer);
-    assert!(text(&page).contains(&format!("is looked at in {seconds} second")), "when again: {page}");
+    assert!(text(&page).contains(&format!("Try again in {seconds} second")), "when again: {page}");
     assert!(form(&page, "/dashboard/session").fields.contains(&("to".to_owned(), "/dashboard/events".to_owned())));
 }
 
@@ -105,7 +105,7 @@ async fn form_of_an_expired_session_is_sent_by_the_next_one() {
 
     for browser in [&ended, &Browser::new(&host)] {
         let page = html(&browser.post("/dashboard/new", &fields).await.is(401));
-        assert!(text(&page).contains("It is kept on this page"), "{}", &page[..2_000]);
+        assert!(text(&page).contains("This page keeps your form"), "{}", &page[..2_000]);
         let carries = form(&page, "/dashboard/session");
         let wrong = html(&browser.submit(&carries, &[("credential", "bk_no_key")]).await.is(401));
         let answer = browser.submit(&form(&wrong, "/dashboard/session"), &[("credential", &key)]).await.is(200);
@@ -310,7 +310,7 @@ async fn a_builder_registers_once_by_a_form_and_signs_in() {
     let credit = host.mint(2.0).await;
     let browser = Browser::new(&host);
     let page = browser.page("/dashboard/register").await;
-    assert!(text(&page).contains("Registering costs $1 simulated, once"), "{page}");
+    assert!(text(&page).contains("Registration costs $1 simulated once"), "{page}");
     let who = [("text:/name", "Somebody <b>"), ("some:/contact", "")];
     let terms = html(&browser.submit(&form(&page, "/dashboard/register"), &who).await.is(200));
     let options: Vec<_> = forms(&terms).into_iter().filter(|form| form.action == "/dashboard/do/registerBuilder").collect();
@@ -373,7 +373,7 @@ async fn page_of_a_link_names_an_account_only_if_the_link_works() {
     let browser = Browser::new(&host);
     for link in [forged("link_admin", 100), forged("admin", 100), "link_admin".to_owned(), String::new()] {
         let page = text(&browser.page(&format!("/dashboard/sign-in?link={link}")).await);
-        assert!(page.contains("signs nobody in") && !page.contains("signs you in as"), "{link}: {page}");
+        assert!(page.contains("This link is not valid") && !page.contains("signs you in as"), "{link}: {page}");
     }
     let made = host.manage(Method::POST, "/ai/builders/sign-in-links", &json!({})).await.is(200).json();
     let path = made["url"].as_str().unwrap().strip_prefix(&host.url).unwrap().to_owned();
@@ -382,7 +382,7 @@ async fn page_of_a_link_names_an_account_only_if_the_link_works() {
     }
     let page = browser.page(&path).await;
     assert_eq!(browser.submit(&form(&page, "/dashboard/session"), &[]).await.is(303).has("location"), "/dashboard/admin");
-    assert!(text(&browser.page(&path).await).contains("signs nobody in"), "it was used");
+    assert!(text(&browser.page(&path).await).contains("This link is not valid"), "it was used");
 }
 
 #[tokio::test]

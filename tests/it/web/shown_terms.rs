@@ -39,7 +39,7 @@ async fn every_amount_says_that_it_is_not_real() {
         .await;
     };
     describe("/dashboard/home", &["$0.25 simulated", "$0.225 simulated of 1 receipt"]).await;
-    describe("/dashboard/events", &["✓ a payment was taken", "price $0.25 simulated", "fee $0.025 simulated", "paid by credit"]).await;
+    describe("/dashboard/events", &["✓ payment settled", "price $0.25 simulated", "fee $0.025 simulated", "paid by credit"]).await;
     describe("/dashboard/tools/earns/calls", &["Paid, simulated"]).await;
     let sums = [
         "$0.25 simulated gross − $0.025 simulated fees = $0.225 simulated net",
@@ -50,7 +50,7 @@ async fn every_amount_says_that_it_is_not_real() {
     describe("/dashboard/revenue", &sums).await;
     describe(
         "/dashboard/payouts",
-        &["$0.225 simulated", "Make a packet of $0.225 simulated", "Smallest packet$0.1 simulated", "base-sepolia", "USDC"],
+        &["$0.225 simulated", "Create a payout of $0.225 simulated", "Minimum payout$0.1 simulated", "base-sepolia", "USDC"],
     )
     .await;
     describe("/dashboard/tools/earns", &["$0.25 simulated 250000 units", "Paid inbase-sepolia, USDC"]).await;
@@ -58,7 +58,7 @@ async fn every_amount_says_that_it_is_not_real() {
     let packet = host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payout"]["id"].clone();
     let packet = format!("/dashboard/payouts/{}", packet.as_str().unwrap());
     let seen = text(&builder.page(&packet).await);
-    assert!(seen.contains("Net, simulated") && seen.contains("◐ waits for an admin") && !seen.contains("Decided"), "{seen}");
+    assert!(seen.contains("Net, simulated") && seen.contains("◐ waits for approval") && !seen.contains("Decided"), "{seen}");
     let path = packet.replace("/dashboard/payouts", "/ai/admin/payouts");
     host.manage(Method::POST, &path, &json!({ "decision": "approve" })).await.is(200);
     assert!(text(&builder.page(&packet).await).contains("Decided"));
@@ -120,11 +120,8 @@ async fn calls_that_are_not_there_learn_of_by_why() {
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("is-new", 0.0, SOURCE)).await.is(200);
     let builder = Browser::signed_in(&host, &key).await;
     let new = builder.page("/dashboard/tools/is-new/calls?since=1h").await;
-    assert!(
-        text(&new).contains("Nobody has called it since 20") && values(&new, "href").contains(&"/dashboard/tools/is-new/try".to_owned()),
-        "{new}"
-    );
-    assert!(text(&builder.page("/dashboard/tools/is-new/calls?code=failed").await).contains("No call fits."));
+    assert!(text(&new).contains("No calls since 20") && values(&new, "href").contains(&"/dashboard/tools/is-new/try".to_owned()), "{new}");
+    assert!(text(&builder.page("/dashboard/tools/is-new/calls?code=failed").await).contains("No matching calls."));
 
     host.call_credit("earns", &json!({ "fail": true }), &host.mint(1.0).await).await.is(502);
     let failed = eventually("the failure is shown", Duration::from_secs(10), || async {
@@ -132,7 +129,7 @@ async fn calls_that_are_not_there_learn_of_by_why() {
         events.contains("handler_failed").then_some(events)
     })
     .await;
-    assert!(failed.contains("✕ a call failed") && failed.contains("charged no"), "{failed}");
+    assert!(failed.contains("✕ call failed") && failed.contains("charged no"), "{failed}");
     let seen = text(&builder.page("/dashboard/tools/earns/calls").await);
-    assert!(seen.contains("the handler threw an error, or never came to an answer; nothing was charged"), "{seen}");
+    assert!(seen.contains("the handler threw an error or did not answer"), "{seen}");
 }

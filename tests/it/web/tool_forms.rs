@@ -97,7 +97,7 @@ async fn a_fresh_key_becomes_a_published_tool_by_forms_alone() {
     for message in ["#field-priceUsd", "#field-inputSchema", "#field-slug"] {
         assert!(values(&page, "href").contains(&message.to_owned()), "{message}: {}", text(&page));
     }
-    assert!(text(&page).contains("it is not JSON, line 2, column 3"), "{}", text(&page));
+    assert!(text(&page).contains("not valid JSON, line 2, column 3"), "{}", text(&page));
 
     let page = html(&send(SOURCE, "check", &[]).await.is(200));
     assert!(text(&page).contains("✓ passed") && text(&page).contains("Likely mistakes"), "{}", text(&page));
@@ -105,7 +105,7 @@ async fn a_fresh_key_becomes_a_published_tool_by_forms_alone() {
     let page = html(&send(SOURCE, "review", &[]).await.is(200));
     assert!(text(&page).contains("I have the right to publish") && values(&page, "value").contains(&"publish".to_owned()));
     let page = html(&send(SOURCE, "publish", &[]).await.is(422));
-    assert!(text(&page).contains("a builder vouches") && page.contains("id=\"field-attested\""), "{}", text(&page));
+    assert!(text(&page).contains("First confirm the statement") && page.contains("id=\"field-attested\""), "{}", text(&page));
     host.get("/ai/endpoints/shout").await.is(404);
 
     let answer = send(SOURCE, "publish", &[("attested", "true")]).await.is(303);
@@ -139,13 +139,13 @@ async fn draft_runs_before_publication_and_changes_are_listed() {
     assert!(text(&html(&answer)).contains("Handler failed: Error: <i>no</i>") && field(&html(&answer), "source") == draft);
     for input in ["{\"text\":", "[", "1 2"] {
         let answer = html(&again(&browser, "runs", &page, &[("do", "run"), ("input", input)]).await.is(422));
-        assert!(text(&answer).contains("Input: it is not JSON") && field(&answer, "input") == input);
+        assert!(text(&answer).contains("Input: not valid JSON") && field(&answer, "input") == input);
     }
     let shown = html(&again(&browser, "runs", &page, &[("do", "review")]).await.is(200));
     assert!(text(&shown).contains("there is nothing to publish") && !values(&shown, "value").contains(&"publish".to_owned()));
     let changes = [("source", draft), ("priceUsd", "0.02"), ("inputSchema", "{\"type\": \"object\" }")];
     let shown = text(&html(&again(&browser, "runs", &page, &[&changes[..], &[("do", "review")]].concat()).await.is(200)));
-    assert!(shown.contains("What changes") && shown.contains("0.02") && shown.contains("1 line added, 6 removed"), "{shown}");
+    assert!(shown.contains("Changes") && shown.contains("0.02") && shown.contains("1 line added, 6 removed"), "{shown}");
     assert!(shown.contains("Note on this version"), "{shown}");
     let publish = [&changes[..], &[("do", "publish"), ("attested", "true"), ("note", "it <i>throws</i> `now`")]].concat();
     let published = again(&browser, "runs", &page, &publish).await.is(303);
@@ -154,10 +154,12 @@ async fn draft_runs_before_publication_and_changes_are_listed() {
     let changed: Vec<_> = events.iter().filter_map(|event| event["data"]["changed"].as_array()).collect();
     assert_eq!(changed, [&["priceUsd", "handler", "safetyAttestation", "note"].map(Value::from)], "{events:?}");
     let versions = browser.page("/dashboard/tools/runs/versions").await;
-    let stored = versions.split("aria-label=\"Kept versions\"").nth(1).unwrap();
+    let stored = versions.split("aria-label=\"Stored versions\"").nth(1).unwrap();
     let rows: Vec<_> = stored.split("<tr>").skip(2).map(text).collect();
     assert!(
-        rows.len() == 2 && rows[0].contains("its builder, hereit <i>throws</i> now") && rows[1].contains("its builder, over HTTP"),
+        rows.len() == 2
+            && rows[0].contains("the builder, on the dashboardit <i>throws</i> now")
+            && rows[1].contains("the builder, over HTTP"),
         "{rows:?}"
     );
     // The source is highlighted by its tokens, and is text.
@@ -198,8 +200,14 @@ async fn somebody_elses_change_is_shown_and_never_overwritten() {
     for button in ["review", "publish"] {
         let conflict = html(&again(&browser, "shared", &page, &[&mine[..], &[("do", button)]].concat()).await.is(412));
         let shown = text(&conflict);
-        for message in ["revision 2", "Theirs", "<img src=x", "You have not touched it", "You have changed it too", "Go on from revision 2"]
-        {
+        for message in [
+            "revision 2",
+            "Theirs",
+            "<img src=x",
+            "You did not change this field",
+            "You also changed this field",
+            "Continue from revision 2",
+        ] {
             assert!(shown.contains(message), "{message}: {shown}");
         }
         assert!(!conflict.contains("<img") && field(&conflict, "source") == mine[0].1, "typed fields stay");
@@ -210,7 +218,7 @@ async fn somebody_elses_change_is_shown_and_never_overwritten() {
     let conflict = html(&again(&browser, "shared", &page, &[&mine[..], &[("do", "publish")]].concat()).await.is(412));
     let gone_on = html(&again(&browser, "shared", &conflict, &[&mine[..], &[("do", "onto-2")]].concat()).await.is(200));
     assert!(
-        text(&gone_on).contains("You go on from revision 2.") && text(&gone_on).contains("had not touched it: Title"),
+        text(&gone_on).contains("You continue from revision 2.") && text(&gone_on).contains("did not change them: Title"),
         "{}",
         text(&gone_on)
     );
@@ -240,7 +248,7 @@ async fn blocked_upload_names_the_rule_and_the_field() {
     for button in ["check", "review", "publish", "run"] {
         let answer = html(&again(&browser, "leaks", &page, &[("do", button), ("source", &source), ("attested", "true")]).await.is(422));
         let shown = text(&answer);
-        assert!(shown.contains("Handler: secret.aws-access-key, which is not published here"), "{button}: {shown}");
+        assert!(shown.contains("Handler: secret.aws-access-key, which this host does not publish"), "{button}: {shown}");
         assert_eq!(answer.matches(&leak).count(), 1, "{button}: where it was typed, and nowhere else");
     }
     // If a change needs a review, the page says so, and where.
@@ -251,8 +259,8 @@ async fn blocked_upload_names_the_rule_and_the_field() {
     );
     again(&browser, "leaks", &page, &[&fields[..], &[("do", "publish")]].concat()).await.is(303);
     let page = browser.page(&edit("leaks")).await;
-    assert!(text(&page).contains("an admin looks at its content first") && text(&page).contains("code.eval"), "{}", text(&page));
-    assert!(text(&browser.page("/dashboard/tools/leaks/settings").await).contains("an admin looks at first"));
+    assert!(text(&page).contains("an admin must review the content first") && text(&page).contains("code.eval"), "{}", text(&page));
+    assert!(text(&browser.page("/dashboard/tools/leaks/settings").await).contains("an admin must review first"));
 }
 
 #[tokio::test]
@@ -265,7 +273,7 @@ async fn form_keeps_any_text_unchanged() {
     host.as_builder(&key, Method::PATCH, "/ai/endpoints/odd", &patch).await.is(200);
     let page = browser.page(&edit("odd")).await;
     assert_eq!((page.matches("<script").count(), page.matches("<img").count(), page.matches("</textarea>").count()), (4, 0, 7), "{page}");
-    assert!(text(&page).contains("What cannot be seen stands in 1 of its lines, first in line 3"), "{}", text(&page));
+    assert!(text(&page).contains("Invisible characters are in 1 of the lines, first in line 3"), "{}", text(&page));
     // A field does not return carriage returns and NULs. An untouched field must not count as a
     // change nevertheless.
     let shown = html(&again(&browser, "odd", &page, &[("do", "review")]).await.is(200));

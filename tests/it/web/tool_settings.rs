@@ -35,7 +35,7 @@ async fn a_secret_is_set_replaced_and_removed_and_never_comes_back() {
     let host = Host::start().await;
     let (key, browser) = published_tool(&host, "export default (req, ctx) => ({ long: ctx.env.TOKEN?.length ?? 0 });").await;
     let long = async || host.as_builder(&key, Method::POST, "/tools/kept", &json!({})).await.is(200).json()["long"].clone();
-    assert!(text(&browser.page(SECRETS).await).contains("It has no secrets."));
+    assert!(text(&browser.page(SECRETS).await).contains("No secrets yet."));
     let set = async |name: &str, value: &str, visibility: &str| {
         let fields = [("text:/name", name), ("text:/value", value), ("text:/visibility", visibility)];
         browser.fill(SECRETS, "/dashboard/do/setSecret", &fields).await
@@ -47,7 +47,7 @@ async fn a_secret_is_set_replaced_and_removed_and_never_comes_back() {
     let refused = text(&html(&set("not a name", "some-value", "env").await.is(422)));
     assert!(refused.contains("name must match") && refused.contains("/name"), "{refused}");
     let page = browser.page(answer.has("location")).await;
-    for message in ["The secret is set", "TOKEN", "the handler, as ctx.env", "only servers that it asks with auth"] {
+    for message in ["Secret set.", "TOKEN", "the handler, as ctx.env", "only requests with auth"] {
         assert!(text(&page).contains(message), "{message}");
     }
     for value in ["a-value-of-24-characters", "another-value", "some-value"] {
@@ -157,7 +157,7 @@ async fn versions_are_read_by_their_lines_compared_and_run_again() {
     assert!(values(&browser.page(VERSIONS).await, "href").contains(&format!("{VERSIONS}?a={a}&b={b}")), "the last change");
     assert!(browser.get(&format!("{VERSIONS}?a=sha256%3A00")).await.is(404).body.len() > 500);
     let page = browser.page(&format!("{VERSIONS}?a={a}")).await;
-    assert!(text(&page).contains("secrets, limits, and what it may touch stay"));
+    assert!(text(&page).contains("secrets, limits and grants stay"));
     browser.submit(&form(&page, "/dashboard/do/updateEndpoint"), &[]).await.is(303);
     assert_eq!(record(&host, &key).await["version"], old.as_str());
 
@@ -190,8 +190,8 @@ async fn a_builtin_has_no_versions_and_a_fixed_answer_is_its_json() {
     let admin = Browser::signed_in(&host, &host.admin).await;
     assert!(text(&admin.page(VERSIONS).await).contains("\"monday\": \"9-17\""));
     assert!(admin.page("/dashboard/tools/kept/edit").await.contains("Answer, as JSON"));
-    assert!(text(&admin.page("/dashboard/tools/echo/versions").await).contains("no source of its own"));
-    assert!(text(&admin.page("/dashboard/tools/echo/edit").await).contains("the host's own code"));
+    assert!(text(&admin.page("/dashboard/tools/echo/versions").await).contains("no source and no versions"));
+    assert!(text(&admin.page("/dashboard/tools/echo/edit").await).contains("built into the host"));
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn a_log_is_read_by_level_words_call_and_page() {
         return 1;
     };";
     let (key, browser) = published_tool(&host, source).await;
-    assert!(text(&browser.page(LOG).await).contains("No call has written a line yet."));
+    assert!(text(&browser.page(LOG).await).contains("No log lines yet."));
     host.call("kept", &json!({})).await.is(200);
     let stored = async || {
         let page = host.as_builder(&key, Method::GET, "/ai/endpoints/kept/logs?limit=200", &Value::Null).await.is(200).json();
@@ -245,9 +245,9 @@ async fn a_log_is_read_by_level_words_call_and_page() {
     let errors = browser.page(&format!("{LOG}?level=error")).await;
     assert!(text(&errors).contains("1 line") && !text(&errors).contains("1 lines") && errors.matches("data-level=\"error\"").count() == 1);
     let found = browser.page(&format!("{LOG}?q=timeout")).await;
-    assert!(found.contains("<mark><bdi>Timeout</bdi></mark>") && text(&found).contains("the words hide 99 more"), "{found}");
+    assert!(found.contains("<mark><bdi>Timeout</bdi></mark>") && text(&found).contains("99 more hidden by the search"), "{found}");
     let none = text(&browser.page(&format!("{LOG}?q=%3Cscript%3E")).await);
-    assert!(none.contains("No line here says that; 100 others do not."), "{none}");
+    assert!(none.contains("No line contains these words. Lines without them: 100."), "{none}");
     let call = lines[0]["callId"].as_str().unwrap();
     assert!(values(&page, "href").contains(&format!("{LOG}?callId={call}")));
     let one = text(&browser.page(&format!("{LOG}?callId={call}")).await);
@@ -256,5 +256,5 @@ async fn a_log_is_read_by_level_words_call_and_page() {
     // Without the capability, the page says that this is why the log is empty.
     let silent = json!({ "slug": "silent", "title": "Silent", "handlerType": "receipt_echo", "safetyAttestation": { "accepted": true } });
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &silent).await.is(200);
-    assert!(text(&browser.page("/dashboard/tools/silent/log").await).contains("It may write no log"));
+    assert!(text(&browser.page("/dashboard/tools/silent/log").await).contains("This tool can't write logs"));
 }

@@ -28,7 +28,7 @@ async fn free_tool_is_called_by_one_form_and_gives_a_receipt() {
     let links = values(&html(&browser.get("/dashboard/tools/echo").await), "href");
     assert!(links.contains(&"/dashboard/tools/echo/try".to_owned()));
     let page = browser.get("/dashboard/tools/echo/try?as=json").await.is(200);
-    assert!(text(&html(&page)).contains("It costs nothing."));
+    assert!(text(&html(&page)).contains("This tool is free."));
     let answer = browser.press(&form(&page, "Call").with("json", r#"{"n": 1.50, "big": 12345678901234567890}"#), "Call").await.is(200);
     let shown = text(&html(&answer));
     assert!(shown.contains("Nothing was charged.") && shown.contains("\"n\": 1.5"), "{shown}");
@@ -55,7 +55,7 @@ async fn owners_call_their_own_tools_for_nothing() {
     let browser = Browser::new(&host);
     browser.sign_in(&host.admin).await;
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
-    assert!(text(&html(&page)).contains("as its owner"));
+    assert!(text(&html(&page)).contains("You are the owner"));
     let answer = browser.press_on(&page, "Call").await.is(200);
     assert!(text(&html(&answer)).contains("Nothing was charged."));
     assert_eq!(host.manage(Method::GET, "/ai/admin/ledger", &json!(null)).await.status, 200);
@@ -110,7 +110,7 @@ async fn failing_tool_reports_its_own_error_and_is_not_charged() {
     }
     assert!(labels(&failed).iter().any(|label| label.contains("same payment")));
     let answer = text(&html(&browser.press_on(&browser.terms("says-so", "{}").await, "of play money").await.is(200)));
-    assert!(answer.contains("The tool answered that it failed: nothing was charged.") && answer.contains("418"), "{answer}");
+    assert!(answer.contains("The tool reported a failure. Nothing was charged.") && answer.contains("418"), "{answer}");
 }
 
 /// Returns a tool with this text everywhere: in its description, schema, result and errors.
@@ -185,7 +185,7 @@ async fn no_schema_makes_a_form_long() {
         let page = browser.get(&format!("/dashboard/tools/{slug}/try")).await.is(200);
         let html = html(&page);
         assert!(html.len() < 80 << 10, "{slug}: {} bytes", html.len());
-        assert!(html.contains("members of the schema have none"), "{slug}");
+        assert!(html.contains("fields of the schema are not listed above"), "{slug}");
         browser.press_on(&page, "See the terms").await.is(200);
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn examine(settings: &SandboxSettings, reported: &mut Findings)
 }
 
 /// The remedy for a worker that does not start.
-const UNSTARTED: &str = "look whether it is a `tollhouse-worker` of this host's version and for this machine, and whether limits on this process \
+const UNSTARTED: &str = "check that it is a `tollhouse-worker` of this version and for this machine, and that the limits of this process \
     (`ulimit -a`: address space, processes, descriptors) leave room for an engine";
 
 fn version(worker: &Path, name: &str, about: Option<&WorkerInfo>) -> Finding {
@@ -66,14 +66,14 @@ fn version(worker: &Path, name: &str, about: Option<&WorkerInfo>) -> Finding {
         Some(about) if about.version == own => Finding::ok("engine", format!("version {own}, tiers {}, `{path}`", about.tiers.join(" "))),
         Some(about) => Finding {
             level: Level::Fail,
-            ..Finding::warn("engine", format!("`{path}` is of version {}, the host of {own}", about.version), SAME)
+            ..Finding::warn("engine", format!("`{path}` has version {}, but the host has {own}", about.version), SAME)
         },
-        None => Finding::warn("engine", format!("`{path}` does not tell its version"), SAME),
+        None => Finding::warn("engine", format!("`{path}` does not report its version"), SAME),
     };
     finding.of(name)
 }
 
-const SAME: &str = "install host and worker of one release: they speak a protocol of their own";
+const SAME: &str = "install the host and the worker from the same release";
 
 /// Returns a worker's description of itself, or `None` if it gives none.
 async fn describe(worker: &Path) -> Option<WorkerInfo> {
@@ -86,7 +86,7 @@ async fn describe(worker: &Path) -> Option<WorkerInfo> {
 /// Returns the engine of a worker without a description, judging by its folder.
 fn named(worker: &Path) -> String {
     let folder = worker.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    folder.filter(|name| ENGINES.contains(name)).unwrap_or("of unknown kind").to_owned()
+    folder.filter(|name| ENGINES.contains(name)).unwrap_or("unknown engine").to_owned()
 }
 
 /// Returns the worker, and those of other engines next to it in the layout of `cargo xtask`.

@@ -35,7 +35,7 @@ pub(super) async fn examine(named: Option<&str>, files: Vec<(Option<String>, Pat
 async fn host(name: &str) -> Finding {
     let profile = Some(GivenValue { value: name.to_owned(), by_flag: true });
     let failed = |error: Error| {
-        let remedy = error.hint.clone().unwrap_or_else(|| "look whether `url` of the profile is where the host is".to_owned());
+        let remedy = error.hint.clone().unwrap_or_else(|| "check that `url` in the profile is the address of the host".to_owned());
         Finding::fail("profile", error.message, remedy)
     };
     let session = match Session::open(&GlobalArgs { profile, ..GlobalArgs::default() }) {
@@ -44,10 +44,10 @@ async fn host(name: &str) -> Finding {
     };
     let position = shown(session.client.base()).to_owned();
     match crate::known(&session).await {
-        Ok((role, _)) => Finding::ok("profile", format!("{position} takes its {}", role.label())),
+        Ok((role, _)) => Finding::ok("profile", format!("{position} accepts the {}", role.label())),
         // A user who only pays has no stored credential.
         Err(error) if error.exit == Exit::Credential && error.code().is_empty() => match crate::answers(&session).await {
-            Ok(()) => Finding::ok("profile", format!("{position} answers; nothing is kept to show it")),
+            Ok(()) => Finding::ok("profile", format!("{position} answers; no credential is stored for it")),
             Err(error) => failed(error),
         },
         Err(error) => failed(error),

@@ -46,9 +46,9 @@ fn filters(query: &PageQuery) -> Markup {
     };
     html! {
         form.filters role="search" aria-label="Audit trail" action=(PATH) {
-            (field("since", "How far back", "such as 24h, 30d"))
+            (field("since", "How far back", "for example 24h or 30d"))
             (field("actor", "Who", "admin, or a builder's id"))
-            (field("slug", "Tool", "its slug"))
+            (field("slug", "Tool", "slug"))
             button.primary { "Show" }
         }
         @if query.has_any(&FILTERS) { p.chips { a href=(PATH) { "Clear" } } }
@@ -57,9 +57,9 @@ fn filters(query: &PageQuery) -> Markup {
 
 fn trail(visitor: &Visitor, AuditPage { entries, next_cursor, .. }: &AuditPage, query: &PageQuery) -> Markup {
     html! {
-        @if entries.is_empty() { (empty("Nothing was changed that fits.", Some((PATH, "All of the trail")), &curl_command(visitor, "/ai/admin/audit"))) }
+        @if entries.is_empty() { (empty("No matching changes.", Some((PATH, "Show all changes")), &curl_command(visitor, "/ai/admin/audit"))) }
         @else {
-            (table("Trail", ["When", "Who", "What", "On", "Fields", "How it ended"].map(Column::Words), entries.iter().map(row)))
+            (table("Audit trail", ["When", "Who", "What", "Target", "Fields", "Outcome"].map(Column::Words), entries.iter().map(row)))
             (onward(entries.len(), query, PATH, next_cursor.as_ref()))
         }
     }
@@ -77,7 +77,7 @@ fn row(entry: &AuditEntry) -> [Markup; 6] {
         text::words(&entry.fields.join(", ")),
         html! {
             @match &entry.outcome {
-                None => { (state("unknown")) " it is under way, or the host ended before it did" }
+                None => { (state("unknown")) " still running, or the host stopped first" }
                 Some(outcome) if (200..300).contains(&outcome.status) => { (state("done")) span.aside { " " (outcome.status) } }
                 Some(outcome) => {
                     (state("refused")) " " (outcome.status) " " code { (text::words(outcome.code.as_deref().unwrap_or_default())) }

@@ -40,7 +40,7 @@ pub(crate) async fn page(
                         (about(builder, &revenue.totals, simulated))
                         section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &query)) }
                     }
-                    aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, builder, &path)) }
+                    aside aria-labelledby="decide" { h2 #decide { "Decisions" } (decisions(&visitor, &id, builder, &path)) }
                 }
             }
         })
@@ -54,7 +54,7 @@ fn about(builder: &Builder, totals: &RevenueTotals, simulated: bool) -> Markup {
         ("Id", Some(facts::id(&builder.builder_id))),
         ("Contact", builder.contact.as_deref().map(text::words)),
         ("Registered", Some(moment(builder.created_at))),
-        ("Key made", Some(moment(builder.key_created_at))),
+        ("Key created", Some(moment(builder.key_created_at))),
         ("Tier", Some(html! { (word(builder.tier)) })),
         (
             "Suspended",
@@ -90,7 +90,7 @@ fn offered(visitor: &Visitor, id: &str, found: &EndpointSummaryPage, path: &str,
         ]
     };
     html! {
-        @if endpoints.is_empty() { (empty("They have published nothing yet.", None, &curl_command(visitor, &with_query("/ai/builders/endpoints", [("builderId", id)])))) }
+        @if endpoints.is_empty() { (empty("This builder has published no tools yet.", None, &curl_command(visitor, &with_query("/ai/builders/endpoints", [("builderId", id)])))) }
         @else {
             (table("Tools", ["Tool", "Title", "State", "Changed", "Review"].map(Column::Words), endpoints.iter().map(row)))
             (onward(endpoints.len(), query, path, found.next_cursor.as_deref()))
@@ -105,27 +105,27 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Builder, back: &str) -> Mark
         @if builder.suspended.is_none() {
             (judged("suspend", html! {
                 h3 { "Suspend" }
-                p.note { "Their key changes nothing, and their tools take no calls, until they are restored." }
+                p.note { "Until you restore the builder, the key can change nothing and the tools take no calls." }
                 (reason("why-suspend", "the builder"))
                 button.danger { "Suspend" }
             }))
         } @else {
             (judged("restore", html! {
                 h3 { "Restore" }
-                p.note { "Their tools come back in the states that they were in." }
+                p.note { "The builder's tools return to their previous states." }
                 button.primary { "Restore" }
             }))
         }
         (judged("tier", html! {
             h3 { "Tier" }
-            (form::field("tier", "Least strict tier of their tools", None, tiers("tier", "text:/tier", Some(builder.tier), None)))
+            (form::field("tier", "Least strict tier of the builder's tools", None, tiers("tier", "text:/tier", Some(builder.tier), None)))
             button { "Set the tier" }
         }))
         (form::operation(visitor, "rotateBuilderKey", &[], back, html! {
             h3 { "New key" }
-            p.note { "For a builder who lost the key. The old key stops working, and the new one is shown once: to you, to pass on." }
+            p.note { "For builders who lost their key. The old key stops working. The new one is shown once, to you." }
             input type="hidden" name="query:builderId" value=(id);
-            button { "Make a new key" }
+            button { "Create a new key" }
         }))
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn parts(id: &str, capabilities: &Capabilities, hosts: &[String], tic
             div.box {
                 input type="hidden" name={ "flag:/capabilities/" (text::plain(name)) } value="false";
                 input #{ (id) "-" (text::plain(name)) } type="checkbox" name={ "flag:/capabilities/" (text::plain(name)) } value="true" checked[ticked];
-                label for={ (id) "-" (text::plain(name)) } { code { (text::words(name)) } ": may " (meaning(name)) }
+                label for={ (id) "-" (text::plain(name)) } { code { (text::words(name)) } ": can " (meaning(name)) }
             }
         }
         @for (position, host) in hosts.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn parts(id: &str, capabilities: &Capabilities, hosts: &[String], tic
 pub(super) fn granted(tool: &OwnEndpoint) -> Markup {
     let names: Vec<_> = tool.common.capabilities.names().collect();
     html! {
-        @if names.is_empty() { "nothing" } @else { (names.join(", ")) }
+        @if names.is_empty() { "none" } @else { (names.join(", ")) }
         @if !tool.allowed_hosts.is_empty() {
             "; hosts: "
             @for (position, host) in tool.allowed_hosts.iter().enumerate() { @if position > 0 { ", " } code { (text::words(host)) } }

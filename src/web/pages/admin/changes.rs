@@ -23,9 +23,9 @@ pub(super) fn fields(tool: &OwnEndpoint) -> Markup {
     let now = serde_json::to_value(tool).unwrap_or_default();
     let (long, short): (Vec<_>, Vec<_>) = tool.review.approved_fields.iter().partition(|(_, value)| is_long(value));
     html! {
-        @if long.is_empty() && short.is_empty() { p.muted { "No field but the handler differs from what was approved." } }
+        @if long.is_empty() && short.is_empty() { p.muted { "No field except the handler differs from the approved version." } }
         @if !short.is_empty() {
-            (table("Fields", ["Field", "As it was approved", "Now"].map(Column::Words), short.into_iter().map(|(name, before)| [
+            (table("Fields", ["Field", "Approved", "Now"].map(Column::Words), short.into_iter().map(|(name, before)| [
                 html! { code { (text::words(name)) } },
                 text::first(&value_text(before), CHARS),
                 text::first(&value_text(&now[name]), CHARS),
@@ -33,7 +33,7 @@ pub(super) fn fields(tool: &OwnEndpoint) -> Markup {
         }
         @for (name, before) in long {
             h3 { code { (text::words(name)) } }
-            (diff::diff(DiffNames { old: "what was approved", new: "what it is" }, &value_text(before), &value_text(&now[name])))
+            (diff::diff(DiffNames { old: "the approved version", new: "the current version" }, &value_text(before), &value_text(&now[name])))
         }
     }
 }
@@ -82,15 +82,15 @@ pub(super) fn handler(approved: Option<&UploadedVersion>, now: &UploadedVersion,
     let before = approved.and_then(text);
     html! {
         @match (approved, &before, text(now)) {
-            (_, _, None) => p.muted { "It is built into this host: there is no source." },
-            (Some(approved), _, Some(_)) if approved.version == now.version => p.muted { "What runs is the version that was approved." },
+            (_, _, None) => p.muted { "This tool is built into the host and has no source." },
+            (Some(approved), _, Some(_)) if approved.version == now.version => p.muted { "The approved version is running." },
             (Some(approved), Some(before), Some(after)) => (diff::diff(DiffNames { old: &short_version(approved.version), new: &short_version(now.version) }, before, &after)),
-            (Some(_), None, Some(_)) => p.muted { "The version that was approved is not kept any more: this is all of what runs." },
-            (None, _, Some(_)) => p.muted { "No version was ever approved: this is all of it." },
+            (Some(_), None, Some(_)) => p.muted { "The approved version is no longer stored. This is the complete running version." },
+            (None, _, Some(_)) => p.muted { "No version has been approved. This is the complete source." },
         }
         @if let Some(after) = text(now) {
             @let shown = source::part(&after, part.from).shown("Handler", part.found, |from| format!("{}?from={from}#handler", part.path));
-            @if before.is_some() { details.way open[part.from > 1] { summary { "All of it" } (shown) } } @else { (shown) }
+            @if before.is_some() { details.way open[part.from > 1] { summary { "Complete source" } (shown) } } @else { (shown) }
         }
     }
 }
@@ -144,10 +144,10 @@ mod tests {
             handler(approved.as_ref(), &now, &SourcePart { from: 1, found: &[], path: "/p" }).into_string()
         };
         assert!(describe(Some(of("1", Some(&old))), of("2", Some(&new))).contains("1 line added, 1 removed."));
-        assert!(describe(Some(of("1", Some(&old))), of("1", Some(&old))).contains("the version that was approved"));
-        assert!(describe(Some(of("1", None)), of("2", Some(&new))).contains("not kept any more"));
+        assert!(describe(Some(of("1", Some(&old))), of("1", Some(&old))).contains("The approved version is running"));
+        assert!(describe(Some(of("1", None)), of("2", Some(&new))).contains("no longer stored"));
         let fixed = describe(None, of("2", Some(&response)));
-        assert!(fixed.contains("No version was ever approved") && fixed.contains("0.1000"), "{fixed}");
-        assert!(describe(None, of("2", None)).contains("built into this host"));
+        assert!(fixed.contains("No version has been approved") && fixed.contains("0.1000"), "{fixed}");
+        assert!(describe(None, of("2", None)).contains("built into the host"));
     }
 }

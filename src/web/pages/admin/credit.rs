@@ -35,7 +35,7 @@ pub(crate) async fn page(
                         (about(&credit, simulated))
                         section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &query, &path, simulated)) }
                     }
-                    aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, &credit, &path)) }
+                    aside aria-labelledby="decide" { h2 #decide { "Decisions" } (decisions(&visitor, &id, &credit, &path)) }
                 }
             }
         })
@@ -51,10 +51,10 @@ fn about(CreditHistory { credit, today, .. }: &CreditHistory, simulated: bool) -
         (facts::list(&[
             ("Id", Some(facts::id(&credit.credit_id))),
             ("Label", Some(text::words(&credit.label))),
-            ("Made", Some(moment(credit.created_at))),
+            ("Created", Some(moment(credit.created_at))),
             ("Spent today", Some(amount(today.spent_usd))),
             ("Revoked", credit.revoked.as_ref().map(|revoked| html! {
-                (amount(revoked.amount_usd)) " taken, " (moment(revoked.since))
+                (amount(revoked.amount_usd)) " removed, " (moment(revoked.since))
                 @if let Some(reason) = &revoked.reason { ": " (text::words(reason)) }
             })),
         ]))
@@ -75,14 +75,14 @@ fn decisions(visitor: &Visitor, id: &str, CreditHistory { credit, .. }: &CreditH
             }))
             (judged("revoke", html! {
                 h3 { "Revoke" }
-                p.note { "The balance is taken, and the credit pays for nothing until it is restored." }
+                p.note { "Removes the balance. The credit pays for nothing until you restore it." }
                 (reason("why-revoke", "the holder"))
                 button.danger { "Revoke" }
             }))
         } @else {
             (judged("restore", html! {
                 h3 { "Restore" }
-                p.note { "The credit gets its balance back." }
+                p.note { "Returns the balance to the credit." }
                 button.primary { "Restore" }
             }))
         }

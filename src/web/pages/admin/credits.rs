@@ -25,11 +25,11 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Resu
 fn view(visitor: &Visitor, CreditPage { credits, next_cursor, .. }: &CreditPage, query: &PageQuery, simulated: bool) -> Markup {
     let balance = money::heading("Balance", simulated);
     let columns =
-        [Column::Words("Credit"), Column::Words("Label"), Column::Number(&balance), Column::Words("Made"), Column::Words("State")];
+        [Column::Words("Credit"), Column::Words("Label"), Column::Number(&balance), Column::Words("Created"), Column::Words("State")];
     html! {
         section aria-labelledby="credits" {
             h2 #credits { "Credits" }
-            @if credits.is_empty() { (empty("No credit was minted yet.", None, &minting(visitor))) }
+            @if credits.is_empty() { (empty("No credits yet.", None, &minting(visitor))) }
             @else {
                 (table("Credits", columns, credits.iter().map(row)))
                 (onward(credits.len(), query, PATH, next_cursor.as_ref()))
@@ -53,7 +53,7 @@ fn mint(visitor: &Visitor) -> Markup {
         html! {
             (once())
             (form::field("amount", "Amount in US dollars", None, html! { input #amount name="number:/amountUsd" inputmode="decimal" required autocomplete="off"; }))
-            (form::field("label", "Label", Some("Its owner or purpose. The holder can read it."), html! { input #label name="some:/label" maxlength=(tollhouse_tool::public_texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
+            (form::field("label", "Label", Some("Owner or purpose. The holder can read it."), html! { input #label name="some:/label" maxlength=(tollhouse_tool::public_texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
             button.primary { "Mint the credit" }
         },
     )

@@ -17,7 +17,7 @@ const SOURCE: &str = "/handler/source";
 pub(super) fn findings(findings: &[Finding], source: Option<&str>, path: &str) -> Markup {
     let whole: Vec<_> = source.into_iter().flat_map(str::lines).collect();
     html! {
-        @if findings.is_empty() { p.muted { "The rules in force found nothing in it." } }
+        @if findings.is_empty() { p.muted { "The current rules found nothing." } }
         ol.findings {
             @for finding in findings.iter().take(SHOWN) {
                 li {

@@ -53,8 +53,8 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
     let mut need = |words: String, path, action| needs.push(AdminTask { words, path, action });
     if reviews.total > 0 {
         let first = reviews.reviews.first().and_then(|review| review.since);
-        let since = first.map(|since| format!(", the first since {}", day(&since.to_string()))).unwrap_or_default();
-        need(format!("{} to decide{since}", counted(reviews.total as u64, "review", "reviews")), "/dashboard/admin/reviews", "Review");
+        let since = first.map(|since| format!(", the oldest since {}", day(&since.to_string()))).unwrap_or_default();
+        need(format!("{} waiting{since}", counted(reviews.total as u64, "review", "reviews")), "/dashboard/admin/reviews", "Review");
     }
     for (count, what, path, action) in [
         (packets.created, "to approve", "/dashboard/admin/payouts?status=created", "Approve"),
@@ -62,24 +62,24 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
         (packets.failed, "failed", "/dashboard/admin/payouts?status=failed", "See payouts"),
     ] {
         if count > 0 {
-            need(format!("{} {what}", counted(count, "packet", "packets")), path, action);
+            need(format!("{} {what}", counted(count, "payout", "payouts")), path, action);
         }
     }
     if let open @ 1.. = health.open_settlements {
-        need(format!("{} whose end is not known yet", counted(open as u64, "settlement", "settlements")), RUNTIME, "Look");
+        need(format!("{} still open", counted(open as u64, "settlement", "settlements")), RUNTIME, "See details");
     }
     if let unresolved @ 1.. = unresolved(health) {
-        need(format!("{} to resolve: nobody says how they ended", counted(unresolved, "settlement", "settlements")), RUNTIME, "Look");
+        need(format!("{} to resolve, with unknown outcome", counted(unresolved, "settlement", "settlements")), RUNTIME, "See details");
     }
     for warning in &health.unpaid.warnings {
-        need(warning.clone(), RUNTIME, "Look");
+        need(warning.clone(), RUNTIME, "See details");
     }
     if health.sandbox.starts_fail.is_some() {
-        need("no worker can be started: no handler runs".to_owned(), RUNTIME, "Look");
+        need("No worker can be started, so no handler runs".to_owned(), RUNTIME, "See details");
     }
     if let missing @ 1.. = health.sandbox.jail_refused.len() as u64 {
         let are = if missing == 1 { "is" } else { "are" };
-        need(format!("{} of the jail {are} missing", counted(missing, "layer", "layers")), RUNTIME, "Look");
+        need(format!("{} of the jail {are} missing", counted(missing, "layer", "layers")), RUNTIME, "See details");
     }
     needs
 }
@@ -92,8 +92,8 @@ fn unresolved(health: &Health) -> u64 {
 fn needed(needs: &[AdminTask]) -> Markup {
     html! {
         section aria-labelledby="needs" {
-            h2 #needs { "Needs you" }
-            @if needs.is_empty() { p.muted { "Nothing waits for you." } }
+            h2 #needs { "Needs your attention" }
+            @if needs.is_empty() { p.muted { "Nothing needs your attention." } }
             @else {
                 ul.rows {
                     @for AdminTask { words, path, action } in needs {
@@ -116,7 +116,7 @@ fn numbers(metrics: &Metrics, health: &Health) -> Markup {
     let sandbox = &health.sandbox;
     html! {
         dl.numbers {
-            div { dt { "Calls a minute, last 5" } dd { (format!("{:.1}", rate(metrics))) } }
+            div { dt { "Calls per minute, last 5 minutes" } dd { (format!("{:.1}", rate(metrics))) } }
             div { dt { "Running" } dd { (sandbox.running) } }
             div { dt { "Queued" } dd { (sandbox.queued) } }
             div { dt { "Workers" } dd { (sandbox.workers) } }
@@ -157,12 +157,12 @@ fn earned(revenue: &HostRevenue, simulated: bool) -> Markup {
         |totals: &RevenueTotals| html! { (amount(totals.gross_usd)) " from " (counted(totals.paid_calls, "paid call", "paid calls")) };
     html! {
         p.figure { (amount(revenue.revenue_usd)) }
-        p.muted { "Fees of builders' sales, registrations, and what own tools earned." }
+        p.muted { "Fees from builders' sales, registrations, and sales of the host's own tools." }
         (facts::list(&[
             ("All sales", Some(line(&revenue.totals))),
-            ("Builders'", Some(line(&revenue.builders))),
+            ("Builders' sales", Some(line(&revenue.builders))),
             ("Own tools, registrations", Some(line(&revenue.own))),
-            ("Given back", Some(amount(revenue.totals.refunded_usd))),
+            ("Refunded", Some(amount(revenue.totals.refunded_usd))),
         ]))
     }
 }
@@ -189,13 +189,13 @@ mod tests {
         assert_eq!(
             listed,
             [
-                "2 reviews to decide",
-                "1 packet to approve",
-                "200 packets to send",
-                "3 packets failed",
-                "1 settlement whose end is not known yet",
+                "2 reviews waiting",
+                "1 payout to approve",
+                "200 payouts to send",
+                "3 payouts failed",
+                "1 settlement still open",
                 "gas",
-                "no worker can be started: no handler runs",
+                "No worker can be started, so no handler runs",
                 "2 layers of the jail are missing",
             ]
         );

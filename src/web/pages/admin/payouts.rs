@@ -57,15 +57,15 @@ fn view(shown: &PayoutsView, found: &AllPayoutsPage) -> Markup {
         @let sums = to_send(packets);
         @if !sums.is_empty() {
             p.words {
-                "To send, of what is shown: "
+                "To send on this page: "
                 @for (position, ((network, asset), (sum, count))) in sums.iter().enumerate() {
                     @if position > 0 { "; " }
-                    strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (counted(*count, "packet", "packets")) " on " (text::words(&shown.token_names(network, asset)))
+                    strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (counted(*count, "payout", "payouts")) " on " (text::words(&shown.token_names(network, asset)))
                 }
                 "."
             }
         }
-        @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), &curl_command(shown.visitor, "/ai/admin/payouts"))) }
+        @if packets.is_empty() { (empty("No payouts in this state.", Some((PATH, "Show all payouts")), &curl_command(shown.visitor, "/ai/admin/payouts"))) }
         @else {
             ul.rows { @for packet in packets { (row(shown, packet, &back)) } }
             (onward(packets.len(), shown.query, PATH, found.next_cursor.as_ref()))
@@ -91,14 +91,14 @@ fn row(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
             p { (status_badge(packet.status)) }
             div.what {
                 (facts::list(&[
-                    ("Packet", Some(facts::id(&packet.id))),
+                    ("Payout", Some(facts::id(&packet.id))),
                     ("Builder", Some(facts::id(&packet.builder_id))),
-                    ("To", Some(facts::id(&packet.address))),
-                    ("On", Some(html! { (text::words(&shown.token_names(&packet.network, &packet.asset))) " " (facts::id(&packet.asset)) })),
+                    ("Address", Some(facts::id(&packet.address))),
+                    ("Token", Some(html! { (text::words(&shown.token_names(&packet.network, &packet.asset))) " " (facts::id(&packet.asset)) })),
                     ("Receipts", Some(html! { (packet.receipt_count) })),
-                    ("Left out", packet.withheld_usd.map(|usd| html! { (shown.amount(usd)) ", which was given back of earlier sales" })),
+                    ("Withheld", packet.withheld_usd.map(|usd| html! { (shown.amount(usd)) ", for refunds of earlier sales" })),
                     ("Digest", packet.digest.as_deref().map(facts::id)),
-                    ("Made", Some(moment(packet.created_at))),
+                    ("Created", Some(moment(packet.created_at))),
                     ("Decided", (packet.status != PayoutStatus::Created).then(|| moment(packet.updated_at))),
                     ("Transaction", packet.transaction.as_deref().map(facts::id)),
                     ("Reason", packet.reason.as_deref().map(text::words)),
@@ -122,13 +122,13 @@ fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
             })),
             PayoutStatus::Approved => {
                 (decide("paid", html! {
-                    (form::field(&named("sent"), "Transaction that paid it", None, html! {
+                    (form::field(&named("sent"), "Transaction of the payout", None, html! {
                         input #(named("sent")) name="text:/transaction" required autocomplete="off" spellcheck="false";
                     }))
                     button.primary { "Mark as paid" }
                 }))
                 (decide("failed", html! {
-                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_MONEY_REASON) autocomplete="off"; }))
+                    (form::field(&named("why"), "Reason for the failure", None, html! { input #(named("why")) name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_MONEY_REASON) autocomplete="off"; }))
                     button { "Mark as failed" }
                 }))
             }

@@ -33,7 +33,7 @@ pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, ApiRefusal> 
     let revision = head.get(header::ETAG).and_then(|revision| revision.to_str().ok()).unwrap_or_default();
     let found = visitor.get::<PolicyResponse>("/ai/admin/policy").await?;
     let main = html! {
-        p.lead { "The policy holds for what builders do from now on. Only lower ceilings and a stricter tier reach tools that are there already, and those at once." }
+        p.lead { "The policy applies to what builders do from now on. Lower ceilings and a stricter tier also apply to existing tools, at once." }
         (edited(&visitor, &draft_of(&found.policy), revision))
     };
     Ok(visitor.show(shown_page(main)).await)
@@ -63,9 +63,9 @@ fn narrowing(narrows: &Narrowing) -> Markup {
     html! {
         section.came aria-labelledby="narrows" {
             h2 #narrows { "Nothing is saved yet" }
-            @if count == 0 { p { "Saved like this, it narrows no tool that is there." } }
+            @if count == 0 { p { "This policy would narrow no existing tools." } }
             @else {
-                p { "Saved like this, it narrows " (counted(count, "tool", "tools")) " that " (if count == 1 { "is" } else { "are" }) " there, at once:" }
+                p { "This policy would narrow " (counted(count, "existing tool", "existing tools")) " at once:" }
                 ul.plain {
                     @for (name, tools) in &narrows.limits.0 { li { code { (name) } " of " (tools) } }
                     @if narrows.tier > 0 { li { "a stricter tier for " (narrows.tier) } }
@@ -96,32 +96,32 @@ fn edited(visitor: &Visitor, policy: &PolicyDraft, revision: &str) -> Markup {
     let fields = html! {
         input type="hidden" name="header:if-match" value=(revision);
         fieldset {
-            legend { "Granted when a builder asks" }
+            legend { "Granted without approval" }
             @for capability in Capability::ALL.iter().copied() {
                 @let name = capability.row().name;
                 div.box {
                     input type="hidden" name={ "flag:/builderCapabilities/" (name) } value="false";
                     input #{ "free-" (name) } type="checkbox" name={ "flag:/builderCapabilities/" (name) } value="true" checked[granted.has(capability)];
-                    label for={ "free-" (name) } { code { (name) } ": may " (capabilities::meaning(name)) }
+                    label for={ "free-" (name) } { code { (name) } ": can " (capabilities::meaning(name)) }
                 }
             }
-            p.note { "The others need an admin. Removing one here revokes nothing that was granted before." }
+            p.note { "All others need approval by an admin. Removing a capability here does not revoke earlier grants." }
         }
         fieldset {
             legend { "Reviews" }
             div.box {
                 input type="hidden" name="flag:/requireReview" value="false";
                 input #review type="checkbox" name="flag:/requireReview" value="true" checked[policy.require_review];
-                label for="review" { "Every upload of a builder waits for an admin" }
+                label for="review" { "Every upload of a builder waits for review" }
             }
         }
         (form::field("tier", "Least strict tier of builders' tools", None, tiers("tier", "text:/tier", Some(policy.tier), None)))
-        (form::field("most", "Tools of one builder at most", None, html! {
+        (form::field("most", "Maximum number of tools per builder", None, html! {
             input #most name="number:/maxEndpointsPerBuilder" inputmode="numeric" value=[policy.max_endpoints_per_builder];
         }))
         (ceilings(&policy.limits))
         div.buttons {
-            button formaction=(PATH) { "Show what it narrows" }
+            button formaction=(PATH) { "Preview the effect" }
             button.primary { "Save the policy" }
         }
     };
@@ -131,10 +131,10 @@ fn edited(visitor: &Visitor, policy: &PolicyDraft, revision: &str) -> Markup {
 /// Shows fields for the ceilings of builders' limits, with the default and the highest possible
 /// value of each.
 fn ceilings(limits: &Map<String, Value>) -> Markup {
-    let columns = [Column::Words("Limit"), Column::Number("Default"), Column::Words("Ceiling"), Column::Number("Highest")];
+    let columns = [Column::Words("Limit"), Column::Number("Default"), Column::Words("Ceiling"), Column::Number("Maximum")];
     html! {
         fieldset {
-            legend { "Ceilings of builders' limits" }
+            legend { "Ceilings for builders' limits" }
             (table("Ceilings", columns, TABLE.iter().map(|row| [
                 html! { label for={ "limit-" (row.name) } { code { (row.name) } } p.note { (row.what) } },
                 html! { (grouped(row.default)) },

@@ -19,20 +19,20 @@ pub(crate) fn offer(visitor: &Visitor, receipt: &Receipt) -> Markup {
     let fields = html! {
         (once())
         input type="hidden" name="text:/receiptId" value=(id);
-        (form::field("refund", "Amount in US dollars", Some("Left empty, all that is left is given back."), html! {
+        (form::field("refund", "Amount in US dollars", Some("If empty, the rest of the payment is refunded."), html! {
             input #refund name="number:/amountUsd" inputmode="decimal" autocomplete="off";
         }))
         @if kind == ReceiptKind::X402 {
-            (form::field("sent", "Transaction that sent it back", Some("Send it first: the host sends nothing."), html! {
+            (form::field("sent", "Transaction of the refund", Some("Send the money first. The host only records the refund and sends nothing."), html! {
                 input #sent name="some:/transaction" autocomplete="off" spellcheck="false";
             }))
         }
         (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_MONEY_REASON) autocomplete="off"; }))
-        button { "Refund this, or all that is left" }
+        button { (if kind == ReceiptKind::X402 { "Record the refund" } else { "Refund" }) }
     };
     html! {
         details.way {
-            summary { "Refund it" }
+            summary { "Refund this payment" }
             (form::operation(visitor, "giveRefund", &[], &format!("/dashboard/receipts/{}", segment(id)), fields))
         }
     }

@@ -136,7 +136,7 @@ fn view(seen: &ReviewView, before: Option<&UploadedVersion>, now: &UploadedVersi
     html! {
         div.split {
             div {
-                section aria-labelledby="asked" { h2 #asked { "What is asked" } (requested(tool)) }
+                section aria-labelledby="asked" { h2 #asked { "Requests" } (requested(tool)) }
                 section aria-labelledby="found" { h2 #found { "Findings" } (findings(found, source, &path)) }
                 section aria-labelledby="fields" {
                     h2 #fields { "Fields" }
@@ -145,10 +145,10 @@ fn view(seen: &ReviewView, before: Option<&UploadedVersion>, now: &UploadedVersi
                 section aria-labelledby="handler" { h2 #handler { "Handler" } (changes::handler(before, now, &part)) }
             }
             aside aria-labelledby="decide" {
-                h2 #decide { "Decide" }
+                h2 #decide { "Decisions" }
                 @if read.waits() { (review_form::answers(&read)) } @else { p.muted { "Nothing waits for a decision." } }
                 (review_form::others(&read))
-                h2 { "Its builder" }
+                h2 { "Builder" }
                 (history(tool, builder))
             }
         }
@@ -160,29 +160,29 @@ fn requested(tool: &OwnEndpoint) -> Markup {
     let (hosts, review) = (&tool.requested_hosts, &tool.review);
     let names: Vec<_> = tool.requested_capabilities.names().collect();
     let content = match review.state {
-        ReviewState::ContentReview => Some("waits for you, and answers no call"),
-        ReviewState::ContentBlocked => Some("is held back: it was rejected, or a later rule blocks it"),
+        ReviewState::ContentReview => Some("waits for review and takes no calls"),
+        ReviewState::ContentBlocked => Some("blocked, because it was rejected or matches a later rule"),
         _ => None,
     };
     facts::list(&[
         ("Content", content.map(|words| html! { (words) })),
         (
-            "Asks for",
+            "Requests",
             (!names.is_empty()).then(|| {
                 html! {
-                    ul.plain { @for name in &names { li { code { (text::words(name)) } ": may " (capabilities::meaning(name)) } } }
+                    ul.plain { @for name in &names { li { code { (text::words(name)) } ": can " (capabilities::meaning(name)) } } }
                 }
             }),
         ),
         ("Hosts", (!hosts.is_empty()).then(|| html! { ul.plain { @for host in hosts { li { code { (text::words(host)) } } } } })),
-        ("Has", Some(capabilities::granted(tool))),
+        ("Granted", Some(capabilities::granted(tool))),
         ("Since", review.since.map(moment)),
         (
             "Approved",
             Some(html! {
                 @match &review.approved_version {
                     None => "never",
-                    Some(version) if *version == tool.version => "the version that runs",
+                    Some(version) if *version == tool.version => "the running version",
                     Some(version) => { "version " (facts::id(version)) }
                 }
             }),
@@ -208,13 +208,13 @@ fn all(tool: &OwnEndpoint, simulated: bool) -> Markup {
             ("Tags", (!common.tags.is_empty()).then(|| text::words(&common.tags.join(", ")))),
             ("Runs", Some(html! { code { (word(common.handler_type)) } ", tier " (word(tool.tier)) })),
         ]))
-        p { a href={ "/dashboard/tools/" (segment(&common.slug)) } { "Its page, with its schemas" } }
+        p { a href={ "/dashboard/tools/" (segment(&common.slug)) } { "See the tool's page, with its schemas" } }
     }
 }
 
 /// Shows decisions about the builder's other tools.
 fn history(tool: &OwnEndpoint, builder: Option<&BuilderContext>) -> Markup {
-    let Some(BuilderContext { others, .. }) = builder else { return html! { p.muted { "It is this host's own." } } };
+    let Some(BuilderContext { others, .. }) = builder else { return html! { p.muted { "This tool belongs to the host." } } };
     let tools: Vec<_> = others.endpoints.iter().map(|other| &other.brief).filter(|other| other.slug != tool.common.slug).collect();
     let in_state = |states: &[EndpointState]| tools.iter().filter(|other| states.contains(&other.state)).count();
     let decided_on: Vec<_> = tools.iter().filter_map(|other| Some((&other.slug, other.decision.as_ref()?))).take(5).collect();
@@ -222,7 +222,7 @@ fn history(tool: &OwnEndpoint, builder: Option<&BuilderContext>) -> Markup {
         p { (owner(&tool.owner)) }
         (facts::list(&[
             ("Other tools", Some(html! { (tools.len()) @if others.next_cursor.is_some() { " or more" } })),
-            ("Held back", Some(html! { (in_state(&[EndpointState::Held, EndpointState::Rejected])) })),
+            ("Waiting or rejected", Some(html! { (in_state(&[EndpointState::Held, EndpointState::Rejected])) })),
             ("Taken down", Some(html! { (in_state(&[EndpointState::TakenDown])) })),
         ]))
         @if !decided_on.is_empty() {
@@ -245,15 +245,15 @@ fn changes_since_read(tool: &OwnEndpoint, events: &[Event], read: &str, after: &
     let since = events.iter().take_while(|event| after.is_empty() || event.id.as_str() != after);
     html! {
         section.notice aria-labelledby="came" {
-            h2 #came { "It has changed since you read it" }
-            p { "You read revision " (text::first(read, 20)) "; it is " (now) " now, which is what this page shows. What you decided then was not done." }
+            h2 #came { "The tool has changed since you read it" }
+            p { "You read revision " (text::first(read, 20)) ", but this page shows revision " (now) ". Your decision was not saved." }
             ul.plain {
                 @for event in since {
                     @let fields: Vec<_> = event.data["changed"].as_array().into_iter().flatten().filter_map(|field| field.as_str()).collect();
                     @let by = event.data["by"].as_str().unwrap_or_default();
                     li { (moment(event.at)) ", by " (text::words(by)) ": " (text::words(&fields.join(", "))) }
                 }
-                @if let Some(record) = &tool.review.decision { li { "last decision: " (decided(record)) } }
+                @if let Some(record) = &tool.review.decision { li { "latest decision: " (decided(record)) } }
             }
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn answers(read: &ReadTool) -> Markup {
     html! {
         (read.form("approve", html! {
             h3 { "Approve" }
-            p.note { @if read.is_held() { "Its content is released. " } @if asks { "What is ticked is granted; what is not is refused." } }
+            p.note { @if read.is_held() { "Releases the content. " } @if asks { "Grants what is selected and refuses the rest." } }
             @if asks {
                 fieldset {
                     legend { "Grant" }
@@ -31,14 +31,14 @@ pub(super) fn answers(read: &ReadTool) -> Markup {
                 }
             }
             (caps("cap", tool))
-            (form::field("tier", "Tier", None, tiers("tier", "some:/tier", None, Some("as it is"))))
-            (reason("why-approve", "its builder"))
+            (form::field("tier", "Tier", None, tiers("tier", "some:/tier", None, Some("unchanged"))))
+            (reason("why-approve", "the builder"))
             button.primary data-key="a" { "Approve" }
         }))
         (read.form("reject", html! {
             h3 { "Reject" }
-            p.note { @if read.is_held() { "Its content stays held back; it answers no call. " } @if asks { "Nothing of what is asked is granted." } }
-            (reason_field("why-reject", "Reason to reject, which its builder reads", Some("r")))
+            p.note { @if read.is_held() { "The content stays blocked, and the tool takes no calls. " } @if asks { "Grants none of the requests." } }
+            (reason_field("why-reject", "Reason for the rejection, shown to the builder", Some("r")))
             button { "Reject" }
         }))
     }
@@ -53,36 +53,36 @@ pub(super) fn others(read: &ReadTool) -> Markup {
             details.way {
                 summary { "Undo the last decision" }
                 (read.form("reopen", html! {
-                    p.note { "What was decided on waits again, as it did." }
-                    (reason("why-reopen", "its builder"))
+                    p.note { "The tool waits for review again, as before the decision." }
+                    (reason("why-reopen", "the builder"))
                     button { "Reopen" }
                 }))
             }
         }
         @if has {
             details.way {
-                summary { "Take something back" }
+                summary { "Revoke grants" }
                 (read.form("revoke", html! {
-                    p.note { "Calls under way lose what is ticked at their next use of it; asking gives nothing of it back, only an approval does." }
+                    p.note { "Running calls lose what is selected at their next use of it. Only an approval can grant it again." }
                     fieldset {
-                        legend { "Take back" }
+                        legend { "Revoke" }
                         input type="hidden" name="each:/allowedHosts" value="";
                         (parts("revoke", &tool.common.capabilities, &tool.allowed_hosts, false))
                     }
-                    (reason("why-revoke", "its builder"))
-                    button { "Take back" }
+                    (reason("why-revoke", "the builder"))
+                    button { "Revoke" }
                 }))
             }
         }
         @if !read.waits() {
             details.way {
-                summary { "Cap it, or set its tier" }
+                summary { "Set caps or the tier" }
                 (read.form("approve", html! {
-                    p.note { "For this tool alone, beside what the policy says." }
+                    p.note { "Applies only to this tool, in addition to the policy." }
                     (caps("cap", tool))
-                    (form::field("tier", "Tier", None, tiers("tier", "some:/tier", Some(tool.tier_cap), Some("as it is"))))
-                    (reason("why-cap", "its builder"))
-                    button { "Set" }
+                    (form::field("tier", "Tier", None, tiers("tier", "some:/tier", Some(tool.tier_cap), Some("unchanged"))))
+                    (reason("why-cap", "the builder"))
+                    button { "Save" }
                 }))
             }
         }
@@ -95,7 +95,7 @@ fn caps(id: &str, tool: &OwnEndpoint) -> Markup {
     html! {
         details.way {
             summary { "Caps" @if let set @ 1.. = tool.limit_caps.0.len() { " (" (set) " set)" } }
-            p.note { "A number sets a cap, `null` lifts it, nothing leaves it as it is." }
+            p.note { "A number sets a cap, `null` removes it, and an empty field keeps it." }
             div.caps {
                 @for row in TABLE {
                     @let cap = tool.limit_caps.get(row.name);

@@ -29,8 +29,8 @@ fn view(visitor: &Visitor, found: &ReviewPage, query: &PageQuery) -> Markup {
     let reviews = &found.reviews;
     let command = curl_command(visitor, "/ai/admin/audit");
     html! {
-        p.lead { "Tools that builders published and requests that wait for your decision, oldest first." }
-        @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), &command)) }
+        p.lead { "Tools and requests of builders that wait for your decision, oldest first." }
+        @if reviews.is_empty() { (empty("Nothing waits for review.", Some(("/dashboard/admin/audit", "See the audit trail")), &command)) }
         @else {
             ul.rows { @for review in reviews { (row(review)) } }
             (pager(reviews.len(), found.total as u64, query, PATH, found.next_cursor.as_deref()))
@@ -44,8 +44,8 @@ fn rescan(visitor: &Visitor) -> Markup {
     html! {
         section aria-labelledby="rescan" {
             h2 #rescan { "Scan again" }
-            p.words { "Every tool of a builder is scanned by the rules in force; what they find comes to this list, and what an admin approved stays approved." }
-            (form::operation(visitor, "rescan", &[], PATH, html! { button { "Scan all" } }))
+            p.words { "Scans all tools of builders with the current rules. Findings appear in this list. What an admin approved stays approved." }
+            (form::operation(visitor, "rescan", &[], PATH, html! { button { "Scan all tools" } }))
         }
     }
 }
@@ -62,12 +62,12 @@ fn row(review: &PendingReview) -> Markup {
             p.what {
                 @if review.content.is_some() {
                     @if first { "New content" } @else { "Changed content" }
-                    @if rules.is_empty() { ": nothing was found in it. " } @else {
+                    @if rules.is_empty() { ": no findings. " } @else {
                         ": " (counted(rules.len() as u64, "finding", "findings")) ", " (first_of(&rules)) ". "
                     }
                 }
                 @let requested: Vec<_> = review.requested_capabilities.names().collect();
-                @if !requested.is_empty() { "Asks for " (requested.join(", ")) ". " }
+                @if !requested.is_empty() { "Requests " (requested.join(", ")) ". " }
                 @if !hosts.is_empty() { "Hosts: " (first_of(&hosts)) "." }
             }
             p.marks {

@@ -19,8 +19,8 @@ const TOOLS: usize = 20;
 type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 const NOW: [Counter<SandboxHealth>; 8] = [
-    ("running", "Calls that compute", |sandbox| sandbox.running),
-    ("waitingInOps", "Calls that wait for an answer", |sandbox| sandbox.waiting_in_ops),
+    ("running", "Calls computing", |sandbox| sandbox.running),
+    ("waitingInOps", "Calls waiting for an answer", |sandbox| sandbox.waiting_in_ops),
     ("queued", "Calls in the queue", |sandbox| sandbox.queued),
     ("workers", "Workers", |sandbox| sandbox.workers),
     ("idle", "Warm workers", |sandbox| sandbox.idle),
@@ -31,16 +31,16 @@ const NOW: [Counter<SandboxHealth>; 8] = [
 const SINCE_START: [Counter<SandboxTotals>; 13] = [
     ("calls", "Calls", |totals| totals.calls),
     ("coldCalls", "Calls that loaded their handler", |totals| totals.cold_calls),
-    ("pipelined", "Calls sent ahead", |totals| totals.pipelined),
-    ("refused", "Calls refused: busy or held", |totals| totals.refused),
+    ("pipelined", "Calls pipelined", |totals| totals.pipelined),
+    ("refused", "Calls refused, busy or held", |totals| totals.refused),
     ("stops", "Calls stopped at a limit", |totals| totals.stops),
     ("kills", "Workers killed by the watchdog", |totals| totals.kills),
     ("crashes", "Workers that crashed", |totals| totals.crashes),
-    ("cancels", "Calls given up", |totals| totals.cancels),
+    ("cancels", "Calls canceled", |totals| totals.cancels),
     ("started", "Processes started", |totals| totals.started),
     ("forked", "Processes forked", |totals| totals.forked),
     ("failedStarts", "Starts that failed", |totals| totals.failed_starts),
-    ("idleFaults", "Idle workers found dead or talking", |totals| totals.idle_faults),
+    ("idleFaults", "Faulty idle workers", |totals| totals.idle_faults),
     ("replaced", "Processes replaced", |totals| totals.replaced),
 ];
 
@@ -78,9 +78,9 @@ fn view(health: &Health, runtime: &RuntimeStats, unresolved: &Markup) -> Markup 
         section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) (unresolved) }
         @let hosts = health.replicas.as_deref().unwrap_or_default();
         @if hosts.iter().any(|host| host.lease_until.is_some()) {
-            section aria-labelledby="hosts" { h2 #hosts { "Hosts of the store" } (replicas(hosts)) }
+            section aria-labelledby="hosts" { h2 #hosts { "Hosts that share the store" } (replicas(hosts)) }
         }
-        section aria-labelledby="kept" { h2 #kept { "What is kept" } (stored(health)) }
+        section aria-labelledby="kept" { h2 #kept { "Stored data" } (stored(health)) }
     }
 }
 
@@ -105,7 +105,7 @@ fn jail(sandbox: &SandboxHealth) -> Markup {
         } @else {
             p { (state("missing")) " " (missing) " of " (counted(all as u64, "layer", "layers")) "." }
             (table("Layers that are missing", ["Layer", "Tier", "Why"].map(Column::Words), refused))
-            p.note { code { "tollhouse doctor" } " says what to do for a layer that is missing." }
+            p.note { code { "tollhouse doctor" } " shows how to enable a missing layer." }
             details.way { summary { "In force" } (in_force) }
         }
     }
@@ -133,7 +133,7 @@ fn by_tool(runtime: &RuntimeStats) -> Markup {
         Column::Number("Cold"),
         Column::Number("Stopped at a limit"),
         Column::Number("Refused"),
-        Column::Number("Processor time"),
+        Column::Number("CPU time"),
     ];
     let row = |tool: &RuntimeEndpoint| {
         let [running, calls, stops, refused] = [tool.running, tool.calls, tool.stops, tool.refused].map(|count| html! { (count) });
@@ -141,11 +141,11 @@ fn by_tool(runtime: &RuntimeStats) -> Markup {
         [page_links::tool(&tool.slug), running, calls, html! { (share(tool.cold_calls, tool.calls)) }, stops, refused, time]
     };
     html! {
-        @if tools.is_empty() { p.muted { "No handler was called since the process started." } }
+        @if tools.is_empty() { p.muted { "No handler has been called since the process started." } }
         @else {
             (table("By tool", columns, tools.iter().map(row)))
-            p.note { "Cold are calls that loaded their handler first." }
-            p.note { (tools.len()) " of " (runtime.total) " tools that were called. " a href="/dashboard/api/ai/admin/runtime?limit=200" { "More of them as JSON" } }
+            p.note { "A cold call loads its handler first." }
+            p.note { (tools.len()) " of " (runtime.total) " called tools. " a href="/dashboard/api/ai/admin/runtime?limit=200" { "See more as JSON" } }
         }
     }
 }
@@ -181,8 +181,8 @@ fn replicas(hosts: &[Replica]) -> Markup {
         ]
     };
     let [host, state, version, since, until] = ["Host", "State", "Version", "Since", "Lease until"].map(Column::Words);
-    let columns = [host, state, version, since, until, Column::Number("Changes not heard")];
-    table("Hosts of the store", columns, hosts.iter().map(row))
+    let columns = [host, state, version, since, until, Column::Number("Unread changes")];
+    table("Hosts that share the store", columns, hosts.iter().map(row))
 }
 
 fn stored(health: &Health) -> Markup {
@@ -195,7 +195,7 @@ fn stored(health: &Health) -> Markup {
             ("Free on the disk", Some(html! { (bytes(health.disk["freeBytes"].as_f64())) })),
             ("Workers' memory", Some(html! { (bytes(Some(health.sandbox.process_bytes as f64))) })),
         ]))
-        (table("Kept", [Column::Words("Kind"), Column::Number("Count"), Column::Number("Bytes")], rows))
+        (table("Stored data", [Column::Words("Kind"), Column::Number("Count"), Column::Number("Bytes")], rows))
     }
 }
 

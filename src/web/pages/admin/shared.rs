@@ -75,7 +75,7 @@ impl DecisionTarget<'_> {
 
 /// Returns the field for the reason of a decision, which `reader` can see.
 pub(super) fn reason(id: &str, reader: &str) -> Markup {
-    reason_field(id, &format!("Reason, which {reader} reads"), None)
+    reason_field(id, &format!("Reason, shown to {reader}"), None)
 }
 
 /// Returns the field for a reason, with this label. The label must name the action if a keyboard

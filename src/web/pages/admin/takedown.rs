@@ -23,17 +23,17 @@ pub(super) fn offer(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, back: &st
     html! {
         details.way {
             @if tool.review.state == ReviewState::TakenDown {
-                summary { "Put it back" }
+                summary { "Restore the tool" }
                 (read.form("restore", html! {
-                    p.note { "It is seen again, in the state that it was in, and takes calls if it did." }
-                    (reason("why-restore", "its builder"))
+                    p.note { "The tool is visible again, in its previous state." }
+                    (reason("why-restore", "the builder"))
                     button.primary { "Restore" }
                 }))
             } @else {
-                summary { "Take it down" }
+                summary { "Take the tool down" }
                 (read.form("takedown", html! {
-                    p.note { "Nobody but its builder and admins sees it from then on, and it takes no call. Calls under way lose what they may touch at once; who paid for one that fails is not charged." }
-                    (reason("why-takedown", "its builder"))
+                    p.note { "Only the builder and admins can see the tool, and it takes no calls. Running calls lose their grants at once. If such a call fails, it is not charged, unless the tool charges before the run." }
+                    (reason("why-takedown", "the builder"))
                     button.danger { "Take down" }
                 }))
             }

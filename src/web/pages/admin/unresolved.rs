@@ -13,7 +13,7 @@ pub(super) const ROWS: usize = 20;
 
 /// Shows the first unresolved settlements. `found` is `None` if they cannot be read.
 pub(super) fn list(found: Option<&UnresolvedPage>, simulated: bool) -> Markup {
-    let Some(found) = found else { return html! { p.note { "Unresolved settlements cannot be read now." } } };
+    let Some(found) = found else { return html! { p.note { "Unresolved settlements are not available right now." } } };
     let settlements = &found.settlements;
     let price = money::heading("Price", simulated);
     let columns = [
@@ -43,7 +43,7 @@ pub(super) fn list(found: Option<&UnresolvedPage>, simulated: bool) -> Markup {
             @if found.next_cursor.is_some() {
                 p.note {
                     "The first " (settlements.len()) " are shown. "
-                    a href="/dashboard/api/ai/admin/unresolved?limit=200" { "More of them as JSON" }
+                    a href="/dashboard/api/ai/admin/unresolved?limit=200" { "See more as JSON" }
                 }
             }
         }
@@ -84,6 +84,6 @@ mod tests {
         let first = json!({ "ok": true, "settlements": [settlement], "nextCursor": "pmt_0123456789abcdef0123456789abcdef" });
         assert!(list(Some(first)).into_string().contains("/dashboard/api/ai/admin/unresolved?limit=200"));
         assert_eq!(list(Some(json!({ "ok": true, "settlements": [] }))).into_string(), "");
-        assert!(list(None).into_string().contains("cannot be read"));
+        assert!(list(None).into_string().contains("not available"));
     }
 }

@@ -210,7 +210,7 @@ fn price(text: &str, absent: Option<Value>, name: &str, problems: &mut Vec<Probl
     let text = text.trim().trim_start_matches('$');
     if text.is_empty() {
         if absent.is_none() {
-            problems.push(Problem::new(&format!("/{name}"), "say what a call costs; 0 is free"));
+            problems.push(Problem::new(&format!("/{name}"), "enter the price of a call; 0 is free"));
         }
         return absent;
     }

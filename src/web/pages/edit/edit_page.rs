@@ -83,7 +83,7 @@ impl<'a> EditPage<'a> {
         let statement = policy.as_ref().map_or("", |answer| &answer.policy.attestation.statement);
         let main = self.visitor.render(|| self.view(&rendered, manifest, statement)).await?;
         let page = if self.is_new() {
-            Page { style: Some("make.css"), ..Page::new(Area::Tools, "A new tool", main) }.under("/dashboard", "Tools")
+            Page { style: Some("make.css"), ..Page::new(Area::Tools, "New tool", main) }.under("/dashboard", "Tools")
         } else {
             owner_pages::page(self.visitor, &self.slug, Tab::Edit, format!("Edit {}", self.slug), &main)
         };
@@ -105,7 +105,7 @@ impl<'a> EditPage<'a> {
         html! {
             @match self.tool {
                 Some(tool) => (state_summary(tool)),
-                None => p.lead { "What it takes, what it answers, what it costs, and the code that answers. Nothing is seen by anybody before you publish it." },
+                None => p.lead { "Describe the input, the output and the price of your tool, and write its code. Nobody else sees it before you publish it." },
             }
             form.sheet #sheet method="post" action=(position) data-slug=(self.slug) data-revision=(self.given.revision) data-owner=(self.visitor.session().map_or("", |session| &session.owner))
                 data-began[matches!(rendered, Feedback::Nothing)] {
@@ -130,7 +130,7 @@ impl<'a> EditPage<'a> {
                     button.primary name="do" value="review" { "Review and publish" }
                 }
                 p.note {
-                    @if self.is_new() { "Check stores nothing and costs nothing. To run it before anybody calls it, publish it paused." }
+                    @if self.is_new() { "Check stores nothing and costs nothing. To run the tool before anyone can call it, publish it paused." }
                     @else { "Check and Run store nothing and cost nothing." }
                 }
             }
@@ -147,14 +147,14 @@ fn state_summary(tool: &OwnEndpoint) -> Markup {
             span { "revision " (tool.revision) }
             @match review.state {
                 ReviewState::None => {},
-                ReviewState::CapabilitiesRequested => { (state("in review")) span { "what it asks to touch waits for an admin" } }
-                ReviewState::ContentReview => { (state("in review")) span { "an admin looks at its content first" } }
+                ReviewState::CapabilitiesRequested => { (state("in review")) span { "its requests wait for an admin" } }
+                ReviewState::ContentReview => { (state("in review")) span { "an admin must review the content first" } }
                 other => { (state("refused")) span { (text::words(&word(other).replace('_', " "))) } }
             }
         }
         @if !review.findings.is_empty() {
             section {
-                h2 { "Found in what is published" }
+                h2 { "Findings in the published version" }
                 (problems::findings(&review.findings))
             }
         }

@@ -29,9 +29,9 @@ const EXAMPLE: &str = "export default async function (req, ctx) {\n  ctx.log.inf
 const KINDS: [(&str, &str); 5] = [
     ("js", "JavaScript"),
     ("ts", "TypeScript"),
-    ("static_json", "a fixed answer, as JSON"),
-    ("receipt_echo", "the host's own: echoes what it was asked, with a receipt"),
-    ("x402_readiness_check", "the host's own: looks whether a URL can be paid"),
+    ("static_json", "fixed answer, as JSON"),
+    ("receipt_echo", "built in: echoes the request, with a receipt"),
+    ("x402_readiness_check", "built in: checks whether a URL can be paid"),
 ];
 
 impl FormContext<'_> {
@@ -88,23 +88,23 @@ pub(super) fn details(draft: &ToolDraft, known: &FormContext, is_new: bool) -> M
         section {
             h2 { "Details" }
             @if is_new {
-                (known.field("slug", "Name in its address", &html! { "Small letters, digits and hyphens: " code { "/tools/name" } ". It cannot be changed later." },
+                (known.field("slug", "Name in the URL", &html! { "Lowercase letters, digits and hyphens: " code { "/tools/name" } ". It cannot be changed later." },
                     |marks| marks.line("slug", draft, "shout")))
             }
             (known.field("title", "Title", &html! { "Up to 120 characters." }, |marks| marks.line("title", draft, "Shout")))
             (known.field("description", "Description",
-                &html! { "For people, and for models that choose a tool. Up to 2,000 characters; who is asked to pay sees the first 500." },
+                &html! { "For people, and for models that choose a tool. Up to 2,000 characters. Payment challenges contain the first 500." },
                 |marks| marks.area("description", draft, 5, "")))
-            (known.field("priceUsd", "Price of a call, in US dollars",
-                &html! { "Up to six decimals; 0 is free. Only a result that fits the output schema is charged. " (net("priceUsd", draft, known)) },
+            (known.field("priceUsd", "Price per call, in US dollars",
+                &html! { "Up to six decimals; 0 is free. By default, only a result that matches the output schema is charged. " (net("priceUsd", draft, known)) },
                 |marks| marks.line("priceUsd", draft, "0.003")))
-            (known.field("maxPriceUsd", "Highest price, where the handler sets it, in US dollars",
+            (known.field("maxPriceUsd", "Maximum price, if the handler sets the price, in US dollars",
                 &html! {
-                    "Empty where the price is fixed. Otherwise the handler says what a call costs, with " code { "ctx.charge" } ". "
+                    "Leave it empty for a fixed price. Otherwise the handler sets the price of each call with " code { "ctx.charge" } ". "
                     (net("maxPriceUsd", draft, known))
                 },
                 |marks| marks.line("maxPriceUsd", draft, "")))
-            (known.field("tags", "Tags", &html! { "One a line, up to 16." }, |marks| marks.area("tags", draft, 3, "")))
+            (known.field("tags", "Tags", &html! { "One per line, up to 16." }, |marks| marks.area("tags", draft, 3, "")))
         }
     }
 }
@@ -142,17 +142,17 @@ pub(super) fn handler(draft: &ToolDraft, known: &FormContext, is_new: bool) -> M
             }
             @if is_new || is_code || now == "static_json" {
                 (known.field("source", if now == "static_json" { "Answer, as JSON" } else { "Source" }, &html! {
-                    @if now == "static_json" { "What each call is answered." }
-                    @else { "One module, whose default export is " code { "async (req, ctx) => …" } "." }
+                    @if now == "static_json" { "Every call gets this answer." }
+                    @else { "One module with the default export " code { "async (req, ctx) => …" } "." }
                     (invisible_lines(draft.get("source")))
                 }, |marks| marks.area("source", draft, 24, "mono")))
                 @if now != "static_json" {
                     p.needs-script { label.box { input #plain type="checkbox"; "Plain text field, for screen readers and phones" } }
                 }
             } @else {
-                p.muted { "What it answers is the host's own code." }
+                p.muted { "This tool is built into the host." }
             }
-            @if is_new { details.way { summary { "A handler to begin with" } (code::block("handler.js", "js", EXAMPLE)) } }
+            @if is_new { details.way { summary { "Example handler" } (code::block("handler.js", "js", EXAMPLE)) } }
         }
     }
 }
@@ -163,7 +163,7 @@ fn invisible_lines(source: &str) -> Markup {
     let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(position, _)| position + 1).collect();
     html! {
         @if let Some(first) = lines.first() {
-            " " strong { "What cannot be seen stands in " (lines.len()) " of its lines, first in line " (first) "." }
+            " " strong { "Invisible characters are in " (lines.len()) " of the lines, first in line " (first) "." }
         }
     }
 }
@@ -172,9 +172,9 @@ pub(super) fn schemas(draft: &ToolDraft, known: &FormContext) -> Markup {
     html! {
         section {
             h2 { "Schemas" }
-            (known.field("inputSchema", "What it takes, as JSON Schema", &html! { "What does not fit is refused before the handler runs." },
+            (known.field("inputSchema", "Input, as JSON Schema", &html! { "Input that does not match is rejected before the handler runs." },
                 |marks| marks.area("inputSchema", draft, 10, "mono")))
-            (known.field("outputSchema", "What it answers, as JSON Schema", &html! { "What does not fit is not charged." },
+            (known.field("outputSchema", "Output, as JSON Schema", &html! { "A result that does not match is rejected." },
                 |marks| marks.area("outputSchema", draft, 10, "mono")))
         }
     }
@@ -183,7 +183,7 @@ pub(super) fn schemas(draft: &ToolDraft, known: &FormContext) -> Markup {
 pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
     html! {
         section {
-            h2 { "What it may touch" }
+            h2 { "Access" }
             fieldset.field {
                 legend { "Capabilities" }
                 @for capability in Capability::ALL {
@@ -194,7 +194,7 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
                     }
                 }
             }
-            (known.field("allowedHosts", "Hosts that it may ask", &html! { "One a line, for " code { "ctx.httpGetJson" } ", such as " code { "api.example.com" } "." },
+            (known.field("allowedHosts", "Hosts that it can call", &html! { "One per line, for " code { "ctx.httpGetJson" } ". For example " code { "api.example.com" } "." },
                 |marks| marks.area("allowedHosts", draft, 3, "")))
         }
     }
@@ -205,11 +205,11 @@ fn grant_status(capability: Capability, known: &FormContext) -> &'static str {
     if known.tool.is_some_and(|tool| tool.common.capabilities.has(capability)) {
         "granted"
     } else if known.tool.is_some_and(|tool| tool.requested_capabilities.has(capability)) {
-        "waits for an admin"
+        "waits for approval"
     } else if known.at_once.has(capability) {
-        "at once"
+        "granted at once"
     } else {
-        "asks an admin"
+        "needs approval"
     }
 }
 
@@ -218,8 +218,8 @@ pub(super) fn run(draft: &ToolDraft, known: &FormContext) -> Markup {
         section {
             h2 { "Run" }
             (known.field("input", "Input, as JSON", &html! {
-                "Run gives it to the handler above, published or not, with keys and files of its own that vanish, and with the tool's grants and secrets. "
-                "Nothing is sold, and nothing is charged."
+                "Run passes this input to the handler above, even if it is not published. The run has the tool's grants and secrets, but temporary keys and files. "
+                "Nothing is charged."
             }, |marks| marks.area("input", draft, 6, "mono")))
         }
     }

@@ -13,7 +13,7 @@ pub(super) const FIELDS: [(&str, &str); 11] = [
     ("title", "Title"),
     ("description", "Description"),
     ("priceUsd", "Price"),
-    ("maxPriceUsd", "Most that a call costs"),
+    ("maxPriceUsd", "Maximum price"),
     ("tags", "Tags"),
     ("kind", "Kind"),
     ("source", "Handler"),
@@ -51,7 +51,7 @@ impl Problem {
     /// Returns the problem of a text that is not JSON.
     pub(super) fn no_json(pointer: &str, error: &serde_json::Error) -> Self {
         let at = SourcePosition { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
-        Self { at: Some(at), ..Self::new(pointer, "it is not JSON") }
+        Self { at: Some(at), ..Self::new(pointer, "not valid JSON") }
     }
 
     fn read(fields: &Map<String, Value>) -> Self {
@@ -144,7 +144,7 @@ fn label(field: &str) -> &'static str {
     of_tool.unwrap_or(match field {
         "slug" => "Name",
         "input" => "Input",
-        _ => "What you vouch for",
+        _ => "Attestation",
     })
 }
 
@@ -157,9 +157,9 @@ pub(super) fn findings(findings: &[Finding]) -> Markup {
                     (at_field(field_at(&finding.field), finding.line.map(u64::from), finding.column.map(u64::from)))
                     code { (words(&finding.rule)) }
                     @match finding.severity {
-                        Severity::Block => ", which is not published here",
-                        Severity::Review => ", which an admin looks at",
-                        Severity::Note => ", for you to know",
+                        Severity::Block => ", which this host does not publish",
+                        Severity::Review => ", which an admin must review",
+                        Severity::Note => ", for your information",
                     }
                     @if let Some(line) = finding.line { ", line " (line) }
                     @if let Some(column) = finding.column { ", column " (column) }

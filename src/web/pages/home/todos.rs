@@ -34,14 +34,14 @@ pub(super) fn view(shown: &HomeView) -> Markup {
     let builder = shown.query.get("builderId");
     html! {
         section aria-labelledby="needs" {
-            h2 #needs { "Needs you" }
-            @if needs.is_empty() { p.muted { "Nothing needs you." } }
+            h2 #needs { "Needs your attention" }
+            @if needs.is_empty() { p.muted { "Nothing needs your attention." } }
             ul.rows {
                 @for BuilderTask { words, path, action } in needs.iter().take(MAX) { li { p { (words) } a.button href=(path) { (action) } } }
             }
             @if needs.len() > MAX { p.note { "And " (needs.len() - MAX) " more." } }
             @if shown.checked.next_cursor.is_some() {
-                p.note { "Looked through: the first " (tools.len()) " tools. " a href=(with_query(PATH, [("builderId", builder)])) { "The others are in the list" } "." }
+                p.note { "Only the first " (tools.len()) " tools were checked. " a href=(with_query(PATH, [("builderId", builder)])) { "See all tools" } "." }
             }
         }
     }
@@ -50,10 +50,10 @@ pub(super) fn view(shown: &HomeView) -> Markup {
 /// A tool that takes no calls because of a decision, or until there is one.
 fn decided(tool: &EndpointSummary) -> Option<BuilderTask> {
     let (words, action, below) = match tool.brief.state {
-        EndpointState::Held => ("waits for an admin, and takes no calls", "See why", "/settings"),
-        EndpointState::Rejected => ("was rejected", "Change it", "/edit"),
+        EndpointState::Held => ("waits for review and takes no calls", "See why", "/settings"),
+        EndpointState::Rejected => ("was rejected", "Edit the tool", "/edit"),
         EndpointState::TakenDown => ("was taken down", "See why", "/settings"),
-        EndpointState::Suspended => ("takes no calls while its owner is suspended", "See it", "/settings"),
+        EndpointState::Suspended => ("takes no calls while its owner is suspended", "See the tool", "/settings"),
         EndpointState::Active | EndpointState::Paused => return None,
     };
     let reason = tool.brief.decision.as_ref().and_then(|decision| decision.reason.as_deref()).filter(|reason| !reason.is_empty());
@@ -79,10 +79,10 @@ fn waiting(tool: &EndpointSummary) -> Option<BuilderTask> {
         .collect();
     (!query.is_empty()).then(|| BuilderTask {
         words: html! {
-            (page_links::tool(&tool.brief.slug)) " asks for " (text::summary(&query.join(", "), 120)) ", which an admin has not granted yet."
+            (page_links::tool(&tool.brief.slug)) " requests " (text::summary(&query.join(", "), 120)) ", which an admin has not granted yet."
         },
         path: page_links::tool_path(&tool.brief.slug, ""),
-        action: "See what it asks",
+        action: "See the request",
     })
 }
 
@@ -101,17 +101,17 @@ fn stopped(tool: &EndpointSummary) -> Option<BuilderTask> {
     let seconds = tool.held_for_ms?.div_ceil(1_000);
     Some(BuilderTask {
         words: html! {
-            (page_links::tool(&tool.brief.slug)) " " (state("held")) ": its code was stopped again and again, and its calls are refused for " (seconds) " seconds more."
+            (page_links::tool(&tool.brief.slug)) " " (state("held")) ": its code was stopped repeatedly. Its calls are refused for another " (seconds) " seconds."
         },
         path: with_query(&page_links::tool_path(&tool.brief.slug, "/calls"), [("code", "failed")]),
-        action: "See what was stopped",
+        action: "See the stopped calls",
     })
 }
 
 /// A tool whose secrets cannot be decrypted.
 fn sealed(tool: &EndpointSummary) -> Option<BuilderTask> {
     tool.secrets_unreadable.then(|| BuilderTask {
-        words: html! { (page_links::tool(&tool.brief.slug)) " has secrets that no key of the host decrypts: its calls are refused until they are set again." },
+        words: html! { (page_links::tool(&tool.brief.slug)) " has secrets that the host cannot decrypt. Its calls are refused until the secrets are set again." },
         path: page_links::tool_path(&tool.brief.slug, "/secrets"),
         action: "Set them again",
     })
@@ -128,10 +128,10 @@ fn payout(shown: &HomeView) -> Option<BuilderTask> {
     let waits = html! { (money::amount(waiting.amount_usd, shown.simulated)) " of " (counted(receipts, "receipt", "receipts")) };
     Some(match settings {
         None => BuilderTask {
-            words: html! { (waits) " " (if receipts == 1 { "waits" } else { "wait" }) " to be paid out, and there is no address for payouts yet." },
+            words: html! { (waits) " " (if receipts == 1 { "waits" } else { "wait" }) " to be paid out, but no payout address is set." },
             path,
             action: "Set an address",
         },
-        Some(_) => BuilderTask { words: html! { (waits) " can be paid out." }, path, action: "Make a packet" },
+        Some(_) => BuilderTask { words: html! { (waits) " can be paid out." }, path, action: "Create a payout" },
     })
 }

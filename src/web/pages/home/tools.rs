@@ -60,5 +60,5 @@ fn by_day(line: &EndpointRevenue, days: &[String]) -> Markup {
     let Some(max) = bars.iter().filter(|bar| bar.value > 0.0).max_by(|one, other| one.value.total_cmp(&other.value)) else {
         return html! {};
     };
-    spark(&format!("Calls by day. Most in a day: {}, on {}.", max.value, max.name), &bars)
+    spark(&format!("Calls by day. Maximum: {}, on {}.", max.value, max.name), &bars)
 }

@@ -33,8 +33,8 @@ pub(super) fn view(shown: &RevenueView) -> Markup {
             (rows(shown, &days, &sold))
             p.note {
                 @if days.len() > ROWS { "The last " (ROWS) " days. " }
-                "Each number leads to the payments, or the failures, of its day. "
-                a href=(csv) { "All days as CSV" }
+                "Each number links to the payments or failures of its day. "
+                a href=(csv) { "Download all days as CSV" }
             }
         },
     };
@@ -51,11 +51,11 @@ fn bars(days: &[String], sold: &Sold, together: usize) -> Vec<Bar> {
 }
 
 fn caption(days: &[String], together: usize, max: Option<&Bar>, simulated: bool) -> String {
-    let Some(max) = max.filter(|bar| bar.value > 0.0) else { return "Nothing was earned in this time.".to_owned() };
+    let Some(max) = max.filter(|bar| bar.value > 0.0) else { return "No revenue in this period.".to_owned() };
     let (first, highest) = (&days[0], format!("{}{}", format_amount(max.value), money::marked(simulated)));
     match together {
-        1 => format!("Net by day since {first}. Most in a day: {highest}, on {}.", max.name),
-        _ => format!("Net since {first}, {together} days to a bar. Most in a bar: {highest}, from {} on.", max.name),
+        1 => format!("Net by day since {first}. Maximum per day: {highest}, on {}.", max.name),
+        _ => format!("Net since {first}, {together} days per bar. Maximum per bar: {highest}, from {}.", max.name),
     }
 }
 

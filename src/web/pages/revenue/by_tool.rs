@@ -32,8 +32,8 @@ pub(super) fn view(shown: &RevenueView) -> Markup {
             (table("Revenue by tool", columns("Tool", &headings(shown.simulated)), some.map(|line| row(shown, line))))
             (links(&counted(count, total), (page > 1).then(|| at(1)), (page < pages).then(|| at(page + 1))))
             p.note {
-                "Each number leads to its calls, as far as they are kept one by one. Calls of the owner are listed there too; they are no sales. "
-                a href=(csv) { "All tools as CSV" }
+                "Each number links to its calls, if they are still stored. That list includes the owner's calls, which are not sales. "
+                a href=(csv) { "Download all tools as CSV" }
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) const SUMS: [(&str, &str, Sum); 7] = [
     ("paidCalls", "Paid", Sum::Count(|totals| totals.paid_calls)),
     ("failedCalls", "Failed", Sum::Count(|totals| totals.failed_calls)),
     ("grossUsd", "Gross", Sum::Amount(|totals| totals.gross_usd)),
-    ("refundedUsd", "Given back", Sum::Amount(|totals| totals.refunded_usd)),
+    ("refundedUsd", "Refunds", Sum::Amount(|totals| totals.refunded_usd)),
     ("feesUsd", "Fees", Sum::Amount(|totals| totals.fees_usd)),
     ("netUsd", "Net", Sum::Amount(|totals| totals.net_usd)),
 ];

@@ -30,8 +30,8 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: 
     };
     html! {
         p.words {
-            "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what its owner, an admin "
-            "and the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
+            "What one call can use. An empty field shows and uses the default. The limit in force is the lowest of those from the owner, an admin "
+            "and the host's policy. A call that exceeds a limit is stopped and fails."
         }
         (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &owner_pages::page_path(slug, "settings"), fields))
     }

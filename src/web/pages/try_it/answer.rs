@@ -132,7 +132,7 @@ fn view(request: &CallRequest, pays: &PaymentSource, answer: &CallAnswer, receip
             @if *pays == PaymentSource::Nothing { p.note { "The download calls the tool again." } }
         }
         section {
-            h2 { "As it came" }
+            h2 { "Raw answer" }
             details.way { summary { "Headers" } (boxed(&headers(answer))) }
             @if let Some(text) = answer.text() { details.way { summary { "Body" } (boxed(text)) } }
         }
@@ -158,11 +158,11 @@ fn charged(has_receipt: bool, receipt: Option<&Receipt>, is_stored: bool, stamp:
         }
         p {
             @match (paid, receipt) {
-                (Some(receipt), _) if is_stored => { "It was charged once, at " (moment(receipt.issued_at)) ". This time nothing was charged." }
-                (Some(_), _) => "It was charged once. The same form sent again is the same call, and is not charged again.",
+                (Some(receipt), _) if is_stored => { "Charged once, at " (moment(receipt.issued_at)) ". Nothing was charged this time." }
+                (Some(_), _) => "Charged once. If you send this form again, it is the same call and is not charged again.",
                 (None, Some(_)) => "Nothing was charged.",
-                (None, None) if has_receipt => "Its receipt says what was charged.",
-                (None, None) => "The tool answered that it failed: nothing was charged.",
+                (None, None) if has_receipt => "The receipt shows what was charged.",
+                (None, None) => "The tool reported a failure. Nothing was charged.",
             }
         }
     }
@@ -171,7 +171,7 @@ fn charged(has_receipt: bool, receipt: Option<&Receipt>, is_stored: bool, stamp:
 /// Shows the result as text, or its size.
 fn result(answer: &CallAnswer) -> Markup {
     let Some(whole) = answer.text() else {
-        return html! { p { @if answer.body.is_empty() { "It has no body." } @else { "It is no text: " (answer.body.len()) " bytes." } } };
+        return html! { p { @if answer.body.is_empty() { "The answer has no body." } @else { "The answer is not text: " (answer.body.len()) " bytes." } } };
     };
     let spread =
         (whole.len() <= SPREAD_BYTES && answer.media().contains("json")).then(|| minified(whole).map(|json| spread(&json))).flatten();
@@ -183,7 +183,7 @@ fn result(answer: &CallAnswer) -> Markup {
 fn boxed(text: &str) -> Markup {
     html! {
         div.code { pre tabindex="0" { code { (text::first(text, SHOWN)) } } }
-        @if text.chars().nth(SHOWN).is_some() { p.note { "These are the first " (SHOWN) " characters. The download has all of it." } }
+        @if text.chars().nth(SHOWN).is_some() { p.note { "These are the first " (SHOWN) " characters. The download is complete." } }
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
     fn long_result_is_cut_with_a_note() {
         let long: &'static str = "x".repeat(SHOWN + 1).leak();
         let shown = result(&answer("text/plain", long)).into_string();
-        assert!(shown.contains("The download has all of it") && shown.len() < SHOWN + 500);
+        assert!(shown.contains("The download is complete") && shown.len() < SHOWN + 500);
     }
 
     #[test]

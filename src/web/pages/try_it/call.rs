@@ -55,7 +55,7 @@ impl PaymentSource {
             "signed" => {
                 let payment = Payment::read(field("payment")?).ok_or_else(|| ApiError::bad_request("`payment` is not a signed payment"))?;
                 if !payment.pays(field("amount")?, field("asset")?, field("network")?) {
-                    return Err(ApiError::bad_request("the payment is not what the form says: nothing was sent"));
+                    return Err(ApiError::bad_request("the payment does not match the form; nothing was sent"));
                 }
                 Ok(Self::Signed(payment))
             }

@@ -110,14 +110,14 @@ impl Failure<'_> {
 
     fn charged(&self) -> &'static str {
         match self.state {
-            _ if self.is_owed() && self.is_used_up() => "It was charged once, before its run, and no runs are left for it.",
+            _ if self.is_owed() && self.is_used_up() => "Charged once, before the run. No runs are left.",
             _ if self.is_owed() => {
-                "It was charged once, before its run, and you are owed a run. Running it again with the same payment charges nothing more."
+                "Charged once, before the run. You are owed a run. Running it again with the same payment charges nothing more."
             }
             Some(PaymentState::Settled) if *self.pays != PaymentSource::Nothing => {
-                "It was charged, once: ask again with the same payment for the answer."
+                "Charged once. Ask again with the same payment to get the answer."
             }
-            _ if self.is_open() => "Not known yet: it was charged at most once.",
+            _ if self.is_open() => "Not known yet whether it was charged. It was charged at most once.",
             _ => "Nothing was charged.",
         }
     }

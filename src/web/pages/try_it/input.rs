@@ -96,8 +96,10 @@ impl GivenInput {
     fn bounded(mut self) -> Self {
         if self.input.take_if(|input| input.len() > MAX_BYTES).is_some() {
             let kib = MAX_BYTES >> 10;
-            self.problems
-                .push(Problem::new("", format!("it is longer than the {kib} KiB that a page takes: call the tool by a line of its page")));
+            self.problems.push(Problem::new(
+                "",
+                format!("longer than {kib} KiB, the maximum on this page; call the tool with a command from its page"),
+            ));
         }
         self
     }
@@ -136,7 +138,7 @@ impl GivenInput {
                         textarea.mono #json name="json" rows=(json.lines().count().clamp(6, MAX_ROWS)) spellcheck="false" autocomplete="off"
                             aria-invalid=[(!self.problems.is_empty()).then_some("true")] { "\n" (json) }
                     }
-                    @if form.is_none() { p.note { "No fields can be typed of what this tool takes." } }
+                    @if form.is_none() { p.note { "There are no form fields for the input of this tool. Enter it as JSON." } }
                 }
             }
         }
@@ -149,7 +151,7 @@ impl GivenInput {
         };
         html! {
             div.problem role="alert" {
-                p { "The input does not fit. " @if self.refused { "Nothing was charged." } }
+                p { "The input does not match the schema. " @if self.refused { "Nothing was charged." } }
                 ul.plain {
                     @for problem in &self.problems {
                         li {

@@ -93,7 +93,7 @@ impl PaymentPrompt<'_> {
                 @if self.terms.is_upfront() {
                     "A call is charged once, before the tool runs. If the run fails, you can repeat it with the same payment."
                 } @else {
-                    "A call is charged once, and only for a result that fits what the tool promises."
+                    "A call is charged once, and only for a result that matches the output schema."
                 }
             }
             @match self.play {
@@ -110,9 +110,9 @@ impl PaymentPrompt<'_> {
                     (self.options())
                 }
             }
-            @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(accepts, self.terms.price(), &self.terms.manifest.payment)) } }
+            @if !accepts.is_empty() { section { h2 { "Accepted payments" } (paid_with(accepts, self.terms.price(), &self.terms.manifest.payment)) } }
             section {
-                h2 { "What it is called with" }
+                h2 { "Input" }
                 (self.input())
             }
             section aria-labelledby="happens" data-happens="" hidden { h2 #happens { "What happens" } }
@@ -153,14 +153,14 @@ impl PaymentPrompt<'_> {
         html! {
             section {
                 h2 { "Pay with play money" }
-                p { "This host made a wallet for your browser, put play money in it, and signed this one payment. It was not sent yet." }
+                p { "This host created a wallet for your browser, put play money in it, and signed this one payment. The payment has not been sent yet." }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
                     button.primary { "Call for " (self.price()) " of play money" }
                 }))
                 p.note {
-                    "Should its answer be lost, send the form again: it is the same payment, and is taken once. "
-                    a href={ "/dashboard/payments/" (segment(&payment.id)) } { "What became of it" }
+                    "If the answer is lost, send the form again. It is the same payment and is charged once. "
+                    a href={ "/dashboard/payments/" (segment(&payment.id)) } { "See its state" }
                 }
             }
         }
@@ -170,11 +170,11 @@ impl PaymentPrompt<'_> {
     fn paid(&self, payment: &Payment, accepted: &PaymentRequirements) -> Markup {
         html! {
             section {
-                h2 { "This call is paid for" }
+                h2 { "This call is paid" }
                 p { (state("settled")) " " (facts::id(&payment.id)) }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
-                    button.primary { "Show its answer · cannot be charged twice" }
+                    button.primary { "Show the answer · cannot be charged twice" }
                 }))
                 (restart(self.requested, NEW_ANSWER))
             }
@@ -187,7 +187,7 @@ impl PaymentPrompt<'_> {
             section {
                 h2 { "You are owed a run" }
                 p { (state("owed")) " " (facts::id(&payment.id)) }
-                p { "You have paid for this call, and no run has answered it yet. Another run with the same payment charges nothing more." }
+                p { "You have paid for this call, but no run has answered yet. Another run with the same payment charges nothing more." }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
                     button.primary { (RUN_AGAIN) }
@@ -201,7 +201,7 @@ impl PaymentPrompt<'_> {
     fn in_progress(&self, payment: &Payment, accepted: &PaymentRequirements, sent: SentState) -> Markup {
         html! {
             section {
-                h2 { "This call is under way" }
+                h2 { "This call is running" }
                 p { (state(&sent.word())) " " (facts::id(&payment.id)) }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
@@ -214,8 +214,8 @@ impl PaymentPrompt<'_> {
     fn on_own_credit(&self) -> Markup {
         html! {
             section {
-                h2 { "Pay on your credit" }
-                (self.form("own", None, html! { (self.key_and_quote()) button { "Call for " (self.price()) " on your credit" } }))
+                h2 { "Pay with your credit" }
+                (self.form("own", None, html! { (self.key_and_quote()) button { "Call for " (self.price()) " with your credit" } }))
             }
         }
     }
@@ -223,13 +223,13 @@ impl PaymentPrompt<'_> {
     fn on_credit(&self) -> Markup {
         html! {
             section {
-                h2 { "Pay on a prepaid credit" }
+                h2 { "Pay with a prepaid credit" }
                 (self.form("credit", None, html! {
                     (self.key_and_quote())
-                    (form::field("credit", "Token of the credit", Some("It begins with dc_, and an admin of this host has minted it. It is not kept."), html! {
+                    (form::field("credit", "Token of the credit", Some("It begins with dc_. Admins of this host mint credits. The token is not stored."), html! {
                         input #credit name="credit" type="password" required autocomplete="off" spellcheck="false";
                     }))
-                    button { "Call for " (self.price()) " on this credit" }
+                    button { "Call for " (self.price()) " with this credit" }
                 }))
                 p.note { "The price holds until " (moment(self.terms.quote.quote.expires_at)) "." }
             }
@@ -249,8 +249,8 @@ impl PaymentPrompt<'_> {
         let offer = json!({ "accepted": accepted, "resource": self.terms.resource });
         html! {
             section data-wallet=(sample::json(&offer)) hidden {
-                h2 { "Pay with a wallet of your browser" }
-                p data-says="" role="status" { "The wallet shows you what you sign. What was signed is kept in this tab until it was answered." }
+                h2 { "Pay with a browser wallet" }
+                p data-says="" role="status" { "The wallet shows what you sign. This tab stores the signed payment until it has an answer." }
                 (self.form("signed", None, html! {
                     (signed("", accepted))
                     button type="button" data-sign="" { "Sign and call for " (self.price()) }
@@ -263,10 +263,10 @@ impl PaymentPrompt<'_> {
     fn open(&self, id: &str, sent: SentState) -> Markup {
         html! {
             section {
-                h2 { "A payment of yours is still open" }
+                h2 { "You have an open payment" }
                 p { (state(&sent.word())) " " (facts::id(id)) }
-                p { "Nothing else is signed until it has ended. " a href={ "/dashboard/payments/" (segment(id)) } { "What became of it" } }
-                (EditStep { label: "Look again", step: "call", restarts: false }.form(self.requested, self.name))
+                p { "Nothing else is signed until that payment has ended. " a href={ "/dashboard/payments/" (segment(id)) } { "See its state" } }
+                (EditStep { label: "Check again", step: "call", restarts: false }.form(self.requested, self.name))
             }
         }
     }
@@ -274,7 +274,7 @@ impl PaymentPrompt<'_> {
     fn input(&self) -> Markup {
         html! {
             div.code { pre { code { (text::first(&spread(self.requested.input), SHOWN)) } } }
-            (EditStep { label: "Change it", step: self.requested.state(), restarts: false }.form(self.requested, self.name))
+            (EditStep { label: "Change the input", step: self.requested.state(), restarts: false }.form(self.requested, self.name))
         }
     }
 }

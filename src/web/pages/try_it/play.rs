@@ -36,10 +36,10 @@ pub(super) async fn offered(
     }
     let cookie = visitor.services.cookie.companion("play");
     let Some(wallet) = cookie.read::<PlayWallet>(headers).or_else(PlayWallet::new) else {
-        return (PlayOption::Away("the host could not make a key".to_owned()), None);
+        return (PlayOption::Away("the host could not create a key".to_owned()), None);
     };
     let Some((payment, accepted)) = sign(&wallet, request, name, terms) else {
-        return (PlayOption::Away("what is asked for cannot be signed here".to_owned()), None);
+        return (PlayOption::Away("this payment cannot be signed here".to_owned()), None);
     };
     let state = state(visitor, &payment.id).await;
     if state.is_none()

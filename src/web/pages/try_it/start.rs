@@ -71,10 +71,10 @@ impl StartPage<'_> {
         html! {
             p.lead {
                 @match self.costs {
-                    CallCost::Nothing if is_paid => "You call it as its owner: nothing is charged.",
-                    CallCost::Nothing => "It costs nothing.",
+                    CallCost::Nothing if is_paid => "You are the owner, so nothing is charged.",
+                    CallCost::Nothing => "This tool is free.",
                     CallCost::Something => {
-                        "You see the terms first, and nothing is charged for that. Only a result that fits what it promises is charged."
+                        "You see the terms first. Nothing is charged before you accept them."
                         @if self.simulated { " This host gives you the play money." }
                     }
                     CallCost::Refused(code) => { (code.row().sentence) "." }

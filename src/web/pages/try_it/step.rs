@@ -19,10 +19,10 @@ pub(super) fn signed(header: &str, accepted: &PaymentRequirements) -> Markup {
 }
 
 /// The button for a new answer to a call that was answered.
-pub(super) const NEW_ANSWER: &str = "See the terms of a new answer";
+pub(super) const NEW_ANSWER: &str = "See the terms for a new call";
 
 /// The buttons for a call that was charged before its run and not answered.
-pub(super) const RUN_AGAIN: &str = "Run again with the payment you made";
+pub(super) const RUN_AGAIN: &str = "Run again with the same payment";
 pub(super) const NEW_PAYMENT: &str = "Pay for a new call";
 
 /// Returns a button for the terms of another payment for the same input. The next page names that

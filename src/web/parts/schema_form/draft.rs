@@ -64,7 +64,7 @@ impl Form<'_> {
             text => members(text),
         };
         if others.is_none() {
-            typed.wrong.push(Problem::new("", "the other members are not a JSON object"));
+            typed.wrong.push(Problem::new("", "the other fields are not a JSON object"));
         }
         typed.json = object(&typed.group(&self.root, draft, others.unwrap_or_default())).get().to_owned();
         typed
@@ -73,7 +73,10 @@ impl Form<'_> {
     /// Reports texts for fields that do not exist any more, because the schema has changed.
     fn stray(&self, draft: &FormDraft) -> Vec<Problem> {
         let stray = draft.0.iter().filter(|(pointer, text)| !pointer.is_empty() && !text.is_empty() && self.field(pointer).is_none());
-        stray.take(MAX_STRAY).map(|(pointer, _)| Problem::new(pointer, "the form no longer has this field: the tool has changed")).collect()
+        stray
+            .take(MAX_STRAY)
+            .map(|(pointer, _)| Problem::new(pointer, "the tool has changed, and the form no longer has this field"))
+            .collect()
     }
 
     pub(super) fn field(&self, pointer: &str) -> Option<&Field<'_>> {
@@ -112,7 +115,7 @@ impl TypedInput {
             };
             let Some(built) = built else { continue };
             if others.contains_key(name) {
-                self.wrong.push(Problem::new(pointer, "this is also among the other members"));
+                self.wrong.push(Problem::new(pointer, "this is also in the other fields"));
             } else {
                 others.insert(name.to_owned(), built);
             }

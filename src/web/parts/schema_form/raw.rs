@@ -28,7 +28,7 @@ pub(super) fn string(value: &RawValue) -> Option<String> {
 
 /// Builds an object from its fields.
 pub(super) fn object(members: &Members) -> Box<RawValue> {
-    serde_json::value::to_raw_value(members).expect("members have text keys")
+    serde_json::value::to_raw_value(members).expect("keys are strings")
 }
 
 /// Removes white space between the tokens of JSON. Returns `None` if it is not valid JSON.

@@ -93,14 +93,14 @@ impl FilledForm<'_> {
         let wrong = self.problems.iter().any(|problem| form.place(&problem.pointer) == OTHERS);
         html! {
             details.way open[!typed.is_empty() || wrong || form.more > 0] {
-                summary { "Other members, as JSON" }
+                summary { "Other fields, as JSON" }
                 div.field {
-                    label.aside for=(OTHERS) { "Other members, as a JSON object" }
+                    label.aside for=(OTHERS) { "Other fields, as a JSON object" }
                     textarea.mono id=(OTHERS) name=(PREFIX) rows=(JSON_ROWS) spellcheck="false" autocomplete="off" aria-describedby="f0-note"
                         aria-invalid=[wrong.then_some("true")] { "\n" (typed) }
                     p.note #f0-note {
-                        "A JSON object with the members that have no field above. It can be empty."
-                        @if form.more > 0 { " " (form.more) " members of the schema have no field." }
+                        "A JSON object with the fields that are not listed above. It can be empty."
+                        @if form.more > 0 { " " (form.more) " fields of the schema are not listed above." }
                     }
                 }
             }
@@ -175,9 +175,9 @@ fn is_of(problem: &str, pointer: &str) -> bool {
 /// Returns a hint for kinds that need one.
 fn how(kind: &FieldKind) -> Option<&'static str> {
     match kind {
-        FieldKind::Lines(ListItem::Text) => Some("One a line."),
-        FieldKind::Lines(ListItem::Number) => Some("One number a line."),
-        FieldKind::Lines(ListItem::Flag) => Some("`true` or `false`, one a line."),
+        FieldKind::Lines(ListItem::Text) => Some("One per line."),
+        FieldKind::Lines(ListItem::Number) => Some("One number per line."),
+        FieldKind::Lines(ListItem::Flag) => Some("`true` or `false`, one per line."),
         FieldKind::Json => Some("As JSON."),
         FieldKind::Text(_) | FieldKind::Number { .. } | FieldKind::Flag | FieldKind::Choice(_) => None,
     }

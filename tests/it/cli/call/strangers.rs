@@ -76,11 +76,11 @@ async fn payment_outside_the_profile_is_not_signed() {
     real["asset"] = json!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
     real["extra"]["name"] = json!("USD Coin");
     for (bad, reason) in [
-        (real, "play money alone is paid with"),
-        (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is unknown there"),
+        (real, "only play money can pay"),
+        (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is not known there"),
         (altered("/amount", json!("1000000000000000000")), "above your limit of $0.10"),
         (altered("/amount", json!("100001")), "above your limit of $0.10"),
-        (altered("/extra/name", json!("\u{1b}]0;owned\u{7}")), "which the token does not"),
+        (altered("/extra/name", json!("\u{1b}]0;owned\u{7}")), "but the token has another name or version"),
         (altered("/scheme", json!("escrow\u{1b}[2J")), "its scheme must be"),
         (altered("/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "escrow" })), "this client can pay only by"),
     ] {
@@ -199,7 +199,7 @@ async fn an_answer_without_end_is_not_read_to_it() {
     };
     let seller = Seller::new(|| asks(&[term()]), move |_| ([("payment-response", settled("10000"))], endless()).into_response()).await;
     let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(1).stderr_text("");
-    assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("it was paid for"), "{ran:?}");
+    assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("it was paid with"), "{ran:?}");
     // Without a confirmation it is unknown whether the payment was accepted.
     let silent = Seller::new(|| asks(&[term()]), move |_| endless().into_response()).await;
     let ran = shell.run(&["call", &format!("{}/weather", silent.url)]).await.is(6).stderr_text("");
@@ -245,6 +245,6 @@ async fn a_receipt_that_does_not_hold_is_warned_of() {
     forging.forge(&receipt);
     let shell = shell.env("TOLLHOUSE_URL", &forging.url);
     let ran = shell.run(&["call", "shout"]).await.is(0).stderr_text("1");
-    assert!(ran.stderr.contains(&format!("warning: the receipt {receipt} does not hold: it is about another answer than came")), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("warning: the receipt {receipt} is not valid: it is about another answer")), "{ran:?}");
     assert_eq!(remaining(&shell).await, 980_000);
 }

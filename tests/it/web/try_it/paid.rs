@@ -54,7 +54,7 @@ async fn play_money_pays_once_for_a_form_that_is_sent_a_hundred_times() {
     assert_eq!(receipts.len(), 1, "one answer");
     assert_eq!(host.balance(&payer).await, 997_000, "1 charge in 100");
     let stored = text(&html(&browser.press(&pays, "Call").await.is(200)));
-    assert!(stored.contains("This time nothing was charged."), "{stored}");
+    assert!(stored.contains("Nothing was charged this time."), "{stored}");
 }
 
 #[tokio::test]
@@ -69,15 +69,15 @@ async fn going_back_reuses_the_payment() {
     browser.press_on(&terms, "of play money").await.is(200);
     // The form is loaded again: the answer may have been lost.
     let fresh = browser.press_on(&browser.get("/dashboard/tools/echo/try").await, "See the terms").await.is(200);
-    assert!(text(&html(&fresh)).contains("This call is paid for"));
-    assert_eq!(labels(&fresh)[..2], ["Show its answer · cannot be charged twice", "See the terms of a new answer"]);
-    browser.press_on(&fresh, "Show its answer").await.is(200);
+    assert!(text(&html(&fresh)).contains("This call is paid"));
+    assert_eq!(labels(&fresh)[..2], ["Show the answer · cannot be charged twice", "See the terms for a new call"]);
+    browser.press_on(&fresh, "Show the answer").await.is(200);
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
     // A user who wants another answer asks for it explicitly. This is one more call, once.
-    let wants = form(&fresh, "See the terms of a new answer");
+    let wants = form(&fresh, "See the terms for a new call");
     for _ in 0..2 {
         let terms = browser.press(&wants, "See the terms").await.is(200);
-        let label = if labels(&terms)[0].starts_with("Call for") { "of play money" } else { "Show its answer" };
+        let label = if labels(&terms)[0].starts_with("Call for") { "of play money" } else { "Show the answer" };
         browser.press_on(&terms, label).await.is(200);
     }
     assert_eq!(host.balance(&payer(&browser)).await, 980_000);
@@ -101,10 +101,10 @@ async fn nothing_is_signed_while_a_payment_is_open() {
     eventually("it runs", Duration::from_secs(20), async || host.payment(&id).await.filter(|payment| payment["state"] == "reserved")).await;
     lost.abort();
     let same = browser.terms("slow", "{}").await;
-    assert!(text(&html(&same)).contains("This call is under way"));
+    assert!(text(&html(&same)).contains("This call is running"));
     assert_eq!(form(&same, "Ask again with the same payment").get("payment"), pays.get("payment"));
     let other = browser.terms("slow", r#"{"n":1}"#).await;
-    assert!(text(&html(&other)).contains("A payment of yours is still open") && text(&html(&other)).contains(&id));
+    assert!(text(&html(&other)).contains("You have an open payment") && text(&html(&other)).contains(&id));
     assert!(forms(&other).iter().all(|form| form.get("payment").is_empty() && form.get("key").is_empty()), "there is nothing to pay with");
 }
 
@@ -122,17 +122,17 @@ async fn owed_run_can_be_repeated_with_its_payment_or_paid_for_again() {
     host.publish(&tool).await;
     let browser = Browser::new(&host);
     let terms = browser.terms("order", "{}").await;
-    assert!(html(&terms).contains("<div data-restart=\"\" hidden>"), "for the script");
+    assert!(html(&terms).contains("<div data-anew=\"\" hidden>"), "for the script");
     let failed = browser.press_on(&terms, "of play money").await.is(502);
     let shown = text(&html(&failed));
-    for reported in ["paid_run_failed", "It was charged once, before its run, and you are owed a run.", "owed", "Runs left", "9", "rcpt_"] {
+    for reported in ["paid_run_failed", "Charged once, before the run. You are owed a run.", "owed", "Runs left", "9", "rcpt_"] {
         assert!(shown.contains(reported), "{reported}: {shown}");
     }
-    assert_eq!(labels(&failed)[..2], ["Run again with the payment you made", "Pay for a new call"]);
+    assert_eq!(labels(&failed)[..2], ["Run again with the same payment", "Pay for a new call"]);
     // The page of the terms says so as well. The second run fails too.
     let owed = browser.terms("order", "{}").await;
     assert!(text(&html(&owed)).contains("You are owed a run"));
-    assert_eq!(labels(&owed)[..2], ["Run again with the payment you made", "Pay for a new call"]);
+    assert_eq!(labels(&owed)[..2], ["Run again with the same payment", "Pay for a new call"]);
     let failed = browser.press_on(&owed, "Run again").await.is(502);
     assert_eq!(host.balance(&payer(&browser)).await, 990_000, "it is the same payment");
     // Another call is possible meanwhile.
@@ -145,7 +145,7 @@ async fn owed_run_can_be_repeated_with_its_payment_or_paid_for_again() {
     // The run that was owed is still owed, and charges nothing.
     let answer = browser.press_on(&failed, "Run again").await.is(200);
     let shown = text(&html(&answer));
-    assert!(shown.contains("\"runs\": 4") && shown.contains("This time nothing was charged."), "{shown}");
+    assert!(shown.contains("\"runs\": 4") && shown.contains("Nothing was charged this time."), "{shown}");
     assert_eq!(host.balance(&payer(&browser)).await, 980_000);
 }
 
@@ -160,7 +160,7 @@ async fn payment_without_runs_left_offers_only_a_new_call() {
     let failed = browser.press_on(&terms, "of play money").await.is(502);
     assert_eq!(labels(&failed), ["Pay for a new call", "Call with another input"]);
     let again = browser.press_on(&terms, "of play money").await.is(410);
-    assert!(text(&html(&again)).contains("no runs are left for it"));
+    assert!(text(&html(&again)).contains("No runs are left"));
     assert_eq!(labels(&again), ["Pay for a new call", "Call with another input"]);
     form(&browser.press_on(&again, "Pay for a new call").await.is(200), "of play money");
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
@@ -218,26 +218,26 @@ async fn a_credit_pays_once_and_its_token_is_not_kept() {
     let host = host(0.01).await;
     let (browser, credit) = (Browser::new(&host), host.mint(1.0).await);
     let terms = browser.terms("echo", "{}").await;
-    let pays = form(&terms, "on this credit").with("credit", &credit);
+    let pays = form(&terms, "with this credit").with("credit", &credit);
     for answer in join_all((0..5).map(|_| browser.press(&pays, "Call"))).await {
         assert!(!html(&answer.is(200)).contains(&credit));
     }
     assert_eq!(host.credit_balance(&credit).await, 990_000);
     // The same call, from pages that were loaded again.
-    let again = form(&browser.terms("echo", "{}").await, "on this credit").with("credit", &credit);
+    let again = form(&browser.terms("echo", "{}").await, "with this credit").with("credit", &credit);
     let stored = browser.press(&again, "Call").await.is(200);
-    assert!(text(&html(&stored)).contains("This time nothing was charged."));
+    assert!(text(&html(&stored)).contains("Nothing was charged this time."));
     assert_eq!(host.credit_balance(&credit).await, 990_000);
-    let more = form(&browser.press_on(&stored, "See the terms of a new answer").await.is(200), "on this credit").with("credit", &credit);
+    let more = form(&browser.press_on(&stored, "See the terms for a new call").await.is(200), "with this credit").with("credit", &credit);
     browser.press(&more, "Call").await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 980_000);
     // The price is the one that the page showed.
     host.change("echo", &json!({ "priceUsd": 0.5 })).await;
-    let quoted = form(&browser.terms("echo", r#"{"n":1}"#).await, "on this credit").with("credit", &credit);
+    let quoted = form(&browser.terms("echo", r#"{"n":1}"#).await, "with this credit").with("credit", &credit);
     host.change("echo", &json!({ "priceUsd": 0.9 })).await;
     browser.press(&quoted, "Call").await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 480_000);
-    let wrong = form(&terms, "on this credit").with("credit", "dc_1_wrong");
+    let wrong = form(&terms, "with this credit").with("credit", "dc_1_wrong");
     let refused = browser.press(&wrong, "Call").await.is(402);
     assert!(text(&html(&refused)).contains("no developer credit has this token"));
 }
@@ -250,7 +250,7 @@ async fn holder_pays_with_the_credit_by_its_button_only() {
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
     let terms = browser.press_on(&page, "See the terms").await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 1_000_000, "the terms cost nothing");
-    let pays = form(&terms, "Call for $0.01 on your credit");
+    let pays = form(&terms, "Call for $0.01 with your credit");
     for _ in 0..3 {
         browser.press(&pays, "Call").await.is(200);
     }
@@ -316,7 +316,7 @@ async fn an_unknown_settlement_leaves_nothing_to_pay_with_but_the_same_payment()
     let pays = signed(&browser.terms("echo", "{}").await, &payer);
     let unknown = browser.press(&pays, "Call").await.is(502);
     let shown = text(&html(&unknown));
-    for reported in ["settlement_unknown", "Not known yet: it was charged at most once.", "settling"] {
+    for reported in ["settlement_unknown", "Not known yet whether it was charged.", "settling"] {
         assert!(shown.contains(reported), "{reported}: {shown}");
     }
     assert_eq!(labels(&unknown), ["Ask again with the same payment · cannot be charged twice"]);

@@ -42,7 +42,7 @@ struct Heads {
 pub(super) async fn examine(asker: &Asker) -> Vec<Finding> {
     match collect(asker).await {
         Ok(heads) => heads.findings(),
-        Err(error) => vec![Finding::error("public", &error, "let the proxy before the host pass /ai/endpoints and /tools on")],
+        Err(error) => vec![Finding::error("public", &error, "configure the proxy to pass on /ai/endpoints and /tools")],
     }
 }
 
@@ -103,7 +103,7 @@ impl Heads {
         let mut found = vec![];
         if let Some((path, status)) = self.refused.first() {
             let text = format!(
-                "a proxy answers {} in place of the challenges of {} of {} paid tools: the heads of those are more than it takes",
+                "a proxy answers {} instead of the challenges of {} of {} paid tools: their headers are too large for it",
                 status.as_u16(),
                 self.refused.len(),
                 self.requested
@@ -111,17 +111,21 @@ impl Heads {
             found.push(Finding::fail("public", text, REMEDY).of(path));
         }
         if let Some((bytes, path)) = self.largest {
-            let text = format!("the largest head of {} challenges has {bytes} bytes", self.requested);
+            let text = format!("the largest headers of {} challenges have {bytes} bytes", self.requested);
             let finding = match bytes {
-                ..=SMALL => Finding::ok("public", format!("{text}: nginx passes it on as it is installed, and with a buffer of 2k")),
-                ..=STOCK => Finding::ok("public", format!("{text}: nginx passes it on as it is installed, and not with a buffer of 2k")),
-                _ => Finding::fail("public", format!("{text}, more than the {STOCK} that nginx takes as it is installed"), REMEDY),
+                ..=SMALL => {
+                    Finding::ok("public", format!("{text}: nginx passes them on with its default settings, and with a buffer of 2k"))
+                }
+                ..=STOCK => {
+                    Finding::ok("public", format!("{text}: nginx passes them on with its default settings, but not with a buffer of 2k"))
+                }
+                _ => Finding::fail("public", format!("{text}, more than the {STOCK} that nginx accepts by default"), REMEDY),
             };
             found.push(finding.of(&path));
         }
         if self.has_more {
-            let text = format!("{MAX_TOOLS} paid tools were asked for their challenges, and there are more");
-            found.push(Finding::warn("public", text, "look at tools with long descriptions and many tags yourself"));
+            let text = format!("only the first {MAX_TOOLS} paid tools were checked");
+            found.push(Finding::warn("public", text, "check tools with long descriptions and many tags yourself"));
         }
         found
     }

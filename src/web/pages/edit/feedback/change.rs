@@ -12,25 +12,25 @@ pub(super) fn review(before: Option<&ToolDraft>, draft: &ToolDraft, statement: O
     let changed: Vec<_> = before.map(|before| draft.changed(before)).unwrap_or_default();
     html! {
         section.told aria-labelledby="told-review" {
-            h2 #told-review { @if before.is_some() { "What changes" } @else { "Publish it" } }
+            h2 #told-review { @if before.is_some() { "Changes" } @else { "Publish the tool" } }
             @for field in &changed {
                 h3 { (field.title) }
-                (diff(DiffNames { old: "what is published", new: "what you typed" }, field.before, field.after))
+                (diff(DiffNames { old: "the published version", new: "your version" }, field.before, field.after))
             }
             @if before.is_none() {
-                p { "The check found nothing that keeps it from being published." }
+                p { "The check found nothing that prevents publishing." }
                 label.box {
                     input type="checkbox" name="paused" value="true" checked[!draft.get("paused").is_empty()];
-                    "Publish it paused: it takes no calls before it is resumed in its settings."
+                    "Publish it paused. It takes no calls until you resume it in its settings."
                 }
             }
             @if before.is_none() || !changed.is_empty() {
                 div.field {
                     label for="field-note" { "Note on this version" }
                     input #field-note name="note" maxlength=(tollhouse_tool::public_texts::MAX_VERSION_NOTE) autocomplete="off" value=(draft.get("note"));
-                    p.note { "For you and for admins, beside it in the list of versions. It may stay empty." }
+                    p.note { "Optional. Shown to you and to admins in the list of versions." }
                 }
-                @if unvouched { p.problem role="alert" { "Nothing was published: a builder vouches for what they upload." } }
+                @if unvouched { p.problem role="alert" { "Nothing was published. First confirm the statement below." } }
                 @if let Some(statement) = statement {
                     label.box {
                         input #field-attested type="checkbox" name="attested" value="true" checked[draft.get("attested") == "true"]
@@ -40,7 +40,7 @@ pub(super) fn review(before: Option<&ToolDraft>, draft: &ToolDraft, statement: O
                 }
                 p.buttons { button.primary name="do" value="publish" { "Publish" } }
             } @else {
-                p { "Nothing in this form differs from what is published: there is nothing to publish." }
+                p { "This form is the same as the published version, so there is nothing to publish." }
             }
         }
     }
@@ -51,22 +51,22 @@ pub(super) fn conflict(base: &ToolDraft, theirs: &ToolDraft, ours: &ToolDraft, r
     let changed: Vec<_> = base.differing(theirs).collect();
     html! {
         section.told.problems role="alert" aria-labelledby="told-conflict" {
-            h2 #told-conflict { "It was changed meanwhile" }
+            h2 #told-conflict { "The tool has changed in the meantime" }
             p {
-                "It is at revision " (revision) " now, and this form was begun on an earlier one. Nothing was published, and what you typed is below as it was. "
-                @if changed.is_empty() { "The other change is none of what stands in this form: its state, limits or isolation, perhaps." }
+                "The tool is now at revision " (revision) ", but this form started from an earlier one. Nothing was published. Your text is unchanged below. "
+                @if changed.is_empty() { "The other change is not in this form. It can be in the state, the limits or the isolation." }
                 @else { "The other change:" }
             }
             @for field in &changed {
                 h3 { (field.title) }
-                (diff(DiffNames { old: "what you began with", new: "what is published" }, field.before, field.after))
+                (diff(DiffNames { old: "the version you started from", new: "the published version" }, field.before, field.after))
                 p.muted {
-                    @if ours.get(field.name) == field.before { "You have not touched it: going on takes what is published." }
-                    @else if ours.get(field.name) == field.after { "You have typed the same." }
-                    @else { "You have changed it too: going on keeps what you typed." }
+                    @if ours.get(field.name) == field.before { "You did not change this field. If you continue, it gets the published text." }
+                    @else if ours.get(field.name) == field.after { "You made the same change." }
+                    @else { "You also changed this field. If you continue, it keeps your text." }
                 }
             }
-            p.buttons { button name="do" value={ "onto-" (revision) } { "Go on from revision " (revision) } }
+            p.buttons { button name="do" value={ "onto-" (revision) } { "Continue from revision " (revision) } }
         }
     }
 }
@@ -75,9 +75,9 @@ pub(super) fn conflict(base: &ToolDraft, theirs: &ToolDraft, ours: &ToolDraft, r
 pub(super) fn went(revision: u64, taken: &[&str]) -> Markup {
     html! {
         p.notice role="status" {
-            "You go on from revision " (revision) ". "
-            @if !taken.is_empty() { "As it is published, since you had not touched it: " (taken.join(", ")) ". " }
-            "All else stands as you typed it, and is not published yet."
+            "You continue from revision " (revision) ". "
+            @if !taken.is_empty() { "Taken from the published version, because you did not change them: " (taken.join(", ")) ". " }
+            "All other fields keep your text, which is not published yet."
         }
     }
 }

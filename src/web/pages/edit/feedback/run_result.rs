@@ -25,15 +25,15 @@ pub(super) fn checked(check: &EndpointCheck) -> Markup {
         section.told aria-labelledby="told-checked" role="status" {
             h2 #told-checked { "Checked: " @if held { (state("in review")) } @else { (state("passed")) } }
             p {
-                @if held { "Published as it stands here, it would be paused until an admin has looked at it." }
-                @else { "It loads, and it can be published as it stands here." }
+                @if held { "If you publish this, it stays paused until an admin has reviewed it." }
+                @else { "It loads and can be published." }
             }
             (facts::list(&[
                 ("Version", Some(facts::id(&check.version))),
-                ("May touch", grants(&check.granted)),
-                ("Asks an admin for", grants(&check.requested)),
+                ("Granted", grants(&check.granted)),
+                ("Needs approval", grants(&check.requested)),
             ]))
-            @if !check.findings.is_empty() { h3 { "Found in it" } (findings(&check.findings)) }
+            @if !check.findings.is_empty() { h3 { "Findings" } (findings(&check.findings)) }
             @if !check.warnings.is_empty() {
                 h3 { "Likely mistakes" }
                 ul.plain { @for warning in &check.warnings { li { (line(warning)) } } }
@@ -63,14 +63,14 @@ pub(super) fn ran(run: &DryRun, tool: Option<&OwnEndpoint>) -> Markup {
             h2 #told-ran { "Run: " @if run.error.is_some() { (state("failed")) } @else { (state("succeeded")) } }
             @if let Some(error) = &run.error { (failed(error)) } @else { (result(run)) }
             (facts::list(&[
-                ("Processor", of(spent.cpu_ms.to_string(), "cpuMs", " ms")),
+                ("CPU", of(spent.cpu_ms.to_string(), "cpuMs", " ms")),
                 ("Time", of(spent.wall_ms.to_string(), "wallMs", " ms")),
                 ("Heap", of(spent.heap_bytes.to_string(), "heapBytes", " bytes")),
                 ("Ops", of(spent.ops.to_string(), "ops", "")),
-                ("Could touch", granted(&run.granted)),
+                ("Granted", granted(&run.granted)),
             ]))
             h3 { "Log" }
-            @if run.log.is_empty() { p.muted { "It wrote nothing." } } @else { (lines(run.log.iter().take(LINES), "", |_| None)) }
+            @if run.log.is_empty() { p.muted { "No log lines." } } @else { (lines(run.log.iter().take(LINES), "", |_| None)) }
             @if run.log.len() > LINES { p.muted { (run.log.len() - LINES) " more lines are not shown here." } }
         }
     }
@@ -96,7 +96,7 @@ fn failed(error: &Value) -> Markup {
                 }
             }
         }
-        p.muted { "Nothing is charged for a call that ends so." }
+        p.muted { "A call that ends like this is not charged, unless the tool charges before the run." }
     }
 }
 
@@ -106,7 +106,7 @@ fn result(run: &DryRun) -> Markup {
     let text = exact::pretty(json).unwrap_or_else(|_| json.to_owned());
     let remaining = text.chars().count().saturating_sub(RESULT_CHARS);
     html! {
-        p { "It answered, with status " (run.status.unwrap_or_default()) "." }
+        p { "It answered with status " (run.status.unwrap_or_default()) "." }
         div.scroll role="group" aria-label="Result" tabindex="0" { pre.result { (first(&text, RESULT_CHARS)) } }
         @if remaining > 0 { p.muted { (remaining) " more characters are not shown here." } }
     }
