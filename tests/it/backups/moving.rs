@@ -75,12 +75,12 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
 
     // The folder records where the rows are now.
     let removed = fixture.host.fails_to_restart().await;
-    assert!(removed.contains(&format!("went to {url}")) && removed.contains("tollhouse store stay"), "{removed}");
+    assert!(removed.contains(&format!("were moved to {url}")) && removed.contains("tollhouse store stay"), "{removed}");
     let checked = run(&["ledger", "check", "--data", data.to_str().unwrap()], &[]).await.unwrap_err();
-    assert!(checked.contains(&format!("went to {url}")), "the local state is older: {checked}");
+    assert!(checked.contains(&format!("were moved to {url}")), "the local state is older: {checked}");
     let to = tempfile::tempdir().unwrap();
     let stored = super::back_up(&data, to.path()).await.unwrap_err();
-    assert!(stored.contains(&format!("went to {url}")), "a backup would be of the moment before: {stored}");
+    assert!(stored.contains(&format!("were moved to {url}")), "a backup would be of the moment before: {stored}");
     let args = ["backup", "--to", to.path().to_str().unwrap(), "--data", data.to_str().unwrap()];
     run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
     fixture.host.set("TOLLHOUSE_STORE", &url);
