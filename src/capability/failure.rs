@@ -16,7 +16,7 @@ pub(super) fn is_the_hosts(failure: &OpFailure) -> bool {
 pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
     OpFailure::new(
         "not_granted",
-        format!("{what} is not granted: request it with {field} in the manifest; an admin may have to approve it"),
+        format!("{what} is not granted: request it with {field} in the manifest; some requests need an admin's approval"),
     )
 }
 

@@ -298,8 +298,8 @@ async fn an_alarm_is_logged_once_when_it_begins() {
         futures_util::future::join_all(calls).await;
     }
     let warnings = host.get("/health").await.is(200).json()["unpaid"]["warnings"].clone();
-    assert!(warnings[0].as_str().unwrap().contains("runs of the last minute were not paid for"), "{warnings}");
-    const LOGGED: &str = "runs of the last minute were not paid for";
+    assert!(warnings[0].as_str().unwrap().contains("runs in the last minute were not paid for"), "{warnings}");
+    const LOGGED: &str = "runs in the last minute were not paid for";
     eventually("the log says so", Duration::from_secs(20), async || host.log().contains(LOGGED).then_some(())).await;
     for _ in 0..20 {
         host.call_credit("throws", &json!({}), &credit).await;

@@ -33,5 +33,5 @@ pub(super) fn normalize(path: &str) -> Result<String, OpFailure> {
             part => parts.push(part),
         }
     }
-    if parts.is_empty() { refused("names no file") } else { Ok(parts.join("/")) }
+    if parts.is_empty() { refused("must name a file") } else { Ok(parts.join("/")) }
 }

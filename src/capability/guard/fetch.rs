@@ -127,7 +127,7 @@ impl Guard {
             };
             let next = self.redirected(&url, location, request.hosts)?;
             if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&next)) {
-                return Err(FetchError::BadRedirect(format!("to {reason}")));
+                return Err(FetchError::BadRedirect(format!("it leads to {reason}")));
             }
             if next.origin() != url.origin() {
                 request.credential = None;
@@ -144,7 +144,7 @@ impl Guard {
         let location = std::str::from_utf8(location.as_bytes()).map_err(|_| refused("its target is not a URL".into()))?;
         let target = from.join(location).map_err(|error| refused(format!("its target is not a URL: {error}")))?;
         if from.scheme() == "https" && target.scheme() != "https" {
-            return Err(refused("from https to http".into()));
+            return Err(refused("it leads from https to http".into()));
         }
         match self.check(target.as_str(), hosts) {
             Err(FetchError::Forbidden(reason)) => Err(refused(reason)),

@@ -23,22 +23,22 @@ impl Payments {
         let refusals = self.facilitators.chains().map(|(network, node)| (network.caip2, node.rate_refusals()));
         let refused = refusals.max_by_key(|(_, refused)| *refused).filter(|(_, refused)| *refused > 0);
         [
-            (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
-            (open >= MANY_OPEN).then(|| format!("{open} settlements are open: their outcome is unknown")),
-            self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
+            (runs >= MANY_UNPAID).then(|| format!("{runs} runs in the last minute were not paid for")),
+            (open >= MANY_OPEN).then(|| format!("{open} settlements are open, and their result is unknown")),
+            self.gas.is_high().then(|| "failed settlements have used more than half of their gas allowance for this hour".to_owned()),
             self.gas.is_underpaid_high().then(|| {
-                "settlements below `--least-settlement-usd` have used more than half of the gas that they may use in an hour, \
-                 and bring less than it costs"
+                "settlements below `--least-settlement-usd` have used more than half of their gas allowance for this hour, \
+                 and bring in less than it costs"
                     .to_owned()
             }),
             refused.map(|(network, refused)| {
                 format!(
-                    "the node of {network} refuses requests because too many were sent, {refused} in the last minute: raise its quota, or set another node"
+                    "the node of {network} rejected {refused} requests in the last minute because there were too many: raise its quota, or set another node"
                 )
             }),
             (elsewhere > 0).then(|| {
                 format!(
-                    "{elsewhere} payments of the last hour were used before this host used them: look whether another store has the same `payTo`"
+                    "{elsewhere} payments in the last hour were used before this host used them: check whether another store has the same `payTo`"
                 )
             }),
         ]

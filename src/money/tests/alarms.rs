@@ -30,7 +30,7 @@ async fn a_hundred_unpaid_runs_in_a_minute_are_warned_of() {
     }
     assert_eq!(warnings(&fixture), [""; 0], "99 are few");
     last.fail().await;
-    assert_eq!(warnings(&fixture), ["100 runs of the last minute were not paid for"]);
+    assert_eq!(warnings(&fixture), ["100 runs in the last minute were not paid for"]);
 }
 
 #[tokio::test]
@@ -63,5 +63,5 @@ async fn gas_above_half_of_its_limit_is_warned_of() {
     fixture.payments.burn_gas(30_000_000);
     assert_eq!(warnings(&fixture), [""; 0], "exactly half is not above half");
     fixture.payments.burn_gas(1);
-    assert_eq!(warnings(&fixture), ["settlements have burned more than half of the gas that they may burn in an hour"]);
+    assert_eq!(warnings(&fixture), ["failed settlements have used more than half of their gas allowance for this hour"]);
 }
