@@ -141,7 +141,11 @@ fn print(out: Output, found: &CheckResult) -> Result {
         Some(TypesOutcome::Unchecked(reason)) => format!("not checked: {reason}"),
         Some(TypesOutcome::Checked(_)) => {
             let wrong = found.problems.iter().filter(|problem| problem.by == "types").count();
-            if wrong == 0 { "ok".to_owned() } else { format!("{wrong} failed") }
+            match wrong {
+                0 => "ok".to_owned(),
+                1 => "1 error".to_owned(),
+                _ => format!("{wrong} errors"),
+            }
         }
     };
     let check = found.host.as_ref().map(|(_, check)| check);

@@ -50,7 +50,7 @@ pub(crate) struct OfArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     of: OfArgs,
-    /// Payouts of all builders (admins)
+    /// List payouts of all builders (admins)
     #[arg(long, conflicts_with = "builder")]
     all: bool,
     /// Only `created`, `approved`, `paid` or `failed` payouts

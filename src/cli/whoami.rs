@@ -40,7 +40,7 @@ pub(crate) async fn run(session: &Session) -> Result {
     session.out.print(&answer, |_| {
         let mut facts = FactList::default();
         facts.add("host", session.host());
-        facts.add("by", role.label());
+        facts.add("role", role.label());
         match &known {
             Identity::Builder(builder) => {
                 facts.add("builder", &builder.name);
@@ -87,7 +87,7 @@ fn shown(session: &Session) -> Result<Role> {
     if !session.client.has_credential() {
         let error = Error::credential(format!("you are not signed in to {}", session.host()));
         let variables = [Role::Builder, Role::Admin, Role::Credit].map(Role::variable).join(", ");
-        return Err(error.hint(format!("tollhouse login --url {}, or set one of {variables}", host_name(session.client.base()))));
+        return Err(error.hint(format!("sign in: tollhouse login --url {}, or set one of {variables}", host_name(session.client.base()))));
     }
     let mut lacking = None;
     for who in [CredentialChoice::Manager, CredentialChoice::Holder] {

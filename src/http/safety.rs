@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The statement that a builder accepts with `safetyAttestation.accepted`.
-const STATEMENT: &str = "I have the right to publish this content. It holds no illegal material, no secrets, no private data of other people, and nothing used without permission; and I answer for what the endpoint returns.";
+const STATEMENT: &str = "I have the right to publish this content. It contains no illegal material, no secrets, no private data of other people, and nothing that I use without permission. I am responsible for what the tool returns.";
 
 /// The limits of the scan, in plain words.
 const LIMITS: &[&str] = &[

@@ -12,14 +12,14 @@ macro_rules! capabilities {
     ($then:ident) => {
         $then! {
             kv Kv "kv" "kv" Keeps "is refused"
-                "keeps values between calls" "keep values of its own between calls, up to its limits";
+                "stores values between calls" "store its own values between calls, within its limits";
             files Files "files" "files" Keeps "is refused"
-                "keeps files between calls" "keep files of its own between calls, up to its limits";
+                "stores files between calls" "store its own files between calls, within its limits";
             http_get_json HttpGetJson "httpGetJson" "httpGetJson" Others "is refused"
-                "reads JSON from hosts that it was allowed"
-                "have this host ask the hosts that it was allowed, and read the JSON that they answer; nothing else of the network";
+                "reads JSON from its allowed hosts"
+                "request JSON from its allowed hosts, through this host, and nothing else on the network";
             logs Logs "logs" "log" Nothing "writes nothing"
-                "writes a log for its builder" "write lines that its builder reads, also what callers sent to it";
+                "writes a log for its builder" "write log lines that its builder can read, including texts from callers";
         }
     };
 }

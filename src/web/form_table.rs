@@ -26,7 +26,7 @@ const FORMS: &[FormRow] = &[
     done("judgeBuilder", "Decision saved."),
     done("judgeCredit", "Decision saved."),
     done("decidePayout", "Payout updated."),
-    done("giveRefund", "Refund recorded. A developer credit has the amount back. For an x402 payment, the host sent no money."),
+    done("giveRefund", "Refund recorded. A payment by credit is returned to the credit. For an x402 payment, the host sends no money."),
     done("rescan", "All tools were scanned with the current rules."),
     once("registerBuilder", "You are registered. The key is shown only once. Save it, then sign in with it."),
     done("createEndpoint", "Tool published. Try it here, or call it as its page shows."),

@@ -155,8 +155,8 @@ impl Client {
     fn lacks(&self, fitting: &[Role]) -> Error {
         let requested: Vec<_> = fitting.iter().map(|role| role.label()).collect();
         let variables: Vec<_> = fitting.iter().map(|role| role.variable()).collect();
-        let error = Error::credential(format!("there is no {} for {}", requested.join(" or "), host_name(&self.base)));
-        error.hint(format!("tollhouse login --url {}, or set {}", host_name(&self.base), variables.join(" or ")))
+        let error = Error::credential(format!("no {} for {}", requested.join(" or "), host_name(&self.base)));
+        error.hint(format!("sign in: tollhouse login --url {}, or set {}", host_name(&self.base), variables.join(" or ")))
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn paid(sent: &SentPayment, settlement: Option<&Settlement>, proof: &
         _ if sent.by_credit => format!("paid {} by credit", usd(taken)),
         Some(_) if sent.max => format!("paid {} of up to {}", usd(taken), usd(sent.usd)),
         Some(_) => format!("paid {}", usd(taken)),
-        None => format!("answered, but not whether {} was charged; counted as charged", usd(sent.usd)),
+        None => format!("answered; it is not known whether {} was charged, so it counts as charged", usd(sent.usd)),
     };
     reported += marked(sent, proof);
     match (&proof.id, settlement.map(|settled| settled.transaction.as_str()).filter(|transaction| !transaction.is_empty())) {

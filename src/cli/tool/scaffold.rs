@@ -168,7 +168,7 @@ const NEW_TOOL: &str = r#"{
   "tags": [],
   "inputSchema": {
     "type": "object",
-    "properties": { "text": { "type": "string", "minLength": 1, "maxLength": 1000, "description": "What to say louder" } },
+    "properties": { "text": { "type": "string", "minLength": 1, "maxLength": 1000, "description": "The text to convert" } },
     "required": ["text"],
     "additionalProperties": false,
     "examples": [{ "text": "hi" }]

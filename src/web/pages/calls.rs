@@ -244,11 +244,11 @@ fn ended(call: &Call) -> Markup {
 
 /// Meanings of failures for the tool's owner, with more detail than callers get.
 const MEANINGS: [(&str, &str); 5] = [
-    ("error_status", "the handler reported a failure, with its status or `isError`"),
-    ("handler_failed", "the handler threw an error or did not answer"),
-    ("invalid_output", "the handler's answer does not match the output schema"),
-    ("payment_required", "settlement was refused, so the answer was withheld"),
-    ("sandbox_crashed", "the worker process stopped during the call"),
+    ("error_status", "The handler reported a failure, with its status or `isError`"),
+    ("handler_failed", "The handler threw an error or did not answer"),
+    ("invalid_output", "The handler's answer does not match the output schema"),
+    ("payment_required", "Settlement was refused, so the answer was withheld"),
+    ("sandbox_crashed", "The worker process stopped during the call"),
 ];
 
 /// Returns the meaning of a code, from this list or from the table of faults.

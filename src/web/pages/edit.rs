@@ -51,7 +51,7 @@ fn started() -> ToolDraft {
 
 pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, ApiRefusal> {
     if visitor.kind() == Some(SessionKind::Holder) {
-        return Err(ApiError::new(Code::NotOwner, "tools are published by builders and admins").into());
+        return Err(ApiError::new(Code::NotOwner, "only builders and admins can publish tools").into());
     }
     EditPage::new(&visitor, started()).answer().await
 }

@@ -88,8 +88,8 @@ fn first_tool(visitor: &Visitor) -> Markup {
             p { a.button.primary href="/dashboard/new" { "Write a tool" } }
         }
         section {
-            h2 { "Publish it with a request" }
-            (code::block("Request that publishes a tool", "sh", &create))
+            h2 { "Publish it through the API" }
+            (code::block("Publish a tool", "sh", &create))
         }
         section {
             h2 { "Follow the guide" }

@@ -177,7 +177,7 @@ fn empty_log(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, hidden: 
             curl_command(visitor, &format!("/ai/endpoints/{}", segment(slug)))
         );
         return empty(
-            "This tool can't write logs: the `logs` capability was not requested or awaits approval.",
+            "This tool can't write logs: the logs capability was not requested or awaits approval.",
             Some((&edit, "Request logs")),
             &ask,
         );

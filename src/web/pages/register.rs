@@ -167,7 +167,7 @@ fn by_program(base: &str, is_free: bool) -> Markup {
     let line = format!("curl -s {base}/ai/builders/register{credit} -H 'Content-Type: application/json' -d '{body}'");
     html! {
         section aria-labelledby="programs" {
-            h2 #programs { "Register with a request" }
+            h2 #programs { "Register through the API" }
             (code::block("Register", "sh", &line))
             @if !is_free {
                 p.note { "You can also pay by x402. Without a payment, the request gets 402 with the terms, which standard clients sign. See " a href="/guides/x402-agent-payment-infrastructure" { "the guide" } "." }

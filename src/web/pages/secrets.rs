@@ -113,7 +113,7 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
             input #name name="text:/name" required autocomplete="off" spellcheck="false" placeholder="API_TOKEN";
         }
         div.field.wide { label for="value" { "Value" } (value("value")) }
-        (form::choice("visibility", "text:/visibility", "Available to", &[("env", "the handler"), ("auth", "only requests with `auth`")], "env"))
+        (form::choice("visibility", "text:/visibility", "Available to", &[("env", "the handler"), ("auth", "only requests with auth")], "env"))
         button.primary { "Set secret" }
     };
     html! {

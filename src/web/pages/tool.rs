@@ -141,7 +141,7 @@ impl ToolView<'_> {
                 ("Handler", Some(html! { (handler(tool.handler_type)) })),
                 ("Version", own.map(|own| facts::id_in_brief(&own.version, &versions::name(&own.version)))),
                 ("Limits", own.map(|own| html! { (limits(&own.limits)) })),
-                ("Can", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
+                ("Capabilities", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
                 ("Builder", self.builder(own.map_or("", |own| &own.owner))),
                 ("Called", usage.map(|usage| html! { (calls::call_stats(usage)) })),
                 ("Tags", (!tool.tags.is_empty()).then(|| html! {

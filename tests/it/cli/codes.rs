@@ -21,7 +21,7 @@ async fn each_kind_of_end_has_its_code() {
         shell.run(words).await.is(2).stderr_text("");
     }
     shell.run(&["pause", "theirs"]).await.is(3).warned("error: This belongs to another builder\n…(not_owner, req_…)");
-    shell.run(&["audit"]).await.is(3).warned("error: There is no admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
+    shell.run(&["audit"]).await.is(3).warned("error: No admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
     shell
         .run(&["register", "Second"])
         .await

@@ -294,7 +294,7 @@ async fn call_in_a_folder_trusts_no_foreign_note_and_sends_no_credential() {
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("published").await;
     shell.run_in(&folder, &call).await.is(0);
-    let lacks = "error: There is no developer credit or admin token for http://127.0.0.1:…\nhint: …";
+    let lacks = "error: No developer credit or admin token for http://127.0.0.1:…\nhint: …";
     shell.run_in(&folder, &[&call[..], &["--credit"]].concat()).await.is(3).warned(lacks);
     dev.end(rustix::process::Signal::TERM).await;
 }

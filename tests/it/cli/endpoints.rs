@@ -153,7 +153,7 @@ async fn tool_folder_selects_its_endpoint() {
     // The host that a folder names is used for public data only. Credentials go only to a host that
     // the user chose.
     shell.run_in(&inside, &["show"]).await.is(0).stderr_text("slug        shout\n…");
-    shell.run_in(&inside, &["pause"]).await.is(3).warned("error: There is no builder key or admin token for …\n…");
+    shell.run_in(&inside, &["pause"]).await.is(3).warned("error: No builder key or admin token for …\n…");
     shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).stderr_text("shout is paused, revision 2");
     let noted = std::fs::read_to_string(shell.home().join("tools/shout/.tollhouse/state.json")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");

@@ -95,7 +95,7 @@ async fn check_says_all_that_is_wrong_with_its_place() {
     shell.run_in(&folder, &["check"]).await.is(0).stderr_text(well).warned("");
     edit(&folder, "handler.ts", "text.toUpperCase()", "txt.toUpperCase()");
     edit(&folder, "cases.jsonc", "\"HI\"", "\"HO\"");
-    let wrong = "handler.ts:4:18  Cannot find name 'txt'. Did you mean 'text'?\nhandler.ts:4:…  ✗ \"shouts\": expected 200, got 502: …ReferenceError: txt is not defined (handler_failed)\n…\ntypes   1 failed\ncases   2/3";
+    let wrong = "handler.ts:4:18  Cannot find name 'txt'. Did you mean 'text'?\nhandler.ts:4:…  ✗ \"shouts\": expected 200, got 502: …ReferenceError: txt is not defined (handler_failed)\n…\ntypes   1 error\ncases   2/3";
     shell.run_in(&folder, &["check"]).await.is(1).stderr_text(wrong).warned("error: 2 problems found");
     shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("handler.ts:4:…\n…\ntypes   not requested\n…");
     edit(&folder, "handler.ts", "txt.toUpperCase()", "text.toUpperCase()");

@@ -25,7 +25,7 @@ async fn a_folders_commands_report_programs_one_document() {
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let made = document(&shell.run(&["init", "other", "--json"]).await.is(0));
-    assert_eq!(made["files"][0], json!({ "file": "other/tool.json", "written": true, "what": "made" }));
+    assert_eq!(made["files"][0], json!({ "file": "other/tool.json", "written": true, "what": "created" }));
     let folder = started(&shell, "shout").await;
     let of_folder = async |words: &[&str], status: i32| {
         let ran = shell.run_in(&folder, &[words, &["--json"]].concat()).await.is(status);

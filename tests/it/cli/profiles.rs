@@ -28,7 +28,7 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
     let config = fs::read_to_string(shell.config("config.toml")).unwrap();
     assert!(!config.contains(&key) && config.contains(&host.url), "{config}");
     let known = format!(
-        "host     {} (profile default)\nby       builder key\nbuilder  Toolsmith\nid       {id}\nlimits   $0.1 a call, $5 a day",
+        "host     {} (profile default)\nrole     builder key\nbuilder  Toolsmith\nid       {id}\nlimits   $0.1 a call, $5 a day",
         host.url
     );
     shell.run(&["whoami"]).await.is(0).stderr_text(&known);
@@ -39,10 +39,10 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
         .is(0)
         .stderr_text("stored the developer credit of … for profile default (test)");
     shell.run(&["credits"]).await.is(0).stderr_text("credit       crd_…\nlabel        test\nleft         $2.5\n…");
-    shell.run(&["logout", "--as", "credit"]).await.is(0).stderr_text("forgotten; …");
+    shell.run(&["logout", "--as", "credit"]).await.is(0).stderr_text("removed from this machine; …");
     shell.run(&["whoami"]).await.is(0).stderr_text(&known);
     shell.run(&["logout"]).await.is(0);
-    shell.run(&["whoami"]).await.is(3).warned("error: You are not signed in to …\nhint: tollhouse login --url …, or set one of …");
+    shell.run(&["whoami"]).await.is(3).warned("error: You are not signed in to …\nhint: sign in: tollhouse login --url …, or set one of …");
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn credential_does_not_follow_redirects_to_other_hosts() {
 #[tokio::test]
 async fn credential_does_not_cross_a_network_in_the_clear() {
     let shell = Shell::at("http://192.0.2.1").env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
-    let expected = "error: http://192.0.2.1 is plain http: others on the network could read the credential\nhint: …--allow-plain-http…";
+    let expected = "error: Http://192.0.2.1 is plain http: others on the network could read the credential\nhint: …--allow-plain-http…";
     shell.run(&["audit"]).await.is(3).warned(expected);
     shell.given("secret-of-mine", &["login", "--url", "http://192.0.2.1"]).await.is(3).warned(expected);
 }

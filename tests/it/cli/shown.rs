@@ -21,7 +21,7 @@ fn metered(slug: &str) -> serde_json::Value {
 async fn whoami_reports_a_missing_sign_in() {
     let host = Host::start().await;
     let shell = Shell::at(&host.url);
-    let hint = "hint: tollhouse login --url …, or set one of TOLLHOUSE_BUILDER_KEY, TOLLHOUSE_ADMIN_TOKEN, …";
+    let hint = "hint: sign in: tollhouse login --url …, or set one of TOLLHOUSE_BUILDER_KEY, TOLLHOUSE_ADMIN_TOKEN, …";
     shell.run(&["whoami"]).await.is(3).warned(&format!("error: You are not signed in to {}\n{hint}", host.url));
 }
 

@@ -108,8 +108,8 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
         "After",
         "export const more = 1;",
         " added, ",
-        "files: can keep files of its own",
-        "have this host ask the hosts that it was allowed",
+        "files: can store its own files",
+        "request JSON from its allowed hosts",
         "a.example.com",
         "in review",
     ] {

@@ -96,7 +96,7 @@ async fn tool_page_matches_its_record() {
         "at least 1",
         "eip155:84532",
         "2500",
-        "keeps values between calls",
+        "stores values between calls",
     ] {
         assert!(shown.contains(reported), "{reported}: {shown}");
     }

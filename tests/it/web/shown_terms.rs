@@ -131,5 +131,5 @@ async fn calls_that_are_not_there_learn_of_by_why() {
     .await;
     assert!(failed.contains("✕ call failed") && failed.contains("charged no"), "{failed}");
     let seen = text(&builder.page("/dashboard/tools/earns/calls").await);
-    assert!(seen.contains("the handler threw an error or did not answer"), "{seen}");
+    assert!(seen.contains("The handler threw an error or did not answer"), "{seen}");
 }

@@ -36,7 +36,7 @@ fn view(visitor: &Visitor, BuilderPage { builders, next_cursor, .. }: &BuilderPa
         Column::Words("Tier"),
     ];
     html! {
-        @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "How builders do")), &command)) }
+        @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "Read the guide for builders")), &command)) }
         @else {
             (table("Builders", columns, builders.iter().map(row)))
             (onward(builders.len(), query, PATH, next_cursor.as_ref()))

@@ -95,7 +95,7 @@ fn caps(id: &str, tool: &OwnEndpoint) -> Markup {
     html! {
         details.way {
             summary { "Caps" @if let set @ 1.. = tool.limit_caps.0.len() { " (" (set) " set)" } }
-            p.note { "A number sets a cap, `null` removes it, and an empty field keeps it." }
+            p.note { "A number sets a cap, " code { "null" } " removes it, and an empty field keeps it." }
             div.caps {
                 @for row in TABLE {
                     @let cap = tool.limit_caps.get(row.name);
