@@ -85,7 +85,7 @@ async fn credential_does_not_follow_redirects_to_other_hosts() {
 #[tokio::test]
 async fn credential_does_not_cross_a_network_in_the_clear() {
     let shell = Shell::at("http://192.0.2.1").env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
-    let expected = "error: Http://192.0.2.1 is plain http: others on the network could read the credential\nhint: …--allow-plain-http…";
+    let expected = "error: http://192.0.2.1 is plain http: others on the network could read the credential\nhint: …--allow-plain-http…";
     shell.run(&["audit"]).await.is(3).warned(expected);
     shell.given("secret-of-mine", &["login", "--url", "http://192.0.2.1"]).await.is(3).warned(expected);
 }
