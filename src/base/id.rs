@@ -101,7 +101,7 @@ fn after(last: Ulid, at: Timestamp) -> Ulid {
 
 /// The text is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected an id of the form `{0}` and 26 characters")]
+#[error("an id must be `{0}` and 26 characters")]
 pub struct IdError(&'static str);
 
 ids! {
@@ -164,7 +164,7 @@ impl fmt::Display for PaymentId {
 
 /// The text is not a payment id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a payment id is `pmt_` and 32 hex digits")]
+#[error("a payment id must be `pmt_` and 32 hex digits")]
 pub struct PaymentIdError;
 
 impl FromStr for PaymentId {

@@ -131,7 +131,7 @@ pub enum CallError {
     #[error("{}", .0.error)]
     SettlementRefused(Arc<X402Challenge>),
     /// It is unknown whether money moved.
-    #[error("settlement was not confirmed")]
+    #[error("the settlement was not confirmed, so it is not known yet whether the payment was charged")]
     SettlementUnknown(PaymentId),
     /// The joined call ended with an error that only its own caller may see.
     #[error("the call that uses payment `{0}` ended without an answer")]

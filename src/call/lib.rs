@@ -199,7 +199,7 @@ impl Calls {
     /// Fails while this host may have stale prices or a wrong clock.
     fn check_callable(&self) -> Result<(), CallError> {
         if self.parts.replica.is_fenced() {
-            return Err(StoreError::Away("changes of other hosts do not arrive".to_owned()).into());
+            return Err(StoreError::Away("this host does not receive changes from other hosts".to_owned()).into());
         }
         self.parts.replica.clock_is_wrong().map_or(Ok(()), |reason| Err(CallError::NotReady(reason)))
     }

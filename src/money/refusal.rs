@@ -78,7 +78,7 @@ impl Refusal {
 #[expect(missing_docs, reason = "the messages explain them")]
 pub enum SettleError {
     /// Nothing was taken.
-    #[error("settlement was refused: {message}")]
+    #[error("the settlement was refused, and nothing was charged: {message}")]
     Refused {
         reason: String,
         message: String,
@@ -86,7 +86,7 @@ pub enum SettleError {
         notice: Option<SettlementNotice>,
     },
     /// It is unknown whether money moved. The intent is kept until it is known.
-    #[error("settlement was not confirmed")]
+    #[error("the settlement was not confirmed, so it is not known yet whether the payment was charged")]
     Unknown { payment: PaymentId },
     /// Nothing was taken.
     #[error(transparent)]

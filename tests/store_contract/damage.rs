@@ -480,5 +480,5 @@ async fn a_repair_without_tree_and_checkpoint_sends_to_the_backup_alone() {
     std::fs::remove_file(path.join("db")).unwrap();
     let refused = repair(&path, &SledConfig::default()).unwrap_err();
     assert!(matches!(refused, OpenError::Unrepairable { .. }), "{refused}");
-    assert!(refused.to_string().contains("restore the newest backup") && !refused.to_string().contains("would drop"), "{refused}");
+    assert!(refused.to_string().contains("Restore the newest backup") && !refused.to_string().contains("would drop"), "{refused}");
 }

@@ -126,7 +126,7 @@ impl CallLedger {
 
     fn admit_begun(&mut self) -> Result<Step, Breach> {
         if self.has_begun() {
-            return Err(Breach::Protocol("a handler that begins twice, or late"));
+            return Err(Breach::Protocol("a handler that started twice or too late"));
         }
         self.started = true;
         Ok(Step::Begin)
@@ -139,7 +139,7 @@ impl CallLedger {
 
     fn admit_op(&mut self, op: u32, request: OpRequest) -> Result<Step, Breach> {
         if self.last_op.is_some_and(|last| op <= last) {
-            return Err(Breach::Protocol("an op number that does not rise"));
+            return Err(Breach::Protocol("an op number that does not increase"));
         }
         self.last_op = Some(op);
         self.ops += 1;
@@ -161,7 +161,7 @@ impl CallLedger {
     /// between.
     fn admit_wait(&mut self) -> Result<Step, Breach> {
         self.waits += 1;
-        if self.waits > self.ops * 2 + SLACK { Err(Breach::Protocol("more waiting than there is to wait for")) } else { Ok(Step::Wait) }
+        if self.waits > self.ops * 2 + SLACK { Err(Breach::Protocol("more waits than ops and timers")) } else { Ok(Step::Wait) }
     }
 
     /// Cuts a log line to the limit, and drops lines beyond the limits. A worker that sends far too
@@ -175,7 +175,7 @@ impl CallLedger {
         self.log_lines += 1;
         self.log_bytes += (line.message.len() + line.fields.len()) as u64;
         if self.log_lines > self.limits.log_lines * 2 + SLACK || self.log_bytes > (self.limits.log_bytes + self.limits.log_line_bytes) * 2 {
-            return Err(Breach::Protocol("a flood of log lines"));
+            return Err(Breach::Protocol("too many log lines"));
         }
         let within =
             self.log_lines <= self.limits.log_lines + SLACK && self.log_bytes <= self.limits.log_bytes + self.limits.log_line_bytes;
@@ -187,7 +187,7 @@ impl CallLedger {
     fn admit_progress(&mut self, mut message: ProgressMessage) -> Result<Step, Breach> {
         self.progress += 1;
         if self.progress > self.limits.progress_messages * 2 + SLACK {
-            return Err(Breach::Protocol("a flood of progress"));
+            return Err(Breach::Protocol("too many progress messages"));
         }
         cut(&mut message.message, self.limits.progress_bytes);
         // A fraction outside 0 to 1 is not passed on.
@@ -201,7 +201,7 @@ impl CallLedger {
             Outcome::Threw(_) if matches!(self.work, Work::Check(_)) => Err(Breach::Protocol("a check that threw")),
             Outcome::Threw(thrown) => Ok(Outcome::Threw(self.truncate_thrown(thrown))),
             Outcome::Unfit(side, problems) => self.check_problems(side, problems),
-            Outcome::Stopped(StopReason::Crashed) => Err(Breach::Protocol("a claim to have crashed")),
+            Outcome::Stopped(StopReason::Crashed) => Err(Breach::Protocol("a reported crash of its own process")),
             Outcome::Stopped(StopReason::Unlisted { side }) => self.check_side(side).map(|()| outcome),
             Outcome::Stopped(reason) => Ok(Outcome::Stopped(reason)),
         }
@@ -218,7 +218,7 @@ impl CallLedger {
 
     fn check_problems(&self, side: Side, mut problems: Vec<Problem>) -> Result<Outcome, Breach> {
         if problems.is_empty() {
-            return Err(Breach::Protocol("a misfit without a problem"));
+            return Err(Breach::Protocol("an invalid value without a problem"));
         }
         self.check_side(side)?;
         problems.truncate(MAX_PROBLEMS);
@@ -234,10 +234,10 @@ impl CallLedger {
     /// handler starts, so a caller is never blamed for a run that cost more.
     fn check_side(&self, side: Side) -> Result<(), Breach> {
         if matches!(self.work, Work::Check(request) if request != side) {
-            return Err(Breach::Protocol("a misfit of what was not checked"));
+            return Err(Breach::Protocol("an invalid value on the side that was not checked"));
         }
         if side == Side::Input && self.has_begun() {
-            return Err(Breach::Protocol("an input that became unfit"));
+            return Err(Breach::Protocol("an input that became invalid after the handler started"));
         }
         Ok(())
     }

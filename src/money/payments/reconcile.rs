@@ -156,7 +156,7 @@ impl Payments {
         for accepted in self.config.accepted.iter().filter(|accepted| accepted.asset.network == network) {
             let (found, looked_to) = chain.transfers(accepted.asset, &accepted.pay_to, (range.first, last), MAX_TRANSFERS).await?;
             if looked_to < range.first {
-                return Err(ReconcileError::Node(format!("it answers no events of block {}", range.first)));
+                return Err(ReconcileError::Node(format!("it returned no events for block {}", range.first)));
             }
             last = last.min(looked_to);
             transfers.extend(found.into_iter().map(|transfer| (accepted.asset, transfer)));

@@ -64,14 +64,14 @@ pub enum OpenError {
     #[error("the store at `{}` is damaged ({detail}); keep a copy of the folder, then restore the newest backup over it", path.display())]
     Corrupt { path: PathBuf, detail: String },
     #[error(
-        "the store at `{}` is damaged: {damage}; nothing was changed; keep a copy of the folder, then restore the newest backup over it, \
-         or see what `tollhouse store repair` would drop",
+        "the store at `{}` is damaged: {damage}. Nothing was changed. Keep a copy of the folder, then restore the newest backup over it, \
+         or check with `tollhouse store repair` which rows it would drop",
         path.display()
     )]
     Damaged { path: PathBuf, damage: Box<JournalDamage> },
     #[error(
-        "the store at `{}` cannot be repaired: {damage}; the tree is missing or damaged, and checkpoint and journal do not yield another \
-         (the archive has rows of money alone); nothing was changed; restore the newest backup",
+        "the store at `{}` cannot be repaired: {damage}. The tree is missing or damaged, and checkpoint and journal cannot rebuild it \
+         (the archive has only rows of money). Nothing was changed. Restore the newest backup",
         path.display()
     )]
     Unrepairable { path: PathBuf, damage: Box<JournalDamage> },

@@ -134,7 +134,7 @@ async fn exchange(
                     }
                 }
                 Step::Decline if link.pipeline.decline() => {}
-                Step::Decline => return Err(Breach::Protocol("a call declined that was not sent").into()),
+                Step::Decline => return Err(Breach::Protocol("a declined call that was not sent").into()),
                 Step::Drop => {}
                 Step::Done(outcome, claim) => {
                     // Ops that the handler did not wait for get one chance to complete.

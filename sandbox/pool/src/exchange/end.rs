@@ -90,7 +90,7 @@ impl From<io::Error> for Interruption {
 
 impl From<FrameError> for Interruption {
     fn from(_: FrameError) -> Self {
-        Self::Breach(Breach::Protocol("a frame that does not decode"))
+        Self::Breach(Breach::Protocol("a frame that cannot be decoded"))
     }
 }
 

@@ -25,7 +25,7 @@ async fn exchange(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Resu
                 ToHost::Loaded(answer) if buffers.are_empty() => return Ok(answer),
                 // Log lines of a module's top level belong to no call.
                 ToHost::Log(_) if lines > 0 => lines -= 1,
-                _ => return Err(Breach::Protocol("something else than the answer to a bundle").into()),
+                _ => return Err(Breach::Protocol("a message other than the answer to a bundle").into()),
             }
         }
     }

@@ -256,7 +256,7 @@ impl TxManagerTask {
         let nonce = self.nonce().await?;
         let Some(signed) = self.signed(nonce, fees, &call) else {
             self.flights.refuse(nonce, String::new());
-            return Err("the key signs nothing".to_owned());
+            return Err("the key cannot sign".to_owned());
         };
         let hash = signed.hash;
         self.flights.put(nonce, InFlightTx::new(call, fees, signed, now));
