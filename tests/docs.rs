@@ -120,7 +120,7 @@ fn errors() -> String {
     rows.sort_by_key(|row| (row.status, row.name));
     let rows = rows.into_iter().map(|row| {
         let CodeRow { name, status, fault, charged, sentence, hint } = row;
-        let (status, hint) = (status.as_u16(), hint.map(|hint| format!(". {}", hint.replace('|', "\\|"))).unwrap_or_default());
+        let (status, hint) = (status.as_u16(), hint.map(|hint| format!("; {}", hint.replace('|', "\\|"))).unwrap_or_default());
         format!("| {status} | `{name}` | {} | {} | {sentence}{hint} |\n", fault.as_str(), charged.as_str())
     });
     format!("| status | code | fault | charged | what, and what to do |\n|---:|---|---|---|---|\n{}", rows.collect::<String>())
