@@ -139,7 +139,7 @@ impl Call<'_> {
             let Err(error) = answer else { return Ok(()) };
             return Err(thrown::placed(self.session, &self.target.name, self.target.own, error).await);
         }
-        let unreadable = || Error::refused(format!("{} sent an invalid payment challenge", self.target.name));
+        let unreadable = || Error::refused(format!("`{}` sent an invalid payment challenge", self.target.name));
         let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;
         let chosen = choose(&challenge, &self.limits, &self.target.name)?;
         if self.args.dry_run {
@@ -152,7 +152,7 @@ impl Call<'_> {
     async fn unpaid(&self) -> Result<Reply> {
         let request = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |reported| dry_run::progress(&reported)).await;
         request.map_err(|lost| match lost {
-            LostReply::TooLarge(_) => Error::refused(format!("{}: {}", self.target.name, lost.reason())),
+            LostReply::TooLarge(_) => Error::refused(format!("`{}`: {}", self.target.name, lost.reason())),
             LostReply::Unsent(_) | LostReply::Sent(_) | LostReply::Late => Error::new(
                 Exit::Unavailable,
                 format!("{} does not answer: {}", self.target.url.origin().ascii_serialization(), lost.reason()),
@@ -262,7 +262,7 @@ impl Call<'_> {
             }
             let known = if outcome == PaymentState::Settled { "was paid" } else { "may have been paid" };
             let error =
-                Error::new(Exit::Unknown, format!("the same request {known} already, with {id}, but got no answer.  nothing was signed"));
+                Error::new(Exit::Unknown, format!("the same request {known} already, with {id}, but got no answer.  Nothing was signed"));
             return Err(error.hint(format!("repeat the call with the same payment: tollhouse call --resume {id}")));
         }
         Ok(())

@@ -119,7 +119,7 @@ impl ReadEndpoint {
         let by = newest.map(|newest| format!(", by {}", name(newest.by))).unwrap_or_default();
         let known = self.record.as_ref().filter(|record| record.revision != now.revision);
         let error = Error {
-            message: format!("{} changed on the host since revision {before}: now revision {after}{by}, {at}", self.slug),
+            message: format!("`{}` changed on the host since revision {before}: now revision {after}{by}, {at}", self.slug),
             more: known.map(|record| changes(&json!(record), &json!(now))).unwrap_or_default(),
             ..refused
         };
@@ -143,7 +143,7 @@ pub(crate) async fn rollback(session: &Session, args: RollbackArgs) -> Result {
         (None, record) => record
             .as_ref()
             .and_then(before)
-            .ok_or_else(|| Error::refused(format!("{} keeps no version before {}", read.slug, short(running))))?,
+            .ok_or_else(|| Error::refused(format!("`{}` keeps no version before {}", read.slug, short(running))))?,
     };
     if to == running {
         let answer = json!({ "ok": true, "changed": false, "endpoint": read.record });

@@ -109,7 +109,7 @@ pub(crate) fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Opt
 /// Returns the error for a tool that this folder never was.
 fn unknown_tool(session: &Session, slug: &Slug, there: &RemoteEndpoint) -> Error {
     let error = Error::refused(format!(
-        "{slug} already exists on {}, at revision {}, but was not published from this folder",
+        "`{slug}` already exists on {}, at revision {}, but was not published from this folder",
         session.host(),
         there.revision()
     ));
@@ -137,7 +137,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
         && let was = json!(there.record.common.handler_type)
         && was != *kind
     {
-        return Err(Error::refused(format!("{} is a `{}`; its kind cannot change", upload.tool.slug, was.as_str().unwrap_or_default()))
+        return Err(Error::refused(format!("`{}` is a `{}`; its kind cannot change", upload.tool.slug, was.as_str().unwrap_or_default()))
             .hint("use another slug in tool.json, or delete the tool first"));
     }
     let mut sources = None;

@@ -19,7 +19,8 @@ pub(crate) async fn run(session: &Session) -> Result {
     let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
     let slug = upload.tool.slug.clone();
     let there = RemoteEndpoint::read(session, &slug).await?;
-    let there = there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("publish it: tollhouse deploy"))?;
+    let there =
+        there.ok_or_else(|| Error::refused(format!("`{slug}` is not on {}", session.host())).hint("publish it: tollhouse deploy"))?;
     // Compare everything, regardless of the author.
     let compared = compare(session, upload, Some(there), None).await?;
     let unified = unified(&compared);

@@ -63,7 +63,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     };
     let folder = folder.unwrap_or(here);
     let there =
-        RemoteEndpoint::read(session, &slug).await?.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())))?;
+        RemoteEndpoint::read(session, &slug).await?.ok_or_else(|| Error::refused(format!("`{slug}` is not on {}", session.host())))?;
     let handler = there.source(session).await?;
     let known = known(session, &folder, &slug)?;
     let before = Folder::at(&folder)?.map(|found| found.state).filter(|_| known.is_none());

@@ -74,7 +74,7 @@ pub(crate) fn own(answer: EndpointResponse) -> Option<OwnEndpoint> {
 /// The host's refusal. The tool belongs to somebody else.
 pub(crate) async fn record(session: &Session, slug: &Slug) -> Result<OwnEndpoint> {
     let answer = session.client.get(&["ai", "endpoints", slug.as_str()]).send().await?;
-    own(answer.body).ok_or_else(|| Error::refused(format!("{slug} belongs to another builder on {}", session.host())))
+    own(answer.body).ok_or_else(|| Error::refused(format!("`{slug}` belongs to another builder on {}", session.host())))
 }
 
 /// Returns the stored version whose hash begins with `start`. Returns `start` itself if no version or several begin with

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use tollhouse_base::error_chain::full_message;
+use tollhouse_base::{error_chain::full_message, sentence::sentence_case};
 
 use super::sanitize::{block, line};
 
@@ -31,7 +31,7 @@ pub(crate) enum Exit {
 #[derive(Debug)]
 pub(crate) struct Error {
     pub(crate) exit: Exit,
-    /// One sentence in lower case, without a period.
+    /// One sentence without a period. It is printed in sentence case, so a name at its start is in backticks.
     pub(crate) message: String,
     /// Further details, one line each.
     pub(crate) more: Vec<String>,
@@ -148,7 +148,7 @@ impl Error {
     /// Returns the error as JSON: the host's error object, with the command's own fields on top.
     fn record(&self) -> Value {
         let mut error = Value::Object((*self.reported).clone());
-        error["message"] = json!(self.message);
+        error["message"] = json!(sentence_case(self.message.clone()));
         error["exit"] = json!(self.exit as u8);
         if let Some(hint) = &self.hint {
             error["hint"] = json!(hint);
@@ -165,7 +165,7 @@ impl Error {
             Exit::Unknown => "unknown",
             Exit::Refused | Exit::Usage | Exit::Credential | Exit::Payment | Exit::Unavailable => "error",
         };
-        let mut text = format!("{head}: {}\n", block(&self.message, "  "));
+        let mut text = format!("{head}: {}\n", block(&sentence_case(self.message.clone()), "  "));
         for more in &self.more {
             text += &format!("  {}\n", block(more, "  "));
         }

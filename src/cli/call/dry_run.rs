@@ -30,14 +30,14 @@ pub(super) async fn unpaid(seller: &Seller, target: &PaymentTarget, reply: &Repl
     }
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
     if status.is_redirection() {
-        return Err(Error::refused(format!("{}: {}", target.name, reason(reply))).hint("if you want that address, call it directly"));
+        return Err(Error::refused(format!("`{}`: {}", target.name, reason(reply))).hint("if you want that address, call it directly"));
     }
     let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
     if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
         return Err(refusal(status, &reply.headers, body));
     }
     show::answer(reply, include)?;
-    Err(Error::refused(format!("{} answered {}", target.name, reply.status)))
+    Err(Error::refused(format!("`{}` answered {}", target.name, reply.status)))
 }
 
 /// Prints what would be paid. Nothing was.
@@ -65,7 +65,7 @@ pub(super) async fn dry(
         let version = if version.is_empty() { String::new() } else { format!(" {}…", line(&version)) };
         let to = show::short(&ask.pay_to.to_string());
         let where_to = format!("{max}{} {} on {}{money} to {to}", usd(*price), token.symbol, token.network.caip2);
-        format!("{}{version}  {where_to}   {}.  nothing was sent\n", target.name, limits_text(limits, remaining))
+        format!("{}{version}  {where_to}   {}.  Nothing was sent\n", target.name, limits_text(limits, remaining))
     })
 }
 
@@ -80,7 +80,7 @@ pub(super) fn dry_by_credit(
     let body = json!({ "name": target.name, "priceUsd": price, "credit": true, "maxUsd": limits.max, "leftTodayUsd": remaining });
     session
         .out
-        .print(&body, |_| format!("{}  {} by credit   {}.  nothing was sent\n", target.name, usd(price), limits_text(limits, remaining)))
+        .print(&body, |_| format!("{}  {} by credit   {}.  Nothing was sent\n", target.name, usd(price), limits_text(limits, remaining)))
 }
 
 fn limits_text(limits: &PaymentLimits, remaining: MicroUsd) -> String {

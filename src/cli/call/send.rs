@@ -87,7 +87,7 @@ impl Sending<'_> {
             }
             PaymentEnd::Unsent(reason) => {
                 let position = self.seller.request.url.origin().ascii_serialization();
-                Err(Error::new(Exit::Unavailable, format!("{position} does not answer: {reason}.  nothing was sent")))
+                Err(Error::new(Exit::Unavailable, format!("{position} does not answer: {reason}.  Nothing was sent")))
             }
             PaymentEnd::Unknown { message, settled } => Err(self.unknown(message, settled)),
         }
@@ -119,11 +119,11 @@ impl Sending<'_> {
     fn not_charged(&self, reply: Option<Reply>) -> Error {
         let sent = &self.record.sent;
         let Some(reply) = reply else {
-            return Error::refused(format!("{} ended without a result.  nothing was charged for {}", sent.name, sent.payment_id));
+            return Error::refused(format!("`{}` ended without a result.  Nothing was charged for {}", sent.name, sent.payment_id));
         };
         let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
         if reply.status == 402 {
-            return Error::new(Exit::Payment, format!("{} refused the payment: {}.  nothing was charged", sent.name, reason(&reply)));
+            return Error::new(Exit::Payment, format!("`{}` refused the payment: {}.  Nothing was charged", sent.name, reason(&reply)));
         }
         let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
         if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
@@ -131,7 +131,7 @@ impl Sending<'_> {
         }
         // The tool's own response, with the status that it chose.
         match show::answer(&reply, self.include) {
-            Ok(()) => Error::refused(format!("{} answered {}.  nothing was charged", sent.name, reply.status)),
+            Ok(()) => Error::refused(format!("`{}` answered {}.  Nothing was charged", sent.name, reply.status)),
             Err(error) => error,
         }
     }
@@ -165,7 +165,7 @@ fn paying(session: &Session, sent: &SentPayment) -> Result<HeaderMap> {
     if sent.by_credit {
         let host = Url::parse(&sent.host).ok();
         if !host.is_some_and(|host| same_place(&host, session.client.base())) {
-            return Err(Error::usage(format!("{} was paid with a credit at {}: select that host with --url", sent.name, sent.host)));
+            return Err(Error::usage(format!("`{}` was paid with a credit at {}: select that host with --url", sent.name, sent.host)));
         }
         pairs.push(credit::token(session)?);
     }

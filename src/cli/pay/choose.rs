@@ -51,7 +51,7 @@ pub(crate) fn choose(challenge: &Challenge, limits: &PaymentLimits, name: &str) 
             let more = reasons.len().saturating_sub(MAX_REASONS);
             reasons.truncate(MAX_REASONS);
             reasons.extend((more > 0).then(|| format!("and {more} more")));
-            let error = Error::new(Exit::Payment, format!("{name} accepts no payment that your settings allow.  nothing was signed"));
+            let error = Error::new(Exit::Payment, format!("`{name}` accepts no payment that your settings allow.  Nothing was signed"));
             Err(error.more(reasons))
         }
     }
@@ -64,7 +64,7 @@ pub(crate) fn over_limit(name: &str, scheme: Scheme, price: MicroUsd, limits: &P
         Scheme::Upto => "up to ",
     };
     let (price, max) = (usd(price), usd(limits.max));
-    Error::new(Exit::Payment, format!("{name} costs {maximum}{price}, above your limit of {max} (--max-usd).  nothing was signed"))
+    Error::new(Exit::Payment, format!("`{name}` costs {maximum}{price}, above your limit of {max} (--max-usd).  Nothing was signed"))
 }
 
 fn check_terms(ask: PayableTerms, limits: &PaymentLimits) -> std::result::Result<ChosenTerms, String> {
@@ -155,9 +155,9 @@ mod tests {
         let refused = chosen(vec![term("250000")], &play).unwrap_err();
         assert_eq!(
             (refused.exit, &*refused.message),
-            (Exit::Payment, "tool costs $0.25, above your limit of $0.10 (--max-usd).  nothing was signed")
+            (Exit::Payment, "`tool` costs $0.25, above your limit of $0.10 (--max-usd).  Nothing was signed")
         );
-        assert!(chosen(vec![upto("100001")], &play).unwrap_err().message.starts_with("tool costs up to $0.100001, above"));
+        assert!(chosen(vec![upto("100001")], &play).unwrap_err().message.starts_with("`tool` costs up to $0.100001, above"));
         assert!(chosen(vec![term("0")], &limits(None, 0)).is_ok());
     }
 

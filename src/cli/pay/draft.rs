@@ -55,7 +55,7 @@ impl Draft {
         }
         let encoded = STANDARD.encode(payment.to_string());
         if encoded.len() > MAX_BYTES {
-            return Err(Error::new(Exit::Payment, format!("the challenge of {} is too large to answer.  nothing was sent", target.name)));
+            return Err(Error::new(Exit::Payment, format!("the challenge of {} is too large to answer.  Nothing was sent", target.name)));
         }
         let header = match ask.version {
             WireVersion::V1 => "X-PAYMENT",

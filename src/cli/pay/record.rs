@@ -147,7 +147,7 @@ impl RecordStore {
     /// The record cannot be written: nothing may be sent then.
     pub(crate) fn write(&self, sent: SentPayment) -> Result<LockedRecord> {
         let path = self.file(&sent.payment_id);
-        let wrong = |error: io::Error| Error::refused(format!("`{}` cannot be written: {error}.  nothing was sent", path.display()));
+        let wrong = |error: io::Error| Error::refused(format!("`{}` cannot be written: {error}.  Nothing was sent", path.display()));
         private_files::make_folder(&self.folder).map_err(wrong)?;
         let opened = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
         let mut file = opened.map_err(wrong)?;

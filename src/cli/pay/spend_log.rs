@@ -179,7 +179,8 @@ impl SpendFile {
         let remaining = limits.daily.0.saturating_sub(self.spent(&limits.profile, now));
         if open.micros > remaining {
             let (price, remaining, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(remaining)), usd(limits.daily));
-            let message = format!("{name} costs {price}, but only {remaining} of today's {daily} (daily_usd) is left.  nothing was signed");
+            let message =
+                format!("`{name}` costs {price}, but only {remaining} of today's {daily} (daily_usd) is left.  Nothing was signed");
             return Err(Error::new(Exit::Payment, message));
         }
         self.day(&limits.profile, now).micros += open.micros;
@@ -212,7 +213,7 @@ impl SpendFile {
 
 /// Returns the error for a request that another process is paying for with the payment `id`.
 pub(crate) fn open_payments(id: &str) -> Error {
-    let error = Error::refused(format!("another process is paying for the same request, with {id}.  nothing was signed"));
+    let error = Error::refused(format!("another process is paying for the same request, with {id}.  Nothing was signed"));
     error.hint(format!("get its result later: tollhouse call --resume {id}   pay again: --again"))
 }
 

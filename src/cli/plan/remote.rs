@@ -45,7 +45,7 @@ impl RemoteEndpoint {
     pub(crate) async fn read(session: &Session, slug: &Slug) -> Result<Option<Self>> {
         match session.client.get(&["ai", "endpoints", slug.as_str()]).send::<EndpointResponse>().await {
             Ok(answer) => own(answer.body).map(|record| Some(Self::of(record))).ok_or_else(|| {
-                Error::refused(format!("{slug} belongs to another builder on {}", session.host())).hint("use another slug in tool.json")
+                Error::refused(format!("`{slug}` belongs to another builder on {}", session.host())).hint("use another slug in tool.json")
             }),
             Err(error) if error.code() == "unknown_endpoint" => Ok(None),
             Err(error) => Err(error),
@@ -103,7 +103,7 @@ pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before:
         was["handler"] = json!(before.version);
         changes(&was, &theirs)
     });
-    let error = Error::refused(format!("{slug} changed on the host since revision {since}: now revision {}{by}, {at}", now.revision()));
+    let error = Error::refused(format!("`{slug}` changed on the host since revision {since}: now revision {}{by}, {at}", now.revision()));
     let mut error = error.more(reported.unwrap_or_default()).ending(format!(
         "nothing was published.  keep theirs and publish: --onto {}   compare: tollhouse diff   use theirs: tollhouse pull",
         now.revision()

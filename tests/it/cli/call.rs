@@ -57,7 +57,7 @@ async fn a_call_says_what_it_would_pay_and_what_it_paid() {
     let (host, shell) = at_a_shop().await;
     host.publish(&js("big-model", 0.25, "export default () => 1;")).await;
     let call = ["call", "creator-plan", "--json", r#"{"goal":"publish a launch video"}"#];
-    let dry = "creator-plan  $0.003 USDC on eip155:84532 (simulated) to 0x…   limit $0.10 a call, $5.00 left today.  nothing was sent";
+    let dry = "creator-plan  $0.003 USDC on eip155:84532 (simulated) to 0x…   limit $0.10 a call, $5.00 left today.  Nothing was sent";
     shell.run(&[&call[..], &["--dry-run"]].concat()).await.is(0).stderr_text(dry);
     assert_eq!((remaining(&shell).await, written(&shell).len()), (1_000_000, 0));
     let owner = Shell::admin(&host);
@@ -72,7 +72,7 @@ async fn a_call_says_what_it_would_pay_and_what_it_paid() {
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 
     let file = shell.file("in.json", "{}");
-    let over = "error: big-model costs $0.25, above your limit of $0.10 (--max-usd).  nothing was signed";
+    let over = "error: `big-model` costs $0.25, above your limit of $0.10 (--max-usd).  Nothing was signed";
     shell.run(&["call", "big-model", "--json", &format!("@{file}")]).await.is(4).stderr_text("").warned(over);
     assert_eq!(written(&shell).len(), 1, "nothing was signed");
     shell.given("{}", &["call", "big-model", "--json", "-", "--max-usd", "0.25"]).await.is(0).stderr_text("1");
@@ -136,7 +136,7 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
     let ran = shell.run(&call).await.is(6).stderr_text("");
     let id = printed(&ran.stderr);
     let ran = ran.warned(&format!(
-        "unknown: payment {id} was sent, but no answer arrived; the host reports that it was charged once.\n\
+        "unknown: Payment {id} was sent, but no answer arrived; the host reports that it was charged once.\n\
          repeat the call with the same payment: tollhouse call --resume {id}"
     ));
     assert_eq!(losing.paid().len(), 4, "{ran:?}");
@@ -165,7 +165,7 @@ async fn unknown_outcome_is_not_claimed() {
     let ran = shell.run(&["call", "creator-plan"]).await.is(6).stderr_text("");
     let id = printed(&ran.stderr);
     ran.warned(&format!(
-        "unknown: payment {id} was sent, but no answer arrived; it was charged at most once.\n\
+        "unknown: Payment {id} was sent, but no answer arrived; it was charged at most once.\n\
          repeat the call with the same payment: tollhouse call --resume {id}"
     ));
     losing.lose_all(false);
@@ -199,7 +199,7 @@ async fn the_same_request_is_not_paid_for_while_another_process_pays() {
     let (child, id) = in_flight(&host, &shell, input).await;
     let again = ["call", "slow", "--json", input];
     shell.run(&again).await.is(1).stderr_text("").warned(&format!(
-        "error: another process is paying for the same request, with {id}.  nothing was signed\n\
+        "error: Another process is paying for the same request, with {id}.  Nothing was signed\n\
          hint: get its result later: tollhouse call --resume {id}   pay again: --again"
     ));
     let besides = [&again[..], &["--again"]].concat();
@@ -244,7 +244,7 @@ async fn payment_another_process_is_recording_is_waited_for() {
     let other = format!("pmt_{}", "0".repeat(32));
     put(&book.replace(&id, &other));
     let ran = shell.run(&call).await.is(1).stderr_text("");
-    assert!(ran.stderr.contains(&format!("another process is paying for the same request, with {other}")), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("Another process is paying for the same request, with {other}")), "{ran:?}");
     // The other process cannot record it, and removes it again.
     let mut without: Value = serde_json::from_str(&book).unwrap();
     without["open"] = json!([]);
@@ -323,7 +323,9 @@ async fn concurrent_calls_over_the_daily_limit_run_once() {
     ended.sort_unstable();
     assert_eq!(ended, [0, 4], "{one:?} {two:?}");
     let refused = if one.status == 4 { one } else { two };
-    refused.stderr_text("").warned("error: slow costs $0.003, but only $0.002 of today's $0.005 (daily_usd) is left.  nothing was signed");
+    refused
+        .stderr_text("")
+        .warned("error: `slow` costs $0.003, but only $0.002 of today's $0.005 (daily_usd) is left.  Nothing was signed");
     assert_eq!(remaining(&shell).await, 997_000);
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     fs::write(&book, "{").unwrap();
@@ -339,7 +341,7 @@ async fn a_credit_pays_within_the_same_limits_and_once() {
     let losing = LossyProxy::before(&host.url).await;
     let shell = shell.env("TOLLHOUSE_CREDIT", &credit).env("TOLLHOUSE_URL", &losing.url);
     let dry = shell.run(&["call", "creator-plan", "--credit", "--dry-run"]).await.is(0);
-    dry.stderr_text("creator-plan  $0.003 by credit   limit $0.10 a call, $5.00 left today.  nothing was sent");
+    dry.stderr_text("creator-plan  $0.003 by credit   limit $0.10 a call, $5.00 left today.  Nothing was sent");
     let call = ["call", "creator-plan", "--credit", "--json", r#"{"goal":"c"}"#];
     shell.run(&[&call[..], &["--max-usd", "0.002"]].concat()).await.is(4).stderr_text("");
     losing.lose(true);

@@ -12,7 +12,7 @@ async fn slower_deployer_gets_the_other_change() {
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     host.change("shout", &json!({ "limits": { "wallMs": 5000 }, "title": "Louder" })).await;
     let shell = Shell::admin(&host);
-    let expected = "error: shout changed on the host since revision 1: now revision 2, …Z\nhint: nothing was changed; apply it to the current revision: --onto 2\n(revision_changed, req_…)";
+    let expected = "error: `shout` changed on the host since revision 1: now revision 2, …Z\nhint: nothing was changed; apply it to the current revision: --onto 2\n(revision_changed, req_…)";
     for words in [&["pause", "shout", "--onto", "1"][..], &["delete", "shout", "--yes", "--onto", "1"]] {
         shell.run(words).await.is(1).stderr_text("").warned(expected);
     }
@@ -28,7 +28,7 @@ async fn policy_is_edited_set_and_never_written_over() {
         .run(&["policy", "edit", "limits.wallMs=5000"])
         .await
         .is(2)
-        .warned("error: replace the policy: this question needs a terminal\nhint: answer with --yes");
+        .warned("error: Replace the policy: this question needs a terminal\nhint: answer with --yes");
     let edited = shell.run(&["policy", "edit", "limits.wallMs=5000", "builderCapabilities.files=true", "--yes"]).await.is(0);
     edited.stderr_text("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nin force, revision …");
     let policy = shell.json(&["policy"]).await;
@@ -38,7 +38,7 @@ async fn policy_is_edited_set_and_never_written_over() {
     shell.run(&["policy", "edit", "requireReview=true", "--yes"]).await.is(0);
     shell.run(&["policy", "check", &file]).await.is(0).stderr_text("this would narrow 0 tools, 0 of which would stop being long-running");
     let slower = shell.run(&["policy", "set", &file, "--yes", "--onto", "1"]).await.is(1);
-    slower.warned("error: the policy has changed in the meantime: now revision …\n…hint: nothing was changed; apply it to the current revision: --onto …\n(revision_changed, req_…)");
+    slower.warned("error: The policy has changed in the meantime: now revision …\n…hint: nothing was changed; apply it to the current revision: --onto …\n(revision_changed, req_…)");
     assert_eq!(shell.json(&["policy"]).await["policy"]["requireReview"], true);
     shell
         .run(&["policy", "edit", "limits.nothing=1", "--yes"])
@@ -64,12 +64,12 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         .run(&["reviews", "approve", "asker"])
         .await
         .is(2)
-        .warned("error: approve asker: this question needs a terminal\nhint: answer with --yes");
+        .warned("error: Approve asker: this question needs a terminal\nhint: answer with --yes");
     shell
         .run(&["reviews", "approve", "asker", "--yes", "--onto", "7"])
         .await
         .is(1)
-        .warned("error: asker changed on the host since revision 7: now revision 1, …\n…");
+        .warned("error: `asker` changed on the host since revision 7: now revision 1, …\n…");
     let answer = shell.run(&["reviews", "approve", "asker", "--yes", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
     answer.stderr_text("asker: approve, revision 2, active; granted: files kv");
     shell.run(&["reviews"]).await.is(0).stderr_text("").warned("no tools wait for review");

@@ -21,15 +21,15 @@ async fn each_kind_of_end_has_its_code() {
         shell.run(words).await.is(2).stderr_text("");
     }
     shell.run(&["pause", "theirs"]).await.is(3).warned("error: This belongs to another builder\n…(not_owner, req_…)");
-    shell.run(&["audit"]).await.is(3).warned("error: no admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
+    shell.run(&["audit"]).await.is(3).warned("error: No admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
     shell
         .run(&["register", "Second"])
         .await
         .is(4)
-        .warned("error: payment required\nhint: registering costs money: …\n(payment_required, req_…)");
+        .warned("error: Payment required\nhint: registering costs money: …\n(payment_required, req_…)");
     let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let nobody = format!("http://{nobody}");
-    shell.run(&["list", "--url", &nobody]).await.is(5).warned(&format!("error: the host at {nobody} does not answer: …refused…"));
+    shell.run(&["list", "--url", &nobody]).await.is(5).warned(&format!("error: The host at {nobody} does not answer: …refused…"));
     shell.run(&["pause", "theirs", "--url", &nobody]).await.is(5);
 }
 
@@ -78,7 +78,7 @@ async fn a_command_line_that_does_not_read_is_reported_as_every_error() {
         let ran = shell.run(words).await.is(2).stderr_text("");
         let error: Value = serde_json::from_str(&ran.stderr).unwrap();
         assert_eq!((&error["ok"], &error["error"]["exit"]), (&json!(false), &json!(2)), "{error}");
-        assert_eq!(error["error"]["message"], "unexpected argument '--limt' found");
+        assert_eq!(error["error"]["message"], "Unexpected argument '--limt' found");
         assert!(error["error"]["more"][0].as_str().unwrap().contains("'--limit'"), "{error}");
     }
     for words in [&["--json", "secrets"][..], &["--json", "frobnicate"], &["secrets", "rm", "--json"], &["--json", "call", "--bogus"]] {
@@ -140,7 +140,7 @@ async fn command_with_a_closed_stdout_completes_with_its_own_code() {
     let ledger = r#"{"ok":true,"agrees":false,"units":[],"accounts":[{"account":"a","balance":"1","unit":"b","agrees":false}]}"#;
     let rotation = r#"{"ok":true,"rotation":{"keyId":"k","resealed":0,"unopened":1,"needed":["j"],"retired":[]}}"#;
     for (answer, words, reported) in [
-        (ledger, &["host", "ledger"][..], "error: the ledger does not match the stored records"),
+        (ledger, &["host", "ledger"][..], "error: The ledger does not match the stored records"),
         (rotation, &["secrets", "rotate"], "error: 1 secrets could not be decrypted and were not changed; old keys kept: j"),
     ] {
         let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
@@ -163,5 +163,5 @@ async fn unwritable_one_time_secret_is_reported() {
     let (_, key) = host.register("Second").await;
     let builder = Shell::builder(&host, &key);
     let renewed = builder.unread_in(builder.home(), &["builders", "new-key", "--yes"]).await.is(1);
-    assert!(renewed.stderr.contains("error: the key of bld_"), "{renewed:?}");
+    assert!(renewed.stderr.contains("error: The key of bld_"), "{renewed:?}");
 }

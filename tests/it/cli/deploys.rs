@@ -34,7 +34,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let folder = started(&shell, "shout").await;
-    let nobody = "error: publish, and attest …: this question needs a terminal\nhint: answer with --yes --attest";
+    let nobody = "error: Publish, and attest …: this question needs a terminal\nhint: answer with --yes --attest";
     shell.run_in(&folder, &["deploy"]).await.is(2).warned(nobody);
     shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: answer with --attest");
     shell.run_in(&folder, &["deploy", "--dry-run"]).await.is(0).warned("nothing was published.");
@@ -72,7 +72,7 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     shell.run_in(&folder, &YES).await.is(0);
     host.change("shout", &json!({ "limits": { "wallMs": 5000 } })).await;
     edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
-    let conflict = "error: shout changed on the host since revision 1: now revision 2, by admin, …Z\n  limits.wallMs  9000 → 5000\nnothing was published.  keep theirs and publish: --onto 2   compare: tollhouse diff   use theirs: tollhouse pull";
+    let conflict = "error: `shout` changed on the host since revision 1: now revision 2, by admin, …Z\n  limits.wallMs  9000 → 5000\nnothing was published.  keep theirs and publish: --onto 2   compare: tollhouse diff   use theirs: tollhouse pull";
     shell.run_in(&folder, &YES).await.is(1).stderr_text("").warned(conflict);
     let price = async || host.get("/ai/endpoints/shout").await.is(200).json()["endpoint"]["priceUsd"].clone();
     assert_eq!(price().await, 0.01);
@@ -95,7 +95,7 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     let other = Shell::builder(&host, &key);
     let strange = started(&other, "shout").await;
     other.run_in(&strange, &YES).await.is(1).warned(
-        "error: shout already exists on …, at revision 3, but was not published from this folder\nnothing was published.  …--onto 3",
+        "error: `shout` already exists on …, at revision 3, but was not published from this folder\nnothing was published.  …--onto 3",
     );
 }
 
@@ -117,7 +117,7 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
     let at = |name: &str| pulled.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("no {name}: {pulled}"));
     assert!(at("zeta") < at("alpha") && at("alpha") < at("mid"), "properties stay in their order: {pulled}");
     edit(&empty, "handler.ts", "toUpperCase", "toLowerCase");
-    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: overwrite the local changes in handler.ts: …\nhint: answer with --yes");
+    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: Overwrite the local changes in handler.ts: …\nhint: answer with --yes");
     assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));
     shell.run_in(&empty, &["diff"]).await.is(0).stderr_text("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
     shell.run_in(&empty, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts updated from revision 1 of shout");
@@ -138,7 +138,7 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
     shell.file("own/handler.ts", "mine");
     shell.file("other/handler.js", "mine");
     let (own, other) = (shell.home().join("own"), shell.home().join("other"));
-    let request = "error: overwrite the existing handler.ts: this question needs a terminal\nhint: answer with --yes";
+    let request = "error: Overwrite the existing handler.ts: this question needs a terminal\nhint: answer with --yes";
     shell.run_in(&own, &["pull", "shout"]).await.is(2).warned(request);
     let two = "error: `handler.js` already exists, and a tool can have only one handler\nhint: use an empty folder";
     shell.run_in(&other, &["pull", "shout", "--yes"]).await.is(1).warned(two);
@@ -159,7 +159,7 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     here.run_in(&folder, &YES).await.is(0);
     edit(&other, "handler.ts", "toUpperCase", "toLowerCase");
     there.run_in(&other, &YES).await.is(0);
-    let request = "error: overwrite the existing handler.ts: …\nhint: answer with --yes";
+    let request = "error: Overwrite the existing handler.ts: …\nhint: answer with --yes";
     there.run_in(&folder, &["pull"]).await.is(2).warned(request);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toUpperCase"));
     let bound = format!("this folder belonged to shout on {}; it now belongs to shout on {}", one.url, two.url);
@@ -170,7 +170,7 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     here.run_in(&folder, &YES)
         .await
         .is(1)
-        .warned("error: shout already exists on …, at revision 1, but was not published from this folder\n…");
+        .warned("error: `shout` already exists on …, at revision 1, but was not published from this folder\n…");
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
     assert_eq!(fs::read_to_string(folder.join("response.json")).unwrap(), "{\n  \"a\": 3\n}\n");
     host.change("fixed", &json!({ "handler": { "response": { "a": 4 } } })).await;
     edit(&folder, "response.json", "3", "5");
-    shell.run_in(&folder, &["pull"]).await.is(2).warned("error: overwrite the local changes in response.json: …\nhint: …");
+    shell.run_in(&folder, &["pull"]).await.is(2).warned("error: Overwrite the local changes in response.json: …\nhint: …");
 }
 
 #[tokio::test]

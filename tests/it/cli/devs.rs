@@ -133,7 +133,7 @@ async fn second_dev_reports_the_first_and_a_killed_one_blocks_nothing() {
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("published").await;
     let second = shell.run_in(&folder, &["dev"]).await.is(1);
-    assert!(second.stderr.contains("another `tollhouse dev` already serves this folder: http://127.0.0.1:"), "{second:?}");
+    assert!(second.stderr.contains("Another `tollhouse dev` already serves this folder: http://127.0.0.1:"), "{second:?}");
     assert_eq!(dev.end(rustix::process::Signal::KILL).await, None);
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("cases 3/3").await;
@@ -294,7 +294,7 @@ async fn call_in_a_folder_trusts_no_foreign_note_and_sends_no_credential() {
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
     dev.wait_for("published").await;
     shell.run_in(&folder, &call).await.is(0);
-    let lacks = "error: no developer credit or admin token for http://127.0.0.1:…\nhint: …";
+    let lacks = "error: No developer credit or admin token for http://127.0.0.1:…\nhint: …";
     shell.run_in(&folder, &[&call[..], &["--credit"]].concat()).await.is(3).warned(lacks);
     dev.end(rustix::process::Signal::TERM).await;
 }

@@ -53,7 +53,7 @@ changed   …Z
         .await
         .is(2)
         .stderr_text("")
-        .warned("error: delete shout: this question needs a terminal\nhint: answer with --yes");
+        .warned("error: Delete shout: this question needs a terminal\nhint: answer with --yes");
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
     shell.run(&["delete", "shout", "--yes"]).await.is(0).stderr_text("deleted shout");
     shell.run(&["show", "shout"]).await.is(1).warned("error: No tool …`shout`…\n(unknown_endpoint, req_…)");
@@ -102,7 +102,7 @@ async fn version_is_run_again_by_the_first_characters_of_its_hash() {
     shell.run(&["rollback", "shout"]).await.is(0).stderr_text(&back);
     host.call("shout", &json!({})).await.is(200);
     assert_eq!(shell.json(&["versions", "shout"]).await["version"], whole);
-    shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: shout keeps no version before {short}"));
+    shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: `shout` keeps no version before {short}"));
     let revision = async || shell.json(&["show", "shout"]).await["endpoint"]["revision"].clone();
     let before = revision().await;
     let same = format!("shout already runs {short}, at revision {before}; nothing was changed");
@@ -122,7 +122,7 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
         .run(&["secrets", "set", "KEY", "--slug", "keeper"])
         .await
         .is(2)
-        .warned("error: value of KEY: the input is empty\nhint: use standard input, or --env-file FILE");
+        .warned("error: Value of KEY: the input is empty\nhint: use standard input, or --env-file FILE");
     let file = shell.file(".env", "# two\nA_TOKEN=\"one two three\"\nB_TOKEN=abcdefgh\n");
     shell
         .run(&["secrets", "set", "--env-file", &file, "--slug", "keeper", "--auth"])
@@ -153,9 +153,9 @@ async fn tool_folder_selects_its_endpoint() {
     // The host that a folder names is used for public data only. Credentials go only to a host that
     // the user chose.
     shell.run_in(&inside, &["show"]).await.is(0).stderr_text("slug        shout\n…");
-    shell.run_in(&inside, &["pause"]).await.is(3).warned("error: no builder key or admin token for …\n…");
+    shell.run_in(&inside, &["pause"]).await.is(3).warned("error: No builder key or admin token for …\n…");
     shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).stderr_text("shout is paused, revision 2");
     let noted = std::fs::read_to_string(shell.home().join("tools/shout/.tollhouse/state.json")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");
-    shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: name a tool: this folder was never published");
+    shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: Name a tool: this folder was never published");
 }

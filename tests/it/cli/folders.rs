@@ -81,10 +81,10 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
     shell.run_in(&folder, &["types"]).await.is(0).stderr_text(expected);
     shell.run(&["init", "sum", "--from", "text-summary"]).await.is(0);
     assert!(fs::read_to_string(shell.home().join("sum/tool.json")).unwrap().contains("\"slug\": \"sum\""));
-    shell.run(&["init", "other", "--from", "none"]).await.is(2).warned("error: there is no example tool `none`\nhint: available: …");
+    shell.run(&["init", "other", "--from", "none"]).await.is(2).warned("error: There is no example tool `none`\nhint: available: …");
     shell.run(&["init", "Not A Name"]).await.is(2);
     shell.run(&["init", "other", "--url", "http://127.0.0.1:1"]).await.is(2);
-    shell.run(&["types"]).await.is(2).warned("error: this is not the folder of a tool: it has no tool.json\nhint: …");
+    shell.run(&["types"]).await.is(2).warned("error: This is not the folder of a tool: it has no tool.json\nhint: …");
 }
 
 #[tokio::test]

@@ -204,7 +204,7 @@ async fn answer_without_end_is_not_read_forever() {
         async move { axum::body::Body::from_stream(endless) }
     });
     let url = serve(router).await;
-    let expected = "error: the host's answer has more than … bytes";
+    let expected = "error: The host's answer has more than … bytes";
     Shell::at(&url).run(&["show", "anything"]).await.is(1).warned(expected);
     Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
     let events = Router::new().fallback(|| async {
@@ -212,5 +212,5 @@ async fn answer_without_end_is_not_read_forever() {
         ([("content-type", "text/event-stream")], axum::body::Body::from_stream(endless))
     });
     let shell = Shell::at(&serving(events).await).env("TOLLHOUSE_ADMIN_TOKEN", "t");
-    shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: the host sent an event that is too large");
+    shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: The host sent an event that is too large");
 }

@@ -14,7 +14,7 @@ async fn a_key_is_made_once_funded_with_play_money_and_reported_by_its_address()
         .await
         .is(3)
         .stderr_text("")
-        .warned("error: no payment key in `…/config/tollhouse/pay.key`\nhint: create one: tollhouse key new, …");
+        .warned("error: No payment key in `…/config/tollhouse/pay.key`\nhint: create one: tollhouse key new, …");
     let made = shell.run(&["key", "new"]).await.is(0).stderr_text("0x…  in …/config/tollhouse/pay.key");
     let address = made.stdout.split("  ").next().unwrap().to_owned();
     let file = shell.config("pay.key");

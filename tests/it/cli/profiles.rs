@@ -42,7 +42,7 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
     shell.run(&["logout", "--as", "credit"]).await.is(0).stderr_text("removed from this machine; …");
     shell.run(&["whoami"]).await.is(0).stderr_text(&known);
     shell.run(&["logout"]).await.is(0);
-    shell.run(&["whoami"]).await.is(3).warned("error: you are not signed in to …\nhint: sign in: tollhouse login --url …, or set one of …");
+    shell.run(&["whoami"]).await.is(3).warned("error: You are not signed in to …\nhint: sign in: tollhouse login --url …, or set one of …");
 }
 
 #[tokio::test]
@@ -76,9 +76,9 @@ async fn credential_does_not_follow_redirects_to_other_hosts() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, redirecting).await });
-    let expected = "error: the host redirects this request: http://192.0.2.1/\nhint: …--url";
+    let expected = "error: The host redirects this request: http://192.0.2.1/\nhint: …--url";
     Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(expected);
-    let expected = "error: the host redirects this request: http://192.0.2.1/\nhint: if it has moved there, use that address";
+    let expected = "error: The host redirects this request: http://192.0.2.1/\nhint: if it has moved there, use that address";
     Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
 }
 
@@ -114,9 +114,9 @@ async fn flags_override_the_environment_which_overrides_profiles() {
     let shell = shell.env("TOLLHOUSE_URL", &one.url);
     assert_eq!(shown(&shell, &[]).await, "of-one");
     assert_eq!(shown(&shell, &["--profile", "two"]).await, "of-two");
-    shell.run(&["list", "--profile", "three"]).await.is(2).warned("error: there is no profile `three`\nhint: available: one, two");
+    shell.run(&["list", "--profile", "three"]).await.is(2).warned("error: There is no profile `three`\nhint: available: one, two");
     let other = ["login", "--profile", "one", "--url", &two.url];
-    shell.given(&two.admin, &other).await.is(2).warned("error: the profile `one` belongs to …, not to …\nhint: select another profile…");
+    shell.given(&two.admin, &other).await.is(2).warned("error: The profile `one` belongs to …, not to …\nhint: select another profile…");
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn folder_of_a_stranger_leads_to_no_host() {
     let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
     shell.file("tool/.tollhouse/state.json", &json!({ "slug": "shout", "host": "https://evil.example", "revision": 1 }).to_string());
     let expected =
-        "error: this folder belongs to https://evil.example, which no profile uses\nhint: …tollhouse login --url https://evil.example";
+        "error: This folder belongs to https://evil.example, which no profile uses\nhint: …tollhouse login --url https://evil.example";
     shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned(expected);
     shell.file("tool/.tollhouse/state.json", "{\"slug\": \"../../admin\"}");
     shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned("error: `…state.json` is not valid: …");
@@ -226,7 +226,7 @@ async fn doctor_checks_a_profiles_files_and_whether_its_key_works() {
         .await
         .is(2)
         .stderr_text("")
-        .warned("error: there is no profile `other`\nhint: available: prod");
+        .warned("error: There is no profile `other`\nhint: available: prod");
     drop(host);
     let away = shell.run(&["doctor", "--profile", "prod"]).await.is(1);
     assert!(away.stdout.contains("\nfail  profile prod: ") && away.stdout.contains("does not answer"), "{away:?}");

@@ -22,7 +22,7 @@ async fn whoami_reports_a_missing_sign_in() {
     let host = Host::start().await;
     let shell = Shell::at(&host.url);
     let hint = "hint: sign in: tollhouse login --url …, or set one of TOLLHOUSE_BUILDER_KEY, TOLLHOUSE_ADMIN_TOKEN, …";
-    shell.run(&["whoami"]).await.is(3).warned(&format!("error: you are not signed in to {}\n{hint}", host.url));
+    shell.run(&["whoami"]).await.is(3).warned(&format!("error: You are not signed in to {}\n{hint}", host.url));
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn payouts_name_commands_networks_and_tokens() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let builder = Shell::builder(&host, &key);
-    let unset = "error: no payout address is set\nhint: tollhouse payouts settings --address 0x…\n(payout_settings_missing, req_…)";
+    let unset = "error: No payout address is set\nhint: tollhouse payouts settings --address 0x…\n(payout_settings_missing, req_…)";
     builder.run(&["payouts", "make"]).await.is(1).warned(unset);
     let settings = ["payouts", "settings", "--address", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"];
     builder.run(&settings).await.is(0).stderr_text("…\nnetwork…base-sepolia (eip155:84532)\nasset…USDC (0x…)\n…");

@@ -79,8 +79,8 @@ async fn terminal_question_needs_an_explicit_yes() {
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     let shell = Shell::admin(&host);
     for (answer, code, reported) in [
-        ("\n", 1, "error: canceled; nothing was changed"),
-        ("nay\n", 1, "error: canceled; nothing was changed"),
+        ("\n", 1, "error: Canceled; nothing was changed"),
+        ("nay\n", 1, "error: Canceled; nothing was changed"),
         ("y\n", 0, "deleted shout"),
     ] {
         let mut terminal = Terminal::start(&shell, &["delete", "shout"]);
@@ -245,7 +245,7 @@ async fn interactive_deploy_asks_for_the_attestation() {
     };
     let (ended, seen) = deploy("\n").await;
     let head = format!("shout → {}  (profile prod, new)\n", host.url);
-    assert!(ended == 1 && seen.starts_with(&head) && seen.ends_with("error: nothing was published\n"), "{ended}: {seen}");
+    assert!(ended == 1 && seen.starts_with(&head) && seen.ends_with("error: Nothing was published\n"), "{ended}: {seen}");
     host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
     assert_eq!(deploy("y\n").await.0, 0);
     edit_thrice(&folder);

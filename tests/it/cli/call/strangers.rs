@@ -86,7 +86,7 @@ async fn payment_outside_the_profile_is_not_signed() {
     ] {
         let seller = Seller::new(move || asks(std::slice::from_ref(&bad)), weather).await;
         let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(4).stderr_text("");
-        assert!(ran.stderr.contains(reason) && ran.stderr.contains("nothing was signed"), "{ran:?}");
+        assert!(ran.stderr.contains(reason) && ran.stderr.contains("Nothing was signed"), "{ran:?}");
         assert!(ran.stderr.chars().all(|char| char == '\n' || !char.is_control()), "{ran:?}");
         assert!(seller.paid().is_empty() && written(&shell).is_empty());
     }
