@@ -145,6 +145,16 @@ impl Session {
         self.known.iter().fold(text, |text, (old, new)| text.replace(old, new))
     }
 
+    /// Copies what pages assume, with the address of this host. Returns its folder.
+    fn copy_preparations(&self) -> PathBuf {
+        let folder = self.folder.path().join("bin/docs");
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        for file in fs::read_dir(root().join("fixtures/docs")).expect("the folder is there").flatten() {
+            fs::write(folder.join(file.file_name()), self.here(&read(&file.path()))).expect("a file can be written");
+        }
+        folder
+    }
+
     /// Reads the values that the preparation knows: a line for each, the documented one first.
     fn read_known(&mut self) {
         let text = fs::read_to_string(self.folder.path().join("home/known")).unwrap_or_default();
@@ -196,12 +206,12 @@ fn shell(folder: &TempDir, worker: &Path) -> (Group, mpsc::Receiver<String>) {
 fn run_page(worker: &Path, page: &[Block]) -> Vec<String> {
     let mut session = Session::start(worker);
     let name = page[0].file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let fixtures = root().join("fixtures/docs");
-    let setup = fixtures.join(format!("{name}.sh"));
-    if setup.exists() {
-        let Outcome { is_success, output } = session.run(&format!("{}\n{}", read(&fixtures.join("common.sh")), read(&setup)));
+    let assumed = session.copy_preparations();
+    if assumed.join(format!("{name}.sh")).exists() {
+        let assumed = assumed.display();
+        let Outcome { is_success, output } = session.run(&format!("source {assumed}/common.sh\nsource {assumed}/{name}.sh\n"));
         if !is_success {
-            return vec![format!("{}: it fails:\n{output}", setup.display())];
+            return vec![format!("fixtures/docs/{name}.sh: it fails:\n{output}")];
         }
         session.read_known();
     }

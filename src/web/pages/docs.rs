@@ -2,6 +2,7 @@
 //! the Markdown that programs get, with navigation and search.
 
 mod contents;
+mod frame;
 mod search;
 
 use std::sync::Arc;
@@ -13,20 +14,17 @@ use axum::{
 use maud::{Markup, PreEscaped, html};
 use tollhouse_front::{ApiError, Code, PathParams};
 
-pub(crate) use self::search::search;
+pub(crate) use self::{frame::STYLE, search::search};
 use self::{
     contents::{Contents, INDEX},
-    search::field,
+    frame::{framed, index_text},
 };
 use crate::{
     guides::{self, accepts},
-    page::{Area, Page},
+    page::Page,
     render_cache::RenderedDoc,
     visitor::{ApiRefusal, Visitor, segment},
 };
-
-/// Style sheet of documents.
-pub(crate) const STYLE: &str = "docs.css";
 
 pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> Result<Response, ApiRefusal> {
     show(&visitor, INDEX, &request).await
@@ -54,29 +52,6 @@ async fn show(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Resp
     let mut response = visitor.show(page).await;
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
-}
-
-/// Returns the index as Markdown.
-async fn index_text(visitor: &Visitor) -> Result<String, ApiRefusal> {
-    let (_, body) = visitor.document(&format!("/docs/{INDEX}")).await?;
-    String::from_utf8(body.into()).map_err(|_| ApiError::from(Code::Internal).into())
-}
-
-/// Returns a page with search and navigation beside its content. `words` are those of the search.
-fn framed(contents: &Contents, words: &str, name: &str, title: &str, main: &Markup) -> Page {
-    let main = html! {
-        div.docs {
-            div.beside {
-                (field(words))
-                details.fold {
-                    summary { "All documents" }
-                    (contents.navigation(name))
-                }
-            }
-            div.content { (main) }
-        }
-    };
-    Page { style: Some(STYLE), searches: true, ..Page::new(Area::Documents, title, main) }
 }
 
 /// Returns links to the documents before and after this one.

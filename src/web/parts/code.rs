@@ -17,12 +17,16 @@ pub(crate) fn block(name: &str, language: &str, code: &str) -> Markup {
     }
 }
 
-/// Returns a named block of code with highlighted syntax.
+/// Returns a named block of code with highlighted syntax. Lines of plain text are not broken, because
+/// it can be a drawing.
 pub(crate) fn highlighted(name: &str, language: &str, code: &str) -> Markup {
+    let is_wide = matches!(language, "" | "text" | "mermaid");
     html! {
         figure.code {
             figcaption { span { (name) } (copy(name)) }
-            pre { code class=(format!("language-{language}")) { (classed(languages::pieces(language, code))) } }
+            pre.wide[is_wide] role=[is_wide.then_some("group")] aria-label=[is_wide.then_some(name)] tabindex=[is_wide.then_some("0")] {
+                code class=(format!("language-{language}")) { (classed(languages::pieces(language, code))) }
+            }
         }
     }
 }

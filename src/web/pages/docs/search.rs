@@ -8,15 +8,16 @@ use axum::{
 use maud::{Markup, html};
 use tollhouse_api::{DocsMatch, DocsSearchResponse};
 
-use super::{contents::Contents, framed, index_text};
+use super::{
+    contents::Contents,
+    frame::{SEARCH, framed, index_text},
+};
 use crate::{
     guides::accepts,
     parts::text::plain,
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, with_query},
 };
-
-const PATH: &str = "/docs/search";
 
 /// Minimum length of words that are marked, in characters.
 const MIN_MARKED: usize = 2;
@@ -27,7 +28,7 @@ const MAX_ENDING: usize = 3;
 pub(crate) async fn search(visitor: Visitor, RawQuery(query): RawQuery, request: HeaderMap) -> Result<Response, ApiRefusal> {
     let query = PageQuery::read(query.as_deref(), &["q"]);
     let words = query.get("q");
-    let path = with_query(PATH, [("q", words)]);
+    let path = with_query(SEARCH, [("q", words)]);
     let mut response = if accepts(&request, "application/json") {
         visitor.pass(&path, &HeaderMap::new()).await
     } else {
@@ -39,17 +40,6 @@ pub(crate) async fn search(visitor: Visitor, RawQuery(query): RawQuery, request:
     };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
-}
-
-/// Returns the search field.
-pub(super) fn field(words: &str) -> Markup {
-    html! {
-        form.search role="search" aria-label="Docs" action=(PATH) {
-            label.aside for="find" { "Search the docs" }
-            input #find name="q" type="search" value=(plain(words)) placeholder="Search" maxlength="200" data-key="/";
-            button { "Search" }
-        }
-    }
 }
 
 fn hits(words: &str, found: &[DocsMatch], base: &str) -> Markup {
