@@ -113,7 +113,8 @@ impl Session {
         let mut first = String::new();
         let stdout = host.0.stdout.take().expect("it is piped");
         BufReader::new(stdout).read_line(&mut first).expect("the host writes");
-        let address = first.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("the host did not start: {first}")).to_owned();
+        let address =
+            first.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("the host did not start: {first}")).to_owned();
         let config = format!("default = \"default\"\n\n[profiles.default]\nurl = \"http://{address}\"\n");
         fs::write(at("home/.config/tollhouse/config.toml"), config).expect("a file can be written");
         let (shell, lines) = shell(&folder, worker);
@@ -167,7 +168,8 @@ impl Session {
             let Outcome { is_success, output } = self.run(&command);
             let Some(documented) = documented else {
                 let is_right = is_success != block.has("fails");
-                return (!is_right).then(|| format!("{}: it {}:\n{command}{output}", block.place(), if is_success { "succeeds" } else { "fails" }));
+                return (!is_right)
+                    .then(|| format!("{}: it {}:\n{command}{output}", block.place(), if is_success { "succeeds" } else { "fails" }));
             };
             let documented = documented.replace(ADDRESSES[1], ADDRESSES[0]).replace("/home/you/", "~/");
             // Also after a difference, because later blocks need the values of this one.

@@ -77,14 +77,18 @@ async fn a_browser_is_shown_a_document_as_a_page_whose_links_are_pages() {
         "{page}"
     );
     assert!(page.contains(&format!("<span class=\"k\">curl</span> {}/ai/endpoints/create -H", host.url)), "{page}");
-    assert!(page.contains("aria-current=\"page\">API: endpoints</a>") && page.contains("rel=\"prev\"") && page.contains("rel=\"next\""), "{page}");
+    assert!(
+        page.contains("aria-current=\"page\">API: endpoints</a>") && page.contains("rel=\"prev\"") && page.contains("rel=\"next\""),
+        "{page}"
+    );
     assert!(!page.contains("/llms.txt"), "links for programs are not for people: {page}");
 }
 
 #[tokio::test]
 async fn documents_are_searched_by_people_and_programs() {
     let host = Host::start().await;
-    let asked = |accept: &'static str, query: &str| host.send(host.request(Method::GET, &format!("/docs/search{query}")).header("accept", accept));
+    let asked =
+        |accept: &'static str, query: &str| host.send(host.request(Method::GET, &format!("/docs/search{query}")).header("accept", accept));
     let found = asked("application/json", "?q=payment_reused").await.is(200);
     assert_eq!(found.has("vary"), "accept");
     let found = found.json();

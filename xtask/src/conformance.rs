@@ -62,7 +62,9 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
     {
         let host = Host::start(host, worker, &[("TOLLHOUSE_TOOLS", &fixtures.join("tools"))])?;
         let site = &*host.url;
-        let pages = ["first-paid-call", "pay-from-the-shell", "settings", "api-tools", "api-endpoints", "errors"].map(|page| format!("{site}/docs/{page}")).join(",");
+        let pages = ["first-paid-call", "pay-from-the-shell", "settings", "api-tools", "api-endpoints", "errors"]
+            .map(|page| format!("{site}/docs/{page}"))
+            .join(",");
         let mut documents = Command::new(node(packages)?);
         documents.arg(packages.join("node_modules/afdocs/bin/afdocs.mjs")).args(["check", site, "--urls", &pages]);
         documents.args(["--format", "json", "--quiet", "--request-delay", "0"]).current_dir(packages);

@@ -255,15 +255,7 @@ mod tests {
         let source = "# Pay.\nexport KEY='a b' && curl -s localhost:4020/x | jq .a-b  # shown\nN=5 tollhouse call\n";
         assert_eq!(
             marked("sh", source),
-            [
-                ("c", "# Pay."),
-                ("k", "export"),
-                ("s", "'a b'"),
-                ("k", "curl"),
-                ("k", "jq"),
-                ("c", "# shown"),
-                ("n", "5"),
-            ]
+            [("c", "# Pay."), ("k", "export"), ("s", "'a b'"), ("k", "curl"), ("k", "jq"), ("c", "# shown"), ("n", "5"),]
         );
         assert_eq!(marked("sh", "cat > a <<'END'\nit's # no\nEND\nls\n"), [("k", "cat"), ("s", "it's # no\nEND"), ("k", "ls")]);
     }
@@ -290,7 +282,10 @@ mod tests {
 
     #[test]
     fn settings_and_python_are_marked() {
-        assert_eq!(marked("toml", "[a]\nb = 1 # c\nd = \"e\"\n"), [("k", "a"), ("k", "b"), ("n", "1"), ("c", "# c"), ("k", "d"), ("s", "\"e\"")]);
+        assert_eq!(
+            marked("toml", "[a]\nb = 1 # c\nd = \"e\"\n"),
+            [("k", "a"), ("k", "b"), ("n", "1"), ("c", "# c"), ("k", "d"), ("s", "\"e\"")]
+        );
         assert_eq!(marked("nginx", "server {\n  proxy_pass http://a;\n}\n"), [("k", "server"), ("k", "proxy_pass")]);
         assert_eq!(marked("python", "def a(b):\n    return '''c\n'd'''\n"), [("k", "def"), ("k", "return"), ("s", "'''c\n'd'''")]);
         assert_eq!(marked("text", "if true"), []);
@@ -299,7 +294,9 @@ mod tests {
     #[test]
     fn pieces_join_to_the_whole_source() {
         for language in ["sh", "python", "toml", "json", "text"] {
-            for odd in ["'", "\"\\", "<<'E'\n", "$ a\n", "# é\n", "\u{1f600}'\u{202e}\n", "'''", "a<<E\n<<F\nE", "0x_é.\\\n", "$ \\", "|&;("] {
+            for odd in
+                ["'", "\"\\", "<<'E'\n", "$ a\n", "# é\n", "\u{1f600}'\u{202e}\n", "'''", "a<<E\n<<F\nE", "0x_é.\\\n", "$ \\", "|&;("]
+            {
                 for source in [odd.to_owned(), odd.repeat(40), format!("$ {odd}")] {
                     assert_eq!(pieces(language, &source).into_iter().map(|(_, text)| text).collect::<String>(), source, "{language}");
                 }

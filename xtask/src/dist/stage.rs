@@ -32,7 +32,8 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     copy(&packaging.join("tollhouse.service"), &tree.join("usr/lib/systemd/system/tollhouse.service"), 0o644)?;
     copy(&packaging.join("tollhouse.toml"), &tree.join("etc/tollhouse/tollhouse.toml"), 0o644)?;
     for folder in ["", "tutorials", "how-to", "reference", "explanation", "examples"] {
-        for document in fs::read_dir(root.join("docs").join(folder)).into_iter().flatten().flatten().filter(|entry| entry.path().is_file()) {
+        for document in fs::read_dir(root.join("docs").join(folder)).into_iter().flatten().flatten().filter(|entry| entry.path().is_file())
+        {
             copy(&document.path(), &tree.join(DOC).join(folder).join(document.file_name()), 0o644)?;
         }
     }

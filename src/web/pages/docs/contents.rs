@@ -104,7 +104,10 @@ mod tests {
     fn navigation_has_all_documents_and_marks_the_current_one() {
         let contents = Contents::read(TEXT, "https://a.example");
         let html = contents.navigation("sell").into_string();
-        assert!(html.contains("<h2>Tutorials</h2><ul><li><a href=\"/docs/pay\">Pay</a></li></ul><h2>How-to guides</h2><h3>Builders</h3>"), "{html}");
+        assert!(
+            html.contains("<h2>Tutorials</h2><ul><li><a href=\"/docs/pay\">Pay</a></li></ul><h2>How-to guides</h2><h3>Builders</h3>"),
+            "{html}"
+        );
         assert!(html.contains("<a href=\"/docs/sell\" aria-current=\"page\">Sell</a>") && !html.contains("Nobody"), "{html}");
         assert_eq!(html.matches("aria-current").count(), 1);
     }
