@@ -12,8 +12,8 @@ const HARMLESS: [u32; 3] = [0, 1, 9];
 
 /// Other ports that nothing listens on and nothing connects to: the file, the port and the reason.
 const NAMED: &[(&str, u32, &str)] = &[
+    ("tests/docs/session.rs", 4020, "replaced by the address of the test's host"),
     ("tests/it/browsers.rs", 3000, "the origin of a page"),
-    ("tests/it/docs.rs", 4020, "replaced by the address of the test's host"),
     ("tests/it/failures.rs", 6274, "the origin of a page"),
     ("tests/it/harness/balancer.rs", 8400, "replaced by a socket that the system chose"),
     ("tests/it/harness/examples.rs", 80, "a text that is shortened"),

@@ -33,7 +33,7 @@ pub(crate) fn described(rows: &[Operation]) -> Value {
         "info": {
             "title": "Tollhouse",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Paid tools for agents, called over HTTP or MCP and paid per call with x402; and how they are published and run.",
+            "description": "Paid tools for agents: called over HTTP or MCP, paid per call with x402, published by builders and run by this host.",
         },
         "paths": paths(rows),
         "components": components(rows),
@@ -67,16 +67,16 @@ pub(super) fn components(rows: &[Operation]) -> Value {
                 } },
                 "content": {
                     "application/json": { "schema": reference("PaymentRequired") },
-                    "text/html": { "schema": { "type": "string", "description": "To a browser that is led to it." } },
+                    "text/html": { "schema": { "type": "string", "description": "A page, if a browser navigates to the tool." } },
                 },
             },
-            "Error": { "description": "Refused, or came to nothing.", "content": json_of(&reference("Error")) },
+            "Error": { "description": "The request was refused or failed.", "content": json_of(&reference("Error")) },
         },
         "securitySchemes": {
-            "adminToken": key("X-Admin-Token", "Of who runs the host."),
-            "builderKey": key("X-Builder-Key", "Of a builder."),
-            "developerCredit": key("X-Developer-Credit", "Prepaid credit; its holder reads it and sets its budget."),
-            "bearerCredit": { "type": "http", "scheme": "bearer", "description": "The same, for clients that have no other field." },
+            "adminToken": key("X-Admin-Token", "The token of an admin."),
+            "builderKey": key("X-Builder-Key", "The key of a builder."),
+            "developerCredit": key("X-Developer-Credit", "Prepaid credit. Its holder can read the credit and set a budget."),
+            "bearerCredit": { "type": "http", "scheme": "bearer", "description": "The same credit, for clients that can send only a bearer token." },
         },
     })
 }
@@ -170,13 +170,13 @@ fn responses(row: &Operation) -> Value {
     }
     let mut responses = json!({ "200": { "description": "The requested representation.", "content": content } });
     if row.answers == ResponseKind::Tool || row.id == "invokeTool" {
-        responses["default"] = json!({ "description": "The tool's own answer, with the status that it chose.", "content": content });
+        responses["default"] = json!({ "description": "The tool's own answer, with the status that the tool chose.", "content": content });
     }
     if row.headers.contains(&"If-None-Match") {
-        responses["304"] = json!({ "description": "Who asks has it already." });
+        responses["304"] = json!({ "description": "The client already has this document." });
     }
     if row.id == "speakMcp" {
-        responses["202"] = json!({ "description": "Taken; there is nothing to answer." });
+        responses["202"] = json!({ "description": "Accepted. The message needs no response." });
     }
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in row.codes() {

@@ -31,7 +31,7 @@ pub(super) fn text(rows: &[&Operation], base: &str) -> String {
 
 fn operation(text: &mut String, row: &Operation, base: &str) {
     _ = write!(text, "## {} {}\n\n{}.\n\n", row.method, row.path, capital(row.what));
-    _ = writeln!(text, "- Operation: `{}`. For: {}.", row.id, row.access.as_str());
+    _ = writeln!(text, "- Operation: `{}`. Access: {}.", row.id, row.access.as_str());
     for (what, names) in [("Query", row.query), ("Headers", row.headers)] {
         for (position, name) in names.iter().enumerate() {
             let message = PARTS.parameters.get(*name).and_then(|reported| reported["description"].as_str()).unwrap_or_default();
@@ -43,26 +43,26 @@ fn operation(text: &mut String, row: &Operation, base: &str) {
         }
     }
     if let Some(schema) = row.takes {
-        _ = writeln!(text, "- Body: JSON, {}.", linked(schema));
+        _ = writeln!(text, "- Request: JSON, {}.", linked(schema));
     }
     _ = match row.answers {
-        ResponseKind::Json(schema) => writeln!(text, "- Answer: {}.", linked(schema)),
+        ResponseKind::Json(schema) => writeln!(text, "- Response: {}.", linked(schema)),
         ResponseKind::Tool => {
-            writeln!(text, "- Answer: what the tool says, with the status that it chose; its receipt's id in `X-Receipt-Id`.")
+            writeln!(text, "- Response: the tool's answer, with the status that the tool chose. `X-Receipt-Id` has the id of its receipt.")
         }
-        ResponseKind::Text(media) => writeln!(text, "- Answer: `{media}`."),
-        ResponseKind::Page => writeln!(text, "- Answer: Markdown, and to browsers a page."),
-        ResponseKind::JsonOrPage(schema) => writeln!(text, "- Answer: {}, and to browsers a page.", linked(schema)),
+        ResponseKind::Text(media) => writeln!(text, "- Response: `{media}`."),
+        ResponseKind::Page => writeln!(text, "- Response: Markdown, or a page for browsers."),
+        ResponseKind::JsonOrPage(schema) => writeln!(text, "- Response: {}, or a page for browsers.", linked(schema)),
     };
     if row.streams {
-        *text += "- With `Accept: text/event-stream`: as it happens, as Server-Sent Events.\n";
+        *text += "- With `Accept: text/event-stream`: Server-Sent Events, as they happen.\n";
     }
     _ = write!(text, "\n```sh\n{}\n```\n\n", curl(row, base));
     let mut codes: Vec<_> = row.codes().iter().map(|code| format!("`{}` ({})", code.row().name, code.row().status.as_u16())).collect();
     codes.dedup();
     _ = write!(text, "[Errors](errors.md): {}.\n\n", codes.join(", "));
     if let Some(example) = examples::of(row.id, base) {
-        _ = write!(text, "An answer, shortened:\n\n```json\n{example}\n```\n\n");
+        _ = write!(text, "A response, shortened:\n\n```json\n{example}\n```\n\n");
     }
 }
 

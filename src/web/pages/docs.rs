@@ -14,11 +14,11 @@ use axum::{
 use maud::{Markup, PreEscaped, html};
 use tollhouse_front::{ApiError, Code, PathParams};
 
-pub(crate) use self::{frame::STYLE, search::search};
 use self::{
     contents::{Contents, INDEX},
     frame::{framed, index_text},
 };
+pub(crate) use self::{frame::STYLE, search::search};
 use crate::{
     guides::{self, accepts},
     page::Page,
