@@ -226,7 +226,7 @@ async fn clients_in_the_forwarded_header_have_own_limits() {
 
 #[tokio::test]
 async fn untrusted_proxy_is_reported() {
-    const REPORTED: &str = "a proxy passes requests on and is not trusted";
+    const REPORTED: &str = "a proxy forwards requests but is not trusted";
     let host = Host::start().await;
     assert_eq!(host.get("/health").await.is(200).json()["warnings"], json!([]));
     for _ in 0..3 {

@@ -177,7 +177,7 @@ mod tests {
         assert!(problem(&[("tool.json", "{\n \"title\": 1}"), js]).starts_with("tool.json:1:1  `slug` is missing"));
         assert!(problem(&[("tool.json", "{\n \"slug\": \"Not A Slug\"}"), js]).starts_with("tool.json:2:10  "));
         assert!(
-            problem(&[("tool.json", "{\"slug\": \"abc\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  there is `handler.js` too")
+            problem(&[("tool.json", "{\"slug\": \"abc\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  `handler.js` also exists")
         );
         let bare = "{\"slug\": \"abc\", \"handlerType\": \"js_request_response\"}";
         assert_eq!(problem(&[("tool.json", bare)]), "handler.ts  does not exist, and neither does handler.js");

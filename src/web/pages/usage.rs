@@ -166,7 +166,7 @@ mod tests {
         let usage = json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 3, "p50Ms": 1.25, "p95Ms": 9.0 });
         let days = [Day::from_usage(&serde_json::from_value(usage).unwrap())];
         let html = view("a-tool", false, &days).into_string();
-        assert!(html.contains("3 calls in 30 days. Most in a day: 3.") && html.matches("<svg").count() == 2, "{html}");
+        assert!(html.contains("3 calls in 30 days. Maximum per day: 3.") && html.matches("<svg").count() == 2, "{html}");
         assert!(!html.contains("ailed") && !html.contains("/calls"), "{html}");
     }
 }

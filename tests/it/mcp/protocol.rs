@@ -409,7 +409,7 @@ async fn a_message_has_so_many_values() {
     request(50_000).await.is(200);
     for refused in join_all((0..8).map(|_| request(1_000_000))).await {
         let error = refused.is(400).json()["error"].clone();
-        assert!(error["message"].as_str().unwrap().contains("at most 200000"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("the maximum is 200000"), "{error}");
     }
     let grown = host.resident().saturating_sub(before);
     assert!(grown < 150 << 20, "the process has grown by {grown} bytes");

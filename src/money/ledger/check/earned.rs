@@ -81,7 +81,7 @@ impl Check<'_> {
                 (count, sum) = (count + 1, sum + i128::from(row.value.net));
             }
         }
-        let what = || format!("packet {}", packet.id);
+        let what = || format!("payout {}", packet.id);
         let amount = packet.amount.into();
         let withheld = if packet.status == PayoutStatus::Collecting { 0 } else { packet.withheld.into() };
         self.report.expect_equal(what(), ("its amount is", amount), ("its receipts come to", sum - withheld));

@@ -75,7 +75,7 @@ impl fmt::Display for LedgerReport {
         write!(
             f,
             "{postings} postings in {accounts} accounts, {receipts} receipts, {movements} movements of {credits} credits, {unpaid} \
-             amounts that wait to be paid out, {packets} packets, {refunds} refunds; {archived} rows of the archive"
+             amounts that wait to be paid out, {packets} payouts, {refunds} refunds; {archived} rows of the archive"
         )
     }
 }

@@ -90,7 +90,7 @@ impl Check<'_> {
             Cause::Packed(payout, _) | Cause::PaidOut(payout) | Cause::Withheld(payout) => {
                 match PAYOUT_BUILDERS.get(self.store, payout).await? {
                     Some(builder) if PAYOUTS.get(self.store, &packet_key(&builder, payout)).await?.is_some() => Ok(None),
-                    Some(_) | None => Err("a payout packet"),
+                    Some(_) | None => Err("a payout"),
                 }
             }
         };

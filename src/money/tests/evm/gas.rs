@@ -34,7 +34,7 @@ async fn payments_are_rejected_without_gas_to_settle() {
     assert_eq!(verified(&enough).await, VerifyResult::Valid);
     let (_, empty) = having(ONE - 1).await;
     let verdict = verified(&empty).await;
-    assert!(matches!(&verdict, VerifyResult::Unavailable(reason) if reason.contains("too little")), "{verdict:?}");
+    assert!(matches!(&verdict, VerifyResult::Unavailable(reason) if reason.contains("does not have enough")), "{verdict:?}");
 }
 
 /// Otherwise the next payer would be refused only after the handler had run.

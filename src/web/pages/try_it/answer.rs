@@ -207,7 +207,7 @@ mod tests {
         let shown = |media, body| result(&answer(media, body)).into_string();
         assert!(shown("application/json", r#"{"a":"<b>"}"#).contains("{\n  &quot;a&quot;: &quot;&lt;b&gt;&quot;\n}"));
         assert!(shown("text/html; charset=utf-8", "<script>x</script>").contains("&lt;script&gt;x"));
-        assert!(shown("image/svg+xml", "<svg/>").contains("no text: 6 bytes"));
+        assert!(shown("image/svg+xml", "<svg/>").contains("not text: 6 bytes"));
         assert!(shown("application/json", "\u{202e}").contains("U+202E"));
         assert!(shown("text/plain", "").contains("<code>"));
     }
