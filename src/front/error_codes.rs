@@ -135,7 +135,7 @@ codes! {
         "Send it again without pauses. The part that arrived was discarded";
     Cancelled "cancelled" CONFLICT Caller No "The caller canceled the call";
     EndpointPaused "endpoint_paused" CONFLICT Tool No "The tool does not accept calls"
-        "Retry when the tool's builder has resumed it";
+        "Retry when the tool is active again";
     PaymentReused "payment_reused" CONFLICT Caller No "This payment was made for another request"
         "Send the request that the payment was made for, or sign a new payment";
     PaymentInProgress "payment_in_progress" CONFLICT Caller No "Another request is using this payment"
