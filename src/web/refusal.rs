@@ -16,8 +16,10 @@ use tollhouse_api::{Charged, ErrorDetails, FaultParty};
 use tollhouse_front::{ErrorWording, ErrorWriter, code_of};
 
 use super::{
+    guides::accepts,
     host_checks::is_ours,
     page::{Area, BackLink, Page},
+    pages::docs::SEARCH,
     parts::{facts, text::plain, time::span},
     services::Services,
     visitor::{ApiRefusal, Visitor},
@@ -30,6 +32,9 @@ const MAX_BYTES: usize = 64 << 10;
 pub(super) fn wording(services: Services) -> ErrorWording {
     let services = Arc::new(services);
     let describe = move |request: &Request| -> ErrorWriter {
+        if request.uri().path() == SEARCH && accepts(request.headers(), "application/json") {
+            return Box::new(|response| Box::pin(async move { response }));
+        }
         let (services, tokens) = (Arc::clone(&services), services.cookie.all(request.headers()));
         Box::new(move |response| Box::pin(async move { as_page(&services, &tokens, response).await }))
     };

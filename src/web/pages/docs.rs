@@ -18,7 +18,10 @@ use self::{
     contents::{Contents, INDEX},
     frame::{framed, index_text},
 };
-pub(crate) use self::{frame::STYLE, search::search};
+pub(crate) use self::{
+    frame::{SEARCH, STYLE},
+    search::search,
+};
 use crate::{
     guides::{self, accepts},
     page::Page,

@@ -30,7 +30,7 @@ async fn policy_is_edited_set_and_never_written_over() {
         .is(2)
         .warned("error: Replace the policy: this question needs a terminal\nhint: answer with --yes");
     let edited = shell.run(&["policy", "edit", "limits.wallMs=5000", "builderCapabilities.files=true", "--yes"]).await.is(0);
-    edited.stderr_text("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nin force, revision …");
+    edited.stderr_text("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nthe policy is in force, revision …");
     let policy = shell.json(&["policy"]).await;
     assert_eq!((&policy["policy"]["limits"]["wallMs"], &policy["policy"]["builderCapabilities"]["files"]), (&json!(5000), &json!(true)));
     let file = shell.file("policy.json", &policy.to_string());

@@ -20,7 +20,7 @@ async fn each_kind_of_end_has_its_code() {
     {
         shell.run(words).await.is(2).stderr_text("");
     }
-    shell.run(&["pause", "theirs"]).await.is(3).warned("error: This belongs to another builder\n…(not_owner, req_…)");
+    shell.run(&["pause", "theirs"]).await.is(3).warned("error: This belongs to another builder\n…\n(not_owner, req_…)");
     shell.run(&["audit"]).await.is(3).warned("error: No admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
     shell
         .run(&["register", "Second"])
@@ -154,7 +154,7 @@ async fn unwritable_one_time_secret_is_reported() {
     let host = Host::start().await;
     let admin = Shell::admin(&host);
     let minted = admin.unread_in(admin.home(), &["credits", "mint", "1"]).await.is(1);
-    minted.warned("crd_… with $1; …\nerror: the token of crd_… could not be written: …\nhint: …tollhouse credits revoke crd_…");
+    minted.warned("credit crd_… with $1; …\nerror: The token of crd_… could not be written: …\nhint: …tollhouse credits revoke crd_…");
     let credit = host.mint(100.0).await;
     let payer = Shell::at(&host.url).env("TOLLHOUSE_CREDIT", &credit);
     let registered = payer.unread_in(payer.home(), &["register", "Toolsmith", "--json"]).await.is(1);

@@ -197,7 +197,7 @@ async fn secret_that_is_not_taken_is_reported_with_its_line_and_ends_nothing() {
     let env = |text: &str| fs::write(folder.join(".env.dev"), text).unwrap();
     env("GOOD=1\nAPI_KEY=\n");
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.wait_for(".env.dev:2  the secret `API_KEY`: a value has ").await;
+    dev.wait_for(".env.dev:2  the secret `API_KEY`: A value must have ").await;
     dev.wait_for("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
     env("apiKey=x\nGOOD=1\n");

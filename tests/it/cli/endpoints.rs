@@ -36,7 +36,7 @@ owner     {id}
 price     $0.01
 version   …
 revision  1
-may       kv logs
+granted   kv logs
 tags      text
 changed   …Z
 

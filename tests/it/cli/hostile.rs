@@ -7,6 +7,7 @@ use std::sync::{
 
 use axum::{Router, extract::Request, http::StatusCode};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::harness::Shell;
@@ -72,6 +73,8 @@ async fn no_command_has_a_host_drive_a_terminal() {
     let url = hostile().await;
     let shell = Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t");
     let policy = shell.file("policy.json", "{}");
+    let shown = documented::hostile_answer(&Method::GET, "/ai/endpoints/anything", HOSTILE);
+    let revision = shown["endpoint"]["revision"].to_string();
     shell.run(&["init", "anything"]).await.is(0);
     let folder = shell.home().join("anything");
     let commands: &[&[&str]] = &[
@@ -83,7 +86,7 @@ async fn no_command_has_a_host_drive_a_terminal() {
         &["pause", "anything"],
         &["delete", "anything", "--yes"],
         &["diff"],
-        &["deploy", "--dry-run", "--onto", "0"],
+        &["deploy", "--dry-run", "--onto", &revision],
         &["call", "anything", "--dry-run"],
         &["logs", "anything"],
         &["logs", "anything", "--follow"],

@@ -146,7 +146,7 @@ async fn a_terminal_follows_colors_of_ours_and_nothing_of_a_host() {
     let shell = Shell::at(&hostile().await).env("TOLLHOUSE_ADMIN_TOKEN", "t").env("TERM", "xterm");
     for (words, color) in [
         (&["calls", "anything"][..], "\u{1b}[31m"),
-        (&["logs", "anything"], "\u{1b}[2m"),
+        (&["logs", "anything"], "\u{1b}[31m"),
         (&["show", "anything", "--source"], ""),
         (&["pause", "anything"], ""),
         (&["host", "ledger"], ""),

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) const STYLE: &str = "docs.css";
 
 /// Path of the search.
-pub(super) const SEARCH: &str = "/docs/search";
+pub(crate) const SEARCH: &str = "/docs/search";
 
 /// Returns the index as Markdown.
 pub(super) async fn index_text(visitor: &Visitor) -> Result<String, ApiRefusal> {
