@@ -135,7 +135,7 @@ codes! {
         "Send it again without pauses. The part that arrived was discarded";
     Cancelled "cancelled" CONFLICT Caller No "The caller canceled the call";
     EndpointPaused "endpoint_paused" CONFLICT Tool No "The tool does not accept calls"
-        "Retry when the tool's builder has resumed it";
+        "Retry when the tool is active again";
     PaymentReused "payment_reused" CONFLICT Caller No "This payment was made for another request"
         "Send the request that the payment was made for, or sign a new payment";
     PaymentInProgress "payment_in_progress" CONFLICT Caller No "Another request is using this payment"
@@ -143,7 +143,7 @@ codes! {
     AnswerExpired "answer_expired" GONE Caller Earlier "The call was charged, and its stored answer has expired"
         "Answers are stored for 24 hours, and the receipt stays valid. This `Idempotency-Key` does not run the tool again, so send a new key for another call";
     AnswerOwed "answer_owed" CONFLICT Tool Earlier "The call was charged before its run, and the tool does not accept calls now"
-        "Retry with the same payment once the tool accepts calls. It runs then without another charge";
+        "Retry with the same payment once the tool accepts calls. It then runs without another charge";
     NoMoreRuns "no_more_runs" GONE Caller Earlier "The call was charged before its run, and no runs are left"
         "The receipt stays valid. Ask the tool's builder or the operator of the host for a refund";
     QuoteExpired "quote_expired" CONFLICT Caller No "The quote has expired"
@@ -157,24 +157,24 @@ codes! {
     SlugTaken "slug_taken" CONFLICT Caller No "Another tool has this slug, or had it before it was deleted"
         "Choose another slug";
     UnderReview "under_review" CONFLICT Caller No "The tool is under review"
-        "It resumes when an admin approves it";
+        "The tool resumes when an admin approves it";
     TakenDown "taken_down" CONFLICT Caller No "An admin has taken the tool down";
     TooManyEndpoints "too_many_endpoints" CONFLICT Caller No "The maximum number of tools is reached";
     NothingToReview "nothing_to_review" CONFLICT Caller No "The tool has nothing that needs this decision";
-    WrongState "wrong_state" CONFLICT Caller No "Its current state does not allow this";
+    WrongState "wrong_state" CONFLICT Caller No "The current state does not allow this";
     PayoutSettingsMissing "payout_settings_missing" CONFLICT Caller No "No payout address is set"
         "Set one: POST /ai/builders/payout-settings";
     NotRefundable "not_refundable" CONFLICT Caller No "The receipt has no payment that can be refunded";
     RefundTooLarge "refund_too_large" CONFLICT Caller No "The amount exceeds what is left of the receipt's payment"
         "No refund was made. `refund` has the amounts paid and refunded so far";
     BelowMinimum "below_minimum" CONFLICT Caller No "The amount to pay out is below the minimum"
-        "It stays in the builder's balance until it reaches the minimum";
+        "The amount stays in the builder's balance until it reaches the minimum";
     MasterKeyGiven "master_key_given" CONFLICT Caller No "The master key comes from the settings"
-        "Rotate it there";
-    ChangedMeanwhile "revision_changed" CONFLICT Caller No "It was changed at the same time"
+        "Rotate the key in the settings";
+    ChangedMeanwhile "revision_changed" CONFLICT Caller No "Another request changed the record at the same time"
         "Nothing was changed by this request. Retry";
-    RevisionChanged "revision_changed" PRECONDITION_FAILED Caller No "It has changed since the revision in `If-Match`"
-        "Nothing was changed by this request. Read it again, and retry with its new `ETag`";
+    RevisionChanged "revision_changed" PRECONDITION_FAILED Caller No "The record has changed since the revision in `If-Match`"
+        "Nothing was changed by this request. Read the record again, and retry with its new `ETag`";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE Caller No "The body is too large";
     UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE Caller No
         "The body has an unsupported media type; send `application/json`";
