@@ -129,7 +129,7 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
         flags.host.bucket().map(drop),
         flags.account.resolve().map(drop),
         flags.secret.resolve().map(drop),
-        flags.money.resolve(listen).map(drop),
+        flags.money.resolve(listen, true).map(drop),
         flags.sandbox.resolve().map(drop),
         flags.http.resolve(listen.ip()).map(drop),
         flags.mcp.resolve(listen, true).map(drop),

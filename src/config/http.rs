@@ -317,7 +317,7 @@ impl HttpFlags {
         let one_address = self.sees_one_address(listen);
         FailedRuns {
             of_payer: of(self.payer_failures, of_payer),
-            of_address: of(self.address_failures, of_address.filter(|_| !listen.is_loopback())),
+            of_address: of(self.address_failures, of_address.filter(|_| !one_address)),
             of_tool: of(self.tool_failures, of_tool),
             refused_of_address: of(self.address_refused_payments, refused_of_address.filter(|_| !one_address)),
         }
@@ -403,6 +403,7 @@ mod tests {
         assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
         assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
         assert_eq!(behind.failed_runs.refused_of_address.map(NonZeroU32::get), Some(60));
+        assert_eq!((alone.failed_runs.of_address, behind.failed_runs.of_address.map(NonZeroU32::get)), (None, Some(60)));
         assert_eq!((alone.joins.of_address, behind.joins.of_address), (None, Some(ADDRESS_JOINS)));
         let mapped = resolve(&["::ffff:10.0.0.0/104", "::ffff:127.0.0.1", "::ffff:0:0/96", "2001:db8::/32"]).unwrap();
         let trusted: Vec<_> = mapped.proxies.trusted.iter().map(ToString::to_string).collect();

@@ -182,7 +182,7 @@ impl Flags {
             log: host.log.unwrap_or_else(|| "info,rmcp=error,h2=error".to_owned()),
             account: self.account.resolve()?,
             secrets: self.secret.resolve()?,
-            money: self.money.resolve(listen)?,
+            money: self.money.resolve(listen, one_address)?,
             mcp: self.mcp.resolve(listen, one_address)?,
             sandbox: self.sandbox.resolve()?,
             http: self.http.resolve(listen.ip())?,

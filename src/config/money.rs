@@ -223,10 +223,11 @@ impl MoneyFlags {
     ///
     /// Settings that cannot work, each with what to do about it.
     pub fn settled(self, listen: Option<SocketAddr>) -> Result<MoneySettings, SettingsError> {
-        self.resolve(listen.unwrap_or(super::host::LISTEN))
+        let listen = listen.unwrap_or(super::host::LISTEN);
+        self.resolve(listen, listen.ip().is_loopback())
     }
 
-    pub(super) fn resolve(self, listen: SocketAddr) -> Result<MoneySettings, SettingsError> {
+    pub(super) fn resolve(self, listen: SocketAddr, one_address: bool) -> Result<MoneySettings, SettingsError> {
         let networks = self.networks()?;
         let kind_where = |is: fn(FacilitatorKind) -> bool| networks.iter().map(|network| network.facilitator).find(|kind| is(*kind));
         let gas_key = HiddenValue::given_or_in(self.gas_key.clone(), self.gas_key_file.as_deref())?;
@@ -262,7 +263,7 @@ impl MoneyFlags {
         let gas = |given: Option<u64>, max| given.map_or(max, NonZeroU64::new);
         let gas = GasLimits {
             of_payer: gas(self.payer_burned_gas, defaults.of_payer),
-            of_address: gas(self.address_burned_gas, defaults.of_address.filter(|_| !listen.ip().is_loopback())),
+            of_address: gas(self.address_burned_gas, defaults.of_address.filter(|_| !one_address)),
             of_builder: gas(self.builder_burned_gas, defaults.of_builder),
             of_all: gas(self.burned_gas, defaults.of_all),
             reverts: self.payer_reverts.map_or(defaults.reverts, NonZeroU32::new),

@@ -25,7 +25,7 @@ fn several() -> MoneyFlags {
 }
 
 fn resolved(flags: MoneyFlags) -> Result<MoneySettings, SettingsError> {
-    flags.resolve("127.0.0.1:4020".parse().unwrap())
+    flags.resolve("127.0.0.1:4020".parse().unwrap(), true)
 }
 
 fn refused(change: impl FnOnce(&mut MoneyFlags)) -> String {
