@@ -165,7 +165,7 @@ impl PaymentConfig {
         let is_accepted = |accepted: &AcceptedToken| accepts.is_empty() || accepts.iter().any(|entry| accepted.is_named(entry));
         let is_offered =
             |network: &Network| self.accepted.iter().any(|accepted| accepted.asset.network == network && is_accepted(accepted));
-        let underpaid = self.least_settlements.iter().filter(|(network, least)| price < *least && is_offered(*network));
+        let underpaid = self.least_settlements.iter().filter(|(network, least)| price < *least && is_offered(network));
         underpaid.copied().collect()
     }
 

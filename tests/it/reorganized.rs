@@ -65,7 +65,7 @@ async fn a_reorganized_settlement_is_reported_everywhere_until_it_returns() {
     host.kill9();
     let checked = tollhouse().args(["ledger", "check", "--data"]).arg(host.folder().join("data")).output().unwrap();
     let text = String::from_utf8_lossy(&checked.stdout);
-    assert!(!checked.status.success() && text.contains(&receipt) && text.contains("is in no block"), "{checked:?}");
+    assert!(!checked.status.success() && text.contains(&receipt) && text.contains("is no longer in a block"), "{checked:?}");
     host.restart().await;
     assert!(state(&host, &receipt).await.is_some());
     // The payer has money on the new chain, and the transaction is in a block again.

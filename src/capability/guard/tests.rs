@@ -195,7 +195,7 @@ async fn a_name_with_any_local_address_is_not_dialled() {
 
 #[tokio::test]
 async fn an_answer_is_read_up_to_its_limit_in_its_time() {
-    let slow = get(|| std::future::pending::<()>());
+    let slow = get(std::future::pending::<()>);
     let drip = get(|| async {
         let pieces = futures_util::stream::unfold((), |()| async {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -150,7 +150,7 @@ async fn hosts_outside_the_grant_are_refused_and_reported_where_to_allow_them() 
 async fn requests_are_counted_and_bounded() {
     let server = Router::new()
         .route("/", get(|| async { Json(1) }))
-        .route("/slow", get(|| std::future::pending::<()>()))
+        .route("/slow", get(std::future::pending::<()>))
         .route("/large", get(|| async { Json("x".repeat(3_000)) }));
     let limits = Limits { http_requests: 5, http_wall_ms: 1_500, http_body_bytes: 2_000, ..Limits::default() };
     let (caller, base) = local(server, limits).await;

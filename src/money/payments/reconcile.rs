@@ -183,7 +183,7 @@ impl Payments {
         };
         self.hold_transfers(&mut page, network, &transfers, &linked).await?;
         let seen: HashSet<&str> = transfers.iter().map(|(_, transfer)| transfer.transaction.as_str()).collect();
-        self.hold_receipts(&mut page, network, &*chain, own.iter().filter(|paid| !seen.contains(paid.transaction()))).await?;
+        self.hold_receipts(&mut page, network, &chain, own.iter().filter(|paid| !seen.contains(paid.transaction()))).await?;
         page.agrees = page.unknown.is_empty() && page.missing.is_empty() && page.doubled.is_empty() && !page.truncated;
         Ok(page)
     }

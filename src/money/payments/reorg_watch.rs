@@ -70,7 +70,7 @@ impl Payments {
     /// settlements that reorganizations have undone, and unresolved ones. Sends no requests without such settlements.
     pub async fn watch_settlements(&self) -> Result<(), StoreError> {
         for (network, chain) in self.facilitators.chains() {
-            match self.watch_network(network, &*chain).await {
+            match self.watch_network(network, &chain).await {
                 Ok(()) => {}
                 Err(RoundEnd::Store(error)) => return Err(error),
                 Err(RoundEnd::Chain(error)) => {
