@@ -51,7 +51,7 @@ impl Catalog {
         // Another host may have changed it since, or a commit may not have reported its success.
         self.show_stored(slug, row.as_ref().map(|row| &row.value))?;
         let row = row.ok_or_else(unknown)?;
-        let live = self.from_memory(&row.value)?;
+        let live = self.live_from_memory(&row.value)?;
         let stored = row.value.revision;
         if seen.is_some_and(|seen| seen != stored) || live.endpoint.revision != stored {
             return Err(PublishError::Changed(stored));
@@ -67,7 +67,7 @@ impl Catalog {
 
     /// Returns the stored endpoint for calls. If no call has used it yet, it lacks its source.
     /// Holding it back does not need the source, and fetching it from a bucket may take long.
-    fn from_memory(&self, stored: &Endpoint) -> Result<Arc<LiveEndpoint>, PublishError> {
+    fn live_from_memory(&self, stored: &Endpoint) -> Result<Arc<LiveEndpoint>, PublishError> {
         if let Some(live) = self.ready.get(stored.slug.as_str()) {
             return Ok(live);
         }

@@ -1,18 +1,20 @@
 use super::*;
 use crate::counted::Counted;
 
+/// Left and right owner, id, weight.
+type Item = (u8, u8, u32, usize);
+
 /// Computes [`Piles::oldest_of_most`] by visiting all items.
-fn looked_up(things: &[(u8, u8, u32, usize)]) -> Option<u32> {
-    let sum =
-        |is_in: &dyn Fn(&(u8, u8, u32, usize)) -> bool| -> usize { things.iter().filter(|thing| is_in(thing)).map(|thing| thing.3).sum() };
-    let max = |side: fn(&(u8, u8, u32, usize)) -> u8| {
+fn looked_up(things: &[Item]) -> Option<u32> {
+    let sum = |is_in: &dyn Fn(&Item) -> bool| -> usize { things.iter().filter(|thing| is_in(thing)).map(|thing| thing.3).sum() };
+    let max = |side: fn(&Item) -> u8| {
         let sums = things.iter().map(|thing| (sum(&|other| side(other) == side(thing)), side(thing)));
         sums.max().unwrap_or((0_usize, 0))
     };
     let ((of_left, left), (of_right, right)) = (max(|thing| thing.0), max(|thing| thing.1));
-    let is_in = |thing: &&(u8, u8, u32, usize)| if of_right >= of_left { thing.1 == right } else { thing.0 == left };
+    let is_in = |thing: &&Item| if of_right >= of_left { thing.1 == right } else { thing.0 == left };
     let heaviest = things.iter().filter(is_in).map(|thing| {
-        let pile = |other: &&(u8, u8, u32, usize)| (other.0, other.1) == (thing.0, thing.1);
+        let pile = |other: &&Item| (other.0, other.1) == (thing.0, thing.1);
         let weight: usize = things.iter().filter(pile).map(|thing| thing.3).sum();
         (weight, Reverse(things.iter().filter(pile).map(|thing| thing.2).min()))
     });

@@ -174,7 +174,12 @@ async fn check_names_tampered_rows_and_the_difference() {
         (Space::Postings, posting(&other.receipt_id), None, format!("receipt {}: has no posting", other.receipt_id)),
         (Space::Postings, minted, None, format!("movement {number} of credit {}: has no posting", credit.id)),
         (Space::Receipts, sold.receipt_id.clone().into_bytes(), None, format!("posting sold/{}: names a receipt", sold.receipt_id)),
-        (Space::Receipts, other.receipt_id.clone().into_bytes(), Some(b"{}".to_vec()), format!("receipt {}: cannot be read", other.receipt_id)),
+        (
+            Space::Receipts,
+            other.receipt_id.clone().into_bytes(),
+            Some(b"{}".to_vec()),
+            format!("receipt {}: cannot be read", other.receipt_id),
+        ),
         (Space::Unpaid, waiting(&other.receipt_id), None, format!("account builder/{builder}: what waits comes to 0")),
         (Space::Unpaid, waiting(&other.receipt_id), Some(unpaid.to_bytes()), format!("receipt {}: waits", other.receipt_id)),
         (Space::PayoutReceipts, in_packet, None, format!("payout {packet}: its amount is {net}, its receipts come to 0 (off by {net})")),

@@ -257,7 +257,8 @@ async fn errors_of_a_bundle_name_the_builders_own_lines() {
 
     // A payer sees the message. The builder also sees the position in the folder.
     let call = ["call", "shout", "--json", "{\"text\":\"boom\"}"];
-    let expected = "error: Handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…\n(handler_failed, req_…)";
+    let expected =
+        "error: Handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…\n(handler_failed, req_…)";
     shell.run_in(&folder, &call).await.is(1).warned(expected);
     shell.run(&call).await.is(1).warned("error: Handler failed: TypeError: boom\n  nothing was charged\n…(handler_failed, req_…)");
     eventually("both calls are stored", Duration::from_secs(10), async || {

@@ -21,7 +21,12 @@ async fn a_key_is_made_once_funded_with_play_money_and_reported_by_its_address()
     let stored = fs::read_to_string(&file).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!made.stdout.contains(stored.trim().trim_start_matches("0x")), "the secret is told nowhere");
-    shell.run(&["key", "new"]).await.is(1).stderr_text("").warned("error: `…/pay.key` already exists, and keys are never overwritten\nhint: …");
+    shell
+        .run(&["key", "new"])
+        .await
+        .is(1)
+        .stderr_text("")
+        .warned("error: `…/pay.key` already exists, and keys are never overwritten\nhint: …");
     assert_eq!(fs::read_to_string(&file).unwrap(), stored);
 
     shell.run(&["key", "balance"]).await.is(0).stderr_text(&format!("$0.00 USDC on eip155:84532 (simulated)  {address}"));

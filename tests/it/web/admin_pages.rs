@@ -182,7 +182,7 @@ async fn a_credit_is_minted_once_and_its_token_shown_once() {
     let after = admin.submit(&revoke, &[("some:/reason", HOSTILE)]).await.is(303).has("location").to_owned();
     let after = admin.page(&after).await;
     is_text(&after);
-    assert!(text(&after).contains("✕ revoked") && text(&after).contains("$3 simulated taken") && !after.contains(&token), "{after}");
+    assert!(text(&after).contains("✕ revoked") && text(&after).contains("$3 simulated removed") && !after.contains(&token), "{after}");
     admin.submit(&deciding(&after, "judgeCredit", "restore"), &[]).await.is(303);
     assert_eq!(host.credit_balance(&token).await, 3_000_000);
     admin.submit(&mint, &[("number:/amountUsd", "much")]).await.is(400);
@@ -215,7 +215,7 @@ async fn an_admin_sees_which_tools_take_up_the_sandbox() {
     let share = if cold == 1 { "50.0 %" } else { "100.0 %" };
     let cells = |row: &str| row.split("<td").skip(1).take(3).map(|cell| text(&format!("<td{cell}"))).collect::<Vec<_>>();
     assert_eq!(cells(row), ["0", "2", share], "{row}");
-    assert!(text(&page).contains("2 of 2 tools"), "{page}");
+    assert!(text(&page).contains("2 of 2 called tools"), "{page}");
     // The script requests only the table again.
     let part = admin.page(&values(&page, "data-rows")[0]).await;
     let row = part.split("<tr>").find(|row| row.contains(">calm<")).unwrap();

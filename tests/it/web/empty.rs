@@ -66,7 +66,7 @@ async fn names_that_were_written_wrong_lead_to_those_that_are_like_them() {
     }
     let near = async |path: &str, status| {
         let html = html(&page(&host, path).await.is(status));
-        let rest = html.split("<h2>Near it</h2>").nth(1).unwrap_or_default();
+        let rest = html.split("<h2>Similar tools</h2>").nth(1).unwrap_or_default();
         let listed = rest.split("</ul>").next().unwrap_or_default();
         super::values(listed, "href").into_iter().map(|link| link.replace("/dashboard/tools/", "")).collect::<Vec<_>>()
     };

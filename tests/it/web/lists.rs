@@ -141,7 +141,7 @@ async fn everyone_learns_how_a_tool_is_called_and_whose_it_is() {
     let list = text(&html(&page(&host, "/dashboard").await.is(200)));
     assert!(list.contains("Calls in 24 hours3") && list.contains("by Ada <& Co> · 3 calls in 30 days, median"), "{list}");
     let own = text(&html(&page(&host, "/dashboard/tools/counted").await.is(200)));
-    assert!(own.contains("3 calls in 30 days. Most in a day: 3.") && own.contains(&id) && !own.contains("failed."), "{own}");
+    assert!(own.contains("3 calls in 30 days. Maximum per day: 3.") && own.contains(&id) && !own.contains("failed."), "{own}");
     host.change("counted", &json!({ "status": "paused" })).await;
     host.get("/ai/endpoints/counted/usage").await.is(200);
     host.manage(Method::POST, "/ai/admin/reviews/counted", &json!({ "decision": "takedown" })).await.is(200);

@@ -47,7 +47,7 @@ async fn payout_is_created_by_a_form_and_shown_with_its_proof() {
         "{}",
         text(&page)
     );
-    assert!(text(&page).contains("$0.9 simulatedwaits") && text(&page).contains("Of 4 receipts"), "{}", text(&page));
+    assert!(text(&page).contains("$0.9 simulatedwaiting") && text(&page).contains("From 4 receipts"), "{}", text(&page));
     saves(ADDRESS, "0.5").await.is(303);
     assert!(text(&browser.page("/dashboard/payouts").await).contains("Create a payout of $0.9 simulated"));
     browser.fill("/dashboard/payouts", "/dashboard/do/makePayout", &[]).await.is(303);

@@ -16,6 +16,7 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("getResources", "for programs that look for paid addresses"),
     ("getRobots", "for crawlers"),
     ("getServerCard", "for MCP clients"),
+    ("getToolTypes", "for editors"),
     ("getWholeOpenApi", "for programs; the documents have the same as pages"),
     ("isLive", "for who watches the process"),
     ("isReady", "for who balances load"),

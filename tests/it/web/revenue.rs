@@ -378,7 +378,7 @@ async fn home_shows_failing_tools_and_due_payouts() {
         let page = Browser::signed_in(host, &key).await.page("/dashboard/home").await;
         text(page.split("id=\"needs\"").nth(1).unwrap().split("</section>").next().unwrap())
     };
-    assert!(needs(&host).await.contains("Nothing needs you."));
+    assert!(needs(&host).await.contains("Nothing needs your attention."));
     // If even the owner's own calls are stopped, the code is the cause.
     for _ in 0..5 {
         host.as_builder(&key, Method::POST, "/tools/is-stopped", &json!({})).await.is(502);
@@ -428,7 +428,7 @@ async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
     for browser in [Browser::new(&host), Browser::signed_in(&host, &other).await] {
         let page = browser.page(path).await;
         assert!(!page.contains("class=\"tabs\"") && !page.contains("class=\"col bad\""), "failures are the owner's business");
-        assert!(texts(&page, "figcaption").iter().any(|text| text.contains("9 calls in 30 days. Most in a day: 9.")));
+        assert!(texts(&page, "figcaption").iter().any(|text| text.contains("9 calls in 30 days. Maximum per day: 9.")));
     }
 }
 

@@ -45,7 +45,7 @@ async fn every_amount_says_that_it_is_not_real() {
         "$0.25 simulated gross − $0.025 simulated fees = $0.225 simulated net",
         "Gross, simulated",
         "Fees, simulated",
-        "Most in a day: $0.225 simulated",
+        "Maximum per day: $0.225 simulated",
     ];
     describe("/dashboard/revenue", &sums).await;
     describe(

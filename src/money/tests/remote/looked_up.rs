@@ -98,13 +98,15 @@ fn signing(change: impl FnOnce(&mut Authorization)) -> OfferedX402 {
     decode(&Payer::new(1).payload(&authorization)).unwrap()
 }
 
+type Change = fn(&mut Authorization);
+
 /// Regression test: a facilitator that does not check the authorization settled a payment of $0.000001 from a payer to
 /// itself.
 #[tokio::test]
 async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_work() {
     let server = Server::saying([replies(200, json!({ "isValid": true }))]).await;
     let facilitator = facilitator(&server, None);
-    let changes: [(fn(&mut Authorization), &str); 4] = [
+    let changes: [(Change, &str); 4] = [
         (|a| a.to = Payer::new(2).address(), "invalid_exact_evm_recipient_mismatch"),
         (|a| a.value = (PRICE.0 - 1).to_string(), "invalid_exact_evm_payload_authorization_value_mismatch"),
         (|a| a.value = "0".to_owned(), "invalid_exact_evm_payload_authorization_value_mismatch"),

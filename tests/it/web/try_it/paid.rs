@@ -122,7 +122,7 @@ async fn owed_run_can_be_repeated_with_its_payment_or_paid_for_again() {
     host.publish(&tool).await;
     let browser = Browser::new(&host);
     let terms = browser.terms("order", "{}").await;
-    assert!(html(&terms).contains("<div data-anew=\"\" hidden>"), "for the script");
+    assert!(html(&terms).contains("<div data-restart=\"\" hidden>"), "for the script");
     let failed = browser.press_on(&terms, "of play money").await.is(502);
     let shown = text(&html(&failed));
     for reported in ["paid_run_failed", "Charged once, before the run. You are owed a run.", "owed", "Runs left", "9", "rcpt_"] {
