@@ -4,7 +4,7 @@ mod from;
 mod paid;
 mod response;
 
-use std::{borrow::Cow, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tollhouse_base::{id::RequestId, sentence::sentence_case};
@@ -25,7 +25,7 @@ pub struct ApiError {
     code: Code,
     message: String,
     /// Replaces the hint of the row.
-    hint: Option<Cow<'static, str>>,
+    hint: Option<Box<str>>,
     /// Further fields of `error`.
     details: Option<Box<Map<String, Value>>>,
     retry_after_secs: Option<u64>,
@@ -85,9 +85,8 @@ impl ApiError {
     }
 
     /// Sets the hint: the next step for the caller.
-    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
-        let hint: Cow<'static, str> = hint.into();
-        self.hint = Some(sentence_case(hint.into_owned()).into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(sentence_case(hint.into()).into());
         self
     }
 

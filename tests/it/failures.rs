@@ -245,7 +245,7 @@ async fn untrusted_proxy_is_reported() {
         let warnings = host.get("/health").await.is(200).json()["warnings"].clone();
         assert_eq!((&warnings[0]["code"], warnings.as_array().unwrap().len()), (&json!("base_url_missing"), 1), "{warnings}");
         assert!(warnings[0]["remedy"].as_str().unwrap().contains("TOLLHOUSE_BASE_URL"), "{warnings}");
-        assert_eq!(host.log().matches("no base URL is set that says so").count(), 1, "{}", host.log());
+        assert_eq!(host.log().matches("no https base URL is set").count(), 1, "{}", host.log());
     }
     let public = Host::builder().flag("--base-url", "https://tools.example").start().await;
     eventually("the log says so", std::time::Duration::from_secs(20), async || {

@@ -104,7 +104,7 @@ fn impossible_settings_are_reported_in_a_sentence() {
 
 /// Regression test: a tool of $5 was sold for $5 of a test network, and its builder was owed $4.75 on Base.
 #[test]
-fn test_network_beside_a_main_one_is_refused() {
+fn network_of_tests_beside_a_main_one_is_refused() {
     let on = |networks: &str, facilitator| {
         resolved(MoneyFlags {
             facilitator: Some(facilitator),

@@ -260,7 +260,7 @@ async fn errors_of_a_bundle_name_the_builders_own_lines() {
     let expected =
         "error: Handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…\n(handler_failed, req_…)";
     shell.run_in(&folder, &call).await.is(1).warned(expected);
-    shell.run(&call).await.is(1).warned("error: Handler failed: TypeError: boom\n  nothing was charged\n…(handler_failed, req_…)");
+    shell.run(&call).await.is(1).warned("error: Handler failed: TypeError: boom\n  nothing was charged\n…\n(handler_failed, req_…)");
     eventually("both calls are stored", Duration::from_secs(10), async || {
         let stored = async |list: &str| shell.json(&[list, "shout"]).await[list].as_array().unwrap().len();
         (stored("calls").await == 2 && stored("logs").await == 2).then_some(())

@@ -33,6 +33,17 @@ async fn serving(router: Router) -> String {
     url
 }
 
+/// Returns the hostile answer to a request. The list of credits has the same operation as one credit, which is its example.
+fn answer(request: &Request, hostile: &str) -> Value {
+    let answer = documented::hostile_answer(request.method(), request.uri().path(), hostile);
+    let is_list = request.method() == Method::GET && request.uri().path() == "/ai/credits";
+    if is_list && !request.uri().query().unwrap_or_default().contains("creditId") {
+        let card = ["creditId", "label", "balanceUsd", "createdAt", "revoked", "budget", "budgets"].map(|name| (name, answer[name].clone()));
+        return json!({ "ok": true, "credits": [Value::from_iter(card)] });
+    }
+    answer
+}
+
 /// Starts a host that answers every request as documented, with hostile text wherever the document permits it. It
 /// demands payment for its tools, and breaks off streams.
 pub async fn hostile() -> String {
