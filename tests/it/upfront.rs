@@ -382,7 +382,10 @@ async fn owner_sets_when_a_call_is_charged() {
     let refused =
         host.manage(Method::PATCH, "/ai/endpoints/order", &json!({ "settle": "before", "maxPriceUsd": 0.05 })).await.is(422).json();
     let message = refused["error"]["message"].as_str().unwrap();
-    assert!(refused["error"]["pointer"] == "/settle" && message.contains("`settle: before`") && message.contains("`maxPriceUsd`"), "{refused}");
+    assert!(
+        refused["error"]["pointer"] == "/settle" && message.contains("`settle: before`") && message.contains("`maxPriceUsd`"),
+        "{refused}"
+    );
     let mut both = js("both", 0.01, TOOL);
     (both["settle"], both["maxPriceUsd"]) = (json!("before"), json!(0.05));
     for path in ["/ai/endpoints/create", "/ai/endpoints/check"] {

@@ -38,7 +38,8 @@ fn answer(request: &Request, hostile: &str) -> Value {
     let answer = documented::hostile_answer(request.method(), request.uri().path(), hostile);
     let is_list = request.method() == Method::GET && request.uri().path() == "/ai/credits";
     if is_list && !request.uri().query().unwrap_or_default().contains("creditId") {
-        let card = ["creditId", "label", "balanceUsd", "createdAt", "revoked", "budget", "budgets"].map(|name| (name, answer[name].clone()));
+        let card =
+            ["creditId", "label", "balanceUsd", "createdAt", "revoked", "budget", "budgets"].map(|name| (name, answer[name].clone()));
         return json!({ "ok": true, "credits": [Value::from_iter(card)] });
     }
     answer
@@ -64,11 +65,7 @@ pub async fn hostile() -> String {
         let reported = if request.uri().path().starts_with("/tools/") {
             (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
         } else if !follows {
-            (
-                StatusCode::OK,
-                [("content-type", "application/json".to_owned())],
-                documented::hostile_answer(request.method(), request.uri().path(), &hostile).to_string(),
-            )
+            (StatusCode::OK, [("content-type", "application/json".to_owned())], answer(&request, &hostile).to_string())
         } else if streams.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             (StatusCode::OK, [("content-type", "text/event-stream".to_owned())], stream.clone())
         } else {
