@@ -85,7 +85,7 @@ async fn rendered(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<Rende
     let has_sections = name != INDEX && rendered.headings.len() > 1;
     let main = html! {
         @if has_sections {
-            details.fold.sections {
+            details.fold.sections tabindex="0" {
                 summary { "On this page" }
                 nav aria-label="On this page" {
                     h2 { "On this page" }

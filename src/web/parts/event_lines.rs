@@ -21,7 +21,7 @@ pub(crate) const KINDS: [(&str, &str, &str); 25] = [
     ("payment.refused", "payment refused", "refused"),
     ("payment.refunded", "payment refunded", ""),
     ("payment.reorganized", "payment reorganized", ""),
-    ("payment.unresolved", "payment with unknown outcome", "unresolved"),
+    ("payment.unresolved", "payment unresolved", "unresolved"),
     ("endpoint.created", "tool published", ""),
     ("endpoint.updated", "tool changed", ""),
     ("endpoint.paused", "tool paused", "paused"),
