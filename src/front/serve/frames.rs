@@ -209,14 +209,13 @@ impl Scanner {
         };
         let is_free = open.is_some_and(|had_short| length >= MIN_DATA_BYTES || !std::mem::replace(had_short, true));
         match kind {
-            HEADERS if !is_last => {
+            HEADERS | DATA if !is_last => {
                 // An older stream can only get trailers.
-                if stream > self.newest && self.open.len() < self.streams as usize {
+                if kind == HEADERS && stream > self.newest && self.open.len() < self.streams as usize {
                     self.newest = stream;
                     self.open.insert(stream, false);
                 }
             }
-            DATA if !is_last => {}
             HEADERS | DATA | RST_STREAM => _ = self.open.remove(&stream),
             _ => {}
         }
