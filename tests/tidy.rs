@@ -204,11 +204,16 @@ fn every_format_change_is_listed_as_readable() {
     assert_eq!(reads, Some(1 + changes), "`OWN` of src/replica/formats.rs counts the forms of all rows");
 }
 
+/// Returns whether a file of `src` has only tests.
+fn is_of_tests(file: &str) -> bool {
+    file.ends_with("/tests.rs") || file.contains("/tests/")
+}
+
 #[test]
 fn every_code_is_answered_somewhere_and_reported_by_a_test() {
     let (over_the_wire, host) = (sources("tests/it"), sources("src"));
     let tests = |file: &str, text: &str| match text.split_once("\nmod tests {\n") {
-        _ if file.ends_with("/tests.rs") || file.contains("/tests/") => text.to_owned(),
+        _ if is_of_tests(file) => text.to_owned(),
         Some((_, tests)) => tests.to_owned(),
         None => String::new(),
     };
@@ -221,11 +226,7 @@ fn every_code_is_answered_somewhere_and_reported_by_a_test() {
         };
         // A list of codes, as in rows of operations, does not count as a use.
         let lists = |line: &str| line.contains("[Code::") || line.trim() == format!("{variant},");
-        if !host
-            .iter()
-            .filter(|(file, _)| !file.ends_with("/tests.rs") && !file.contains("/tests/"))
-            .any(|(_, text)| code(text).any(|(_, line)| names(line) && !lists(line)))
-        {
+        if !host.iter().filter(|(file, _)| !is_of_tests(file)).any(|(_, text)| code(text).any(|(_, line)| names(line) && !lists(line))) {
             dead.push(format!("{variant}: nothing answers it"));
         }
         if !host.iter().any(|(file, text)| names(&tests(file, text))) && !over_the_wire.iter().any(|(_, text)| text.contains(&name)) {

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod amounts;
+pub mod anchors;
 pub mod attempts;
 pub mod cache;
 pub mod check_report;

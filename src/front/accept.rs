@@ -29,11 +29,11 @@ pub fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
     any.then_some(best.1)
 }
 
-/// Returns whether `Accept` names a media type explicitly, not by a wildcard.
+/// Returns whether `Accept` names a media type explicitly, not by a wildcard, with a weight above 0.
 pub fn is_named(headers: &HeaderMap, media_type: &str) -> bool {
     let values = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     let mut names = values.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or_default().trim());
-    names.any(|name| name.eq_ignore_ascii_case(media_type))
+    names.any(|name| name.eq_ignore_ascii_case(media_type)) && weight(headers, media_type).is_some_and(|weight| weight > 0.0)
 }
 
 /// Parses a `q=` parameter as a weight. Returns `None` for any other parameter.
@@ -73,5 +73,22 @@ mod tests {
         assert_eq!(weight(&HeaderMap::new(), "application/json"), None);
         assert!(is_named(&accepts(&["a/b, Text/Event-Stream;q=1"]), "text/event-stream"));
         assert!(!is_named(&accepts(&["*/*", "text/*"]), "text/event-stream"));
+    }
+
+    #[test]
+    fn markdown_is_sent_only_if_accepted() {
+        for (accept, wants) in [
+            ("text/markdown", true),
+            ("text/html;q=0.5, Text/Markdown; q=0.9", true),
+            ("text/markdown;charset=utf-8", true),
+            ("text/markdown;q=0, text/html", false),
+            ("text/markdown; Q=0.000", false),
+            ("text/markdownish", false),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
+            ("", false),
+        ] {
+            let request = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
+            assert_eq!(is_named(&request, "text/markdown"), wants, "{accept}");
+        }
     }
 }

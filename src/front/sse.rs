@@ -26,7 +26,7 @@ pub fn requested(headers: &HeaderMap) -> bool {
 
 /// Returns whether the client explicitly accepts an event stream.
 pub fn accepts(headers: &HeaderMap) -> bool {
-    accept::is_named(headers, EVENTS) && accept::weight(headers, EVENTS).is_some_and(|weight| weight > 0.0)
+    accept::is_named(headers, EVENTS)
 }
 
 /// Returns a response that streams events. Caches do not store it and proxies do not buffer it.

@@ -1,10 +1,10 @@
 //! The host's guides: Markdown that is filled with facts of this host and rendered as a page.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::fmt::Write as _;
 
-use axum::http::{HeaderMap, header};
 use maud::Escaper;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use tollhouse_base::anchors::Anchors;
 
 use super::parts::{code, text::plain};
 
@@ -112,7 +112,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
     let mut events = Vec::new();
     let (mut block, mut section) = (None::<(String, String)>, None::<String>);
     let mut table = Table::default();
-    let (mut ids, mut callout) = (BTreeMap::new(), false);
+    let (mut anchors, mut callout) = (Anchors::default(), false);
     let mut parsed = Parser::new_ext(text, Options::ENABLE_TABLES).collect::<Vec<_>>().into_iter();
     while let Some(event) = parsed.next() {
         if let Event::Text(words) | Event::Code(words) = &event {
@@ -125,7 +125,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
             Event::Start(Tag::Heading { level: HeadingLevel::H2 | HeadingLevel::H3, .. }) => section = Some(String::new()),
             Event::End(TagEnd::Heading(level @ (HeadingLevel::H2 | HeadingLevel::H3))) => {
                 let words = section.take().unwrap_or_default();
-                let id = unique(anchor(&words), &mut ids);
+                let id = anchors.next(&words);
                 let link = maud::html! { a.anchor href={ "#" (id) } { (words) } };
                 if level == HeadingLevel::H3 {
                     events.push(markup_event(maud::html! { h3 id=(id) { (link) } }));
@@ -178,18 +178,6 @@ pub(super) fn rendered(text: &str) -> Rendered {
     Rendered { html, headings }
 }
 
-/// Returns whether the request names this media type in `Accept`. Browsers name neither Markdown
-/// nor JSON.
-pub(super) fn accepts(request: &HeaderMap, media: &str) -> bool {
-    let mut ranges = request.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    let weight = |word: &str| word.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"))?.1.trim().parse().ok();
-    ranges.any(|range| {
-        let mut words = range.split(';').map(str::trim);
-        let is_named = words.next().is_some_and(|name| name.eq_ignore_ascii_case(media));
-        is_named && !words.any(|word| weight(word) == Some(0.0_f32))
-    })
-}
-
 fn markup_event(markup: maud::Markup) -> Event<'static> {
     Event::Html(CowStr::from(markup.into_string()))
 }
@@ -223,18 +211,6 @@ fn name(language: &str) -> &'static str {
     }
 }
 
-/// Returns the id of a heading for links.
-fn anchor(heading: &str) -> String {
-    let stored = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char)).collect::<String>();
-    stored.replace(' ', "-")
-}
-
-/// Returns an id that no earlier heading has: repeated ones are numbered, as GitHub does.
-fn unique(id: String, ids: &mut BTreeMap<String, usize>) -> String {
-    let count = ids.entry(id.clone()).and_modify(|count| *count += 1).or_default();
-    if *count == 0 { id } else { format!("{id}-{count}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,23 +220,6 @@ mod tests {
         let text = "a {{one}}\n<!-- if yes -->\nb\n<!-- end -->\n<!-- if no -->\nc\n<!-- end -->\n{{two}} {{none}}d\n";
         let facts = [("one", "{{two}}".to_owned()), ("two", "2".to_owned())];
         assert_eq!(filled(text, &facts, |condition| condition == "yes"), "a {{two}}\nb\n2 d\n");
-    }
-
-    #[test]
-    fn markdown_is_sent_only_if_accepted() {
-        for (accept, wants) in [
-            ("text/markdown", true),
-            ("text/html;q=0.5, Text/Markdown; q=0.9", true),
-            ("text/markdown;charset=utf-8", true),
-            ("text/markdown;q=0, text/html", false),
-            ("text/markdown; Q=0.000", false),
-            ("text/markdownish", false),
-            ("text/html,application/xhtml+xml,*/*;q=0.8", false),
-            ("", false),
-        ] {
-            let request = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
-            assert_eq!(accepts(&request, "text/markdown"), wants, "{accept}");
-        }
     }
 
     #[test]

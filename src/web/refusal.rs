@@ -13,10 +13,9 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use tollhouse_account::session::Token;
 use tollhouse_api::{Charged, ErrorDetails, FaultParty};
-use tollhouse_front::{ErrorWording, ErrorWriter, code_of};
+use tollhouse_front::{ErrorWording, ErrorWriter, accept::is_named, code_of};
 
 use super::{
-    guides::accepts,
     host_checks::is_ours,
     page::{Area, BackLink, Page},
     pages::docs::SEARCH,
@@ -32,7 +31,7 @@ const MAX_BYTES: usize = 64 << 10;
 pub(super) fn wording(services: Services) -> ErrorWording {
     let services = Arc::new(services);
     let describe = move |request: &Request| -> ErrorWriter {
-        if request.uri().path() == SEARCH && accepts(request.headers(), "application/json") {
+        if request.uri().path() == SEARCH && is_named(request.headers(), "application/json") {
             return Box::new(|response| Box::pin(async move { response }));
         }
         let (services, tokens) = (Arc::clone(&services), services.cookie.all(request.headers()));

@@ -133,6 +133,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/api/revenue.rs", OF_ONE_WORK, &["calls_by_day", "failed_by_day"]),
     ("src/backup/dump.rs", OF_ONE_WORK, &["named"]),
     ("src/base/amounts.rs", Reason("a part of queues and of ends of tasks, with as many keys as those have"), &["in_order", "of"]),
+    ("src/base/anchors.rs", OF_ONE_WORK, &["Anchors"]),
     ("src/base/attempts.rs", Line("penalties, wrong credentials"), &["queues"]),
     (
         "src/base/piles.rs",

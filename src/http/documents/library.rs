@@ -15,11 +15,7 @@ use self::{
     contents::{CONTENTS, INDEX, Shelf},
     links::{absolute_links, here, without_links},
 };
-use super::{
-    document::Document,
-    schema_parts::{MARKDOWN, capital},
-    subject,
-};
+use super::{document::Document, schema_parts::MARKDOWN, subject};
 use crate::operation::Operation;
 
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs");
@@ -146,12 +142,12 @@ fn errors() -> Draft {
         .to_owned();
     for row in codes {
         let status = row.status.as_u16();
-        let hint = row.hint.map(|hint| format!(" {}.", capital(hint).trim_end_matches('.'))).unwrap_or_default();
+        let hint = row.hint.map(|hint| format!(" {hint}.")).unwrap_or_default();
         _ = write!(
             text,
             "## {status} `{}`\n\n{}. Fault: {}. Charged: {}.{hint}\n\n",
             row.name,
-            capital(row.sentence).trim_end_matches('.'),
+            row.sentence,
             row.fault.as_str(),
             row.charged.as_str()
         );

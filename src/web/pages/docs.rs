@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use maud::{Markup, PreEscaped, html};
-use tollhouse_front::{ApiError, Code, PathParams};
+use tollhouse_front::{ApiError, Code, PathParams, accept::is_named};
 
 use self::{
     contents::{Contents, INDEX},
@@ -23,7 +23,7 @@ pub(crate) use self::{
     search::search,
 };
 use crate::{
-    guides::{self, accepts},
+    guides,
     page::Page,
     render_cache::RenderedDoc,
     visitor::{ApiRefusal, Visitor, segment},
@@ -40,7 +40,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
 /// Returns the document as a page, or as Markdown if the name or the `Accept` header asks for it.
 async fn show(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Response, ApiRefusal> {
     let path = format!("/docs/{}", segment(name));
-    if name.ends_with(".md") || accepts(request, "text/markdown") {
+    if name.ends_with(".md") || is_named(request, "text/markdown") {
         return Ok(visitor.pass(&path, request).await);
     }
     let document = rendered(visitor, name, &path).await?;

@@ -10,12 +10,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
 use tollhouse_api::{Catalog, Endpoint, EndpointResponse, EndpointView};
-use tollhouse_front::{ApiError, Code, PathParams};
+use tollhouse_front::{ApiError, Code, PathParams, accept::is_named};
 use tollhouse_tool::{PricingMode, Status};
 
 use super::{docs, register::RegistrationTerms};
 use crate::{
-    guides::{self, Guide, accepts},
+    guides::{self, Guide},
     page::{Area, Page},
     parts::{SnippetParts, sample, sample::quoted},
     visitor::{ApiRefusal, Visitor, segment},
@@ -34,7 +34,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>,
     let (name, is_twin) = name.strip_suffix(".md").map_or((&*name, false), |name| (name, true));
     let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| ApiRefusal::from(ApiError::from(Code::NotFound)))?;
     let text = filled(&visitor, guide).await?;
-    if is_twin || accepts(&request, "text/markdown") {
+    if is_twin || is_named(&request, "text/markdown") {
         return Ok(twin(visitor.base_url(), &text));
     }
     let rendered = visitor.render(|| guides::rendered(&text)).await?;

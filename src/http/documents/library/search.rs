@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use tollhouse_api::{DocsMatch, DocsSearchResponse, True};
+use tollhouse_base::anchors::Anchors;
 use tollhouse_catalog::search::{Index, Item, Query, Text};
 
 use super::{INDEX, Page};
@@ -106,7 +107,7 @@ fn sections(page: &Page) -> Vec<Section> {
         text: String::new(),
     };
     let mut sections = vec![begin("", String::new())];
-    let mut is_code = false;
+    let (mut anchors, mut is_code) = (Anchors::default(), false);
     // The first line is a hint for programs, and the second heading is the title.
     for line in page.document.text().lines().skip(1) {
         let is_fence = line.trim_start().starts_with("```");
@@ -114,9 +115,7 @@ fn sections(page: &Page) -> Vec<Section> {
         let heading = line.strip_prefix("## ").or_else(|| line.strip_prefix("### ")).filter(|_| !is_code);
         if let Some(heading) = heading {
             let heading = bare(heading);
-            let same = sections.iter().filter(|section| section.heading == heading).count();
-            let number = if same == 0 { String::new() } else { format!("-{same}") };
-            sections.push(begin(&heading, anchor(&heading) + &number));
+            sections.push(begin(&heading, anchors.next(&heading)));
         } else if !line.starts_with("# ") && !is_fence && !line.starts_with("<!--") && !line.starts_with("|-") {
             let text = sections.last_mut().map(|section| &mut section.text);
             text.into_iter().for_each(|text| {
@@ -126,12 +125,6 @@ fn sections(page: &Page) -> Vec<Section> {
         }
     }
     sections
-}
-
-/// Returns the anchor of a heading, as in pages.
-fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char)).collect::<String>();
-    kept.replace(' ', "-")
 }
 
 /// Removes the markup of a line.
@@ -191,10 +184,5 @@ mod tests {
         let shown = excerpt(&long, "settle payment");
         assert!(shown.starts_with("… ") && shown.ends_with(" …") && shown.contains("Payments settle"), "{shown}");
         assert_eq!(excerpt("Short text.", "none"), "Short text.");
-    }
-
-    #[test]
-    fn repeated_headings_get_numbered_anchors() {
-        assert_eq!((anchor("409 quote_expired"), anchor("POST /ai/quote")), ("409-quote_expired".to_owned(), "post-aiquote".to_owned()));
     }
 }

@@ -7,13 +7,13 @@ use axum::{
 };
 use maud::{Markup, html};
 use tollhouse_api::{DocsMatch, DocsSearchResponse};
+use tollhouse_front::accept::is_named;
 
 use super::{
     contents::Contents,
     frame::{SEARCH, framed, index_text},
 };
 use crate::{
-    guides::accepts,
     parts::text::plain,
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, with_query},
@@ -29,7 +29,7 @@ pub(crate) async fn search(visitor: Visitor, RawQuery(query): RawQuery, request:
     let query = PageQuery::read(query.as_deref(), &["q"]);
     let words = query.get("q");
     let path = with_query(SEARCH, [("q", words)]);
-    let mut response = if accepts(&request, "application/json") {
+    let mut response = if is_named(&request, "application/json") {
         visitor.pass(&path, &HeaderMap::new()).await
     } else {
         let found = visitor.get::<DocsSearchResponse>(&path).await?;
