@@ -208,16 +208,14 @@ impl Scanner {
             Costly::Resettable => kind == HEADERS || kind == DATA && open.is_none(),
         };
         let is_free = open.is_some_and(|had_short| length >= MIN_DATA_BYTES || !std::mem::replace(had_short, true));
-        match kind {
-            HEADERS | DATA if !is_last => {
-                // An older stream can only get trailers.
-                if kind == HEADERS && stream > self.newest && self.open.len() < self.streams as usize {
-                    self.newest = stream;
-                    self.open.insert(stream, false);
-                }
-            }
-            HEADERS | DATA | RST_STREAM => _ = self.open.remove(&stream),
-            _ => {}
+        // An older stream can only get trailers.
+        let is_new = kind == HEADERS && !is_last && stream > self.newest && self.open.len() < self.streams as usize;
+        let is_ended = kind == RST_STREAM || is_last && matches!(kind, HEADERS | DATA);
+        if is_new {
+            self.newest = stream;
+            self.open.insert(stream, false);
+        } else if is_ended {
+            self.open.remove(&stream);
         }
         if !is_costly || is_free {
             return 0;
