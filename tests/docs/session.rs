@@ -187,10 +187,12 @@ impl Session {
 /// Starts a shell that reads commands, and reports their ends.
 fn shell(folder: &TempDir, worker: &Path) -> (Group, mpsc::Receiver<String>) {
     let home = folder.path().join("home");
-    let path = env::var("PATH").unwrap_or_default();
+    let path = env::var_os("PATH").unwrap_or_default();
     let mut bash = Command::new("bash");
     bash.args(["--noprofile", "--norc"]).current_dir(folder.path()).env_clear();
-    bash.env("PATH", format!("{}:{path}", folder.path().join("bin").display())).env("HOME", &home).env("NO_PROXY", "127.0.0.1,localhost");
+    bash.env("PATH", format!("{}:{}", folder.path().join("bin").display(), path.display()))
+        .env("HOME", &home)
+        .env("NO_PROXY", "127.0.0.1,localhost");
     bash.env("XDG_CONFIG_HOME", home.join(".config")).env("XDG_STATE_HOME", home.join(".local/state")).env("TZ", "UTC");
     bash.env("TYPESCRIPT", typescript()).env("NO_COLOR", "1").env("TOLLHOUSE_WORKER", worker);
     bash.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -227,7 +229,7 @@ fn every_shell_block_runs_with_the_documented_output() {
         println!("skipped: without `TOLLHOUSE_WORKER` there is no host");
         return;
     };
-    let only = env::var("TOLLHOUSE_DOCS_PAGE").unwrap_or_default();
+    let only = env::var_os("TOLLHOUSE_DOCS_PAGE").unwrap_or_default().to_string_lossy().into_owned();
     let paths = documents().into_iter().filter(|path| path.to_string_lossy().contains(&only) && !path.ends_with("CHANGELOG.md"));
     let mut not_run = 0;
     let mut pages: Vec<Vec<Block>> = Vec::new();

@@ -69,7 +69,7 @@ impl Session {
         };
         let credentials = if trusted { shown(name.as_deref(), &profile.url)? } else { Credentials::default() };
         let client = Client::new(profile.url.clone(), credentials, global.role, global.plain_http)?;
-        Ok(Self { out: Output::new(global.json), client, name, is_stored: is_stored, profile, folder })
+        Ok(Self { out: Output::new(global.json), client, name, is_stored, profile, folder })
     }
 
     /// Returns the tool: the named one, else that of the folder.

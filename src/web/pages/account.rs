@@ -72,7 +72,7 @@ fn identity(session: &OpenSession, builder: Option<&Builder>) -> Markup {
         ("Id", (session.kind != SessionKind::Admin).then(|| facts::id(&session.owner))),
         ("Registered", builder.map(|builder| moment(builder.created_at))),
         ("Key created", builder.map(|builder| moment(builder.key_created_at))),
-        ("Tier", builder.map(|builder| words(&word(builder.tier)))),
+        ("Tier", builder.map(|builder| words(word(builder.tier)))),
     ])
 }
 

@@ -137,7 +137,7 @@ impl ToolView<'_> {
                 @else { "You pay only for a result that matches the output schema. A call that fails costs nothing." }
             }
             (facts::list(&[
-                ("Paid in", (!paid_in.is_empty()).then(|| text::words(&paid_in.join("; ")))),
+                ("Paid in", (!paid_in.is_empty()).then(|| text::words(paid_in.join("; ")))),
                 ("Handler", Some(html! { (handler(tool.handler_type)) })),
                 ("Version", own.map(|own| facts::id_in_brief(&own.version, &versions::name(&own.version)))),
                 ("Limits", own.map(|own| html! { (limits(&own.limits)) })),

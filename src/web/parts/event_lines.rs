@@ -76,7 +76,7 @@ fn row(event: &Event, builder: &str, simulated: bool) -> [Markup; 4] {
 
 /// Shows a fact with its name, as a link if it has a page. Returns `None` for an empty fact.
 fn describe([slug, builder]: [&str; 2], name: &str, fact: &Value, alongside: &Map<String, Value>, simulated: bool) -> Option<Markup> {
-    let called = html! { (text::first(&in_words(name), CHARS)) " " };
+    let called = html! { (text::first(in_words(name), CHARS)) " " };
     Some(match (name, fact) {
         (_, Value::Null) => return None,
         // In the token's smallest unit. The price beside it has the same amount in dollars.

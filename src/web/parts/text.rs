@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn shown_text_has_bounded_length() {
-        let html = words(&"\u{202e}".repeat(1_000)).into_string();
+        let html = words("\u{202e}".repeat(1_000)).into_string();
         assert!(html.ends_with("</span>\u{fffd}</bdi>"), "{html}");
         for hostile in ["\u{202e}", "a\u{202e}", "`\u{202e}`", "\0\0b"] {
             let text = hostile.repeat(2_000);

@@ -74,7 +74,7 @@ fn row(entry: &AuditEntry) -> [Markup; 6] {
             @if let Some(slug) = &entry.slug { (tool(slug)) }
             @if let Some(id) = &entry.builder_id { " " (owner(id)) }
         },
-        text::words(&entry.fields.join(", ")),
+        text::words(entry.fields.join(", ")),
         html! {
             @match &entry.outcome {
                 None => { (state("unknown")) " (still running, or the host stopped first)" }

@@ -27,8 +27,8 @@ pub(super) fn fields(tool: &OwnEndpoint) -> Markup {
         @if !short.is_empty() {
             (table("Fields", ["Field", "Approved", "Now"].map(Column::Words), short.into_iter().map(|(name, before)| [
                 html! { code { (text::words(name)) } },
-                text::first(&value_text(before), CHARS),
-                text::first(&value_text(&now[name]), CHARS),
+                text::first(value_text(before), CHARS),
+                text::first(value_text(&now[name]), CHARS),
             ])))
         }
         @for (name, before) in long {

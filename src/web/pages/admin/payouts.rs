@@ -60,7 +60,7 @@ fn view(shown: &PayoutsView, found: &AllPayoutsPage) -> Markup {
                 "To send on this page: "
                 @for (position, ((network, asset), (sum, count))) in sums.iter().enumerate() {
                     @if position > 0 { "; " }
-                    strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (counted(*count, "payout", "payouts")) " on " (text::words(&shown.token_names(network, asset)))
+                    strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (counted(*count, "payout", "payouts")) " on " (text::words(shown.token_names(network, asset)))
                 }
                 "."
             }
@@ -94,7 +94,7 @@ fn row(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
                     ("Payout", Some(facts::id(&packet.id))),
                     ("Builder", Some(facts::id(&packet.builder_id))),
                     ("Address", Some(facts::id(&packet.address))),
-                    ("Token", Some(html! { (text::words(&shown.token_names(&packet.network, &packet.asset))) " " (facts::id(&packet.asset)) })),
+                    ("Token", Some(html! { (text::words(shown.token_names(&packet.network, &packet.asset))) " " (facts::id(&packet.asset)) })),
                     ("Receipts", Some(html! { (packet.receipt_count) })),
                     ("Withheld", packet.withheld_usd.map(|usd| html! { (shown.amount(usd)) ", for refunds of earlier sales" })),
                     ("Digest", packet.digest.as_deref().map(facts::id)),

@@ -205,7 +205,7 @@ fn all(tool: &OwnEndpoint, simulated: bool) -> Markup {
         (text::paragraphs(&common.description))
         (facts::list(&[
             ("Price", Some(money::price(common.price_usd, tool.max_price_usd, simulated))),
-            ("Tags", (!common.tags.is_empty()).then(|| text::words(&common.tags.join(", ")))),
+            ("Tags", (!common.tags.is_empty()).then(|| text::words(common.tags.join(", ")))),
             ("Runs", Some(html! { code { (word(common.handler_type)) } ", tier " (word(tool.tier)) })),
         ]))
         p { a href={ "/dashboard/tools/" (segment(&common.slug)) } { "See the tool's page, with its schemas" } }
@@ -251,7 +251,7 @@ fn changes_since_read(tool: &OwnEndpoint, events: &[Event], read: &str, after: &
                 @for event in since {
                     @let fields: Vec<_> = event.data["changed"].as_array().into_iter().flatten().filter_map(|field| field.as_str()).collect();
                     @let by = event.data["by"].as_str().unwrap_or_default();
-                    li { (moment(event.at)) ", by " (text::words(by)) ": " (text::words(&fields.join(", "))) }
+                    li { (moment(event.at)) ", by " (text::words(by)) ": " (text::words(fields.join(", "))) }
                 }
                 @if let Some(record) = &tool.review.decision { li { "latest decision: " (decided(record)) } }
             }

@@ -149,7 +149,7 @@ fn state_summary(tool: &OwnEndpoint) -> Markup {
                 ReviewState::None => {},
                 ReviewState::CapabilitiesRequested => { (state("in review")) span { "its requests wait for an admin" } }
                 ReviewState::ContentReview => { (state("in review")) span { "an admin must review the content first" } }
-                other => { (state("refused")) span { (text::words(&word(other).replace('_', " "))) } }
+                other => { (state("refused")) span { (text::words(word(other).replace('_', " "))) } }
             }
         }
         @if !review.findings.is_empty() {

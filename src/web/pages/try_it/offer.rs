@@ -273,7 +273,7 @@ impl PaymentPrompt<'_> {
 
     fn input(&self) -> Markup {
         html! {
-            div.code { pre { code { (text::first(&spread(self.requested.input), SHOWN)) } } }
+            div.code { pre { code { (text::first(spread(self.requested.input), SHOWN)) } } }
             (EditStep { label: "Change the input", step: self.requested.state(), restarts: false }.form(self.requested, self.name))
         }
     }

@@ -14,7 +14,7 @@ use crate::{
 /// The offer of the play wallet.
 pub(super) enum PlayOption {
     /// A payment for these terms from a funded wallet, with its state if it was sent before.
-    Signed { payment: Payment, accepted: PaymentRequirements, state: Option<SentState> },
+    Signed { payment: Payment, accepted: Box<PaymentRequirements>, state: Option<SentState> },
     /// A payment of another call is open. Nothing is signed until it has ended.
     Open { id: String, state: SentState },
     /// The wallet cannot pay, for this reason.
@@ -47,7 +47,7 @@ pub(super) async fn offered(
     {
         return (PlayOption::Away(reason), None);
     }
-    (PlayOption::Signed { payment, accepted: accepted.clone(), state }, Some(cookie.set(&wallet)))
+    (PlayOption::Signed { payment, accepted: Box::new(accepted.clone()), state }, Some(cookie.set(&wallet)))
 }
 
 fn sign<'t>(

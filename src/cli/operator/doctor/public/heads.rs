@@ -113,10 +113,10 @@ impl Heads {
         if let Some((bytes, path)) = self.largest {
             let text = format!("the largest headers of {} challenges have {bytes} bytes", self.requested);
             let finding = match bytes {
-                ..=SMALL => {
+                bytes if bytes <= SMALL => {
                     Finding::ok("public", format!("{text}: nginx passes them on with its default settings, and with a buffer of 2k"))
                 }
-                ..=STOCK => {
+                bytes if bytes <= STOCK => {
                     Finding::ok("public", format!("{text}: nginx passes them on with its default settings, but not with a buffer of 2k"))
                 }
                 _ => Finding::fail("public", format!("{text}, more than the {STOCK} that nginx accepts by default"), REMEDY),

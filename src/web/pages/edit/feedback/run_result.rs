@@ -88,11 +88,11 @@ fn failed(error: &Value) -> Markup {
     let text = |fields: &Value, name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let problems: Vec<_> = error.get("problems").and_then(Value::as_array).into_iter().flatten().collect();
     html! {
-        p.problem { (line(&text(error, "message"))) " (" (words(&text(error, "code"))) ")" }
+        p.problem { (line(&text(error, "message"))) " (" (words(text(error, "code"))) ")" }
         @if !problems.is_empty() {
             ul.plain {
                 @for problem in problems {
-                    li { code { (words(&text(problem, "pointer"))) } " " (line(&text(problem, "message"))) }
+                    li { code { (words(text(problem, "pointer"))) } " " (line(&text(problem, "message"))) }
                 }
             }
         }
