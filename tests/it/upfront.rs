@@ -411,6 +411,23 @@ async fn paused_tool_says_that_the_answer_is_owed() {
     assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE);
 }
 
+/// Regression test: the payer of a deleted tool got 409 forever, although the payment had been refunded.
+#[tokio::test]
+async fn refunded_payment_of_a_deleted_tool_is_owed_no_answer() {
+    let host = Host::start().await;
+    publish(&host).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("order").await);
+    let input = json!({ "fails": 1 });
+    let failed = paid_and_failed(&host.call_paid("order", &input, &payment).await);
+    host.manage(Method::DELETE, "/ai/endpoints/order", &Value::Null).await.is(200);
+    refused(&host.call_paid("order", &input, &payment).await, 409, "answer_owed", json!(true));
+    let refund = json!({ "receiptId": failed["receiptId"], "transaction": format!("0x{}", "7".repeat(64)) });
+    host.manage(Method::POST, "/ai/admin/refunds", &refund).await.is(200);
+    let error = refused(&host.call_paid("order", &input, &payment).await, 410, "no_more_runs", json!(true));
+    assert_eq!((&error["paymentId"], &error["receiptId"]), (&json!(payment.id()), &failed["receiptId"]), "{error}");
+}
+
 /// Checks that stock clients of v2 pay, and that one of v1 gets a useful error.
 async fn stock_clients_pay(how: HostBuilder, chain: Option<&Chain>) {
     let host = how.start().await;

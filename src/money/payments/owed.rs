@@ -126,12 +126,7 @@ impl Payments {
             return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
         };
         let receipt = paid.draft.receipt_id;
-        let reorganized = REORGANIZED.get(&*self.store, &receipt).await?;
-        let is_lost = reorganized.as_ref().is_some_and(|settlement| settlement.lost.is_some());
-        if is_lost || REFUNDS.get(&*self.store, &receipt).await?.is_some() {
-            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
-        }
-        if reorganized.is_some() {
+        if self.is_reorganized(&id, &receipt).await? {
             return Err(Refusal::Reorganized(id));
         }
         let payer = paid.payer;
@@ -166,6 +161,29 @@ impl Payments {
             is_over: false,
             _claim: Some(claim),
         }))
+    }
+
+    /// Returns whether a reorganization has removed the settlement of an owed payment, which can be settled again.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoMoreRuns`] if it was refunded, or is lost.
+    async fn is_reorganized(&self, payment: &PaymentId, receipt: &ReceiptId) -> Result<bool, Refusal> {
+        let reorganized = REORGANIZED.get(&*self.store, receipt).await?;
+        let is_lost = reorganized.as_ref().is_some_and(|settlement| settlement.lost.is_some());
+        if is_lost || REFUNDS.get(&*self.store, receipt).await?.is_some() {
+            return Err(Refusal::NoMoreRuns { payment: payment.clone(), receipt: receipt.to_string() });
+        }
+        Ok(reorganized.is_some())
+    }
+
+    /// Fails with [`Refusal::NoMoreRuns`] if an owed payment was refunded, or is lost after a reorganization.
+    pub(super) async fn check_owed(&self, owed: &OwedPayment) -> Result<(), Refusal> {
+        let receipt = owed.record.receipt_id.as_ref().and_then(|receipt| receipt.parse::<ReceiptId>().ok());
+        match receipt {
+            Some(receipt) => self.is_reorganized(&owed.id, &receipt).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Returns the details for the payer of an owed payment while no run begins.

@@ -64,7 +64,8 @@ impl Payments {
     ///
     /// # Errors
     ///
-    /// The payment is malformed or was made for another request.
+    /// The payment is malformed or was made for another request. [`Refusal::NoMoreRuns`] if it was charged before its
+    /// run, and no run is left or it was refunded.
     pub async fn earlier(&self, offered: &OfferedPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
         let known = match offered {
             OfferedPayment::Nothing | OfferedPayment::Credit(CreditOffer { idempotency_key: None, .. }) => None,
@@ -73,10 +74,12 @@ impl Payments {
                 self.find_credit(token, observer.as_deref()).await?.map(|credit| credit_known(&credit, key))
             }
         };
-        match known {
-            Some((id, digest)) => self.seen(&id, &digest, request).await,
-            None => Ok(None),
+        let Some((id, digest)) = known else { return Ok(None) };
+        let seen = self.seen(&id, &digest, request).await?;
+        if let Some(SeenPayment::Owed(owed)) = &seen {
+            self.check_owed(owed).await?;
         }
+        Ok(seen)
     }
 
     /// Returns what a payment has bought or is buying for its sender, or `None` if it is unspent.

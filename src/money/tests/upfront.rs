@@ -236,8 +236,21 @@ async fn refund_during_a_run_leaves_the_payment_without_its_answer() {
     let Ok(Admit::Owed(owed)) = fixture.admit_upfront(pays(1, 1)).await else { panic!("it is not owed") };
     let refused = fixture.payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await.err();
     assert!(matches!(&refused, Some(Refusal::NoMoreRuns { receipt: reported, .. }) if *reported == receipt), "{refused:?}");
+    // A deleted tool cannot run it, so its payer learns this from `earlier`.
+    let refused = fixture.payments.earlier(&pays(1, 1), REQUEST).await;
+    assert!(matches!(&refused, Err(Refusal::NoMoreRuns { receipt: reported, .. }) if *reported == receipt), "{refused:?}");
     // Nothing more is given back than was paid.
     fixture.refunds().issue(&refund(8), None).await.unwrap_err();
+}
+
+/// Only a refund or a lost settlement ends the claim to an answer before its runs and its time are used up.
+#[tokio::test]
+async fn owed_payment_without_a_refund_is_found_as_owed() {
+    let fixture = Fixture::new().await;
+    let run = fixture.charge(pays(1, 1)).await.unwrap();
+    assert!(matches!(fixture.payments.earlier(&pays(1, 1), REQUEST).await, Ok(Some(SeenPayment::InFlight(_)))));
+    _ = run.fail(true).await;
+    assert!(matches!(fixture.payments.earlier(&pays(1, 1), REQUEST).await, Ok(Some(SeenPayment::Owed(_)))));
 }
 
 #[tokio::test]
