@@ -208,7 +208,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     (
         "src/money/payments/unpaid_runs.rs",
         Line("unpaid runs, those under way among them"),
-        &["Unwritten", "addresses", "customers", "payers", "tools"],
+        &["Unwritten", "addresses", "customers", "earned", "payers", "tools"],
     ),
     ("src/money/payments/unsent.rs", Line("unpaid runs, those under way among them"), &["counts"]),
     ("src/money/ledger/check.rs", OF_ONE_WORK, &["sums"]),

@@ -7,8 +7,9 @@
 //! are at most twice as many unpaid runs in a minute as the limit. If a facilitator that fails for everybody did not serve
 //! the settlement, the run is excused, but only so often an hour.
 //!
-//! A payer who pays can have more runs in flight, and more of them unpaid: ten paid runs allow one more. Each unpaid run
-//! removes one of these.
+//! A payer who pays can have more runs in flight, and more of them unpaid: ten paid runs allow one more of at most their
+//! mean price, at the tools of the same owner. Each unpaid run removes one of these. So nobody gains unpaid runs at other
+//! owners' tools by paying for their own.
 //!
 //! A tool's limit applies to payers who have not paid for that tool recently. So payers with fresh addresses cannot run
 //! a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for addresses without
@@ -20,6 +21,7 @@
 
 mod account;
 mod customers;
+mod earned;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -39,8 +41,11 @@ use tokio::time::Instant;
 use tollhouse_telemetry::counters::UNPAID_RUNS;
 use tollhouse_tool::{MicroUsd, Slug};
 
-use self::account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW};
 pub(super) use self::account::{KnownFunds, Standing};
+use self::{
+    account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW},
+    earned::{Allowance, Earned},
+};
 use super::{
     run_limits::{RunLimit, RunLimitReached},
     sliding_window::SlidingWindow,
@@ -55,7 +60,7 @@ const MAX_UNPROVEN_AT_ONCE: u32 = 8;
 /// forgotten.
 const MAX_KEYS: usize = 16_384;
 
-/// Maximum number of remembered histories of a payer with a tool.
+/// Maximum number of remembered histories of a payer with a tool, and of a payer or an address with an owner.
 const MAX_CUSTOMERS: usize = 65_536;
 
 /// Customers that are not in the store yet, at most [`MAX_KEYS`].
@@ -84,12 +89,23 @@ struct ToolKey {
     on_credit: bool,
 }
 
+/// A party whose runs are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Party {
+    Payer(String),
+    Address(IpAddr),
+}
+
+/// A party, and the owner whose tools it has paid for.
+type EarnedKey = (Party, String);
+
 #[derive(Debug, Default)]
 struct Accounts {
     payers: HashMap<String, RunAccount>,
     addresses: HashMap<IpAddr, RunAccount>,
     tools: HashMap<ToolKey, ToolAccount>,
     customers: HashMap<(String, Slug), Customer>,
+    earned: HashMap<EarnedKey, Earned>,
     /// Failures to send to other hosts, of payers, of addresses and of tools.
     unsent_payers: UnsentCounts,
     unsent_addresses: UnsentCounts,
@@ -179,11 +195,12 @@ impl UnpaidRunLimiter {
     /// Forgets inactive parties, to bound memory.
     pub(super) fn prune_idle(&self) {
         let now = self.now();
-        let Accounts { payers, addresses, tools, customers, .. } = &mut *self.accounts();
+        let Accounts { payers, addresses, tools, customers, earned, .. } = &mut *self.accounts();
         payers.retain(|_, account| !account.is_quiet(now));
         addresses.retain(|_, account| !account.is_quiet(now));
         tools.retain(|_, tool| !tool.is_quiet(now));
         customers.retain(|_, customer| !customer.is_quiet(now));
+        earned.retain(|_, earned| !earned.is_quiet(now.elapsed));
     }
 
     fn now(&self) -> ThrottleTime {
@@ -202,21 +219,38 @@ impl Accounts {
         [self.payers.get_mut(&running.payer), address].into_iter().flatten()
     }
 
+    /// Returns the same accounts with their parties, and what all parties have earned.
+    fn with_earned(&mut self, running: &RunParties) -> ([Option<(Party, &mut RunAccount)>; 2], &mut HashMap<EarnedKey, Earned>) {
+        let Self { payers, addresses, earned, .. } = self;
+        let payer = payers.get_mut(&running.payer).map(|account| (Party::Payer(running.payer.clone()), account));
+        let address = running.from.and_then(|from| addresses.get_mut(&from).map(|account| (Party::Address(from), account)));
+        ([payer, address], earned)
+    }
+
+    /// Returns what a party is allowed beyond the limit of its account, for this run.
+    fn allowance(&self, party: Party, account: &RunAccount, running: &RunParties) -> Allowance {
+        let funds = party.funds(running);
+        let earned = self.earned.get(&(party, running.builder.clone())).copied().unwrap_or_default();
+        account.allowance(earned.allowance(running.price.0), funds)
+    }
+
     /// Returns whether a run may begin. The result is true if its payer has paid for the tool.
     fn admit(&self, limits: &FailedRuns, running: &RunParties, hosts: NonZeroU32, now: ThrottleTime) -> Result<bool, RunLimitReached> {
         let RunParties { payer, tool, from, funds, .. } = running;
         let slowed = |bound, max, wait| RunLimitReached { bound, max, window: WINDOW, wait };
-        let account = self.payers.get(payer).copied().unwrap_or_else(|| RunAccount::new(limits.of_payer, *funds, now));
+        let account = self.payers.get(payer).copied().unwrap_or_else(|| RunAccount::new(limits.of_payer, now));
         if let Some(max) = limits.of_payer {
-            account.admit(max, hosts, now).map_err(|wait| slowed(RunLimit::Payer, max, wait))?;
+            let allowance = self.allowance(Party::Payer(payer.clone()), &account, running);
+            account.admit(max, allowance, hosts, now).map_err(|wait| slowed(RunLimit::Payer, max, wait))?;
             if *funds == KnownFunds::Unknown && !account.has_paid && account.in_flight >= MAX_UNPROVEN_AT_ONCE {
                 let max = NonZeroU32::new(MAX_UNPROVEN_AT_ONCE).unwrap_or(max);
                 return Err(slowed(RunLimit::Unproven, max, SOON));
             }
         }
         let address = from.and_then(|from| self.addresses.get(&from));
-        if let (Some(max), Some(address)) = (limits.of_address, address) {
-            address.admit(max, hosts, now).map_err(|wait| slowed(RunLimit::Address, max, wait))?;
+        if let (Some(max), Some(from), Some(address)) = (limits.of_address, *from, address) {
+            let allowance = self.allowance(Party::Address(from), address, running);
+            address.admit(max, allowance, hosts, now).map_err(|wait| slowed(RunLimit::Address, max, wait))?;
         }
         if self.customers.get(&(payer.clone(), tool.clone())).is_some_and(Customer::is_trusted) {
             return Ok(true);
@@ -233,14 +267,13 @@ impl Accounts {
     }
 
     fn begin(&mut self, limits: &FailedRuns, running: &RunParties, is_customer: bool, now: ThrottleTime) {
-        let RunParties { payer, tool, from, funds, .. } = running;
+        let RunParties { payer, tool, from, .. } = running;
         evict(&mut self.payers, payer, MAX_KEYS, |account| account.weight(now));
-        let account = self.payers.entry(payer.clone()).or_insert_with(|| RunAccount::new(limits.of_payer, *funds, now));
+        let account = self.payers.entry(payer.clone()).or_insert_with(|| RunAccount::new(limits.of_payer, now));
         account.begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
             evict(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
-            // A payer's means of payment does not matter for its address.
-            self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, KnownFunds::Balance, now)).begin(now);
+            self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, now)).begin(now);
         }
         if is_customer {
             if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
@@ -284,8 +317,16 @@ impl Accounts {
     }
 
     fn failed(&mut self, running: &RunParties, is_customer: bool, now: ThrottleTime) {
-        let RunParties { payer, tool, from, .. } = running;
-        self.of(running).for_each(|account| account.fail(running.price.0, now));
+        let RunParties { payer, tool, from, price, builder, .. } = running;
+        let (parties, earned) = self.with_earned(running);
+        for (party, account) in parties.into_iter().flatten() {
+            account.fail(price.0, now);
+            let on_credit = party.funds(running) == KnownFunds::Credit;
+            let is_covered = earned.get_mut(&(party, builder.clone())).is_some_and(|earned| earned.fail(price.0));
+            if on_credit && !is_covered {
+                account.credit_runs = account.credit_runs.saturating_sub(1);
+            }
+        }
         self.unsent_payers.add(payer, 1, false);
         if let Some(from) = from {
             self.unsent_addresses.add(&from.to_string(), 1, false);
@@ -301,13 +342,28 @@ impl Accounts {
     }
 
     fn paid(&mut self, running: &RunParties, now: ThrottleTime) {
-        let RunParties { payer, tool, funds, .. } = running;
-        self.of(running).for_each(|account| account.pay(running.price.0, now));
+        let RunParties { payer, tool, price, builder, funds, .. } = running;
+        let (parties, earned) = self.with_earned(running);
+        for (party, account) in parties.into_iter().flatten() {
+            let (adds, key) = (account.pay(price.0, now), (party, builder.clone()));
+            evict(earned, &key, MAX_CUSTOMERS, |earned| earned.last);
+            earned.entry(key).or_default().pay(price.0, adds, account.max_more, now.elapsed);
+        }
         let key = (payer.clone(), tool.clone());
         evict(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.in_flight, customer.last));
         // The store records customers for the limits on gas, which credit does not use.
         if self.customers.entry(key).or_insert_with(|| Customer::new(now)).pay(now) && *funds != KnownFunds::Credit {
             self.unwritten.add(payer, tool);
+        }
+    }
+}
+
+impl Party {
+    /// Returns the funds that count for this party of a run. A payer's means of payment does not matter for its address.
+    fn funds(&self, running: &RunParties) -> KnownFunds {
+        match self {
+            Self::Payer(_) => running.funds,
+            Self::Address(_) => KnownFunds::Balance,
         }
     }
 }

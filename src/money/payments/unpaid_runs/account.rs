@@ -2,6 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
+use super::earned::{Allowance, HISTORY_TTL};
 use crate::payments::sliding_window::{SlidingWindow, WindowMoment};
 
 /// The time for which an unpaid run counts.
@@ -10,18 +11,12 @@ pub(super) const WINDOW: Duration = Duration::from_secs(60);
 /// The time for which an excused run counts.
 const EXCUSE_WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Number of paid runs that allow their payer and its address one more run in flight.
-const PAID_FOR_ONE_MORE: u32 = 10;
-
 /// Maximum number of additional runs in flight, as a multiple of the limit. A developer credit has them from the start:
 /// its balance cannot be moved away during its calls, so its runs are unpaid only if a tool fails or an admin stops it.
 const MAX_MORE: u32 = 10;
 
 /// When a retry is worthwhile if only runs in flight exceed the limit.
 pub(super) const SOON: Duration = Duration::from_secs(1);
-
-/// How long an account is remembered after its last run.
-const HISTORY_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// Time after its first payment from which a customer is regular.
 const REGULAR_AFTER: Duration = Duration::from_secs(60 * 60);
@@ -103,14 +98,11 @@ pub(super) struct RunAccount {
     /// The amount paid since a run was last forgiven, in micro-USD.
     paid_since: u64,
     pub(super) in_flight: u32,
-    /// Runs beyond the limit that were earned by paying.
-    more: u32,
-    max_more: u32,
-    /// Paid runs since the last one that raised `more`.
-    paid: u32,
+    /// Runs on credit beyond the limit. Unpaid runs that no paid runs cover use them up.
+    pub(super) credit_runs: u32,
+    /// Maximum number of runs beyond the limit.
+    pub(super) max_more: u32,
     pub(super) has_paid: bool,
-    /// Number of paid runs at this host minus unpaid ones. That many runs at once are likely to be paid.
-    trust: u32,
     last: Duration,
 }
 
@@ -124,28 +116,33 @@ fn unknown_elsewhere(pending: u64, covered: u32, hosts: NonZeroU32) -> u64 {
 }
 
 impl RunAccount {
-    pub(super) fn new(limit: Option<NonZeroU32>, funds: KnownFunds, now: ThrottleTime) -> Self {
+    pub(super) fn new(limit: Option<NonZeroU32>, now: ThrottleTime) -> Self {
         let max_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MAX_MORE);
-        let more = if funds == KnownFunds::Credit { max_more } else { 0 };
         let none = SlidingWindow::default();
         let (failed, prices, unpaid, excused, recent) = (none, none, none, none, none);
-        let (paid_since, in_flight, paid, has_paid, trust) = (0, 0, 0, false, 0);
-        Self { failed, prices, unpaid, excused, recent, paid_since, in_flight, more, max_more, paid, has_paid, trust, last: now.elapsed }
+        let (paid_since, in_flight, credit_runs, has_paid) = (0, 0, max_more, false);
+        Self { failed, prices, unpaid, excused, recent, paid_since, in_flight, credit_runs, max_more, has_paid, last: now.elapsed }
+    }
+
+    /// Returns what its payer is allowed beyond the limit for a run with these funds, if its paid runs allow `earned`.
+    pub(super) fn allowance(&self, earned: Allowance, funds: KnownFunds) -> Allowance {
+        let of_credit = if funds == KnownFunds::Credit { self.credit_runs } else { 0 };
+        Allowance { more: earned.more.saturating_add(of_credit).min(self.max_more), ..earned }
     }
 
     /// Admits one more run, or returns the time until one may begin. `hosts` share the limit.
-    pub(super) fn admit(&self, limit: NonZeroU32, hosts: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
+    pub(super) fn admit(&self, limit: NonZeroU32, allowance: Allowance, hosts: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
         let (failed, limit) = (self.failed.total(now.at), u64::from(limit.get()));
         if failed >= limit {
             return Err(self.failed.wait(now.at).unwrap_or(SOON));
         }
-        let (unpaid, more) = (self.unpaid.total(now.at), u64::from(self.more));
+        let (unpaid, more) = (self.unpaid.total(now.at), u64::from(allowance.more));
         let max_unpaid = MAX_UNPAID * limit + more;
         if unpaid >= max_unpaid {
             return Err(self.unpaid.wait(now.at).unwrap_or(SOON));
         }
         let in_flight = u64::from(self.in_flight);
-        let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), self.trust, hosts);
+        let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), allowance.trust, hosts);
         match failed + pending < limit + more && unpaid + pending < max_unpaid {
             true => Ok(()),
             false => Err(SOON),
@@ -166,7 +163,6 @@ impl RunAccount {
         if self.failed.total(now.at) == 0 {
             self.paid_since = 0;
         }
-        (self.more, self.trust) = (self.more.saturating_sub(1), self.trust.saturating_sub(1));
         self.failed.add(1, now.at);
         self.recent.add(1, now.recent);
         // A price of zero would let any payment forgive the run.
@@ -181,19 +177,14 @@ impl RunAccount {
     }
 
     /// Counts a paid run. It forgives the oldest unpaid run if the payments since the last forgiven run reach its
-    /// price. So a cheap run, maybe of the payer's own tool, does not make up for an expensive one.
-    pub(super) fn pay(&mut self, price: u64, now: ThrottleTime) {
-        (self.has_paid, self.trust, self.last) = (true, (self.trust + 1).min(MAX_PAID), now.elapsed);
+    /// price. So a cheap run, maybe of the payer's own tool, does not make up for an expensive one. Returns true if there
+    /// was no unpaid run to forgive, so that the payment adds to the runs in flight.
+    pub(super) fn pay(&mut self, price: u64, now: ThrottleTime) -> bool {
+        (self.has_paid, self.last) = (true, now.elapsed);
         let paid = self.paid_since.saturating_add(price);
         let forgiven = self.failed.forgive_for(&mut self.prices, paid, now.at);
         self.paid_since = if forgiven == Some(false) { paid } else { 0 };
-        if forgiven.is_some() {
-            return;
-        }
-        self.paid += 1;
-        if self.paid >= PAID_FOR_ONE_MORE {
-            (self.paid, self.more) = (0, (self.more + 1).min(self.max_more));
-        }
+        forgiven.is_none()
     }
 
     /// Removes a failure that was not the payer's fault.

@@ -2,14 +2,10 @@
 
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc};
 
-use tollhouse_base::{gcra::Tally, id::CreditId};
+use tollhouse_base::gcra::Tally;
 use tollhouse_store::StoreError;
 
-use super::{
-    MAX_KEYS, ToolKey, UnpaidRunLimiter,
-    account::{KnownFunds, RunAccount},
-    evict,
-};
+use super::{MAX_KEYS, ToolKey, UnpaidRunLimiter, account::RunAccount, evict};
 use crate::payments::Payments;
 
 /// Prefix of the shared name of a tool's runs on credit. No slug contains a slash.
@@ -29,8 +25,7 @@ impl Tally for PayerAccounts {
     fn used_elsewhere(&self, name: &str, used: u64) {
         let (now, mut accounts) = (self.0.now(), self.0.accounts());
         evict(&mut accounts.payers, &name.to_owned(), MAX_KEYS, |account| account.weight(now));
-        let funds = if name.starts_with(CreditId::PREFIX) { KnownFunds::Credit } else { KnownFunds::Unknown };
-        let new = || RunAccount::new(self.0.limits.of_payer, funds, now);
+        let new = || RunAccount::new(self.0.limits.of_payer, now);
         accounts.payers.entry(name.to_owned()).or_insert_with(new).fail_elsewhere(used, now);
     }
 }
@@ -44,7 +39,7 @@ impl Tally for AddressAccounts {
         let (now, mut accounts) = (self.0.now(), self.0.accounts());
         let (Ok(address), Some(_)) = (name.parse::<IpAddr>(), self.0.limits.of_address) else { return };
         evict(&mut accounts.addresses, &address, MAX_KEYS, |account| account.weight(now));
-        let new = || RunAccount::new(self.0.limits.of_address, KnownFunds::Balance, now);
+        let new = || RunAccount::new(self.0.limits.of_address, now);
         accounts.addresses.entry(address).or_insert_with(new).fail_elsewhere(used, now);
     }
 }

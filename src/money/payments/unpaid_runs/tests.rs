@@ -1,5 +1,7 @@
 //! Runs begin and end in every order, at times that the test sets.
 
+mod earned;
+
 use std::time::Duration;
 
 use tokio::time::advance;
