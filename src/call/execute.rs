@@ -29,19 +29,19 @@ pub(super) struct PaidBy<'a> {
     payment: &'a PaymentId,
     /// The payer's address, shortened. `None` for credit.
     payer: Option<String>,
-    /// Whether the money has moved.
-    is_settled: bool,
+    /// `None` if the money has moved.
+    admission: Option<&'a Admission>,
 }
 
 impl<'a> From<&'a Admission> for PaidBy<'a> {
     fn from(admission: &'a Admission) -> Self {
-        Self { payment: admission.id(), payer: admission.payer(), is_settled: false }
+        Self { payment: admission.id(), payer: admission.payer(), admission: Some(admission) }
     }
 }
 
 impl<'a> From<&'a OwedRun> for PaidBy<'a> {
     fn from(owed: &'a OwedRun) -> Self {
-        Self { payment: owed.payment(), payer: owed.payer(), is_settled: true }
+        Self { payment: owed.payment(), payer: owed.payer(), admission: None }
     }
 }
 
@@ -92,15 +92,16 @@ impl Calls {
         produced
     }
 
-    /// Returns once nobody wants the call any more.
+    /// Returns once nobody wants the call any more, and its payer may have one more unpaid run. Otherwise the call goes
+    /// on, so that a credit's many runs in flight are not all canceled.
     pub(super) async fn canceled(&self, task: &NewCall, paid: Option<&PaidBy<'_>>) {
-        if paid.is_some_and(|paid| paid.is_settled) {
-            // The payer is owed the answer, even if canceled.
-            return std::future::pending().await;
-        }
+        let Some(paid) = paid else { return task.cancel.cancelled().await };
+        // If the money has moved, the payer is owed the answer, even if canceled.
+        let Some(admission) = paid.admission else { return std::future::pending().await };
         task.cancel.cancelled().await;
-        if let Some(paid) = paid {
-            self.in_flight.abandoned(paid.payment).await;
+        self.in_flight.abandoned(paid.payment).await;
+        if !admission.cancel() {
+            std::future::pending().await
         }
     }
 

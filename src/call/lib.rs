@@ -153,10 +153,10 @@ impl Calls {
     }
 
     /// Begins a call that its caller can cancel. Once `cancel` is canceled, the handler is stopped and its payment
-    /// released, and the call ends with [`CallError::Cancelled`]. If the handler has already ended, the call is settled
-    /// as usual. Data that it has written stays. While others wait for the same call, it continues until the last of
-    /// them is gone. A call that only joined another one cannot be canceled: it waits until the other one ends or the
-    /// returned handle is dropped.
+    /// released, and the call ends with [`CallError::Cancelled`]. If the handler has already ended, or its payer has too
+    /// many unpaid runs, the call is settled as usual. Data that it has written stays. While others wait for the same
+    /// call, it continues until the last of them is gone. A call that only joined another one cannot be canceled: it
+    /// waits until the other one ends or the returned handle is dropped.
     ///
     /// `guard` is dropped when the call has ended.
     pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, guard: impl Send + 'static) -> RunningCall<CompletedCall> {

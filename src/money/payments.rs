@@ -431,6 +431,12 @@ impl Admission {
         }
     }
 
+    /// Counts the run as unpaid, because its caller cancels it. Call [`Self::fail`] then. Returns false if too many runs
+    /// are unpaid: then the run must go on, and is charged if it succeeds.
+    pub fn cancel(&self) -> bool {
+        self.held.as_ref().is_none_or(|held| held.permit.cancel())
+    }
+
     /// Releases the reservation after a run that is not paid for.
     pub async fn fail(mut self) {
         if let Some(held) = self.held.take() {

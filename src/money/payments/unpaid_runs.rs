@@ -11,6 +11,9 @@
 //! mean price, at the tools of the same owner. Each unpaid run removes one of these. So nobody gains unpaid runs at other
 //! owners' tools by paying for their own.
 //!
+//! A caller can cancel a run only while fewer runs than the limit are unpaid, however many are in flight. Other canceled
+//! runs go on, and are charged if they succeed.
+//!
 //! A tool's limit applies to payers who have not paid for that tool recently. So payers with fresh addresses cannot run
 //! a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for addresses without
 //! unpaid runs. Runs on credit have a limit of their own, of the same size, because anyone can make fresh addresses.
@@ -33,7 +36,7 @@ use std::{
     num::NonZeroU32,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -130,6 +133,8 @@ pub(super) struct RunPermit {
     pub(super) running: RunParties,
     /// Whether the payer has paid for this tool more often than it has such runs in flight.
     is_customer: bool,
+    /// Whether it was counted as unpaid when its caller canceled it.
+    is_canceled: AtomicBool,
     is_over: bool,
 }
 
@@ -162,7 +167,7 @@ impl UnpaidRunLimiter {
         }
         accounts.begin(&self.limits, &running, is_customer, now);
         drop(accounts);
-        Ok(RunPermit { throttle: Arc::clone(self), running, is_customer, is_over: false })
+        Ok(RunPermit { throttle: Arc::clone(self), running, is_customer, is_canceled: AtomicBool::new(false), is_over: false })
     }
 
     /// Corrects the count of a run that was found to be paid after it ended.
@@ -316,6 +321,18 @@ impl Accounts {
         may
     }
 
+    /// Counts a run as unpaid if its payer, and the tool for new payers, may have one more unpaid run. Otherwise returns
+    /// false.
+    fn cancel(&mut self, limits: &FailedRuns, running: &RunParties, is_customer: bool, hosts: NonZeroU32, now: ThrottleTime) -> bool {
+        let (payer, tool) = (self.payers.get(&running.payer), self.tools.get(&running.tool_key()).filter(|_| !is_customer));
+        let may = limits.of_payer.is_none_or(|max| payer.is_none_or(|payer| payer.may_fail(max, hosts, now)))
+            && limits.of_tool.is_none_or(|max| tool.is_none_or(|tool| tool.may_fail(max, hosts, now)));
+        if may {
+            self.failed(running, is_customer, now);
+        }
+        may
+    }
+
     fn failed(&mut self, running: &RunParties, is_customer: bool, now: ThrottleTime) {
         let RunParties { payer, tool, from, price, builder, .. } = running;
         let (parties, earned) = self.with_earned(running);
@@ -377,14 +394,28 @@ impl RunParties {
 impl RunPermit {
     pub(super) fn paid(mut self) {
         self.finish();
-        self.throttle.accounts().paid(&self.running, self.throttle.now());
+        match *self.is_canceled.get_mut() {
+            true => self.throttle.settled_afterwards(&self.running),
+            false => self.throttle.accounts().paid(&self.running, self.throttle.now()),
+        }
+    }
+
+    /// Counts the run as unpaid now, because its caller cancels it. Returns false if there are too many unpaid runs, not
+    /// counting those in flight. Then the run must go on.
+    pub(super) fn cancel(&self) -> bool {
+        let throttle = &self.throttle;
+        let canceled = throttle.accounts().cancel(&throttle.limits, &self.running, self.is_customer, throttle.hosts(), throttle.now());
+        self.is_canceled.fetch_or(canceled, Ordering::Relaxed);
+        canceled
     }
 
     /// Records that the run was not paid for.
     pub(super) fn failed(mut self, reason: &'static str) {
         UNPAID_RUNS.count([reason]);
         self.finish();
-        self.throttle.accounts().failed(&self.running, self.is_customer, self.throttle.now());
+        if !*self.is_canceled.get_mut() {
+            self.throttle.accounts().failed(&self.running, self.is_customer, self.throttle.now());
+        }
     }
 
     /// Records that the facilitator did not serve the run's settlement. That counts as unpaid unless it `is_excusable`

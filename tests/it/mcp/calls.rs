@@ -235,6 +235,23 @@ async fn canceled_call_is_not_charged() {
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 }
 
+/// Regression test: a credit has many runs in flight, and all of them could be canceled at once.
+#[tokio::test]
+async fn canceled_calls_beyond_the_limit_on_unpaid_runs_go_on_and_are_charged() {
+    let host = Host::builder().flag("--payer-failures", 2).start().await;
+    host.publish(&slow("count", PRICE)).await;
+    let token = host.mint(1.0).await;
+    let calls = (0..5).map(|call| {
+        let params = json!({ "name": "count", "arguments": { "ms": 4_000, "call": call }, "_meta": { "tollhouse/credit": token } });
+        let asking = host.mcp().request("tools/call", params).send();
+        async move { tokio::time::timeout(Duration::from_millis(1_500), asking).await.is_err() }
+    });
+    assert_eq!(futures_util::future::join_all(calls).await, [true; 5], "all hang up");
+    let charged = async || (host.credit_balance(&token).await == FUNDS - 3 * MICROS).then_some(());
+    eventually("all but two are charged", Duration::from_secs(30), charged).await;
+    assert_eq!(host.get("/health").await.is(200).json()["unpaid"]["runsLastMinute"], 2);
+}
+
 /// Returns the session id that a client of an older version gets from `initialize`.
 async fn session(host: &Host) -> String {
     let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });

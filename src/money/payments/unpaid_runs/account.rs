@@ -12,7 +12,8 @@ pub(super) const WINDOW: Duration = Duration::from_secs(60);
 const EXCUSE_WINDOW: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of additional runs in flight, as a multiple of the limit. A developer credit has them from the start:
-/// its balance cannot be moved away during its calls, so its runs are unpaid only if a tool fails or an admin stops it.
+/// its balance cannot be moved away during its calls, so its runs are unpaid only if a tool fails, an admin stops it, or
+/// its caller cancels them. [`RunAccount::may_fail`] limits the last case.
 const MAX_MORE: u32 = 10;
 
 /// When a retry is worthwhile if only runs in flight exceed the limit.
@@ -149,6 +150,13 @@ impl RunAccount {
         }
     }
 
+    /// Returns whether one more run may end unpaid, whatever is in flight. `hosts` share the limit.
+    pub(super) fn may_fail(&self, limit: NonZeroU32, hosts: NonZeroU32, now: ThrottleTime) -> bool {
+        let (failed, limit) = (self.failed.total(now.at), u64::from(limit.get()));
+        let elsewhere = unknown_elsewhere(self.recent.total(now.recent).min(failed), 0, hosts);
+        failed + elsewhere < limit && self.unpaid.total(now.at) < MAX_UNPAID * limit
+    }
+
     /// Returns whether it has no unpaid run and none in flight that may become one.
     pub(super) fn is_clean(&self, now: ThrottleTime) -> bool {
         self.in_flight == 0 && self.failed.total(now.at) == 0
@@ -239,6 +247,12 @@ impl ToolAccount {
     pub(super) fn excuse(&mut self, now: ThrottleTime) {
         self.failed.forgive(now.at);
         self.recent.take_back(1, now.recent);
+    }
+
+    /// Returns whether one more run may end unpaid, whatever is in flight. `hosts` share the limit.
+    pub(super) fn may_fail(&self, limit: NonZeroU32, hosts: NonZeroU32, now: ThrottleTime) -> bool {
+        let failed = self.failed.total(now.at);
+        failed + unknown_elsewhere(self.recent.total(now.recent).min(failed), 0, hosts) < u64::from(limit.get())
     }
 
     pub(super) fn is_quiet(&self, now: ThrottleTime) -> bool {

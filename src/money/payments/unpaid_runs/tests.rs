@@ -1,5 +1,6 @@
 //! Runs begin and end in every order, at times that the test sets.
 
+mod canceled;
 mod earned;
 
 use std::time::Duration;
