@@ -270,6 +270,7 @@ impl App {
         app.services.replica.follow(Arc::clone(&app.services.catalog) as _).await.map_err(StartError::Replica)?;
         keys::agree_on_token(&app.services.replica, token).await?;
         app.services.exchange(&app.shared.limits);
+        app.services.replica.wait_until_counted().await;
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::publish_seed_tools(&app.services, tools).await.map_err(StartError::Catalog)?;
         jobs::start(&app.services);

@@ -4,6 +4,9 @@
 //! others have added. So all replicas together admit as much as a single one would, plus what they admit between two
 //! exchanges, which is deducted afterwards. A sum covers a period and is deleted after two more periods. A replica does
 //! not know what was counted before it started.
+//!
+//! With each exchange, a replica also counts the replicas, because some limits are divided among them. A new replica
+//! waits until the others have counted it ([`Replica::wait_until_counted`]).
 
 use std::{
     collections::HashMap,
@@ -11,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollhouse_base::{clock::Clock, gcra::Tally};
 use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, schema};
 
@@ -55,6 +58,21 @@ impl Replica {
         let exchange = Exchange { store: Arc::clone(&self.store), clock, tallies, known: HashMap::new(), before: None };
         tokio::spawn(exchange.run(Arc::downgrade(self)));
     }
+
+    /// Waits until the other replicas have counted this one, which has its lease, and counts them. Call it before the
+    /// replica takes calls, so that the replicas divide limits from its first call on. Returns at once if it is alone.
+    pub async fn wait_until_counted(&self) {
+        let counted = async {
+            if self.count().await? > 1 {
+                sleep(2 * EXCHANGE_EVERY).await;
+                self.count().await?;
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Err(error) = counted.await {
+            tracing::warn!(%error, "the other replicas could not be counted; this one will try again");
+        }
+    }
 }
 
 impl Exchange {
@@ -67,7 +85,10 @@ impl Exchange {
             if replica.strong_count() == 0 {
                 return;
             }
-            let turned = self.turn().await;
+            let exchanged = self.turn().await;
+            let Some(replica) = replica.upgrade() else { return };
+            let turned = exchanged.and(replica.count().await);
+            drop(replica);
             if let (Err(error), false) = (&turned, away) {
                 tracing::warn!(%error, "the counts of this replica and of the others could not be exchanged");
             }

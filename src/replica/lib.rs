@@ -7,7 +7,7 @@
 //!   its work ([`Replica::living`]), with commits that require it to be unchanged;
 //! - reads ten times a second what others have changed of its in-memory state ([`Replica::follow`]), and publishes how
 //!   far it has applied changes, because a change is confirmed once all replicas have applied it ([`Replica::wait_until_applied`]);
-//! - exchanges counts of common keys with the others ([`Replica::exchange`]);
+//! - exchanges counts of common keys with the others, and counts them ([`Replica::exchange`]);
 //! - runs jobs that only one replica may run at a time ([`Replica::alone`]);
 //! - reads rows that the others write, including those of the previous or next version ([`formats`]);
 //! - is [fenced](Replica::is_fenced) if it has not read changes for two seconds or holds no lease, because its
@@ -41,7 +41,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -104,6 +104,8 @@ pub struct Replica {
     known: KnownFormats,
     /// Number of the newest change that was applied.
     applied: AtomicU64,
+    /// Number of replicas, including this one, when they were last counted.
+    counted: AtomicU32,
     contact: Mutex<StoreContact>,
     /// Wakes the task that renews the lease, in which others read how far this replica has applied changes.
     last_applied: Arc<Notify>,
@@ -184,6 +186,7 @@ impl Replica {
             db_clock,
             known,
             applied: AtomicU64::new(0),
+            counted: AtomicU32::new(1),
             contact: Mutex::default(),
             last_applied: Arc::default(),
             tasks: Mutex::default(),
@@ -273,7 +276,14 @@ impl Replica {
             return Ok(1);
         }
         let holders = self.holders(self.store.now().await?).await?;
-        Ok(u32::try_from(holders.filter(|id| *id != self.id).count()).unwrap_or(u32::MAX).saturating_add(1))
+        let counted = u32::try_from(holders.filter(|id| *id != self.id).count()).unwrap_or(u32::MAX).saturating_add(1);
+        self.counted.store(counted, Ordering::Relaxed);
+        Ok(counted)
+    }
+
+    /// Returns the last [count](Self::count) of replicas. It is repeated with each exchange.
+    pub fn counted(&self) -> u32 {
+        self.counted.load(Ordering::Relaxed)
     }
 
     /// Returns whether this replica has been in contact with the store for the duration of a lease. By then, replicas

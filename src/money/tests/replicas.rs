@@ -299,6 +299,18 @@ async fn a_fenced_replica_asks_nobody_for_money() {
     assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settled), PRICE.0));
 }
 
+/// Regression test: a host shared its limits with a new one only after up to five seconds.
+#[tokio::test]
+async fn host_divides_the_limits_as_soon_as_another_one_is_counted() {
+    let (one, _other) = two().await;
+    one.replica.count().await.unwrap();
+    let mut running = vec![];
+    while let Ok(Admit::Run(admission)) = one.admit(Payer::new(1).pays(running.len() as u64)).await {
+        running.push(admission);
+    }
+    assert_eq!(running.len(), 15);
+}
+
 /// Regression test: 30 runs of one payer began at each host of the store in the same second.
 #[tokio::test]
 async fn hosts_of_one_store_admit_no_more_runs_at_once_than_may_fail() {

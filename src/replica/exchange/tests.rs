@@ -122,6 +122,39 @@ async fn old_sums_are_deleted_and_idle_hosts_write_nothing() {
     assert_eq!(store.commits(), commits, "nobody is left to tell for");
 }
 
+/// A state that follows no changes.
+struct Stateless;
+
+#[async_trait::async_trait]
+impl crate::FollowedState for Stateless {
+    async fn apply(&self, _: &[tollhouse_store::CommittedChange]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn reload(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Regression test: a host learned of a new one up to five seconds late, so both admitted the whole of a limit.
+#[tokio::test(start_paused = true)]
+async fn replica_is_counted_by_the_others_before_it_takes_calls() {
+    let (store, clock) = shared();
+    let replicas = [(); 3].map(|()| Counting::of(&store, &clock).replica);
+    let state = Arc::new(Stateless);
+    for (before, replica) in replicas.iter().enumerate() {
+        replica.follow(Arc::clone(&state) as _).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        replica.wait_until_counted().await;
+        let counts: Vec<_> = replicas[..=before].iter().map(|replica| replica.counted()).collect();
+        assert!(counts.iter().all(|count| *count as usize == before + 1), "{counts:?}");
+        assert_eq!(begun.elapsed().is_zero(), before == 0, "the first one waits for nobody");
+    }
+    replicas[2].leave().await;
+    pass(&clock, 500, || {}).await;
+    assert_eq!(replicas[0].counted(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_exclusive_store_exchanges_no_counts() {
     let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));

@@ -82,7 +82,14 @@ impl UnpaidRunLimiter {
 impl Payments {
     /// Counts the hosts that share the limits on unpaid runs. If the store cannot be read, the last number stays.
     pub(in crate::payments) async fn count_hosts(&self) -> Result<(), StoreError> {
-        self.throttle.set_hosts(NonZeroU32::new(self.replica.count().await?).unwrap_or(NonZeroU32::MIN));
+        self.replica.count().await?;
+        self.note_hosts();
         Ok(())
+    }
+
+    /// Divides the limits on unpaid runs among the hosts that were counted last, some of which may be new. Call it before
+    /// a run is checked against the limits.
+    pub(in crate::payments) fn note_hosts(&self) {
+        self.throttle.set_hosts(NonZeroU32::new(self.replica.counted()).unwrap_or(NonZeroU32::MIN));
     }
 }
