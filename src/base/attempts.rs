@@ -75,6 +75,11 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
         &self.penalties
     }
 
+    /// Records a failure of the key that was noticed after its attempt had ended.
+    pub fn count(&self, key: K) {
+        self.penalties.count(key, gcra::now());
+    }
+
     /// Begins an attempt of the key. While open attempts take all failures that the key has left, waits until one of
     /// them ends, for 10 seconds at most.
     ///

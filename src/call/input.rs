@@ -37,7 +37,8 @@ pub struct Parsed {
 }
 
 impl Input {
-    /// Parses the input, and hashes the request. Does not validate it, since the payment comes before the schema.
+    /// Parses the input, and hashes the request. Does not reject one that does not match the schema,
+    /// since the payment comes first.
     pub(super) async fn read(self, live: &LiveEndpoint) -> Result<(Parsed, String), CallError> {
         run_blocking(self.work(live), || {
             let parsed = self.parse(live)?;
@@ -117,6 +118,11 @@ impl Parsed {
     /// Drops the value if the handler parses the text itself.
     fn retain_for(self, live: &LiveEndpoint) -> Self {
         if live.runs == EndpointCode::Js { Self { value: Value::Null, ..self } } else { self }
+    }
+
+    /// Returns whether the input matches the schema, as far as the host can tell.
+    pub(super) fn fits(&self) -> bool {
+        self.mismatch.is_none()
     }
 
     /// Returns the input if it matches the schema, as far as the host can tell.

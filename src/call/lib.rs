@@ -4,6 +4,8 @@
 //! find → admit payment → check input → run → check output → settle, receipt → answer
 //! ```
 //!
+//! An x402 payment is not verified if the host finds that the input does not match the schema.
+//!
 //! It does not depend on HTTP or JSON-RPC: both fronts call [`Calls::perform`]. A call runs on its own task, so that a
 //! caller who disconnects cannot interrupt a settlement. Nothing is charged before the result has passed its schema.
 //! Nothing is retried: the caller can repeat a call that was not charged.
@@ -262,12 +264,16 @@ impl Calls {
         }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (parsed, hash, binding) = task.turn.during(read).await?;
-        let wall_ms = task.live.endpoint.limits.wall_ms;
-        if task.max().is_zero() {
+        let (wall_ms, is_free) = (task.live.endpoint.limits.wall_ms, task.max().is_zero());
+        // Verifying a payment costs requests, so none is verified for an input with which no run can begin.
+        if is_free || (!parsed.fits() && matches!(offered, OfferedPayment::X402 { .. })) {
             return match self.earlier(&offered, &binding).await? {
                 Some(SeenPayment::Owed(owed)) => self.owed(task, parsed, owed, waiter).await,
                 Some(seen) => self.replay(seen, wall_ms, waiter).await,
-                None => Ok(self.free(task, parsed.check()?, hash).await?),
+                None => {
+                    let parsed = parsed.check()?;
+                    if is_free { Ok(self.free(task, parsed, hash).await?) } else { Err(CallError::Internal.into()) }
+                }
             };
         }
         let admission = loop {
@@ -322,7 +328,7 @@ impl Calls {
         let checked = match parsed.check() {
             Ok(checked) => checked,
             Err(error) => {
-                admission.release().await;
+                admission.unused().await;
                 return Err(error);
             }
         };
@@ -343,7 +349,7 @@ impl Calls {
         };
         if task.price().is_zero() {
             // The tool set a price of zero, so the offered payment is not used.
-            admission.release().await;
+            admission.unused().await;
             task.payment = receipt::PaymentKind::Free;
             return self.end_free(&task, hash, ran).await;
         }
@@ -425,7 +431,7 @@ impl Calls {
 
 /// Ends an admission that is not charged: as failed if the handler ran, so that nobody pays for its work.
 async fn end_unused(admission: Admission, error: Option<&CallError>) {
-    if error.is_none_or(CallError::is_of_a_run) { admission.fail().await } else { admission.release().await }
+    if error.is_none_or(CallError::is_of_a_run) { admission.fail().await } else { admission.unused().await }
 }
 
 /// Returns the name of a call's outcome in metrics.

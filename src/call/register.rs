@@ -130,7 +130,7 @@ impl Calls {
                 Ok(CompletedCall::paid(payment, answer))
             }
             Err(error) => {
-                admission.release().await;
+                admission.unused().await;
                 Err(error)
             }
         }

@@ -6,7 +6,14 @@ mod joined;
 mod left;
 mod quoted;
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -54,11 +61,14 @@ enum Settles {
 struct ScriptedFacilitator {
     settles: Mutex<Settles>,
     proceed: Notify,
+    /// Number of payments that it was asked to verify.
+    verified: AtomicUsize,
 }
 
 #[async_trait]
 impl Facilitator for ScriptedFacilitator {
     async fn verify(&self, _payment: &OfferedX402) -> VerifyResult {
+        self.verified.fetch_add(1, Ordering::SeqCst);
         VerifyResult::Valid
     }
 
@@ -150,7 +160,8 @@ impl Fixture {
         let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&any));
         let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
-        let facilitator = Arc::new(ScriptedFacilitator { settles: Mutex::new(Settles::Well), proceed: Notify::new() });
+        let (settles, proceed, verified) = (Mutex::new(Settles::Well), Notify::new(), AtomicUsize::default());
+        let facilitator = Arc::new(ScriptedFacilitator { settles, proceed, verified });
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), false, Arc::clone(&events), Arc::clone(&sales)));
         let config = PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap();
         let replica = Replica::new(Arc::clone(&any));

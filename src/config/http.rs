@@ -80,7 +80,7 @@ pub struct HttpFlags {
     /// The same for one tool, by payers without a recent payment; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
-    /// Refused x402 payments per minute of one client address; 0 is no limit [default: 60, and none when listening on loopback]
+    /// Refused x402 payments, and those verified for no run, per minute of one client address; 0 is no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
     pub address_refused_payments: Option<u32>,
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]

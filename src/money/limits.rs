@@ -14,7 +14,7 @@ pub struct FailedRuns {
     pub of_address: Option<NonZeroU32>,
     /// Per tool, for all payers together who have not paid for it before: once for x402, and once for credit. Default: 100.
     pub of_tool: Option<NonZeroU32>,
-    /// Refused payments per caller's address, for all payers together. Default: 60.
+    /// Payments per caller's address that are refused, or verified for no run, for all payers together. Default: 60.
     pub refused_of_address: Option<NonZeroU32>,
 }
 

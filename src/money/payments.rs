@@ -26,6 +26,7 @@ mod sliding_window;
 pub(super) mod unpaid_runs;
 mod unresolved;
 mod unsent;
+mod verdicts;
 mod verifications;
 mod warnings;
 
@@ -61,6 +62,7 @@ use super::{
         record::{ExpiryInfo, OwedPayment, PaymentRecord},
         retry::{Pass, PollBackoff, PollSlots},
         unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
+        verdicts::Verdicts,
         verifications::Verifications,
     },
     receipt::PaymentKind,
@@ -155,6 +157,8 @@ struct RunHolds {
     by_contract: bool,
     /// Whether the settlement failed because its facilitator fails for everybody, which is not the payer's fault.
     is_excusable: bool,
+    /// Whether the payment was verified for this run.
+    is_verified: bool,
 }
 
 /// A settlement whose outcome is unknown, and what was counted for it.
@@ -199,6 +203,7 @@ pub struct Payments {
     objects: Arc<Objects>,
     throttle: Arc<UnpaidRunLimiter>,
     verifications: Verifications,
+    verdicts: Verdicts,
     /// Amounts of payers' balances held by runs in flight.
     balance_holds: Arc<BalanceHolds>,
     /// Gas burned by settlements that did not pay.
@@ -256,6 +261,7 @@ impl Payments {
             objects,
             throttle,
             verifications,
+            verdicts: Verdicts::default(),
             balance_holds: Arc::default(),
             gas,
             alarms: Alarms::new(),
@@ -344,6 +350,7 @@ impl Payments {
     pub fn prune_idle(&self) {
         self.throttle.prune_idle();
         self.verifications.prune_idle();
+        self.verdicts.prune_idle();
         self.gas.prune_idle();
         // This host gets no news of a settlement that another host has taken over.
         let open = self.retries();
@@ -449,6 +456,18 @@ impl Admission {
     #[cfg(test)]
     pub(crate) fn vanish(mut self) {
         self.reserved = false;
+    }
+
+    /// Releases the reservation of a call that did not run, or was free after all. If its payment was verified, that counts
+    /// as a refused payment of the caller's address, and a repetition is not verified for a few seconds.
+    pub async fn unused(self) {
+        if let (PaymentMeans::X402(payment), Some(held)) = (&self.means, &self.held)
+            && held.is_verified
+        {
+            self.payments.verifications.count(held.permit.running.from);
+            self.payments.verdicts.put(payment, &self.record.digest, held.balance.as_ref().map(BalanceHold::balance));
+        }
+        self.release().await;
     }
 
     /// Releases the reservation, and waits until that is stored.

@@ -287,6 +287,25 @@ async fn refused_payments_of_an_address_get_429_beyond_their_limit() {
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 }
 
+/// Regression test: a payment was verified for each input that did not match the schema, without limit.
+#[tokio::test]
+async fn payments_of_calls_that_do_not_run_count_as_refused() {
+    let host = Host::builder().flag("--address-refused-payments", 2).start().await;
+    let mut tool = js("moody", PRICE, MOODY);
+    tool["inputSchema"] = json!({ "type": "object", "properties": { "mood": { "type": "string" } } });
+    host.publish(&tool).await;
+    let (payer, challenge) = (Payer::funded(&host, 1.0).await, host.challenge("moody").await);
+    let (wrong, repeated) = (json!({ "mood": 1 }), payer.pay(&challenge));
+    // A repeated payment is not verified again for some seconds.
+    for payment in [&repeated, &repeated, &repeated, &payer.pay(&challenge)] {
+        host.call_paid("moody", &wrong, payment).await.fails(422, "invalid_input", "caller");
+    }
+    let refused = host.call_paid("moody", &json!({}), &payer.pay(&challenge)).await;
+    refused.fails(429, "rate_limited", "caller");
+    assert!(refused.has("ratelimit").contains("refused-payments"), "{refused:?}");
+    assert_eq!(host.balance(&payer.address).await, FUNDS);
+}
+
 /// Warnings were once only in `/health`, where operators had to look for them.
 #[tokio::test]
 async fn an_alarm_is_logged_once_when_it_begins() {

@@ -210,6 +210,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
         Line("unpaid runs, those under way among them"),
         &["Unwritten", "addresses", "customers", "earned", "payers", "tools"],
     ),
+    ("src/money/payments/verdicts.rs", Line("payments that were valid, and with which no run began"), &["Verdicts"]),
     ("src/money/payments/unsent.rs", Line("unpaid runs, those under way among them"), &["counts"]),
     ("src/money/ledger/check.rs", OF_ONE_WORK, &["sums"]),
     ("src/money/sale.rs", OF_A_BUILDER, &["sold"]),

@@ -47,6 +47,27 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
     assert_eq!(body(br#"{"a": 1}"#).read(&js).await.unwrap().0.value, Value::Null);
 }
 
+/// Regression test: a payment was verified for each input with which no run can begin.
+#[tokio::test]
+async fn no_payment_is_verified_for_an_input_that_does_not_match_the_schema() {
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let call = |input: Value| Call { input: Input::Body(json_bytes(&input)), ..fixture.call(&live, pays(1)) };
+    let verified = || fixture.facilitator.verified.load(Ordering::SeqCst);
+    for _ in 0..100 {
+        let ended = fixture.calls.perform(call(json!([1]))).await;
+        assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Input(_))));
+    }
+    assert_eq!(verified(), 0);
+    let bought = fixture.calls.perform(call(json!({}))).await.unwrap();
+    assert_eq!(verified(), 1);
+    // The payment is bound to its own input.
+    let ended = fixture.calls.perform(call(json!([1]))).await;
+    assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Input(_))));
+    let again = fixture.calls.perform(call(json!({}))).await.unwrap();
+    assert_eq!((again.answer.receipt_id.as_str(), verified()), (bought.answer.receipt_id.as_str(), 1));
+}
+
 #[tokio::test]
 async fn listeners_get_the_start_of_a_call_and_its_receipt() {
     let fixture = Fixture::new().await;

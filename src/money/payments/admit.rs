@@ -12,6 +12,7 @@ use super::{
     record::{ExpiryInfo, PaymentRecord},
     run_limits::RunLimitReached,
     unpaid_runs::{KnownFunds, RunParties, Standing},
+    verifications::Verification,
 };
 use crate::{
     CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, PaymentId, PaymentPhase, Refusal, SettleOutcome, StartedSettlement,
@@ -74,18 +75,29 @@ impl Payments {
             standing: Standing::New,
         };
         // The payer is not verified yet, so no slot is taken before.
-        if let Err(slowed) = self.throttle.check(&running) {
+        if let Err(slowed) = self.throttle.check(&running).and_then(|()| self.balance_holds.check(&payment)) {
             let _alone = self.twin(&id).await;
             return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
         }
-        let verification = match self.verifications.begin(request.from).await {
-            Ok(verification) => verification,
-            Err(slowed) => {
-                let _alone = self.twin(&id).await;
-                return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
+        let remembered = self.verdicts.find(&payment, &digest);
+        let verification = match remembered {
+            Some(_) => Verification::skipped(),
+            None => match self.verifications.begin(request.from).await {
+                Ok(verification) => verification,
+                Err(slowed) => {
+                    let _alone = self.twin(&id).await;
+                    return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
+                }
+            },
+        };
+        let is_remembered = remembered.is_some();
+        let (payment, verdict, balance) = match remembered {
+            Some((payment, balance)) => (payment, VerifyResult::Valid, balance),
+            None => {
+                let (verdict, balance) = self.verify(&payment).await;
+                (payment, verdict, balance)
             }
         };
-        let (verdict, balance) = self.verify(&payment).await;
         let has_moved = match verdict {
             VerifyResult::Valid => false,
             VerifyResult::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
@@ -114,15 +126,22 @@ impl Payments {
         if payment.tried_gas().is_some() {
             running.standing = self.standing(&running).await?;
         }
-        drop(verification);
         let tail = ExpiryInfo::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
         let _alone = self.twin(&id).await;
-        let held = match self.hold(running, &payment, balance) {
-            Ok(held) => held,
-            Err(refusal) => return self.known_or_refused(&id, &digest, request, refusal).await,
+        let own = id.clone();
+        let admitted = match self.hold(running, &payment, balance) {
+            Ok(held) => {
+                let held = RunHolds { is_verified: !is_remembered && !has_moved, ..held };
+                self.verdicts.forget_others(&payment, &digest);
+                let means = PaymentMeans::X402(Box::new(payment));
+                self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+            }
+            Err(refusal) => self.known_or_refused(&id, &digest, request, refusal).await,
         };
-        let means = PaymentMeans::X402(Box::new(payment));
-        self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+        if was_in_vain(&own, &admitted) {
+            verification.refused();
+        }
+        admitted
     }
 
     /// Asks the facilitator about a payment, and for the payer's balance. Both are asked at once only if the payer's key
@@ -170,7 +189,14 @@ impl Payments {
             }
         })?;
         let balance = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
-        Ok(RunHolds { permit, balance, gas, by_contract: tried.is_some_and(|tried| tried.by_contract), is_excusable: false })
+        Ok(RunHolds {
+            permit,
+            balance,
+            gas,
+            by_contract: tried.is_some_and(|tried| tried.by_contract),
+            is_excusable: false,
+            is_verified: false,
+        })
     }
 
     /// Returns whether a payment covers the gas of its settlement, as far as that is known before the run.
@@ -276,7 +302,18 @@ impl Payments {
         self.throttle.check(&running).map_err(check_run_limits)?;
         let means = PaymentMeans::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
         let permit = self.throttle.begin(running).map_err(check_run_limits)?;
-        Ok((means, RunHolds { permit, balance: None, gas: None, by_contract: false, is_excusable: false }))
+        Ok((means, RunHolds { permit, balance: None, gas: None, by_contract: false, is_excusable: false, is_verified: false }))
+    }
+}
+
+/// Returns whether a payment was verified for nothing: it begins no run, for a reason other than the store or a concurrent
+/// request with the same payment.
+fn was_in_vain(id: &PaymentId, admitted: &Result<Admit, Refusal>) -> bool {
+    match admitted {
+        Ok(Admit::Run(_)) | Err(Refusal::Store(_) | Refusal::InProgress(_)) => false,
+        Ok(Admit::Stored(other, _) | Admit::InFlight(other)) => other != id,
+        Ok(Admit::Owed(owed)) => owed.payment() != id,
+        Err(_) => true,
     }
 }
 

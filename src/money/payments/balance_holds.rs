@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::Instant;
 use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, schema};
 
 use super::{
@@ -24,12 +25,33 @@ const PAGE: usize = 256;
 
 const SOON: Duration = Duration::from_secs(1);
 
+/// How long a balance that was read refuses further payments without being read again.
+const READ_TTL: Duration = Duration::from_secs(2);
+
 /// Key of a balance: payer, network, token.
 type BalanceKey = (String, &'static str, &'static str);
 
-/// The amount held of each balance, in the token's smallest unit, and the number of runs that hold it.
+/// What runs in flight hold of each balance.
 #[derive(Debug, Default)]
-pub(super) struct BalanceHolds(Mutex<HashMap<BalanceKey, (u128, u32)>>);
+pub(super) struct BalanceHolds(Mutex<HashMap<BalanceKey, HeldSum>>);
+
+/// What runs in flight hold of one balance.
+#[derive(Debug, Clone, Copy)]
+struct HeldSum {
+    /// In the token's smallest unit.
+    amount: u128,
+    runs: NonZeroU32,
+    /// The balance when it was last read.
+    balance: u128,
+    read: Instant,
+}
+
+impl HeldSum {
+    /// Returns whether `balance` does not cover a payment of this amount too.
+    fn exceeds(&self, balance: u128, amount: u128) -> bool {
+        self.amount.checked_add(amount).is_none_or(|needed| needed > balance)
+    }
+}
 
 /// The part of a balance that a run in flight will take. Dropping it releases it.
 #[derive(Debug)]
@@ -46,17 +68,29 @@ impl BalanceHolds {
     /// The balance may have been read before or after another run's money moved. In the first case one run too many
     /// begins; in the second the caller retries.
     pub(super) fn hold(self: &Arc<Self>, payment: &OfferedX402, balance: u128) -> Result<BalanceHold, RunLimitReached> {
-        let key = (payment.payer(), payment.asset.network.caip2, payment.asset.address);
-        // An amount that overflows exceeds any balance.
-        let amount = payment.asked().parse().unwrap_or(u128::MAX);
+        let (key, amount, read) = (key_of(payment), amount_of(payment), Instant::now());
         let mut holds = self.lock();
-        let (held, runs) = holds.get(&key).copied().unwrap_or_default();
-        if held.checked_add(amount).is_none_or(|needed| needed > balance) && runs > 0 {
-            return Err(beyond(NonZeroU32::new(runs).unwrap_or(NonZeroU32::MIN)));
+        match holds.get_mut(&key) {
+            Some(held) => {
+                (held.balance, held.read) = (balance, read);
+                if held.exceeds(balance, amount) {
+                    return Err(beyond(held.runs));
+                }
+                (held.amount, held.runs) = (held.amount.saturating_add(amount), held.runs.saturating_add(1));
+            }
+            None => _ = holds.insert(key.clone(), HeldSum { amount, runs: NonZeroU32::MIN, balance, read }),
         }
-        holds.insert(key.clone(), (held.saturating_add(amount), runs + 1));
         drop(holds);
         Ok(BalanceHold { holds: Arc::clone(self), key, amount, balance })
+    }
+
+    /// Fails if the balance was read within the last two seconds and does not cover the payment in addition to the runs in
+    /// flight. Then it need not be read again.
+    pub(super) fn check(&self, payment: &OfferedX402) -> Result<(), RunLimitReached> {
+        match self.lock().get(&key_of(payment)) {
+            Some(held) if held.read.elapsed() < READ_TTL && held.exceeds(held.balance, amount_of(payment)) => Err(beyond(held.runs)),
+            _ => Ok(()),
+        }
     }
 
     #[cfg(test)]
@@ -64,12 +98,26 @@ impl BalanceHolds {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<BalanceKey, (u128, u32)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<BalanceKey, HeldSum>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+fn key_of(payment: &OfferedX402) -> BalanceKey {
+    (payment.payer(), payment.asset.network.caip2, payment.asset.address)
+}
+
+/// Returns the amount of a payment. One that overflows exceeds any balance.
+fn amount_of(payment: &OfferedX402) -> u128 {
+    payment.asked().parse().unwrap_or(u128::MAX)
+}
+
 impl BalanceHold {
+    /// Returns the whole balance.
+    pub(super) fn balance(&self) -> u128 {
+        self.balance
+    }
+
     /// Returns the hold as stored for all hosts, and the whole balance.
     pub(super) fn shared(&self) -> (HeldBalance, i128) {
         let (payer, network, token) = &self.key;
@@ -115,9 +163,10 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
 impl Drop for BalanceHold {
     fn drop(&mut self) {
         let mut holds = self.holds.lock();
-        match holds.get_mut(&self.key) {
-            Some((held, runs)) if *runs > 1 => (*held, *runs) = (held.saturating_sub(self.amount), *runs - 1),
-            _ => _ = holds.remove(&self.key),
+        let Some(held) = holds.get_mut(&self.key) else { return };
+        match NonZeroU32::new(held.runs.get() - 1) {
+            Some(runs) => (held.amount, held.runs) = (held.amount.saturating_sub(self.amount), runs),
+            None => _ = holds.remove(&self.key),
         }
     }
 }

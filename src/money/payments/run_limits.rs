@@ -58,8 +58,8 @@ pub enum RunLimit {
     /// Reverted settlements of one payer.
     #[error("too many of your settlements were reverted in the last hour")]
     Reverts,
-    /// Refused payments from one address.
-    #[error("too many payments from your address were refused in the last minute")]
+    /// Payments from one address that were refused, or began no run.
+    #[error("too many payments from your address were refused or began no run in the last minute")]
     RefusedPayments,
     /// Payments from one address that are being verified.
     #[error("too many payments from your address are being verified at once")]

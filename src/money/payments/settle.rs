@@ -114,7 +114,7 @@ impl Payments {
         if let Some(counted) = &burned {
             self.gas.note_counted(&id, counted);
         }
-        let RunHolds { permit, balance, gas, by_contract, is_excusable } = held;
+        let RunHolds { permit, balance, gas, by_contract, is_excusable, .. } = held;
         match settled {
             Ok(_) => permit.paid(),
             Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => permit.unserved(is_excusable && !by_contract),

@@ -1,5 +1,5 @@
-//! Limits the payments per caller's address that are refused when they are verified, because verifying costs requests to
-//! a node or a facilitator.
+//! Limits the payments per caller's address that are refused when they are verified, or with which no run begins, because
+//! verifying costs requests to a node or a facilitator.
 //!
 //! A payment counts as refused until its verification ends. So an address can have no more verified at once than it may
 //! still have refused. The others wait for their ends.
@@ -46,6 +46,13 @@ impl Verifications {
         attempts.begin(from).await.map(|attempt| Verification(Some(attempt))).map_err(slowed)
     }
 
+    /// Counts a payment from an address as refused whose verification has ended.
+    pub(super) fn count(&self, from: Option<IpAddr>) {
+        if let (Some(attempts), Some(from)) = (&self.0, from) {
+            attempts.count(from);
+        }
+    }
+
     /// Returns the counts to share with other hosts of the store.
     pub(super) fn tally(&self) -> Option<(&'static str, Arc<dyn Tally>)> {
         let attempts = self.0.as_ref()?;
@@ -59,6 +66,11 @@ impl Verifications {
 }
 
 impl Verification {
+    /// Stands for a verification that is not needed.
+    pub(super) fn skipped() -> Self {
+        Self(None)
+    }
+
     /// Counts the payment as refused.
     pub(super) fn refused(self) {
         if let Some(attempt) = self.0 {

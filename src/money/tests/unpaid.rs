@@ -20,6 +20,16 @@ impl Fixture {
         self.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
         payer
     }
+
+    /// Admits a payment for a request from an address.
+    async fn admit_from(&self, offered: OfferedPayment, binding: &str, last: u8) -> Result<Admit, Refusal> {
+        let request = PaymentRequest { binding, from: Some([192, 0, 2, last].into()) };
+        self.payments.admit(&terms(), offered, request).await
+    }
+
+    fn verified(&self) -> usize {
+        self.facilitator.verified.load(Ordering::SeqCst)
+    }
 }
 
 /// Regression test: one cent was used 57 times at once, and moved away while the runs ended: 741 runs, 13 paid.
@@ -126,6 +136,73 @@ async fn refused_payments_of_an_address_are_limited_and_others_are_served() {
     fixture.settle(admission).await.unwrap();
     let again = admit(Payer::new(1).pays(2), 1).await;
     assert_eq!(stored(again).body, ANSWER, "answers that were bought are served");
+}
+
+/// Regression test: a client name that was used for another request was refused after each verification, without limit.
+#[tokio::test(start_paused = true)]
+async fn verified_payments_that_begin_no_run_count_as_refused() {
+    const NAME: &str = "order-0001-of-today";
+    let (fixture, payer) = (Fixture::new().await, Payer::new(1));
+    fixture.buy(payer.pays_as(1, NAME)).await;
+    for nonce in 2..62 {
+        let refused = fixture.admit_from(payer.pays_as(nonce, NAME), "another request", 1).await;
+        assert!(matches!(refused, Err(Refusal::Reused)), "{}", what(&refused));
+    }
+    assert_eq!(bound(fixture.admit_from(payer.pays_as(62, NAME), "another request", 1).await), RunLimit::RefusedPayments);
+    assert_eq!(fixture.verified(), 1 + 60);
+    drop(run(fixture.admit_from(payer.pays(99), REQUEST, 2).await));
+}
+
+/// Regression test: 78 payments a second were verified for inputs that did not match the schema.
+#[tokio::test(start_paused = true)]
+async fn calls_that_do_not_run_count_as_refused_payments() {
+    let (fixture, payer) = (Fixture::new().await, Payer::new(1));
+    for nonce in 0..60 {
+        run(fixture.admit_from(payer.pays(nonce), REQUEST, 1).await).unused().await;
+    }
+    assert_eq!(bound(fixture.admit_from(payer.pays(60), REQUEST, 1).await), RunLimit::RefusedPayments);
+    assert_eq!(fixture.verified(), 60);
+    // A run that fails counts as unpaid, and not as refused too.
+    for nonce in 100..130 {
+        run(fixture.admit_from(payer.pays(nonce), REQUEST, 2).await).fail().await;
+    }
+    drop(run(fixture.admit_from(Payer::new(2).pays(1), REQUEST, 2).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn payment_of_a_call_that_did_not_run_is_not_verified_again_for_some_seconds() {
+    let (fixture, payer) = (Fixture::new().await, Payer::new(1));
+    let again = async |nonce| run(fixture.admit_from(payer.pays(nonce), REQUEST, 1).await);
+    for _ in 0..100 {
+        again(1).await.unused().await;
+    }
+    assert_eq!(fixture.verified(), 1, "and counted once");
+    again(2).await.release().await;
+    again(1).await.unused().await;
+    assert_eq!(fixture.verified(), 3, "the other payment might have taken the money");
+    tokio::time::advance(Duration::from_secs(6)).await;
+    again(1).await.unused().await;
+    assert_eq!(fixture.verified(), 4);
+    let admission = again(1).await;
+    fixture.settle(admission).await.unwrap();
+    assert_eq!((fixture.verified(), fixture.earned().await), (4, PRICE.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_balance_is_checked_before_a_payment_is_verified() {
+    let fixture = Fixture::new().await;
+    let payer = fixture.payer(9, 1).await;
+    let running = run(fixture.admit_from(payer.pays(1), REQUEST, 2).await);
+    for nonce in 2..100 {
+        assert_eq!(bound(fixture.admit_from(payer.pays(nonce), REQUEST, 1).await), RunLimit::Balance);
+    }
+    assert_eq!(fixture.verified(), 1);
+    // A balance that was read two seconds ago is read again.
+    fixture.ledger.faucet(&payer.address(), PRICE).await.unwrap();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    drop(run(fixture.admit_from(payer.pays(200), REQUEST, 1).await));
+    assert_eq!(fixture.verified(), 2);
+    drop(running);
 }
 
 #[tokio::test]
