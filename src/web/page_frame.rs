@@ -88,6 +88,9 @@ pub(super) fn document(page: &Page, context: &PageContext) -> Markup {
                             Some(heading) => (heading),
                             None => h1 { (line(&page.title)) },
                         }
+                        @if let Some(twin) = &page.twin {
+                            p.programs { a href=(twin) { "This page as Markdown" } a href="/llms.txt" { "All documents for programs" } }
+                        }
                         @if let Some((id, done)) = context.done { p.notice role="status" data-done=(id) { span aria-hidden="true" { "✓ " } (done) } }
                         (page.main)
                     }
@@ -192,7 +195,6 @@ fn footer(page: &Page, context: &PageContext) -> Markup {
                 p { "Tollhouse " (context.version) }
                 p {
                     a href="/openapi.json" { "OpenAPI" } " · " a href="/ai/manifest" { "Manifest" }
-                    @if let Some(twin) = &page.twin { " · " a href=(twin) { "This page as Markdown" } }
                 }
                 // Hidden without scripts.
                 p.switches {
