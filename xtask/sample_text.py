@@ -71,7 +71,7 @@ def errors():
             near = "\n".join(lines[max(0, number - 2) : number])
             if WORDS.search(value) and "src/web" not in str(path) and (cli or ERROR.search(near)):
                 yield path, number, value
-        if "clap" in source:
+        if "clap" in source or "#[arg(" in source:
             for match in re.finditer(r"((?:^ *///[^\n]*\n)+)((?: *#\[[^\n]*\n)*) *(?:pub(?:\([^)]*\))? )?\w+(?::|\(|,| \{)", source, re.M):
                 # The help of a flag or a command is a doc comment within a struct or an enum.
                 text = " ".join(line.strip().lstrip("/").strip() for line in match[1].splitlines())

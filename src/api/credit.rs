@@ -23,7 +23,7 @@ pub struct Budget {
     /// Spending per UTC day that triggers an alert.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alert_at_usd: Option<MicroUsd>,
-    /// Whether the credit is frozen and pays for nothing.
+    /// Whether the credit is frozen and cannot pay for calls.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
 }

@@ -199,7 +199,7 @@ pub struct SandboxTotals {
     pub started: u64,
     /// Processes that were forked.
     pub forked: u64,
-    /// Starts that failed.
+    /// Failed starts.
     pub failed_starts: u64,
     /// Idle workers that were found dead or sending.
     pub idle_faults: u64,

@@ -54,14 +54,11 @@ pub enum StartError {
     #[error(transparent)]
     Backup(#[from] BackupError),
     #[error(
-        "the rows of the store in `{data}` were moved to {to} at {at}: set `TOLLHOUSE_STORE` to that. To serve the rows from here again, as they \
-         were then, run `tollhouse store stay --data {data}`"
+        "the store in `{data}` was moved to {to} at {at}: set `TOLLHOUSE_STORE` to that address. To go back to the store as it was before the \
+         move, run `tollhouse store stay --data {data}`"
     )]
     Departed { data: String, to: String, at: Timestamp },
-    #[error(
-        "the rows of another store were moved to this database, and only the host that moved them can serve it until that host has restarted: \
-         start that host with its data folder first"
-    )]
+    #[error("another host began to move its store to this database and has not restarted since: start that host with its data folder first")]
     Taken,
     #[error("a restore to this store began at {0} and is not complete: restore the same dump again")]
     Unrestored(Timestamp),

@@ -62,7 +62,7 @@ pub async fn begin_fill(store: &dyn Store, by: FillSource) -> Result<FillGuard, 
             import::clear(store).await?;
         }
         Some(Row { value: before, .. }) => {
-            return Err(BackupError::Unfinished(format!("a {} was begun there at {}", before.how.name(), before.at)));
+            return Err(BackupError::Unfinished(format!("a {} into this store began at {}", before.how.name(), before.at)));
         }
         None if import::is_empty(store).await? => {
             batch.insert(&FILLED_BY, &(), &by);

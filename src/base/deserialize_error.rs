@@ -81,7 +81,7 @@ impl ErrorPath {
         let message = match self.wrong {
             SerdeError::Shape { got, requested } => format!("{subject} is {got}, but must be {requested}"),
             SerdeError::Missing(_) => format!("{subject} is missing"),
-            SerdeError::Twice(_) => format!("{subject} is there more than once"),
+            SerdeError::Twice(_) => format!("{subject} appears more than once"),
             SerdeError::Unknown(_, known) => format!("there is no {kind} {subject}{}", choices(known, "use one of")),
             SerdeError::Value(got, known) => format!("{subject} is `{}`{}", short(&got), choices(known, "use one of")),
             SerdeError::Custom(message) => message,

@@ -186,7 +186,7 @@ impl Catalog {
     async fn wanted_handler(&self, endpoint: &Endpoint, patch: &Patch) -> Result<Option<HandlerDraft>, PublishError> {
         let Some(version) = &patch.version else { return Ok(patch.handler.clone()) };
         if patch.handler.is_some() {
-            return Err(PublishError::field("/version", "`version` and `handler` exclude each other; send one of them"));
+            return Err(PublishError::field("/version", "`version` and `handler` cannot be combined; send one of them"));
         }
         let stored = if endpoint.keeps(version) { self.uploaded(version).await? } else { None };
         stored.map(Some).ok_or(PublishError::UnknownVersion)

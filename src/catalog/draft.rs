@@ -217,7 +217,7 @@ pub(super) fn field_problems(endpoint: &Endpoint, note: &str) -> Vec<PublishErro
         let message = "`priceUsd` must not be above `maxPriceUsd`".to_owned();
         refuse(metered && max < price, "/maxPriceUsd", message);
     }
-    let message = "`settle: before` and `maxPriceUsd` exclude each other: the price of a metered call is known only after its run. Remove one of them";
+    let message = "`settle: before` and `maxPriceUsd` cannot be combined: the price of a metered call is known only after its run. Remove one of them";
     refuse(metered && !endpoint.settle.is_after(), "/settle", message.to_owned());
     refuse(is_long(note, MAX_VERSION_NOTE), "/note", format!("a note must have at most {MAX_VERSION_NOTE} characters"));
     // Only matters to clients that list the tool.

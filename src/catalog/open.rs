@@ -105,5 +105,5 @@ impl Catalog {
 }
 
 fn broken(error: tokio::task::JoinError) -> StoreError {
-    StoreError::Away(format!("the words of endpoints could not be read: {error}"))
+    StoreError::Away(format!("the search index could not be read: {error}"))
 }

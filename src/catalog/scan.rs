@@ -149,7 +149,7 @@ impl Catalog {
             let _turn = turn;
             work()
         });
-        read.await.map_err(|error| PublishError::Corrupt(format!("an upload's reading ended abnormally: {error}")))
+        read.await.map_err(|error| PublishError::Corrupt(format!("the scan of an upload ended abnormally: {error}")))
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Builders {
     Suspend(DecideArgs),
     /// Lift a suspension (admins)
     Restore(DecideArgs),
-    /// Set the least strict tier of a builder's code (admins)
+    /// Set the least strict tier for a builder's tools (admins)
     Tier(TierArgs),
     /// Replace a builder key, and show the new one once
     NewKey(KeyArgs),

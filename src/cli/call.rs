@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Show the price, and pay nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
-    /// Repeat a payment without an answer; it is charged once
+    /// Resend a payment that got no answer; it is charged once
     #[arg(long, value_name = "PAYMENT", conflicts_with_all = ["target", "input", "max_usd", "credit", "again", "key_file"])]
     resume: Option<PaymentId>,
     /// Pay with the developer credit stored for the host

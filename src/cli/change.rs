@@ -143,7 +143,7 @@ pub(crate) async fn rollback(session: &Session, args: RollbackArgs) -> Result {
         (None, record) => record
             .as_ref()
             .and_then(before)
-            .ok_or_else(|| Error::refused(format!("`{}` keeps no version before {}", read.slug, short(running))))?,
+            .ok_or_else(|| Error::refused(format!("`{}` has no stored version before {}", read.slug, short(running))))?,
     };
     if to == running {
         let answer = json!({ "ok": true, "changed": false, "endpoint": read.record });

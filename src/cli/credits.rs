@@ -90,7 +90,7 @@ pub(crate) struct BudgetArgs {
     /// Spending per UTC day that causes an alert
     #[arg(long, value_name = "USD", value_parser = dollars)]
     alert_at: Option<MicroUsd>,
-    /// Freeze the credit, so that it pays for nothing
+    /// Freeze the credit, so that it cannot pay for calls
     #[arg(long)]
     frozen: bool,
     /// Remove all limits
@@ -165,7 +165,7 @@ fn about(credit: &Credit, today: Option<&CreditDay>) -> String {
     facts.add("per call", usd(credit.budget.per_call_usd));
     facts.add("per tool and day", usd(credit.budget.per_tool_usd));
     facts.add("alert at", usd(credit.budget.alert_at_usd));
-    facts.add("frozen", if credit.budget.frozen { "yes, it pays for nothing" } else { "" });
+    facts.add("frozen", if credit.budget.frozen { "yes, it cannot pay for calls" } else { "" });
     facts.add("revoked", optional(credit.revoked.as_ref().and_then(|revoked| revoked.reason.as_ref())));
     facts.text()
 }

@@ -97,7 +97,7 @@ pub(crate) enum Command {
     Show(show::Args),
     /// List the stored versions of a handler
     Versions(show::VersionsArgs),
-    /// Run an earlier version again
+    /// Return to an earlier version
     Rollback(change::RollbackArgs),
     /// Pause a tool
     Pause(change::Args),
@@ -175,7 +175,7 @@ pub(crate) enum Command {
     },
     /// Show metrics of the calls of a tool
     Metrics(host::MetricsArgs),
-    /// Show a receipt, with its signature in `--json`
+    /// Show a receipt; `--json` adds its signature
     Receipt(host::IdArgs),
     /// Show the state of a payment
     Payment(host::IdArgs),

@@ -21,7 +21,7 @@ use super::base::{
 pub(crate) enum Policy {
     /// Show the policy in force
     Show,
-    /// Show how a policy would narrow existing tools
+    /// Show how a policy would restrict existing tools
     Check(FileArgs),
     /// Replace the whole policy with that of a file
     Set(SetArgs),
@@ -149,7 +149,7 @@ async fn check(session: &Session, policy: &Value) -> Result<PolicyCheckResponse>
 fn narrowed(PolicyCheckResponse { narrows, .. }: &PolicyCheckResponse) -> String {
     let slugs = line(&narrows.slugs.join(", "));
     let (all, long) = (narrows.endpoints, narrows.long_running);
-    let expected = format!("this would narrow {all} tools, {long} of which would stop being long-running");
+    let expected = format!("this would restrict {all} tools, {long} of which would stop being long-running");
     if slugs.is_empty() { expected + "\n" } else { format!("{expected}: {slugs}\n") }
 }
 

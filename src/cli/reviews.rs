@@ -26,7 +26,7 @@ use super::{
 /// Reviews of endpoints, and other decisions of admins on them.
 #[derive(clap::Subcommand)]
 pub(crate) enum Reviews {
-    /// List tools that wait for review, longest first
+    /// List tools that wait for review, longest wait first
     List(HistoryArgs),
     /// Show requests, findings and changes of a tool
     Show(ShowArgs),
@@ -38,7 +38,7 @@ pub(crate) enum Reviews {
     Reopen(DecideArgs),
     /// Revoke granted capabilities and hosts
     Revoke(DecideArgs),
-    /// Take a tool down, whatever its owner does
+    /// Take a tool down; its owner cannot undo it
     Takedown(DecideArgs),
     /// Lift a takedown
     Restore(DecideArgs),
@@ -116,7 +116,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     if session.out.json {
         return session.out.document(&answer);
     }
-    let endpoint = own(answer).ok_or_else(|| Error::refused("the host does not show the complete record"))?;
+    let endpoint = own(answer).ok_or_else(|| Error::refused("the host returned only the public record; sign in as an admin"))?;
     let (common, review) = (&endpoint.common, &endpoint.review);
     let mut facts = FactList::default();
     facts.add("slug", common.slug.as_str());

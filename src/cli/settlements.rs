@@ -17,7 +17,7 @@ use super::base::{
 pub(crate) enum Settlements {
     /// List settlements with an unknown outcome
     List(PageArgs),
-    /// Record the outcome of a settlement, or ask the chain
+    /// Record the outcome of a settlement, or look it up on chain
     Resolve(ResolveArgs),
 }
 

@@ -42,7 +42,7 @@ pub struct HostFlags {
     /// Bucket for large contents, as `s3://BUCKET/PREFIX`; `AWS_*` variables set region, endpoint and credentials [default: the folder `files` in the data folder]
     #[arg(long, env = "TOLLHOUSE_OBJECTS")]
     pub objects: Option<String>,
-    /// Size of the store's page cache on disk, in bytes; several times more in memory [default: 25165824]
+    /// Size of the store's page cache, in bytes as on disk; several times that in memory [default: 25165824]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
     /// Length of a segment of the store's journal, in bytes; the first segments are shorter [default: 67108864]
@@ -60,7 +60,7 @@ pub struct HostFlags {
     /// Time after SIGTERM to fail readiness while still taking calls, in ms [default: 0, on a database 5000]
     #[arg(long, env = "TOLLHOUSE_SHUTDOWN_DELAY_MS")]
     pub shutdown_delay_ms: Option<u64>,
-    /// Time for calls in progress to end after that, in ms [default: 30000]
+    /// Time for running calls to end after the shutdown delay, in ms [default: 30000]
     #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
     pub drain_ms: Option<u64>,
     /// Log filter, as `tracing` reads it [default: info,rmcp=error,h2=error]

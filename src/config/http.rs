@@ -62,46 +62,46 @@ pub enum ForwardedHeader {
 flags! {
 /// Flags for the HTTP front end.
 pub struct HttpFlags {
-    /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
+    /// Requests per second from one client address; 0 means no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
     pub rate_limit: Option<u32>,
-    /// Processor share of one client address while others wait, in percent; 0 is no limit [default: 2]
+    /// Processor share of one client address while others wait, in percent; 0 means no limit [default: 2]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CPU_PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub address_cpu_percent: Option<u8>,
-    /// Wrong credentials per minute of one client address before 429; 0 is no limit [default: 60]
+    /// Wrong credentials per minute from one client address before 429; 0 means no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
-    /// Uncharged runs per minute of one payer; further ones get 429; 0 is no limit [default: 30]
+    /// Uncharged runs per minute by one payer; further ones get 429; 0 means no limit [default: 30]
     #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
     pub payer_failures: Option<u32>,
-    /// The same for one client address, all payers together; 0 is no limit [default: 60, and none when listening on loopback]
+    /// Uncharged runs per minute from one client address, all payers together; 0 means no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
     pub address_failures: Option<u32>,
-    /// The same for one tool, by payers without a recent payment; 0 is no limit [default: 100]
+    /// Uncharged runs per minute of one tool, by payers without a recent payment; 0 means no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
-    /// Refused x402 payments, and those verified for no run, per minute of one client address; 0 is no limit [default: 60, and none when listening on loopback]
+    /// Refused x402 payments, and those that begin no run, per minute from one client address; 0 means no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
     pub address_refused_payments: Option<u32>,
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
-    /// Concurrent requests to sellers and route services for one client address [default: 4]
+    /// Concurrent requests to sellers and route services, on behalf of one client address [default: 4]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
     pub address_asking: Option<usize>,
     /// Requests that wait for the result of one payment's running call; further ones get 409 [default: 16]
     #[arg(long, env = "TOLLHOUSE_PAYMENT_JOINS")]
     pub payment_joins: Option<usize>,
-    /// The same for one client address, all payments together; 0 is no limit [default: 64, and none when listening on loopback]
+    /// Requests from one client address that wait for results of running calls, all payments together; 0 means no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_JOINS")]
     pub address_joins: Option<usize>,
-    /// Concurrent connections; further ones get 503 or are closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
+    /// Concurrent connections; further ones get 503 or are closed; 0 means no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
     #[arg(long, env = "TOLLHOUSE_CONNECTIONS")]
     pub connections: Option<usize>,
-    /// Concurrent connections of one client address; 0 is no limit [default: 256, and none when listening on loopback]
+    /// Concurrent connections from one client address; 0 means no limit [default: 256, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CONNECTIONS")]
     pub address_connections: Option<usize>,
-    /// Time to send the head of a request, in ms; 0 is no limit [default: 10000]
+    /// Time to send the head of a request, in ms; 0 means no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_HEAD_MS")]
     pub head_ms: Option<u64>,
     /// Maximum size of a request's head, in bytes, at least 8192 [default: 65536]
@@ -110,46 +110,46 @@ pub struct HttpFlags {
     /// Maximum header fields of a request, at least 32; more get 431 [default: 100]
     #[arg(long, env = "TOLLHOUSE_HEAD_FIELDS", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_FIELDS)..))]
     pub head_fields: Option<u32>,
-    /// Idle time of a connection between two requests, in ms; 0 is no limit [default: 30000]
+    /// Idle time of a connection between two requests, in ms; 0 means no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_IDLE_MS")]
     pub idle_ms: Option<u64>,
-    /// Time to send a body, in ms; 0 is no limit [default: 60000]
+    /// Time to send a body, in ms; 0 means no limit [default: 60000]
     #[arg(long, env = "TOLLHOUSE_BODY_MS")]
     pub body_ms: Option<u64>,
-    /// Time without further data of a body, in ms; 0 is no limit [default: 10000]
+    /// Time that a request body can pause, in ms; 0 means no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_BODY_STALL_MS")]
     pub body_stall_ms: Option<u64>,
-    /// Bytes of request bodies in memory; further requests get 503; 0 is no limit [default: 134217728]
+    /// Bytes of request bodies in memory; further requests get 503; 0 means no limit [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_BODY_BYTES_HELD")]
     pub body_bytes_held: Option<usize>,
-    /// The same for one client address; 0 is no limit [default: 33554432, and none when listening on loopback]
+    /// Bytes of request bodies in memory from one client address; 0 means no limit [default: 33554432, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD")]
     pub address_body_bytes_held: Option<usize>,
-    /// Bytes of unread responses; beyond it, long unpaid ones get 503; 0 is no limit [default: 67108864]
+    /// Bytes of unread responses; above that, long unpaid calls get 503; 0 means no limit [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_ANSWER_BYTES_HELD")]
     pub answer_bytes_held: Option<usize>,
-    /// The same for one client address, whose further requests get 503; 0 is no limit [default: 16777216, and none when listening on loopback]
+    /// Bytes of unread responses to one client address; its further requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
     pub address_answer_bytes_held: Option<usize>,
-    /// Time without a client reading its response, in ms; 0 is no limit [default: 30000]
+    /// Time that a client can leave its response unread, in ms; 0 means no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
     pub write_stall_ms: Option<u64>,
     /// Concurrent requests on one HTTP/2 connection [default: 100]
     #[arg(long, env = "TOLLHOUSE_HTTP2_STREAMS", value_parser = clap::value_parser!(u32).range(1..))]
     pub http2_streams: Option<u32>,
-    /// HTTP/2 frames per second of one client address outside requests; 0 is no limit [default: 500]
+    /// HTTP/2 frames outside requests, per second from one client address; 0 means no limit [default: 500]
     #[arg(long, env = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES")]
     pub http2_overhead_frames: Option<u32>,
-    /// Streams that follow logs, calls or events; further ones get 503; 0 is no limit [default: 1024]
+    /// Streams that follow logs, calls or events; further ones get 503; 0 means no limit [default: 1024]
     #[arg(long, env = "TOLLHOUSE_FOLLOWERS")]
     pub followers: Option<usize>,
-    /// The same for one client address, whose further streams get 429; 0 is no limit [default: 64, and none when listening on loopback]
+    /// Streams that follow logs, calls or events, from one client address; further ones get 429; 0 means no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
     pub address_followers: Option<usize>,
     /// Addresses or networks of trusted proxies, for example `127.0.0.1,10.0.0.0/8`
     #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Vec<String>,
-    /// Header in which these proxies name the client's address [default: x-forwarded-for]
+    /// Header in which trusted proxies send the client's address [default: x-forwarded-for]
     #[arg(long, env = "TOLLHOUSE_FORWARDED_HEADER")]
     pub forwarded_header: Option<ForwardedHeader>,
     /// Time between `progress` events of a streamed call, in ms [default: 5000]

@@ -7,13 +7,13 @@ use super::{error::SettingsError, layered::flags};
 flags! {
 /// Flags for the MCP front end.
 pub struct McpFlags {
-    /// Allowed `Host` names for `/ai/mcp` and the dashboard, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
+    /// Allowed `Host` names for `/ai/mcp` and the dashboard, comma-separated; `*` allows any [default: loopback's and the base URL's when listening on loopback, else any]
     #[arg(long, env = "TOLLHOUSE_MCP_HOSTS", value_delimiter = ',')]
     pub mcp_hosts: Vec<String>,
-    /// Web origins that can use `/ai/mcp`, for example `https://app.example.com:443`, comma-separated; `*` is any [default: loopback's and the base URL's]
+    /// Web origins that can use `/ai/mcp`, for example `https://app.example.com:443`, comma-separated; `*` allows any [default: loopback's and the base URL's]
     #[arg(long, env = "TOLLHOUSE_MCP_ORIGINS", value_delimiter = ',')]
     pub mcp_origins: Vec<String>,
-    /// MCP calls per second of one address and tool; 0 is no limit [default: 20, and none when listening on loopback]
+    /// MCP calls per second from one address to one tool; 0 means no limit [default: 20, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_MCP_RATE_LIMIT")]
     pub mcp_rate_limit: Option<u32>,
     /// Maximum number of messages in a JSON-RPC batch, for MCP revision 2025-03-26 [default: 20]
@@ -25,10 +25,10 @@ pub struct McpFlags {
     /// Long-running MCP calls that run as tasks, in total [default: 1024]
     #[arg(long, env = "TOLLHOUSE_MCP_TASKS")]
     pub mcp_tasks: Option<usize>,
-    /// Long-running MCP calls of one address that run as tasks [default: 64]
+    /// Long-running MCP calls from one address that run as tasks [default: 64]
     #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_TASKS")]
     pub mcp_address_tasks: Option<usize>,
-    /// Stored results of free tasks, in bytes; beyond it, the largest client loses its oldest [default: 67108864]
+    /// Stored results of free tasks, in bytes; above that, the client with the most bytes loses its oldest [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
     pub mcp_task_bytes: Option<usize>,
     /// Retention of the answer of a free task, in minutes [default: 10]
@@ -37,7 +37,7 @@ pub struct McpFlags {
     /// Open streams of MCP's `subscriptions/listen`, in total [default: 1024]
     #[arg(long, env = "TOLLHOUSE_MCP_LISTENERS")]
     pub mcp_listeners: Option<usize>,
-    /// Open streams of MCP's `subscriptions/listen` of one address [default: 64]
+    /// Open streams of MCP's `subscriptions/listen` from one address [default: 64]
     #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_LISTENERS")]
     pub mcp_address_listeners: Option<usize>,
     /// Folder of the conformance suite's tools, instead of the catalog; on loopback only

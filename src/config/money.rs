@@ -63,10 +63,10 @@ pub struct MoneyFlags {
     /// Id of the API key for Coinbase's facilitator
     #[arg(long, env = "CDP_API_KEY_ID")]
     pub cdp_api_key_id: Option<String>,
-    /// Secret of that key: Ed25519 in base64, or P-256 as a PEM
+    /// Secret of the API key for Coinbase's facilitator: Ed25519 in base64, or P-256 as a PEM
     #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
     pub cdp_api_key_secret: Option<HiddenValue>,
-    /// Facilitators of single networks, as `NETWORK=KIND`, or `NETWORK=URL` for `http` without credentials
+    /// Facilitators of individual networks, as `NETWORK=KIND`, or `NETWORK=URL` for `http` without credentials
     #[arg(long, env = "TOLLHOUSE_NETWORK_FACILITATORS", value_delimiter = ',')]
     pub network_facilitator: Vec<String>,
     /// Address that receives payments on EVM networks; required with a real facilitator
@@ -79,19 +79,19 @@ pub struct MoneyFlags {
     #[arg(long, env = "TOLLHOUSE_NETWORK", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_more")]
     pub network: Vec<String>,
-    /// Accepted tokens, each as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` of a known one [default: USDC on each network]
+    /// Accepted tokens, each a known one as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` [default: USDC on each network]
     #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
     pub asset: Vec<String>,
     /// JSON-RPC URL of a node of the first EVM network, for settling and lookups
     #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
     pub rpc_url: Option<String>,
-    /// The same for other EVM networks, each as `NETWORK=URL`
+    /// JSON-RPC URLs of nodes of other EVM networks, each as `NETWORK=URL`
     #[arg(long, env = "TOLLHOUSE_NETWORK_RPC_URLS", hide_env_values = true, value_delimiter = ',')]
     pub network_rpc_url: Vec<HiddenValue>,
     /// Blocks that a settlement needs, including its own, if a node is set [default: 1]
     #[arg(long, env = "TOLLHOUSE_CONFIRMATIONS", value_parser = clap::value_parser!(u64).range(1..=MAX_CONFIRMATIONS))]
     pub confirmations: Option<u64>,
-    /// The same for single networks, each as `NETWORK=BLOCKS`
+    /// Blocks that a settlement needs on individual networks, each as `NETWORK=BLOCKS`
     #[arg(long, env = "TOLLHOUSE_NETWORK_CONFIRMATIONS", value_delimiter = ',')]
     pub network_confirmations: Vec<String>,
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
@@ -100,37 +100,37 @@ pub struct MoneyFlags {
     /// File with the key of the account that pays the gas
     #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
     pub gas_key_file: Option<PathBuf>,
-    /// Gas per hour that one payer can burn without paying; 0 is no limit [default: 3000000]
+    /// Gas per hour that one payer can burn without paying; 0 means no limit [default: 3000000]
     #[arg(long, env = "TOLLHOUSE_PAYER_BURNED_GAS")]
     pub payer_burned_gas: Option<u64>,
-    /// The same for new payers at one address; 0 is no limit [default: 6000000, and none when listening on loopback]
+    /// Gas per hour that new payers at one address can burn without paying; 0 means no limit [default: 6000000, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BURNED_GAS")]
     pub address_burned_gas: Option<u64>,
-    /// The same for the tools of one builder; 0 is no limit [default: 15000000]
+    /// Gas per hour that payers of one builder's tools can burn without paying; 0 means no limit [default: 15000000]
     #[arg(long, env = "TOLLHOUSE_BUILDER_BURNED_GAS")]
     pub builder_burned_gas: Option<u64>,
-    /// The same in total; beyond it, x402 payments get 503; 0 is no limit [default: 60000000]
+    /// Gas per hour that all payers together can burn without paying; above that, x402 payments get 503; 0 means no limit [default: 60000000]
     #[arg(long, env = "TOLLHOUSE_BURNED_GAS")]
     pub burned_gas: Option<u64>,
-    /// Reverted settlements of one payer per hour; 0 is no limit [default: 5]
+    /// Reverted settlements of one payer per hour; 0 means no limit [default: 5]
     #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
     pub payer_reverts: Option<u32>,
-    /// Minimum payment that covers the gas of its settlement, in USD; 0 is no limit [default: 0.001, and 0 on test networks]
+    /// Minimum payment that covers the gas of its settlement, in USD; 0 means no minimum [default: 0.001, and 0 on test networks]
     #[arg(long, env = "TOLLHOUSE_LEAST_SETTLEMENT_USD", value_parser = usd)]
     pub least_settlement_usd: Option<MicroUsd>,
-    /// The same for single networks, each as `NETWORK=USD`
+    /// Minimum payments that cover the gas on individual networks, each as `NETWORK=USD`
     #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
     pub network_least_settlement_usd: Vec<String>,
     /// Time to look up settlements with unknown outcomes, in ms, at most a year [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS))]
     pub unresolved_after_ms: Option<u64>,
-    /// Runs for one payment that was settled before the run, including the first [default: 10]
+    /// Maximum runs for a payment that settles before the run, including the first run [default: 10]
     #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS))]
     pub paid_runs: Option<u32>,
-    /// Time after that settlement for these runs to begin, in ms, at most 30 days [default: 86400000]
+    /// Time after a settlement in which its runs can begin, in ms, at most 30 days [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_PAID_RUN_MS))]
     pub paid_run_ms: Option<u64>,
-    /// Let the simulated facilitator serve an address other than loopback
+    /// Allow the simulated facilitator on an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
     /// Signature format of offers and receipts, as in x402's offer-receipt extension [default: jws]

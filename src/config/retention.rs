@@ -25,7 +25,7 @@ pub struct RetentionFlags {
     /// Bytes of log lines kept for each tool [default: 4194304]
     #[arg(long, env = "TOLLHOUSE_LOG_BYTES_KEPT")]
     pub log_bytes_kept: Option<u64>,
-    /// Bytes of log lines per second of each tool; four times that per builder [default: 262144]
+    /// Bytes of log lines per second for each tool; four times that for each builder [default: 262144]
     #[arg(long, env = "TOLLHOUSE_LOG_RATE")]
     pub log_rate: Option<NonZeroU32>,
     /// Days that log lines are kept [default: 7]
@@ -46,7 +46,7 @@ pub struct RetentionFlags {
     /// Days that hourly metrics of calls are kept; minutes are kept for 2 days [default: 90]
     #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
     pub metric_days: Option<u32>,
-    /// Entries of the audit trail kept; the largest actors lose their oldest first [default: 1000000]
+    /// Entries of the audit trail kept; actors with the most entries lose their oldest first [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_AUDIT_KEPT")]
     pub audit_kept: Option<u64>,
     /// Days that entries of the audit trail are kept [default: 400]

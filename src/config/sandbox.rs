@@ -32,10 +32,10 @@ pub struct SandboxFlags {
     /// Maximum number of worker processes [default: one for each 8 MiB of --sandbox-memory, within half of the descriptors and the users]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
-    /// Private memory of all workers, in bytes; beyond it, idle workers end or starts wait [default: half of the memory of the machine or control group]
+    /// Private memory of all workers, in bytes; above that, idle workers end or starts wait [default: half of the memory of the machine or control group]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
     pub sandbox_memory: Option<u64>,
-    /// Tier of code without a stricter one: `jit`, or `jitless`, which compiles nothing [default: jit]
+    /// Least strict tier of all tools: `jit`, or `jitless`, which compiles nothing [default: jit]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_TIER")]
     pub sandbox_tier: Option<String>,
     /// Fork workers from a booted process; they share its memory layout [default: true, or false with --sandbox-strict]

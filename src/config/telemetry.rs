@@ -26,10 +26,10 @@ pub struct TelemetryFlags {
     /// Format of the log [default: text]
     #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// Access to `/metrics` without a token: none, or for requests from this machine [default: loopback if the host listens there and its public URL is there, else admin]
+    /// Who can read `/metrics` without a token: nobody (`admin`), or requests from this machine (`loopback`) [default: loopback if the host listens there and its public URL is there, else admin]
     #[arg(long, env = "TOLLHOUSE_METRICS")]
     pub metrics: Option<MetricsReaders>,
-    /// Token that opens `/metrics`, as `Authorization: Bearer`, and nothing else [default: none but the admin's]
+    /// Token for `/metrics` only, sent as `Authorization: Bearer` [default: none but the admin's]
     #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN", hide_env_values = true)]
     pub metrics_token: Option<HiddenValue>,
     /// File with the metrics token
@@ -47,10 +47,10 @@ pub struct TelemetryFlags {
     /// Time between metrics sent to the collector, in ms; 0 sends none [default: 60000]
     #[arg(long, env = "TOLLHOUSE_OTLP_METRICS_MS")]
     pub otlp_metrics_ms: Option<u64>,
-    /// Calls traced per second, of those whose callers ask for nothing [default: 50]
+    /// Calls per second that are traced without a request from the caller [default: 50]
     #[arg(long, env = "TOLLHOUSE_TRACE_RATE")]
     pub trace_rate: Option<u32>,
-    /// Calls traced per second because their callers sampled them [default: 10]
+    /// Calls per second that are traced because the caller requests it [default: 10]
     #[arg(long, env = "TOLLHOUSE_TRACE_CALLER_RATE")]
     pub trace_caller_rate: Option<u32>,
 }

@@ -56,7 +56,7 @@ pub enum FeedItem<T> {
 
 /// The subject already has [`MAX_FOLLOWERS`] followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the limit of {MAX_FOLLOWERS} clients that follow this is reached")]
+#[error("{MAX_FOLLOWERS} clients already follow this stream, the maximum")]
 pub struct TooManyFollowers;
 
 /// The position of an entry among the stored ones of its subject: by time, then by what distinguishes entries of the

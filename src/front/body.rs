@@ -226,7 +226,7 @@ pub async fn verbatim<T: DeserializeOwned, Described: DeserializeOwned>(text: &B
     }
     let value = json(text).await?;
     let error = run_blocking(text.len(), || deserialize_error::json::<Described>(&value)).await.err();
-    let DeserializeError { message, pointer } = error.ok_or_else(|| ApiError::bad_request("the body does not have the expected form"))?;
+    let DeserializeError { message, pointer } = error.ok_or_else(|| ApiError::bad_request("the body does not have the expected format"))?;
     Err(ApiError::invalid(code, message, &pointer))
 }
 

@@ -137,7 +137,7 @@ async fn list(
 ) -> Result<Json<EndpointSummaryPage<serde_json::Value>>, ApiError> {
     let owner = request.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
-        id => id.parse().map(Owner::Builder).map_err(|_| ApiError::bad_request("`owner` is `platform` or a builder's id")),
+        id => id.parse().map(Owner::Builder).map_err(|_| ApiError::bad_request("`owner` must be `platform` or a builder's id")),
     });
     endpoints::list(&publishing, endpoints::ListFilter { owner: owner.transpose()?, state: request.state }, request.limit, request.cursor)
         .await

@@ -115,7 +115,7 @@ async fn run(
 ) -> Result<Response, ApiError> {
     let DryRunRequest { input, version, handler } = request;
     let tried = match (version, handler) {
-        (Some(_), Some(_)) => return Err(ApiError::bad_request("`version` and `handler` exclude each other; send one of them")),
+        (Some(_), Some(_)) => return Err(ApiError::bad_request("`version` and `handler` cannot be combined; send one of them")),
         (Some(version), None) if !managed.shown.endpoint.keeps(&version) => return Err(unknown_version()),
         (version, None) => TrialTarget::Kept(version),
         (None, Some(draft)) => TrialTarget::Draft(draft),
@@ -158,7 +158,7 @@ fn granted_to(granted: &Granted) -> Map<String, Value> {
 
 /// Takes one of the caller's concurrent checks and dry runs until the permit is dropped.
 fn draft_permit(publishing: &CatalogServices, caller: &Caller) -> Result<Permit<String>, ApiError> {
-    let message = || format!("more than {} concurrent checks and dry runs", publishing.dry_runs.max());
+    let message = || format!("you have reached the limit of {} concurrent checks and dry runs", publishing.dry_runs.max());
     let turn = publishing.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| ApiError::new(Code::RateLimited, message()).retry_after(1))
 }

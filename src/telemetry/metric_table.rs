@@ -63,7 +63,7 @@ table! {
     RESPONSES Counter "tollhouse_http_responses_total" ["class"] "HTTP responses, by the first digit of their status";
     REFUSALS Counter "tollhouse_http_refusals_total" ["code" "fault"] "HTTP responses with an error, by its code";
     CONNECTIONS Gauge "tollhouse_connections" [] "open connections";
-    CONNECTIONS_LIMIT Gauge "tollhouse_connections_limit" [] "maximum of concurrent connections; 0 is no limit";
+    CONNECTIONS_LIMIT Gauge "tollhouse_connections_limit" [] "maximum of concurrent connections; 0 means no limit";
     CONNECTIONS_ACCEPTED Counter "tollhouse_connections_accepted_total" [] "accepted connections";
     CONNECTIONS_REFUSED Counter "tollhouse_connections_refused_total" ["limit"] "connections refused at a limit: of `all`, or of the `address`";
     CONNECTIONS_CLOSED Counter "tollhouse_connections_closed_total" ["reason"] "connections that the host closed, by reason";
@@ -109,7 +109,7 @@ table! {
     POOL_REPLACED Counter "tollhouse_pool_replaced_total" [] "workers that were replaced for their age, calls or memory";
     POOL_IDLE_FAULTS Counter "tollhouse_pool_idle_faults_total" [] "idle workers that exited, or sent unexpected data";
     JAIL Gauge "tollhouse_jail_layer" ["layer"] "1 for a layer of the jail that every worker has; 0 before the first worker";
-    JAIL_REFUSED Gauge "tollhouse_jail_layer_refused" ["layer"] "1 for a layer of the jail that a worker was refused";
+    JAIL_REFUSED Gauge "tollhouse_jail_layer_refused" ["layer"] "1 for each layer of the jail that is missing";
     JOBS Counter "tollhouse_job_runs_total" ["name" "outcome"] "runs of periodic jobs, such as retention";
     JOB_DONE Gauge "tollhouse_job_done_timestamp_seconds" ["name"] "time of a job's last success in this process, since 1970; 0 if none";
     FENCED Gauge "tollhouse_replica_fenced" [] "1 while this process misses changes of other hosts, and takes no calls";

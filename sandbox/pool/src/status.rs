@@ -125,7 +125,7 @@ pub struct Totals {
     pub started: u64,
     /// Processes that were forked from a zygote.
     pub forked: u64,
-    /// Starts that failed.
+    /// Failed starts.
     pub failed_starts: u64,
     /// Idle workers that died, or sent something while idle.
     pub idle_faults: u64,

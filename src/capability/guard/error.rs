@@ -25,11 +25,11 @@ pub enum FetchError {
     HostNotAllowed(String),
     #[error("a secret can only be sent over https")]
     InsecureCredential,
-    #[error("more than {MAX_REDIRECTS} redirects")]
+    #[error("the server redirected more than {MAX_REDIRECTS} times")]
     TooManyRedirects,
     #[error("the redirect was rejected: {0}")]
     BadRedirect(String),
-    #[error("no complete answer within {0} ms")]
+    #[error("the server did not complete its answer within {0} ms")]
     Timeout(u128),
     #[error("{0}")]
     Unreachable(String),

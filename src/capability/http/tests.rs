@@ -156,9 +156,9 @@ async fn requests_are_counted_and_bounded() {
     let (caller, base) = local(server, limits).await;
     let slow = format!("{base}/slow");
     let patient = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(60_000), auth: None }).await.unwrap_err();
-    assert_eq!((patient.code.as_str(), patient.message.as_str()), ("timeout", "no complete answer within 1500 ms"));
+    assert_eq!((patient.code.as_str(), patient.message.as_str()), ("timeout", "the server did not complete its answer within 1500 ms"));
     let hasty = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(50), auth: None }).await.unwrap_err();
-    assert_eq!(hasty.message, "no complete answer within 50 ms");
+    assert_eq!(hasty.message, "the server did not complete its answer within 50 ms");
     assert_eq!(caller.get(&format!("{base}/large")).await.unwrap_err().code, "body_too_large");
     for _ in 0..2 {
         assert_eq!(caller.get(&base).await.unwrap()["json"], 1);

@@ -74,7 +74,7 @@ fn query_parameters_are_read_by_type() {
     for (text, message) in [
         ("limit=x", "`limit` is a string, but must be a whole number from 0"),
         ("limit=-1", "`limit` is -1, but must be a whole number from 0"),
-        ("limit=1&limit=2", "`limit` is there more than once"),
+        ("limit=1&limit=2", "`limit` appears more than once"),
         ("all=1", "`all` is 1, but must be true or false"),
         ("page=1", "there is no parameter `page`; use one of `maxPrice`, `limit`, `all`, `tag`"),
     ] {

@@ -189,7 +189,10 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     let receivers: BTreeSet<_> = settings.networks.iter().flat_map(|network| &network.accepted).map(|accepted| &*accepted.pay_to).collect();
     // Nothing on a chain shows which stores accept payments at an address.
     found.extend(receivers.into_iter().map(|address| {
-        Finding::ok("payTo", format!("payments go to {address}; use this address in no other store, or one payment pays at both"))
+        Finding::ok(
+            "payTo",
+            format!("payments go to {address}; do not use this address in another store, or one payment is accepted by both"),
+        )
     }));
     found
 }

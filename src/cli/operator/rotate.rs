@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
 /// Describes the result of a rotation.
 pub(crate) fn summary(rotated: &KeyRotation) -> String {
     let key = line(&rotated.key_id);
-    format!("encrypted {} secrets again with key {key}; retired keys: {}\n", rotated.resealed, ids(&rotated.retired))
+    format!("re-encrypted {} secrets with key {key}; retired keys: {}\n", rotated.resealed, ids(&rotated.retired))
 }
 
 /// Describes the secrets that the rotation could not open, if there are any.

@@ -79,7 +79,7 @@ fn check_terms(ask: PayableTerms, limits: &PaymentLimits) -> std::result::Result
     let Some(token) = ask.token().filter(|token| limits.takes(token)) else {
         let known: Vec<_> =
             on_network().into_iter().flat_map(Asset::of).map(|asset| format!("{} ({})", asset.symbol, asset.address)).collect();
-        return Err(format!("the token {} is not known there; known tokens: {}", ask.asset, known.join(", ")));
+        return Err(format!("the token {} is unknown on that network; known tokens: {}", ask.asset, known.join(", ")));
     };
     let (name, version) = &ask.domain;
     if (&**name, &**version) != (token.name, token.version) {
@@ -173,7 +173,7 @@ mod tests {
             chosen(vec![method], &play)
         };
         let fake = altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")).unwrap_err();
-        assert!(fake.exit == Exit::Payment && fake.more[0].contains("is not known there"), "{fake:?}");
+        assert!(fake.exit == Exit::Payment && fake.more[0].contains("is unknown on that network"), "{fake:?}");
         assert!(altered("/extra/name", json!("USD Coin")).is_err());
         assert!(altered("/extra/version", json!("1")).is_err());
         assert!(altered("/network", json!("eip155:1")).unwrap_err().more[0].contains("play money"));

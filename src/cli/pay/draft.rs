@@ -76,6 +76,6 @@ impl Draft {
 /// Returns `N` random bytes.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|_| Error::refused("the system provides no random numbers"))?;
+    getrandom::fill(&mut bytes).map_err(|_| Error::refused("the system does not provide random numbers"))?;
     Ok(bytes)
 }

@@ -50,7 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<PayKey> {
 ///
 /// The file exists, or cannot be written.
 pub(crate) fn create(path: &Path) -> Result<PayKey> {
-    let key = PayKey::generate().ok_or_else(|| Error::refused("the system provides no random numbers"))?;
+    let key = PayKey::generate().ok_or_else(|| Error::refused("the system does not provide random numbers"))?;
     let text = Zeroizing::new(format!("0x{}\n", *key.secret()));
     let written = (|| {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {

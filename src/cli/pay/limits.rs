@@ -66,8 +66,8 @@ impl PaymentLimits {
         let profile = &self.profile;
         match self.network {
             Some(network) => format!("profile `{profile}` pays only on {}", network.caip2),
-            None if profile.is_empty() => "without a profile that names a network, only play money can pay".to_owned(),
-            None => format!("profile `{profile}` names no network, so only play money can pay"),
+            None if profile.is_empty() => "without a profile that has a network, you can pay only with play money".to_owned(),
+            None => format!("profile `{profile}` has no network, so it can pay only with play money"),
         }
     }
 }

@@ -58,7 +58,7 @@ async fn check(
     if let Some(hash) = result_hash(reply, &record.draft.slug)
         && hash != record.draft.result_hash
     {
-        return Err("it is about another answer".to_owned());
+        return Err("it is for another answer".to_owned());
     }
     if let Some(sent) = sent {
         about(&record, sent)?;
@@ -71,7 +71,7 @@ fn about(record: &UnsignedReceipt, sent: &SentPayment) -> Result<(), String> {
     let same = |message: Option<&String>, signed: &str| message.is_some_and(|message| message.eq_ignore_ascii_case(signed));
     let Some(token) = &sent.token else {
         let fits = record.draft.price_usd <= sent.usd && record.kind != PaymentKind::X402;
-        return if fits { Ok(()) } else { Err("it is about another payment".to_owned()) };
+        return if fits { Ok(()) } else { Err("it is for another payment".to_owned()) };
     };
     let number = |text: &str| text.parse::<u128>().ok();
     let amount = record.amount.as_deref().and_then(number);
@@ -87,7 +87,7 @@ fn about(record: &UnsignedReceipt, sent: &SentPayment) -> Result<(), String> {
         ("amount", fits),
     ];
     match checks.into_iter().find(|(_, fits)| !fits) {
-        Some((member, _)) => Err(format!("it is about another payment: its {member} differs")),
+        Some((member, _)) => Err(format!("it is for another payment: its {member} differs")),
         None => Ok(()),
     }
 }

@@ -360,7 +360,7 @@ impl AsyncRead for MeteredSocket {
         this.conn.note_read();
         let Some(frames) = this.meter.pay(bytes, &this.conn) else {
             this.conn.flood();
-            return Poll::Ready(Err(io::Error::other("too many frames that belong to no request")));
+            return Poll::Ready(Err(io::Error::other("too many HTTP/2 frames outside requests")));
         };
         this.conn.read(bytes.len(), frames);
         read

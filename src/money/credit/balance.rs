@@ -39,7 +39,7 @@ pub struct StoredCredit {
     pub label: String,
     /// When it was minted.
     pub created_at: Timestamp,
-    /// Set while the credit is revoked. It then pays for nothing, and its balance is stored here.
+    /// Set while the credit is revoked. It then cannot pay for calls, and its balance is stored here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revocation>,
     /// Its spending limits.

@@ -209,7 +209,7 @@ pub(super) fn check_use(record: &PaymentRecord, digest: &str, request: &str) -> 
     }
     if record.digest != digest {
         // Nonces are public once settled. Only the holder of the signature gets the answer.
-        return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization is spent"));
+        return Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", "the authorization was already used"));
     }
     if record.request != request {
         return Err(Refusal::Reused);

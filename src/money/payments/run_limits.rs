@@ -44,7 +44,7 @@ pub enum RunLimit {
     AddressGas,
     /// Gas that new payers may burn. The rest is reserved for payers who have paid for the tool before.
     #[error(
-        "failed settlements have used much gas in the last hour; for now, the host serves only payers who have paid for this tool before"
+        "failed settlements have used a lot of gas in the last hour; for now, the host serves only payers who have paid for this tool before"
     )]
     NewPayers,
     /// Gas burned by settlements for one builder's tools.

@@ -61,12 +61,12 @@ impl Payouts {
         let all: Vec<_> = self.assets.iter().filter(on).copied().collect();
         let Some(network) = all.first().map(|asset| asset.network) else {
             let networks = self.assets.iter().map(|asset| format!("`{}`", asset.network.caip2)).collect();
-            return Err(field("/network", format!("this host can pay out on {}", listed(networks))));
+            return Err(field("/network", format!("this host does not pay out on this network; use one of {}", listed(networks))));
         };
         let mut there = all.iter().filter(|asset| asset.network == network);
         let Some(asset) = there.clone().find(|asset| draft.asset.as_deref().is_none_or(|named| asset.is_called(named))) else {
             let assets = there.by_ref().map(|asset| format!("`{}`, `{}`", asset.symbol, asset.address)).collect();
-            return Err(field("/asset", format!("this host can pay out in {}", listed(assets))));
+            return Err(field("/asset", format!("this host does not pay out in this token; use one of {}", listed(assets))));
         };
         let address = network
             .checked_address(&draft.address)

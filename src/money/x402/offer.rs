@@ -249,7 +249,7 @@ impl Exact {
         }
         if amount_of(requirements) != Some(transaction.amount.to_string().as_str()) {
             let code = "invalid_exact_svm_payload_transaction_amount_mismatch";
-            return Err(Refusal::invalid(code, "the transaction's amount is not the price"));
+            return Err(Refusal::invalid(code, "the transaction's amount does not equal the price"));
         }
         Ok(())
     }

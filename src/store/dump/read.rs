@@ -98,7 +98,7 @@ impl<R: Read> DumpReader<R> {
     }
 
     fn rows(&mut self, holds: &[u8]) -> Result<CopyPage, DumpError> {
-        let Some((space, mut rest)) = space_of(holds) else { return Err(self.damaged("rows of no known space")) };
+        let Some((space, mut rest)) = space_of(holds) else { return Err(self.damaged("rows of an unknown space")) };
         if self.open.is_some_and(|open| open != space) {
             return Err(self.damaged("a space without an end"));
         }
@@ -153,7 +153,7 @@ impl<R: Read> DumpReader<R> {
             return Err(self.damaged("it does not match its end"));
         }
         if self.from.read(&mut [0])? != 0 {
-            return Err(self.damaged("something follows its end"));
+            return Err(self.damaged("it continues after its end"));
         }
         self.ended = true;
         Ok(CopyPage::End(Box::new(sums)))

@@ -125,7 +125,7 @@ impl CheckpointReader {
         let reader = FrameReader::open(&named.path, SegmentKind::Checkpoint)?;
         let (sequence, link) = (reader.opening.sequence, reader.opening.link);
         if sequence != named.sequence {
-            return Err(JournalDamage::new(&named.path, format!("it is that of frame {sequence}")).at(0).into());
+            return Err(JournalDamage::new(&named.path, format!("it belongs to frame {sequence}")).at(0).into());
         }
         let (path, frames_link, found) = (named.path.clone(), ChainLink::default(), SpaceTotals::default());
         Ok(Self { path, reader, sequence, link, frames: 0, frames_link, found })

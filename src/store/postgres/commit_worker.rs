@@ -198,7 +198,7 @@ impl WriteConnection {
                 ErrorClass::Unknown => return Err(BatchFailure { error: StoreError::Unknown(describe(&error)), reusable: false }),
             }
         }
-        Err(BatchFailure { error: StoreError::LockTimeout("other processes were first at every try".to_owned()), reusable: true })
+        Err(BatchFailure { error: StoreError::LockTimeout("other processes committed first at every attempt".to_owned()), reusable: true })
     }
 }
 

@@ -62,7 +62,8 @@ impl From<StoreError> for ReplayError {
 }
 
 pub(super) fn parts_of(store: &Path, frame: &Frame) -> Result<[FramePart; 2], JournalError> {
-    let damage = || JournalDamage::new(&store.join(SegmentKind::Segment.folder()), format!("frame {} is of no form", frame.sequence()));
+    let damage =
+        || JournalDamage::new(&store.join(SegmentKind::Segment.folder()), format!("frame {} has an unknown format", frame.sequence()));
     frame.parts().ok_or_else(|| damage().into())
 }
 

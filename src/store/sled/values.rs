@@ -123,7 +123,7 @@ fn value_of(tree: &Tree, space: u8, key: &[u8], head: &ValueHead<'_>) -> Result<
         }
     };
     if value.len() != head.bytes() || checksum(space, key, &value) != head.checksum {
-        return Err(wrong(space, key, "its checksum is another"));
+        return Err(wrong(space, key, "its checksum does not match"));
     }
     Ok(value)
 }

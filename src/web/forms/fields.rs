@@ -64,7 +64,7 @@ fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, ApiErro
 
 /// Puts a value at its pointer. Creates missing objects, and appends to lists.
 fn place(body: &mut Value, pointer: &str, value: Value, gathers: bool) -> Result<(), ApiError> {
-    let wrong = || ApiError::bad_request(format!("the form has no place for `{pointer}`"));
+    let wrong = || ApiError::bad_request(format!("the form has no field for `{pointer}`"));
     let names: Vec<_> = pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
     let (last, above) = names.split_last().filter(|_| names.len() <= MAX_DEPTH).ok_or_else(wrong)?;
     let mut at = body.as_object_mut().ok_or_else(wrong)?;

@@ -29,7 +29,7 @@ const PARTS: [BudgetPart; 4] = [
     ("perCallUsd", "Per call", "Maximum for one call.", |budget| budget.per_call_usd),
     ("perToolUsd", "Per tool and day", "Maximum for one tool per UTC day.", |budget| budget.per_tool_usd),
     ("perDayUsd", "Per day", "Maximum per UTC day.", |budget| budget.per_day_usd),
-    ("alertAtUsd", "Alert at", "Answers carry an alert when a day's spending reaches this amount.", |budget| budget.alert_at_usd),
+    ("alertAtUsd", "Alert at", "Answers include an alert when a day's spending reaches this amount.", |budget| budget.alert_at_usd),
 ];
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
@@ -136,7 +136,7 @@ fn budget(visitor: &Visitor, credit: &CreditHistory, simulated: bool) -> Markup 
             }))
         }
         input type="hidden" name="flag:/frozen" value="false";
-        label.box { input type="checkbox" name="flag:/frozen" value="true" checked[budgets.holder.frozen]; "Freeze the credit, so that it pays for nothing" }
+        label.box { input type="checkbox" name="flag:/frozen" value="true" checked[budgets.holder.frozen]; "Freeze the credit, so that it cannot pay for calls" }
         button.primary { "Save the budget" }
     };
     html! {

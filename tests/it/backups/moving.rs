@@ -71,16 +71,16 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     // No other host may use the database while this host relies on exclusive use.
     let other = folder_with_keys(&data);
     let taken = super::how().env("TOLLHOUSE_STORE", &url).fails_in(other).await;
-    assert!(taken.contains("only the host that moved them can serve it"), "{taken}");
+    assert!(taken.contains("another host began to move its store to this database"), "{taken}");
 
     // The folder records where the rows are now.
     let removed = fixture.host.fails_to_restart().await;
-    assert!(removed.contains(&format!("were moved to {url}")) && removed.contains("tollhouse store stay"), "{removed}");
+    assert!(removed.contains(&format!("was moved to {url}")) && removed.contains("tollhouse store stay"), "{removed}");
     let checked = run(&["ledger", "check", "--data", data.to_str().unwrap()], &[]).await.unwrap_err();
-    assert!(checked.contains(&format!("were moved to {url}")), "the local state is older: {checked}");
+    assert!(checked.contains(&format!("was moved to {url}")), "the local state is older: {checked}");
     let to = tempfile::tempdir().unwrap();
     let stored = super::back_up(&data, to.path()).await.unwrap_err();
-    assert!(stored.contains(&format!("were moved to {url}")), "a backup would be of the moment before: {stored}");
+    assert!(stored.contains(&format!("was moved to {url}")), "a backup would be of the moment before: {stored}");
     let args = ["backup", "--to", to.path().to_str().unwrap(), "--data", data.to_str().unwrap()];
     run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
     fixture.host.set("TOLLHOUSE_STORE", &url);
@@ -135,7 +135,7 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_again() {
     let check = ["store", "check", "--data", none.path().to_str().unwrap()];
     for args in [&args[..], &check] {
         let part = run(args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
-        assert!(part.contains("only the host that moved them"), "{part}");
+        assert!(part.contains("another host began to move its store to this database"), "{part}");
     }
 
     let answer = migrate(&data, &url).await.unwrap();

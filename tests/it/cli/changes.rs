@@ -36,7 +36,7 @@ async fn policy_is_edited_set_and_never_written_over() {
     let file = shell.file("policy.json", &policy.to_string());
     shell.run(&["policy", "set", &file, "--yes"]).await.is(0).warned("this policy is already in force; nothing was changed");
     shell.run(&["policy", "edit", "requireReview=true", "--yes"]).await.is(0);
-    shell.run(&["policy", "check", &file]).await.is(0).stderr_text("this would narrow 0 tools, 0 of which would stop being long-running");
+    shell.run(&["policy", "check", &file]).await.is(0).stderr_text("this would restrict 0 tools, 0 of which would stop being long-running");
     let slower = shell.run(&["policy", "set", &file, "--yes", "--onto", "1"]).await.is(1);
     slower.warned("error: The policy has changed in the meantime: now revision …\n…hint: nothing was changed; apply it to the current revision: --onto …\n(revision_changed, req_…)");
     assert_eq!(shell.json(&["policy"]).await["policy"]["requireReview"], true);

@@ -102,7 +102,7 @@ async fn version_is_run_again_by_the_first_characters_of_its_hash() {
     shell.run(&["rollback", "shout"]).await.is(0).stderr_text(&back);
     host.call("shout", &json!({})).await.is(200);
     assert_eq!(shell.json(&["versions", "shout"]).await["version"], whole);
-    shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: `shout` keeps no version before {short}"));
+    shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: `shout` has no stored version before {short}"));
     let revision = async || shell.json(&["show", "shout"]).await["endpoint"]["revision"].clone();
     let before = revision().await;
     let same = format!("shout already runs {short}, at revision {before}; nothing was changed");
@@ -138,7 +138,7 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
         .is(0)
         .stderr_text("removed KEY of keeper; workers that had it are stopped");
     shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(1).warned("error: …\n(unknown_secret, req_…)");
-    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("encrypted 2 secrets again with key …; retired keys: …");
+    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("re-encrypted 2 secrets with key …; retired keys: …");
 }
 
 #[tokio::test]

@@ -273,7 +273,7 @@ async fn form_keeps_any_text_unchanged() {
     host.as_builder(&key, Method::PATCH, "/ai/endpoints/odd", &patch).await.is(200);
     let page = browser.page(&edit("odd")).await;
     assert_eq!((page.matches("<script").count(), page.matches("<img").count(), page.matches("</textarea>").count()), (4, 0, 7), "{page}");
-    assert!(text(&page).contains("Invisible characters are in 1 of the lines, first in line 3"), "{}", text(&page));
+    assert!(text(&page).contains("Lines with invisible characters: 1, the first is line 3"), "{}", text(&page));
     // A field does not return carriage returns and NULs. An untouched field must not count as a
     // change nevertheless.
     let shown = html(&again(&browser, "odd", &page, &[("do", "review")]).await.is(200));

@@ -285,7 +285,7 @@ impl EvmFacilitator {
                 SettleOutcome::Unsent(reason)
             }
             Ok(TxEnd::Lost) => self.node.nonce_state(payment, started.at).await,
-            Err(_) => SettleOutcome::Unknown(format!("`{hash}` is in no block yet")),
+            Err(_) => SettleOutcome::Unknown(format!("`{hash}` is not in a block yet")),
         }
     }
 
@@ -315,7 +315,7 @@ impl EvmFacilitator {
         // It was reverted and moved nothing. But somebody else may have sent the authorization to the token before.
         match (self.node.is_recently_spent(payment).await, self.node.block(BlockTag::Safe).await) {
             (Ok(false), Ok(safe)) if receipt.block_number <= safe.number => RefusalText::of(order.codes().failed).refused(),
-            (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that can still be replaced".to_owned()),
+            (Ok(false), Ok(_)) => SettleOutcome::Unknown("it was reverted in a block that is not final yet".to_owned()),
             (Ok(true), Ok(_)) => self.node.nonce_state(payment, started.at).await,
             (Err(reason), _) => SettleOutcome::Unknown(reason),
             (_, Err(error)) => SettleOutcome::Unknown(error.to_string()),
@@ -340,7 +340,7 @@ impl EvmFacilitator {
             }
             self.tx_manager.track(nonce, hash).await;
         }
-        Ok(Some(SettleOutcome::Unknown(format!("`{hash}` is in no block yet"))))
+        Ok(Some(SettleOutcome::Unknown(format!("`{hash}` is not in a block yet"))))
     }
 }
 
@@ -403,7 +403,7 @@ impl Facilitator for EvmFacilitator {
             match self.found(payment, started, hash).await {
                 Ok(Some(outcome)) => return outcome,
                 Ok(None) if self.tx_manager.has(hash).await => {
-                    return SettleOutcome::Unknown(format!("`{hash}` is in no block yet, and is sent again"));
+                    return SettleOutcome::Unknown(format!("`{hash}` is not in a block yet, and is sent again"));
                 }
                 Ok(None) => {}
                 Err(error) => return SettleOutcome::Unknown(error.to_string()),

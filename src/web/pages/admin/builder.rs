@@ -105,7 +105,7 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Builder, back: &str) -> Mark
         @if builder.suspended.is_none() {
             (judged("suspend", html! {
                 h3 { "Suspend" }
-                p.note { "Until you restore the builder, the key can change nothing and the tools take no calls." }
+                p.note { "Until you restore the builder, the builder's key cannot change anything, and the builder's tools take no calls." }
                 (reason("why-suspend", "the builder"))
                 button.danger { "Suspend" }
             }))
@@ -118,7 +118,7 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Builder, back: &str) -> Mark
         }
         (judged("tier", html! {
             h3 { "Tier" }
-            (form::field("tier", "Least strict tier of the builder's tools", None, tiers("tier", "text:/tier", Some(builder.tier), None)))
+            (form::field("tier", "Least strict tier allowed for the builder's tools", None, tiers("tier", "text:/tier", Some(builder.tier), None)))
             button { "Set the tier" }
         }))
         (form::operation(visitor, "rotateBuilderKey", &[], back, html! {

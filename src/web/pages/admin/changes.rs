@@ -23,7 +23,7 @@ pub(super) fn fields(tool: &OwnEndpoint) -> Markup {
     let now = serde_json::to_value(tool).unwrap_or_default();
     let (long, short): (Vec<_>, Vec<_>) = tool.review.approved_fields.iter().partition(|(_, value)| is_long(value));
     html! {
-        @if long.is_empty() && short.is_empty() { p.muted { "No field except the handler differs from the approved version." } }
+        @if long.is_empty() && short.is_empty() { p.muted { "Only the handler differs from the approved version." } }
         @if !short.is_empty() {
             (table("Fields", ["Field", "Approved", "Now"].map(Column::Words), short.into_iter().map(|(name, before)| [
                 html! { code { (text::words(name)) } },

@@ -75,7 +75,7 @@ fn decisions(visitor: &Visitor, id: &str, CreditHistory { credit, .. }: &CreditH
             }))
             (judged("revoke", html! {
                 h3 { "Revoke" }
-                p.note { "Removes the balance. The credit pays for nothing until you restore it." }
+                p.note { "Removes the balance. The credit cannot pay for calls until you restore it." }
                 (reason("why-revoke", "the holder"))
                 button.danger { "Revoke" }
             }))

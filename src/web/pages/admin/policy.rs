@@ -63,9 +63,9 @@ fn narrowing(narrows: &Narrowing) -> Markup {
     html! {
         section.came aria-labelledby="narrows" {
             h2 #narrows { "Nothing is saved yet" }
-            @if count == 0 { p { "This policy would narrow no existing tools." } }
+            @if count == 0 { p { "This policy would not restrict any existing tools." } }
             @else {
-                p { "This policy would narrow " (counted(count, "existing tool", "existing tools")) " at once:" }
+                p { "This policy would restrict " (counted(count, "existing tool", "existing tools")) " at once:" }
                 ul.plain {
                     @for (name, tools) in &narrows.limits.0 { li { code { (name) } " of " (tools) } }
                     @if narrows.tier > 0 { li { "a stricter tier for " (narrows.tier) } }
@@ -115,7 +115,7 @@ fn edited(visitor: &Visitor, policy: &PolicyDraft, revision: &str) -> Markup {
                 label for="review" { "Every upload of a builder waits for review" }
             }
         }
-        (form::field("tier", "Least strict tier of builders' tools", None, tiers("tier", "text:/tier", Some(policy.tier), None)))
+        (form::field("tier", "Least strict tier allowed for builders' tools", None, tiers("tier", "text:/tier", Some(policy.tier), None)))
         (form::field("most", "Maximum number of tools per builder", None, html! {
             input #most name="number:/maxEndpointsPerBuilder" inputmode="numeric" value=[policy.max_endpoints_per_builder];
         }))

@@ -20,7 +20,7 @@ pub(super) fn answers(read: &ReadTool) -> Markup {
     html! {
         (read.form("approve", html! {
             h3 { "Approve" }
-            p.note { @if read.is_held() { "Releases the content. " } @if asks { "Grants what is selected and refuses the rest." } }
+            p.note { @if read.is_held() { "Releases the content. " } @if asks { "Grants the selected requests and refuses the rest." } }
             @if asks {
                 fieldset {
                     legend { "Grant" }
@@ -63,7 +63,7 @@ pub(super) fn others(read: &ReadTool) -> Markup {
             details.way {
                 summary { "Revoke grants" }
                 (read.form("revoke", html! {
-                    p.note { "Running calls lose what is selected at their next use of it. Only an approval can grant it again." }
+                    p.note { "Running calls lose the selected grants the next time they use them. Only an approval can restore the grants." }
                     fieldset {
                         legend { "Revoke" }
                         input type="hidden" name="each:/allowedHosts" value="";

@@ -44,7 +44,7 @@ fn rescan(visitor: &Visitor) -> Markup {
     html! {
         section aria-labelledby="rescan" {
             h2 #rescan { "Scan again" }
-            p.words { "Scans all tools of builders with the current rules. Findings appear in this list. What an admin approved stays approved." }
+            p.words { "Scans all builders' tools with the current rules. Findings appear in this list. Content that an admin approved stays approved." }
             (form::operation(visitor, "rescan", &[], PATH, html! { button { "Scan all tools" } }))
         }
     }

@@ -30,17 +30,17 @@ const NOW: [Counter<SandboxHealth>; 8] = [
 ];
 const SINCE_START: [Counter<SandboxTotals>; 13] = [
     ("calls", "Calls", |totals| totals.calls),
-    ("coldCalls", "Calls that loaded their handler", |totals| totals.cold_calls),
+    ("coldCalls", "Cold calls", |totals| totals.cold_calls),
     ("pipelined", "Calls pipelined", |totals| totals.pipelined),
-    ("refused", "Calls refused, busy or held", |totals| totals.refused),
+    ("refused", "Calls refused as busy or paused", |totals| totals.refused),
     ("stops", "Calls stopped at a limit", |totals| totals.stops),
     ("kills", "Workers killed by the watchdog", |totals| totals.kills),
     ("crashes", "Workers that crashed", |totals| totals.crashes),
     ("cancels", "Calls canceled", |totals| totals.cancels),
     ("started", "Processes started", |totals| totals.started),
     ("forked", "Processes forked", |totals| totals.forked),
-    ("failedStarts", "Starts that failed", |totals| totals.failed_starts),
-    ("idleFaults", "Faulty idle workers", |totals| totals.idle_faults),
+    ("failedStarts", "Failed starts", |totals| totals.failed_starts),
+    ("idleFaults", "Idle workers with faults", |totals| totals.idle_faults),
     ("replaced", "Processes replaced", |totals| totals.replaced),
 ];
 
@@ -69,12 +69,12 @@ fn view(health: &Health, runtime: &RuntimeStats, unresolved: &Markup) -> Markup 
         div.split {
             section aria-labelledby="now" { h2 #now { "Now" } (counts("/sandbox/", sandbox, &NOW)) }
             section aria-labelledby="since" {
-                h2 #since { "Since the start" }
+                h2 #since { "Since the host started" }
                 (counts("/sandbox/totals/", &sandbox.totals, &SINCE_START))
-                p.note { "Cold: " (share(sandbox.totals.cold_calls, sandbox.totals.calls)) " of all calls loaded their handler first." }
+                p.note { "Cold: " (share(sandbox.totals.cold_calls, sandbox.totals.calls)) " of all calls. A cold call loads its handler first." }
             }
         }
-        section aria-labelledby="tools" { h2 #tools { "By tool, since the start" } (renewed(&format!("{PATH}?rows={TOOLS}"), by_tool(runtime))) }
+        section aria-labelledby="tools" { h2 #tools { "By tool, since the host started" } (renewed(&format!("{PATH}?rows={TOOLS}"), by_tool(runtime))) }
         section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) (unresolved) }
         @let hosts = health.replicas.as_deref().unwrap_or_default();
         @if hosts.iter().any(|host| host.lease_until.is_some()) {
@@ -128,7 +128,7 @@ fn by_tool(runtime: &RuntimeStats) -> Markup {
     let tools = &runtime.endpoints;
     let columns = [
         Column::Words("Tool"),
-        Column::Number("In the sandbox now"),
+        Column::Number("Running now"),
         Column::Number("Calls"),
         Column::Number("Cold"),
         Column::Number("Stopped at a limit"),
@@ -192,7 +192,7 @@ fn stored(health: &Health) -> Markup {
     html! {
         (facts::list(&[
             ("Used", Some(html! { (bytes(health.disk["usedBytes"].as_f64())) })),
-            ("Free on the disk", Some(html! { (bytes(health.disk["freeBytes"].as_f64())) })),
+            ("Free disk space", Some(html! { (bytes(health.disk["freeBytes"].as_f64())) })),
             ("Workers' memory", Some(html! { (bytes(Some(health.sandbox.process_bytes as f64))) })),
         ]))
         (table("Stored data", [Column::Words("Kind"), Column::Number("Count"), Column::Number("Bytes")], rows))

@@ -98,7 +98,7 @@ pub(super) fn details(draft: &ToolDraft, known: &FormContext, is_new: bool) -> M
             (known.field("priceUsd", "Price per call, in US dollars",
                 &html! { "Up to six decimals; 0 is free. By default, only a result that matches the output schema is charged. " (net("priceUsd", draft, known)) },
                 |marks| marks.line("priceUsd", draft, "0.003")))
-            (known.field("maxPriceUsd", "Maximum price, if the handler sets the price, in US dollars",
+            (known.field("maxPriceUsd", "Maximum price in US dollars, if the handler sets the price",
                 &html! {
                     "Leave it empty for a fixed price. Otherwise the handler sets the price of each call with " code { "ctx.charge" } ". "
                     (net("maxPriceUsd", draft, known))
@@ -163,7 +163,7 @@ fn invisible_lines(source: &str) -> Markup {
     let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(position, _)| position + 1).collect();
     html! {
         @if let Some(first) = lines.first() {
-            " " strong { "Invisible characters are in " (lines.len()) " of the lines, first in line " (first) "." }
+            " " strong { "Lines with invisible characters: " (lines.len()) ", the first is line " (first) "." }
         }
     }
 }

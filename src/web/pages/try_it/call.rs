@@ -61,7 +61,7 @@ impl PaymentSource {
             }
             "credit" => on_credit(Some(field("credit")?.to_owned())),
             "own" if visitor.kind() == Some(SessionKind::Holder) => on_credit(None),
-            _ => Err(ApiError::bad_request("this way to pay does not exist")),
+            _ => Err(ApiError::bad_request("this payment method does not exist")),
         }
     }
 }

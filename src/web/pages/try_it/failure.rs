@@ -45,7 +45,7 @@ pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, code: 
     };
     let failure = Failure { requested: request, pays, code, error: &error, id: id.as_deref(), state };
     let main = request.visitor.render(|| failure.view()).await?;
-    let page = Page { status: answer.status, unlisted: true, ..request.tool.page("No answer of", main) };
+    let page = Page { status: answer.status, unlisted: true, ..request.tool.page("No answer from", main) };
     Ok(request.visitor.show(page).await)
 }
 

@@ -77,7 +77,7 @@ async fn payment_outside_the_profile_is_not_signed() {
     real["extra"]["name"] = json!("USD Coin");
     for (bad, reason) in [
         (real, "only play money can pay"),
-        (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is not known there"),
+        (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is unknown on that network"),
         (altered("/amount", json!("1000000000000000000")), "above your limit of $0.10"),
         (altered("/amount", json!("100001")), "above your limit of $0.10"),
         (altered("/extra/name", json!("\u{1b}]0;owned\u{7}")), "but the token has another name or version"),
@@ -245,6 +245,6 @@ async fn a_receipt_that_does_not_hold_is_warned_of() {
     forging.forge(&receipt);
     let shell = shell.env("TOLLHOUSE_URL", &forging.url);
     let ran = shell.run(&["call", "shout"]).await.is(0).stderr_text("1");
-    assert!(ran.stderr.contains(&format!("warning: the receipt {receipt} is not valid: it is about another answer")), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("warning: the receipt {receipt} is not valid: it is for another answer")), "{ran:?}");
     assert_eq!(remaining(&shell).await, 980_000);
 }

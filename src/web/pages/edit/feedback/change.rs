@@ -54,7 +54,7 @@ pub(super) fn conflict(base: &ToolDraft, theirs: &ToolDraft, ours: &ToolDraft, r
             h2 #told-conflict { "The tool has changed in the meantime" }
             p {
                 "The tool is now at revision " (revision) ", but this form started from an earlier one. Nothing was published. Your text is unchanged below. "
-                @if changed.is_empty() { "The other change is not in this form. It can be in the state, the limits or the isolation." }
+                @if changed.is_empty() { "The other change is outside this form, for example in the state, the limits or the isolation." }
                 @else { "The other change:" }
             }
             @for field in &changed {
