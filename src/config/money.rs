@@ -82,10 +82,10 @@ pub struct MoneyFlags {
     /// Accepted tokens, each a known one as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` [default: USDC on each network]
     #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
     pub asset: Vec<String>,
-    /// JSON-RPC URL of a node of the first EVM network, for settling and lookups
+    /// JSON-RPC URL of a node on the first EVM network, for settling and lookups
     #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
     pub rpc_url: Option<String>,
-    /// JSON-RPC URLs of nodes of other EVM networks, each as `NETWORK=URL`
+    /// JSON-RPC URLs of nodes on other EVM networks, each as `NETWORK=URL`
     #[arg(long, env = "TOLLHOUSE_NETWORK_RPC_URLS", hide_env_values = true, value_delimiter = ',')]
     pub network_rpc_url: Vec<HiddenValue>,
     /// Blocks that a settlement needs, including its own, if a node is set [default: 1]
@@ -127,7 +127,7 @@ pub struct MoneyFlags {
     /// Maximum runs for a payment that settles before the run, including the first run [default: 10]
     #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS))]
     pub paid_runs: Option<u32>,
-    /// Time after a settlement in which its runs can begin, in ms, at most 30 days [default: 86400000]
+    /// Maximum time between a settlement and the start of its runs, in ms, at most 30 days [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_PAID_RUN_MS))]
     pub paid_run_ms: Option<u64>,
     /// Allow the simulated facilitator on an address other than loopback

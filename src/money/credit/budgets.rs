@@ -64,7 +64,7 @@ pub enum BudgetKind {
 /// The budget that a call would exceed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
-#[error("the credit's budget {} is {limit_usd} USD, of which {spent_usd} USD are spent or reserved by running calls, and the call costs {price_usd} USD", .kind.words())]
+#[error("the credit's budget {} is {limit_usd} USD, of which {spent_usd} USD is spent or reserved by running calls, and the call costs {price_usd} USD", .kind.words())]
 pub struct OverBudget {
     /// The kind of limit.
     pub kind: BudgetKind,

@@ -23,7 +23,7 @@ pub enum RefundError {
     Unknown,
     #[error("nothing was paid for this receipt")]
     NothingPaid,
-    #[error("the amount exceeds what is left: {paid} USD were paid, and {refunded} USD of them were refunded")]
+    #[error("the amount exceeds what is left: {paid} USD was paid, of which {refunded} USD was refunded")]
     TooMuch { paid: MicroUsd, refunded: MicroUsd },
     #[error("a receipt can have at most {MAX_REFUNDS} refunds")]
     TooMany,

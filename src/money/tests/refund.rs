@@ -275,7 +275,7 @@ async fn a_refund_that_was_tampered_with_is_named() {
     let cases = [
         (Space::Refunds, &record, None, format!("posting {posting}: names a refund that does not exist")),
         (Space::Refunds, &record, Some(more), format!("posting {posting}: its refund is 3000, it moves 2000 (off by 1000)")),
-        (Space::Refunds, &record, Some(over), format!("receipt {receipt}: {} were paid, and {} were refunded", PRICE.0, PRICE.0 + 2_000)),
+        (Space::Refunds, &record, Some(over), format!("receipt {receipt}: {} was paid, and {} was refunded", PRICE.0, PRICE.0 + 2_000)),
         (Space::Refunds, &owed, None, format!("account builder/{builder}: what waits comes to {}, ", PRICE.0 - FEE)),
         (Space::Refunds, &owed, Some(Sum(net + 7).to_bytes()), format!("account builder/{builder}: what waits comes to ")),
         (Space::Postings, &posting.clone().into_bytes(), None, format!("refund {} of receipt {receipt}: has no posting", refund.number)),

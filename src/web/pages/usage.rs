@@ -118,7 +118,7 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
         keys: [Some("p50"), Some("p95")],
         max: format!("{} ms", format_duration(slowest)),
         table: table(
-            "Time by day",
+            "Duration by day",
             [Column::Words("Day"), Column::Number("p50, ms"), Column::Number("p95, ms")],
             latest().map(|day| [html! { (day.name) }, millis(day.millis[0]), millis(day.millis[1])]),
         ),

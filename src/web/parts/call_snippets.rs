@@ -119,7 +119,7 @@ impl SnippetParts<'_> {
             @if paid {
                 details.way {
                     summary { "Prepaid credit" }
-                    (code::block("Call with the token of a credit in CREDIT", "sh", &self.credit()))
+                    (code::block("Call with the token in $CREDIT", "sh", &self.credit()))
                 }
             }
         }

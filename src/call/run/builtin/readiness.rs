@@ -84,7 +84,7 @@ fn unreachable(url: &str, reason: Reason, urls: Vec<DiscoveryUrl>) -> Report {
     let mut notes = Notes::default();
     notes.error("unreachable", format!("the URL could not be read: {}", reason.message));
     let action = match reason.code {
-        "forbidden_address" | "invalid_argument" => "Submit an https URL of a public host, without credentials or a port of its own.",
+        "forbidden_address" | "invalid_argument" => "Submit an https URL of a public host, without credentials or a port.",
         "asked_by_a_check" => "Submit the URL that the inner check was meant for.",
         "timeout" => "Make the URL answer within 4 seconds, then check again.",
         _ => "Make the URL answer over https from the public internet, then check again.",

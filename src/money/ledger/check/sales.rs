@@ -140,7 +140,7 @@ impl Check<'_> {
         let price = RECEIPTS.get(self.store, id).await?.and_then(|stored| ReceiptAmounts::of(&stored)).map_or(0, |paid| paid.price_usd.0);
         let sum = refunded.sum().0;
         if sum > price {
-            self.report.mismatch(format!("receipt {id}"), format!("{price} were paid, and {sum} were refunded"));
+            self.report.mismatch(format!("receipt {id}"), format!("{price} was paid, and {sum} was refunded"));
         }
         Ok(())
     }
