@@ -121,7 +121,7 @@ impl WriteBehind {
         while !self.waiting().has_room(&closing.owner) {
             let written = self.written.notified();
             self.work.notify_one();
-            let away = |_| StoreError::Away(format!("{MAX_WAITING} receipts wait to be written"));
+            let away = |_| StoreError::Away(format!("the store is behind: {MAX_WAITING} receipts wait to be written"));
             tokio::time::timeout(TIMEOUT, written).await.map_err(away)?;
         }
         let event = match closing.owner {

@@ -140,7 +140,7 @@ impl Plan {
             let (here, there) = (json!({ &stored.field: stored.after }), json!({ &stored.field: stored.before }));
             pairs(&here, &there).into_iter().map(|(name, change)| format!("{name}  {change}")).collect::<Vec<_>>()
         };
-        let handler = self.keeps_handler.then(|| "handler  the host's, which changed there but not here".to_owned());
+        let handler = self.keeps_handler.then(|| "handler  kept from the host: it changed there but not here".to_owned());
         self.unchanged.iter().flat_map(describe).chain(handler).collect()
     }
 }

@@ -29,7 +29,7 @@ pub struct SandboxFlags {
     /// Calls of very short handlers sent ahead to a busy worker; 0 sends none [default: 16]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
     pub sandbox_pipeline: Option<usize>,
-    /// Maximum number of worker processes [default: one for each 8 MiB of --sandbox-memory, within half of the descriptors and the users]
+    /// Maximum number of worker processes [default: one for each 8 MiB of --sandbox-memory, but at most half of the descriptors and one for each user]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
     /// Private memory of all workers, in bytes; above that, idle workers end or starts wait [default: half of the memory of the machine or control group]

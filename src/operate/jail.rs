@@ -105,7 +105,7 @@ fn remedy(refused: LayerRefusal) -> &'static str {
         JailLayer::Rlimits => "something around this host filters prlimit(2): check the container's seccomp profile",
         JailLayer::OomScore => "mount /proc writable",
         JailLayer::OwnUser if refused.errno == EINVAL => {
-            "this user namespace does not have these users: set TOLLHOUSE_SANDBOX_USERS to users of /proc/self/uid_map"
+            "this user namespace does not have these users: set TOLLHOUSE_SANDBOX_USERS to users that /proc/self/uid_map lists"
         }
         JailLayer::OwnUser => "start the host as root, with CAP_SETUID, CAP_SETGID, CAP_KILL and CAP_SYS_NICE; a worker keeps none of them",
         JailLayer::Capabilities => "something around this host filters capset(2): check the container's seccomp profile",

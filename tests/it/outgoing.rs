@@ -36,6 +36,6 @@ async fn endless_server_headers_are_reported_with_the_limit() {
     tool["allowedHosts"] = json!(["127.0.0.1"]);
     host.publish(&tool).await;
     let body = host.call("asker", &json!({ "url": format!("http://{address}/") })).await.is(200).json();
-    let message = "the answer is incomplete after 524288 bytes on its connection";
+    let message = "the server sent more than 524288 bytes without completing its answer";
     assert_eq!(body, json!({ "code": "bad_response", "message": message }));
 }

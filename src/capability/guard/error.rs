@@ -35,7 +35,7 @@ pub enum FetchError {
     Unreachable(String),
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    #[error("the answer is incomplete after {0} bytes on its connection")]
+    #[error("the server sent more than {0} bytes without completing its answer")]
     Flooded(usize),
     #[error("the answer is encoded as `{0}`; only gzip and deflate are supported")]
     Encoded(String),

@@ -82,7 +82,7 @@ fn impossible_settings_are_reported_in_a_sentence() {
         (refused(|flags| flags.network_confirmations = list("base=65")), "from 1 to 64"),
         (refused(|flags| flags.network_confirmations = list("base=many")), "`many` confirmations"),
         (refused(|flags| flags.confirmations = Some(1_000)), "from 1 to 64"),
-        (refused(|flags| flags.network_confirmations = list("polygon=5")), "names `eip155:137`, but no node counts blocks there"),
+        (refused(|flags| flags.network_confirmations = list("polygon=5")), "names `eip155:137`, but no node is set there to count blocks"),
         (refused(|flags| flags.network.push("bas".to_owned())), "network `bas` is unknown"),
         (refused(|flags| flags.pay_to_solana = None), "TOLLHOUSE_PAY_TO_SOLANA"),
         (refused(|flags| flags.pay_to_solana = Some(EVM.to_owned())), "32 bytes in base58"),

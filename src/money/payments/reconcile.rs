@@ -113,7 +113,7 @@ pub enum ReconcileError {
     #[error("no node is set for `{0}`: set `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`")]
     NoNode(&'static str),
     /// The node did not answer.
-    #[error("the node of the network: {0}")]
+    #[error("the node of the network failed: {0}")]
     Node(String),
     /// The store failed.
     #[error(transparent)]

@@ -46,7 +46,7 @@ pub enum VerifyError {
     Altered(Vec<String>),
     #[error("the x402 receipt is for another payment: its {0} differs")]
     OtherPayment(&'static str),
-    #[error("a receipt must have an x402 receipt exactly if it was paid with x402")]
+    #[error("a receipt must have an x402 receipt if it was paid with x402, and only then")]
     OfferReceipt,
 }
 

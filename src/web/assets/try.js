@@ -8,7 +8,7 @@ const LINES = 200;
 const SHOWN = 20000;
 
 const SIGNS = { ok: "✓", warn: "?", bad: "✕" };
-const AGAIN = "Ask again with the same payment · cannot be charged twice";
+const AGAIN = "Send the same payment again · cannot be charged twice";
 const RUN_AGAIN = "Run again with the same payment";
 
 /** @param {string} name @param {string} [text] @param {Record<string, string>} [attributes] */

@@ -166,7 +166,7 @@ export const wallet = {
     const offer = JSON.parse(section.dataset.wallet ?? "{}");
     const label = button.textContent;
     const show = (/** @type {boolean} */ open) => {
-      button.textContent = open ? "Ask again with the same payment · cannot be charged twice" : label;
+      button.textContent = open ? "Send the same payment again · cannot be charged twice" : label;
       if (open) says.textContent = "A payment that you signed in this tab has no answer yet. Nothing else is paid until it has one.";
       const others = [...document.querySelectorAll("main form[data-call]")].filter((other) => other !== form);
       for (const other of others.flatMap((other) => [...other.querySelectorAll("button")])) other.disabled = open;

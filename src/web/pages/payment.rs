@@ -81,7 +81,7 @@ pub(super) fn reorganized(settlement: &Reorganization) -> Markup {
         (facts::list(&[
             ("Transaction", Some(facts::id(&settlement.transaction))),
             ("Detected", Some(moment(settlement.since))),
-            ("Money lost, because", lost.map(|lost| html! { (lost) })),
+            ("Reason for the loss", lost.map(|lost| html! { (lost) })),
             ("Dropped transactions", (!former.is_empty()).then(|| html! { @for id in former { div { (facts::id(id)) } } })),
         ]))
     }

@@ -118,7 +118,7 @@ fn settle(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
     };
     html! {
         p.words {
-            "After: a call that fails costs nothing. Before: nothing runs until the payment is settled, for tools that send, order or spend something. "
+            "After: a call that fails costs nothing. Before: the payment is settled first, and then the handler runs. Use this for tools that send, order or spend something. "
             "If such a run fails, the caller can repeat it with the same payment."
         }
         (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))

@@ -57,7 +57,7 @@ fn view(shown: &PayoutsView, found: &AllPayoutsPage) -> Markup {
         @let sums = to_send(packets);
         @if !sums.is_empty() {
             p.words {
-                "To send on this page: "
+                "Total to send for the payouts on this page: "
                 @for (position, ((network, asset), (sum, count))) in sums.iter().enumerate() {
                     @if position > 0 { "; " }
                     strong { (money::usd(sum)) } (money::mark(shown.manifest.payment.simulated)) " in " (counted(*count, "payout", "payouts")) " on " (text::words(shown.token_names(network, asset)))

@@ -20,7 +20,7 @@ type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 
 const NOW: [Counter<SandboxHealth>; 8] = [
     ("running", "Calls computing", |sandbox| sandbox.running),
-    ("waitingInOps", "Calls waiting for an answer", |sandbox| sandbox.waiting_in_ops),
+    ("waitingInOps", "Calls waiting for a capability", |sandbox| sandbox.waiting_in_ops),
     ("queued", "Calls in the queue", |sandbox| sandbox.queued),
     ("workers", "Workers", |sandbox| sandbox.workers),
     ("idle", "Warm workers", |sandbox| sandbox.idle),

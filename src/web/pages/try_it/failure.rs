@@ -115,7 +115,7 @@ impl Failure<'_> {
                 "Charged once, before the run. You are owed a run. Running it again with the same payment charges nothing more."
             }
             Some(PaymentState::Settled) if *self.pays != PaymentSource::Nothing => {
-                "Charged once. Ask again with the same payment to get the answer."
+                "Charged once. Send the same payment again to get the answer."
             }
             _ if self.is_open() => "Not known yet whether it was charged. It was charged at most once.",
             _ => "Nothing was charged.",
@@ -134,7 +134,7 @@ impl Failure<'_> {
                     @if !self.is_used_up() { (repeat_form(self.requested, self.pays, "pay", RUN_AGAIN)) }
                     (restart(self.requested, NEW_PAYMENT))
                 } @else if !matches!(self.code, Code::PaymentRequired | Code::PaymentReused) {
-                    (repeat_form(self.requested, self.pays, "pay", "Ask again with the same payment · cannot be charged twice"))
+                    (repeat_form(self.requested, self.pays, "pay", "Send the same payment again · cannot be charged twice"))
                 }
                 @if !self.is_open() {
                     @if is_paid && !matches!(self.state, Some(PaymentState::Settled | PaymentState::Owed)) {

@@ -170,7 +170,7 @@ impl PaymentPrompt<'_> {
     fn paid(&self, payment: &Payment, accepted: &PaymentRequirements) -> Markup {
         html! {
             section {
-                h2 { "This call is paid" }
+                h2 { "You already paid for this call" }
                 p { (state("settled")) " " (facts::id(&payment.id)) }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
@@ -205,7 +205,7 @@ impl PaymentPrompt<'_> {
                 p { (state(&sent.word())) " " (facts::id(&payment.id)) }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
-                    button.primary { "Ask again with the same payment · cannot be charged twice" }
+                    button.primary { "Send the same payment again · cannot be charged twice" }
                 }))
             }
         }

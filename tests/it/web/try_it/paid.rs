@@ -69,7 +69,7 @@ async fn going_back_reuses_the_payment() {
     browser.press_on(&terms, "of play money").await.is(200);
     // The form is loaded again: the answer may have been lost.
     let fresh = browser.press_on(&browser.get("/dashboard/tools/echo/try").await, "See the terms").await.is(200);
-    assert!(text(&html(&fresh)).contains("This call is paid"));
+    assert!(text(&html(&fresh)).contains("You already paid for this call"));
     assert_eq!(labels(&fresh)[..2], ["Show the answer · cannot be charged twice", "See the terms for a new call"]);
     browser.press_on(&fresh, "Show the answer").await.is(200);
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
@@ -102,7 +102,7 @@ async fn nothing_is_signed_while_a_payment_is_open() {
     lost.abort();
     let same = browser.terms("slow", "{}").await;
     assert!(text(&html(&same)).contains("This call is running"));
-    assert_eq!(form(&same, "Ask again with the same payment").get("payment"), pays.get("payment"));
+    assert_eq!(form(&same, "Send the same payment again").get("payment"), pays.get("payment"));
     let other = browser.terms("slow", r#"{"n":1}"#).await;
     assert!(text(&html(&other)).contains("You have an open payment") && text(&html(&other)).contains(&id));
     assert!(forms(&other).iter().all(|form| form.get("payment").is_empty() && form.get("key").is_empty()), "there is nothing to pay with");
@@ -319,12 +319,12 @@ async fn an_unknown_settlement_leaves_nothing_to_pay_with_but_the_same_payment()
     for reported in ["settlement_unknown", "Not known yet whether it was charged.", "settling"] {
         assert!(shown.contains(reported), "{reported}: {shown}");
     }
-    assert_eq!(labels(&unknown), ["Ask again with the same payment · cannot be charged twice"]);
-    assert_eq!(form(&unknown, "Ask again").get("payment"), pays.get("payment"));
+    assert_eq!(labels(&unknown), ["Send the same payment again · cannot be charged twice"]);
+    assert_eq!(form(&unknown, "Send the same payment again").get("payment"), pays.get("payment"));
     // The settlement succeeds.
     facilitator.set_mode(SettleMode::Well);
     eventually("it is resolved", Duration::from_secs(60), async || {
-        let again = browser.press_on(&unknown, "Ask again").await;
+        let again = browser.press_on(&unknown, "Send the same payment again").await;
         (again.status == 200).then_some(())
     })
     .await;
