@@ -65,7 +65,9 @@ pub enum SettingsError {
     Confirmations { text: String, max: u64 },
     #[error("`{text}` in `TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD`: {reason}")]
     LeastSettlement { text: String, reason: String },
-    #[error("`TOLLHOUSE_NETWORK_CONFIRMATIONS` names `{0}`, but no node is set there to count blocks: set `TOLLHOUSE_NETWORK_RPC_URLS` for it")]
+    #[error(
+        "`TOLLHOUSE_NETWORK_CONFIRMATIONS` names `{0}`, but no node is set there to count blocks: set `TOLLHOUSE_NETWORK_RPC_URLS` for it"
+    )]
     NoNodeForConfirmations(&'static str),
     #[error("`TOLLHOUSE_CONFIRMATIONS` is {0}, but no network has a node that counts blocks: set `TOLLHOUSE_RPC_URL`")]
     NoNodeForAnyConfirmations(u64),

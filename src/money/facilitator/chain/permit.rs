@@ -143,7 +143,10 @@ impl Node {
         }
         match taking.amount == charged && event.moves(permit.from, permit.to, charged, payment.asset) {
             true => Ok(Some(SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)))),
-            false => Err(Undecided::Evidence(format!("`{}` transferred {} by the permit, but {charged} was charged", called.hash, taking.amount))),
+            false => Err(Undecided::Evidence(format!(
+                "`{}` transferred {} by the permit, but {charged} was charged",
+                called.hash, taking.amount
+            ))),
         }
     }
 
