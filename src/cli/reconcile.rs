@@ -44,7 +44,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     match all {
         Reconciliation { agrees: true, .. } => Ok(()),
-        Reconciliation { truncated: true, .. } => Err(Error::refused("too many differences for one request; reconcile a shorter time")),
+        Reconciliation { truncated: true, .. } => Err(Error::refused("too many differences for one request; reconcile a shorter period")),
         _ => Err(Error::refused("chain and ledger differ")),
     }
 }
@@ -80,5 +80,5 @@ async fn compare(session: &Session, args: &Args) -> Result<Reconciliation> {
         }
         all = Some(sum);
     }
-    Err(Error::refused(format!("more than {MAX_PAGES} pages; reconcile a shorter time")))
+    Err(Error::refused(format!("more than {MAX_PAGES} pages; reconcile a shorter period")))
 }

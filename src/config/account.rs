@@ -34,7 +34,7 @@ pub struct AccountFlags {
     /// Days after which a dashboard session ends, used or not [default: 7]
     #[arg(long, env = "TOLLHOUSE_SESSION_DAYS")]
     pub session_days: Option<NonZeroU32>,
-    /// Concurrent sessions of one account; one more ends the longest unused [default: 20]
+    /// Concurrent sessions of one account; a further one ends the least recently used [default: 20]
     #[arg(long, env = "TOLLHOUSE_SESSIONS")]
     pub sessions: Option<NonZeroU8>,
 }

@@ -18,7 +18,7 @@ pub struct CatalogFlags {
     /// Maximum number of published tools [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_MAX_ENDPOINTS")]
     pub max_endpoints: Option<usize>,
-    /// Memory for tools that are ready for calls and lists, in bytes, approximately [default: 268435456]
+    /// Approximate memory for tools that are ready for calls and lists, in bytes [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_READY_ENDPOINTS_BYTES")]
     pub ready_endpoints_bytes: Option<usize>,
     /// File of SHA-256 hashes, one per line; matching uploads are rejected

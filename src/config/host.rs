@@ -57,7 +57,7 @@ pub struct HostFlags {
     /// Free space on the store's disk below which commits are refused, in bytes [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_STORE_FREE_BYTES")]
     pub store_free_bytes: Option<u64>,
-    /// Time after SIGTERM to fail readiness while still taking calls, in ms [default: 0, on a database 5000]
+    /// Time after SIGTERM in which `/health/ready` fails but calls are still accepted, in ms [default: 0, on a database 5000]
     #[arg(long, env = "TOLLHOUSE_SHUTDOWN_DELAY_MS")]
     pub shutdown_delay_ms: Option<u64>,
     /// Time for running calls to end after the shutdown delay, in ms [default: 30000]

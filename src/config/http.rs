@@ -101,22 +101,22 @@ pub struct HttpFlags {
     /// Concurrent connections from one client address; 0 means no limit [default: 256, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CONNECTIONS")]
     pub address_connections: Option<usize>,
-    /// Time to send the head of a request, in ms; 0 means no limit [default: 10000]
+    /// Maximum time to send the head of a request, in ms; 0 means no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_HEAD_MS")]
     pub head_ms: Option<u64>,
     /// Maximum size of a request's head, in bytes, at least 8192 [default: 65536]
     #[arg(long, env = "TOLLHOUSE_HEAD_BYTES", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_BYTES)..))]
     pub head_bytes: Option<u32>,
-    /// Maximum header fields of a request, at least 32; more get 431 [default: 100]
+    /// Maximum number of header fields of a request, at least 32; more get 431 [default: 100]
     #[arg(long, env = "TOLLHOUSE_HEAD_FIELDS", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_FIELDS)..))]
     pub head_fields: Option<u32>,
-    /// Idle time of a connection between two requests, in ms; 0 means no limit [default: 30000]
+    /// Maximum idle time of a connection between two requests, in ms; 0 means no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_IDLE_MS")]
     pub idle_ms: Option<u64>,
-    /// Time to send a body, in ms; 0 means no limit [default: 60000]
+    /// Maximum time to send a request body, in ms; 0 means no limit [default: 60000]
     #[arg(long, env = "TOLLHOUSE_BODY_MS")]
     pub body_ms: Option<u64>,
-    /// Time that a request body can pause, in ms; 0 means no limit [default: 10000]
+    /// Maximum pause while a request body is sent, in ms; 0 means no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_BODY_STALL_MS")]
     pub body_stall_ms: Option<u64>,
     /// Bytes of request bodies in memory; further requests get 503; 0 means no limit [default: 134217728]
@@ -131,7 +131,7 @@ pub struct HttpFlags {
     /// Bytes of unread responses to one client address; its further requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
     pub address_answer_bytes_held: Option<usize>,
-    /// Time that a client can leave its response unread, in ms; 0 means no limit [default: 30000]
+    /// Maximum time that a client can leave its response unread, in ms; 0 means no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
     pub write_stall_ms: Option<u64>,
     /// Concurrent requests on one HTTP/2 connection [default: 100]

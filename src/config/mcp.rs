@@ -31,7 +31,7 @@ pub struct McpFlags {
     /// Stored results of free tasks, in bytes; above that, the client with the most bytes loses its oldest [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
     pub mcp_task_bytes: Option<usize>,
-    /// Retention of the answer of a free task, in minutes [default: 10]
+    /// Minutes that the answer of a free task is kept [default: 10]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_MINUTES")]
     pub mcp_task_minutes: Option<u64>,
     /// Open streams of MCP's `subscriptions/listen`, in total [default: 1024]

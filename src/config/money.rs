@@ -79,7 +79,7 @@ pub struct MoneyFlags {
     #[arg(long, env = "TOLLHOUSE_NETWORK", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_more")]
     pub network: Vec<String>,
-    /// Accepted tokens, each a known one as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` [default: USDC on each network]
+    /// Accepted tokens that the host knows, as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` [default: USDC on each network]
     #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
     pub asset: Vec<String>,
     /// JSON-RPC URL of a node on the first EVM network, for settling and lookups
@@ -121,7 +121,7 @@ pub struct MoneyFlags {
     /// Minimum payments that cover the gas on individual networks, each as `NETWORK=USD`
     #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
     pub network_least_settlement_usd: Vec<String>,
-    /// Time to look up settlements with unknown outcomes, in ms, at most a year [default: 86400000]
+    /// Time that the host keeps looking up settlements with unknown outcomes, in ms, at most a year [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS))]
     pub unresolved_after_ms: Option<u64>,
     /// Maximum runs for a payment that settles before the run, including the first run [default: 10]

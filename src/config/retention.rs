@@ -31,7 +31,7 @@ pub struct RetentionFlags {
     /// Days that log lines are kept [default: 7]
     #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
     pub log_days: Option<u32>,
-    /// Receipts of free calls kept; those of paid calls stay [default: 5000000]
+    /// Receipts of free calls kept; receipts of paid calls are never removed [default: 5000000]
     #[arg(long, env = "TOLLHOUSE_FREE_RECEIPTS_KEPT")]
     pub free_receipts_kept: Option<u64>,
     /// Days that receipts of free calls are kept [default: 7]
@@ -43,7 +43,7 @@ pub struct RetentionFlags {
     /// Days that calls are kept [default: 30]
     #[arg(long, env = "TOLLHOUSE_CALL_DAYS")]
     pub call_days: Option<u32>,
-    /// Days that hourly metrics of calls are kept; minutes are kept for 2 days [default: 90]
+    /// Days that hourly metrics of calls are kept; metrics per minute are kept for 2 days [default: 90]
     #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
     pub metric_days: Option<u32>,
     /// Entries of the audit trail kept; actors with the most entries lose their oldest first [default: 1000000]

@@ -44,7 +44,7 @@ pub struct SandboxFlags {
     /// Jail layers without which the host does not start, comma-separated; `tollhouse doctor` lists them
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
-    /// User and group ids for workers of a host that runs as root, one each [default: 1900000000-1900262143]
+    /// User and group ids for workers of a host that runs as root, one for each worker [default: 1900000000-1900262143]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
     pub sandbox_users: Option<String>,
     /// Bytes in transit between the host and all workers, shared by builders [default: a sixteenth of the memory, at least 256 MiB]

@@ -65,7 +65,7 @@ table! {
     CONNECTIONS Gauge "tollhouse_connections" [] "open connections";
     CONNECTIONS_LIMIT Gauge "tollhouse_connections_limit" [] "maximum of concurrent connections; 0 means no limit";
     CONNECTIONS_ACCEPTED Counter "tollhouse_connections_accepted_total" [] "accepted connections";
-    CONNECTIONS_REFUSED Counter "tollhouse_connections_refused_total" ["limit"] "connections refused at a limit: of `all`, or of the `address`";
+    CONNECTIONS_REFUSED Counter "tollhouse_connections_refused_total" ["limit"] "connections refused at a limit: for `all`, or for one `address`";
     CONNECTIONS_CLOSED Counter "tollhouse_connections_closed_total" ["reason"] "connections that the host closed, by reason";
     BODIES_HELD Gauge "tollhouse_body_held_bytes" [] "request bodies in memory";
     ANSWERS_HELD Gauge "tollhouse_answer_held_bytes" [] "unread responses in memory";

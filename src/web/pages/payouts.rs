@@ -75,7 +75,7 @@ impl PayoutsView<'_> {
         let waits = self.waiting.amount_usd;
         let sum = html! {
             p.figure { (self.amount(waits)) span.muted { "waiting" } }
-            p.note { "From " (text::counted(self.waiting.receipt_count, "receipt", "receipts")) " in no payout yet, minus refunds." }
+            p.note { "From " (text::counted(self.waiting.receipt_count, "receipt", "receipts")) " not in a payout yet, minus refunds." }
         };
         let Some(settings) = self.settings else {
             let say = format!(

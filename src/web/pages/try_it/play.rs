@@ -39,7 +39,7 @@ pub(super) async fn offered(
         return (PlayOption::Away("the host could not create a key".to_owned()), None);
     };
     let Some((payment, accepted)) = sign(&wallet, request, name, terms) else {
-        return (PlayOption::Away("this payment cannot be signed here".to_owned()), None);
+        return (PlayOption::Away("the play wallet cannot sign this payment".to_owned()), None);
     };
     let state = state(visitor, &payment.id).await;
     if state.is_none()

@@ -162,7 +162,7 @@ impl ListItem {
             Self::Text => Ok(quoted(line)),
             Self::Number => number(line).ok_or_else(|| format!("`{}` is not a number", line.chars().take(40).collect::<String>())),
             Self::Flag if is_flag(line.trim()) => Ok(line.trim().to_owned()),
-            Self::Flag => Err("each line is `true` or `false`".to_owned()),
+            Self::Flag => Err("each line must be `true` or `false`".to_owned()),
         }
     }
 
