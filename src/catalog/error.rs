@@ -16,7 +16,7 @@ pub enum PublishError {
     #[error("no tool is named `{0}`")]
     Unknown(String),
     /// `If-Match` has a different revision.
-    #[error("it has changed since then; its current revision is {0}")]
+    #[error("the tool has changed since you read it; its current revision is {0}")]
     Changed(u64),
     #[error("the handler does not load: {0}")]
     Load(#[source] LoadError),

@@ -25,9 +25,7 @@ pub enum ConfigError {
     FacilitatorHeader,
     #[error("the gas key in `TOLLHOUSE_GAS_KEY` or its file must be 32 bytes in hex")]
     GasKey,
-    #[error(
-        "the secret in `CDP_API_KEY_SECRET` must be an Ed25519 key (64 bytes in base64) or a P-256 key (PEM), as Coinbase shows it"
-    )]
+    #[error("the secret in `CDP_API_KEY_SECRET` must be an Ed25519 key (64 bytes in base64) or a P-256 key (PEM), as Coinbase shows it")]
     CdpKey,
     #[error("the address in `TOLLHOUSE_ROUTES_URL` is not a valid URL")]
     RoutesUrl,

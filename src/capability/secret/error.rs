@@ -20,7 +20,7 @@ pub enum SecretError {
     #[error("no random bytes are available")]
     Random,
     #[error(
-        "the master key is set in `TOLLHOUSE_MASTER_KEY`: put a new key there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, restart the host, \
+        "the master key is set in `TOLLHOUSE_MASTER_KEY`: put a new key there and the current one in `TOLLHOUSE_MASTER_KEY_OLD`, restart the host, \
          then rotate"
     )]
     GivenKey,

@@ -224,7 +224,7 @@ impl Exact {
     /// Compares the signed part with the requirements, as far as that needs no requests.
     fn is_asked_for(&self, requirements: &Value) -> Result<(), Refusal> {
         if requirements["asset"] != self.asset.address {
-            return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves another token than this tool accepts"));
+            return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves a token that this tool does not accept"));
         }
         let requested = match &self.signed {
             SignedPayload::Transfer { .. } | SignedPayload::Transaction(_) => "exact",
@@ -245,7 +245,10 @@ impl Exact {
 
     fn moves(&self, transaction: &Transaction, requirements: &Value) -> Result<(), Refusal> {
         if transaction.mint != self.asset.address {
-            return Err(Refusal::invalid("invalid_payment_requirements", "the transaction moves another token than the requirements name"));
+            return Err(Refusal::invalid(
+                "invalid_payment_requirements",
+                "the transaction moves a token that the requirements do not name",
+            ));
         }
         if amount_of(requirements) != Some(transaction.amount.to_string().as_str()) {
             let code = "invalid_exact_svm_payload_transaction_amount_mismatch";

@@ -161,7 +161,7 @@ fn requested(tool: &OwnEndpoint) -> Markup {
     let names: Vec<_> = tool.requested_capabilities.names().collect();
     let content = match review.state {
         ReviewState::ContentReview => Some("waits for review and takes no calls"),
-        ReviewState::ContentBlocked => Some("blocked, because it was rejected or matches a later rule"),
+        ReviewState::ContentBlocked => Some("blocked, because it was rejected or matches a newer rule"),
         _ => None,
     };
     facts::list(&[

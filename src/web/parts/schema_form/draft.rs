@@ -115,7 +115,7 @@ impl TypedInput {
             };
             let Some(built) = built else { continue };
             if others.contains_key(name) {
-                self.wrong.push(Problem::new(pointer, "this is also in the other fields"));
+                self.wrong.push(Problem::new(pointer, "this is also set in the other fields; remove it there"));
             } else {
                 others.insert(name.to_owned(), built);
             }
