@@ -76,7 +76,7 @@ async fn payment_outside_the_profile_is_not_signed() {
     real["asset"] = json!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
     real["extra"]["name"] = json!("USD Coin");
     for (bad, reason) in [
-        (real, "only play money can pay"),
+        (real, "only with play money"),
         (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is unknown on that network"),
         (altered("/amount", json!("1000000000000000000")), "above your limit of $0.10"),
         (altered("/amount", json!("100001")), "above your limit of $0.10"),
