@@ -45,6 +45,10 @@ pub(crate) struct Args {
     pub(crate) receipts: Option<u64>,
     /// Makes `vendor` compare and write nothing, and makes `dist` check its results.
     pub(crate) check: bool,
+    /// Makes `lint` check prose only.
+    pub(crate) prose: bool,
+    /// Makes `lint --prose` write its baseline, which can only shrink.
+    pub(crate) write_baseline: bool,
     /// The package of an older release from which `dist` checks the upgrade. Default: the package
     /// of this release, on data of the previous release.
     pub(crate) from: Option<PathBuf>,
@@ -79,6 +83,8 @@ impl Args {
                 "--tools" => args.tools = Some(value()?.parse().map_err(|_| "`--tools` wants a whole number".to_owned())?),
                 "--receipts" => args.receipts = Some(value()?.parse().map_err(|_| "`--receipts` wants a whole number".to_owned())?),
                 "--check" => args.check = true,
+                "--prose" => args.prose = true,
+                "--write-baseline" => args.write_baseline = true,
                 "--from" => args.from = Some(value()?.into()),
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
@@ -130,6 +136,8 @@ mod tests {
             "--tools=5",
             "--receipts=6",
             "--check",
+            "--prose",
+            "--write-baseline",
             "--from=older.deb",
             "--",
             "--listen",
@@ -139,6 +147,7 @@ mod tests {
         assert_eq!(args.engine, Some(EngineArg::QuickJs));
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
         assert_eq!((args.full, args.debug, args.check), (true, true, true));
+        assert!(args.prose && args.write_baseline);
         assert_eq!((args.accept, args.tools, args.receipts), (true, Some(5), Some(6)));
         assert_eq!((args.tier.as_deref(), args.before.as_deref()), (Some("jitless"), Some("earlier/tollhouse")));
         assert_eq!(args.from, Some(PathBuf::from("older.deb")));

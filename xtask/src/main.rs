@@ -25,6 +25,7 @@ mod long_tests;
 mod mutants;
 mod packages;
 mod paths;
+mod prose;
 mod serve;
 mod shell;
 mod soak;
@@ -65,7 +66,8 @@ cargo xtask faces snapshots --accept                     store how pages are rea
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes
 cargo xtask vendor [--check]                             build the page editor from the packages locked in xtask/vendor
 cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, try them
-cargo xtask lint                                         formatting, clippy, documentation and dependencies; warnings are errors
+cargo xtask lint                                         formatting, prose, clippy, documentation and dependencies; warnings are errors
+cargo xtask lint --prose [--write-baseline]              the style of documents, pages, help, errors and comments alone
 cargo xtask docs                                         write the tables of the documents from the code
 cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted input that breaks something
 cargo xtask mutants CRATE [-- ARGS]                      small changes of a crate's code that no test notices

@@ -1,0 +1,134 @@
+//! Phrases that a rule forbids, as patterns of words.
+//!
+//! A pattern is a list of words. `a|b` matches either word, `#` a number. At the end, `!a|b` requires that none of
+//! these words follows, and `$` that the clause ends. Matching ignores case and does not cross punctuation.
+
+use super::passage::Word;
+
+/// A pattern, and the text to write instead.
+pub(super) type Phrase = (&'static str, &'static str);
+
+/// The words of our style guide, in the senses in which it excludes them.
+pub(super) const WORDS: &[Phrase] = &[
+    ("stands|stand|stood|standing in !for", "is in, is defined in, contains"),
+    ("anew", "again"),
+    ("of late $", "recently"),
+    ("take|takes|took|taken|taking back", "cancel, revoke, withdraw"),
+    ("take|takes|took|taken|taking it|them|this back", "cancel, revoke, withdraw"),
+    ("is|are|was|were|be|been away !from", "unavailable, down"),
+    ("to be had", "available"),
+    ("by itself|himself|themselves", "automatically, on its own"),
+    ("its|their|a|this|each|every most $", "limit, maximum"),
+    ("its|a|this|each|every most of|is|was|that|per|for", "limit, maximum"),
+    ("let|lets|letting go|loose", "remove, release, drop"),
+    ("let|lets|letting it|them|this go", "remove, release, drop"),
+    ("mend|mends|mended|mending", "fix"),
+    ("json member|members", "field"),
+    ("member|members of the|a|an|its body|object|json|request|answer|response|challenge|payload|input|manifest", "field"),
+    ("the|a|an|its|each|every|other|both|all|two|host's|one|any face|faces", "interface, front end"),
+    ("door|doors", "interface, front end"),
+    ("end|ends|ended with #", "ends with exit code N"),
+    ("whoever|whomever", "a caller who, a builder who, anyone who"),
+];
+
+/// Phrases for information that somebody gets.
+pub(super) const TOLD: &[Phrase] = &[
+    ("is|are|was|were|be|been|being|gets told", "gets, sees, receives"),
+    ("tells", "reports, explains, shows"),
+    ("tell why|what|how|which|of", "report, explain, show"),
+];
+
+/// British spellings.
+pub(super) const SPELLINGS: &[Phrase] = &[
+    ("cancelled", "canceled"),
+    ("cancelling", "canceling"),
+    ("behaviour", "behavior"),
+    ("behaviours", "behaviors"),
+    ("colour", "color"),
+    ("colours", "colors"),
+    ("coloured", "colored"),
+    ("favour|favours|favoured|favourite", "favor, favorite"),
+    ("honour|honours|honoured", "honor"),
+    ("neighbour|neighbours|neighbouring", "neighbor"),
+    ("labelled|labelling", "labeled, labeling"),
+    ("signalled|signalling", "signaled, signaling"),
+    ("modelled|modelling", "modeled, modeling"),
+    ("travelled|travelling|traveller", "traveled, traveling"),
+    ("licence|licences", "license"),
+    ("defence|offence", "defense, offense"),
+    ("catalogue|catalogues", "catalog"),
+    ("centre|centres|centred", "center"),
+    ("grey", "gray"),
+    ("analyse|analyses|analysed|analysing", "analyze"),
+    ("fulfil|fulfils|fulfilment", "fulfill"),
+    ("judgement|artefact|artefacts", "judgment, artifact"),
+    ("whilst|amongst|learnt|spelt", "while, among, learned, spelled"),
+];
+
+/// Stems of verbs in `-ize`, whose British spelling has an `s`.
+pub(super) const IZE_STEMS: &[&str] = &[
+    "anonym", "author", "canonical", "categor", "character", "custom", "deserial", "emphas", "final", "general", "initial", "item", "local",
+    "material", "maxim", "memor", "minim", "modern", "monet", "neutral", "normal", "optim", "organ", "parallel", "penal", "prior", "random",
+    "real", "recogn", "sanit", "serial", "special", "stabil", "standard", "summar", "symbol", "synchron", "token", "unauthor", "util",
+    "visual",
+];
+
+/// Returns the number of words that the pattern matches at the start of `words`.
+pub(super) fn matched(pattern: &str, words: &[Word<'_>]) -> Option<usize> {
+    let mut count = 0;
+    for part in pattern.split(' ') {
+        let next = words.get(count).filter(|word| count == 0 || !word.is_first);
+        let is_any = |names: &str, word: &Word<'_>| names.split('|').any(|name| name.eq_ignore_ascii_case(word.text));
+        let fits = match part {
+            "$" => {
+                if next.is_some() {
+                    return None;
+                }
+                continue;
+            }
+            "#" => next.is_some_and(|word| word.text.bytes().all(|byte| byte.is_ascii_digit())),
+            _ => match part.strip_prefix('!') {
+                Some(names) => {
+                    if next.is_some_and(|word| is_any(names, word)) {
+                        return None;
+                    }
+                    continue;
+                }
+                None => next.is_some_and(|word| is_any(part, word)),
+            },
+        };
+        if !fits {
+            return None;
+        }
+        count += 1;
+    }
+    Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::passage::words, *};
+
+    fn finds(pattern: &str, text: &str) -> bool {
+        let words = words(text);
+        (0..words.len()).any(|at| matched(pattern, &words[at..]).is_some())
+    }
+
+    #[test]
+    fn patterns_match_words_and_not_parts_of_them() {
+        assert!(finds("a|b c", "say A c"));
+        assert!(!finds("a|b c", "say a cat"));
+        assert!(!finds("a|b c", "say a, c"));
+    }
+
+    #[test]
+    fn lookaheads_and_numbers_match() {
+        assert!(finds("stands in !for", "it stands in the table"));
+        assert!(finds("stands in !for", "where it stands in"));
+        assert!(!finds("stands in !for", "it stands in for a value"));
+        assert!(finds("of late $", "was called of late, and more"));
+        assert!(!finds("of late $", "a number of late answers"));
+        assert!(finds("ends with #", "the command ends with 3"));
+        assert!(!finds("ends with #", "the command ends with exit code 3"));
+    }
+}
