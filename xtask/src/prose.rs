@@ -160,3 +160,48 @@ fn is_checked(file: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `cargo xtask test` runs this, so a change without `cargo xtask lint` is checked too.
+    #[test]
+    fn text_has_no_findings_beyond_the_baseline() {
+        check().unwrap();
+    }
+
+    #[test]
+    #[ignore]
+    fn tmp_all() {
+        let found = findings(&paths::root()).unwrap();
+        let mut text = String::new();
+        for (file, f) in &found { text += &format!("{}\t{}\t{file}:{}\t{}\t{}\n", f.area.name(), f.rule.name(), f.line, f.text, f.advice); }
+        fs::write("/tmp/q5_all.tsv", text).unwrap();
+        summarize(&found);
+    }
+
+    #[test]
+    #[ignore]
+    fn tmp_passages() {
+        let root = paths::root();
+        let mut files = Vec::new();
+        list(&root, &root, &mut files).unwrap();
+        files.sort();
+        let mut text = String::new();
+        for file in files {
+            let source = paths::read(&root.join(&file)).unwrap();
+            let passages = match file.rsplit('.').next() {
+                Some("md") => markdown::passages(&source, 1, Area::Document),
+                Some("rs") => rust_source::read(&file, &source).unwrap().passages,
+                _ => script::passages(&source),
+            };
+            for p in passages { text += &format!("{}\t{file}:{}\t{}\n", p.area.name(), p.line(0), p.text.replace('\n', " ").replace('\u{FFFC}', "`_`")); }
+        }
+        fs::write("/tmp/q5_passages.tsv", text).unwrap();
+    }
+
+    #[test]
+    #[ignore]
+    fn tmp_write() { write_baseline().unwrap(); }
+}

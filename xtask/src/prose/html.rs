@@ -23,6 +23,10 @@ pub(super) fn element(before: &[TokenTree]) -> Option<Element> {
         TokenTree::Punct(punct) => punct.as_char() == ';',
         TokenTree::Ident(_) | TokenTree::Literal(_) => false,
     };
+    // The block of an attribute, as in `name={ "text:" (path) }`.
+    if before.last().is_some_and(|last| matches!(last, TokenTree::Punct(punct) if "=#.".contains(punct.as_char()))) {
+        return None;
+    }
     let is_part_of_another = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if ".#=-@:".contains(punct.as_char()));
     let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
     let head = &before[start..];
@@ -35,7 +39,6 @@ pub(super) fn element(before: &[TokenTree]) -> Option<Element> {
     let (at, name) = name?;
     // A control structure after the element has the block.
     let is_other = head[at + 1..].iter().any(|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '@'));
-    // Of `p { (a) "text" }` the text is a part; `let p = Name {` is code.
     (!is_other).then(|| Element { is_alone: true, is_heading: HEADINGS.contains(&name.as_str()) })
 }
 
@@ -58,6 +61,7 @@ mod tests {
         assert_eq!(of("div { } p.note #id class=\"a\" data-x=(value)"), text);
         assert_eq!(of("h2"), Some(Element { is_alone: true, is_heading: true }));
         assert_eq!(of("span"), None);
+        assert_eq!(of("label for="), None);
         assert_eq!(of("p { } @if let Some(p) = p"), None);
         assert_eq!(of("input name=\"x\"; span.p"), None);
     }

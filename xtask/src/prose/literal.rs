@@ -28,7 +28,9 @@ pub(super) fn is_prose(literal: &str) -> bool {
     let all: Vec<_> = text.split_whitespace().collect();
     let count = all.iter().filter(|word| is_word(word)).count();
     let is_sql = all.first().is_some_and(|first| SQL.contains(first));
-    count >= 3 && count * 2 > all.len() && !is_sql && !CODE_PIECES.iter().any(|piece| text.contains(piece))
+    // A list of words, for example of keywords, has no punctuation.
+    let is_list = all.len() > 12 && !text.contains(['.', ',', ';', ':', CODE]);
+    count >= 3 && count * 2 > all.len() && !is_sql && !is_list && !CODE_PIECES.iter().any(|piece| text.contains(piece))
 }
 
 /// Returns the text of a string literal. `None` for another literal.

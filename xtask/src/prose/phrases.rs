@@ -1,15 +1,18 @@
 //! Phrases that a rule forbids, as patterns of words.
 //!
-//! A pattern is a list of words. `a|b` matches either word, `#` a number. At the end, `!a|b` requires that none of
-//! these words follows, and `$` that the clause ends. Matching ignores case and does not cross punctuation.
+//! A pattern is a list of words. `a|b` matches either word, `#` a number of one or two digits. At the end, `!a|b`
+//! requires that none of these words follows, and `$` that the clause ends. Matching ignores case and does not cross
+//! punctuation.
 
-use super::passage::Word;
+use std::{collections::HashMap, sync::LazyLock};
+
+use super::{passage::Word, rules::Rule};
 
 /// A pattern, and the text to write instead.
-pub(super) type Phrase = (&'static str, &'static str);
+type Phrase = (&'static str, &'static str);
 
 /// The words of our style guide, in the senses in which it excludes them.
-pub(super) const WORDS: &[Phrase] = &[
+const WORDS: &[Phrase] = &[
     ("stands|stand|stood|standing in !for", "is in, is defined in, contains"),
     ("anew", "again"),
     ("of late $", "recently"),
@@ -28,18 +31,20 @@ pub(super) const WORDS: &[Phrase] = &[
     ("the|a|an|its|each|every|other|both|all|two|host's|one|any face|faces", "interface, front end"),
     ("door|doors", "interface, front end"),
     ("end|ends|ended with #", "ends with exit code N"),
+    ("the most milliseconds|seconds|bytes|characters|calls|requests|rows|files", "the maximum number of"),
+    ("a|an|the|one|each|every|this|builder's packet|packets", "payout"),
     ("whoever|whomever", "a caller who, a builder who, anyone who"),
 ];
 
 /// Phrases for information that somebody gets.
-pub(super) const TOLD: &[Phrase] = &[
+const TOLD: &[Phrase] = &[
     ("is|are|was|were|be|been|being|gets told", "gets, sees, receives"),
     ("tells", "reports, explains, shows"),
     ("tell why|what|how|which|of", "report, explain, show"),
 ];
 
 /// British spellings.
-pub(super) const SPELLINGS: &[Phrase] = &[
+const SPELLINGS: &[Phrase] = &[
     ("cancelled", "canceled"),
     ("cancelling", "canceling"),
     ("behaviour", "behavior"),
@@ -62,6 +67,7 @@ pub(super) const SPELLINGS: &[Phrase] = &[
     ("analyse|analyses|analysed|analysing", "analyze"),
     ("fulfil|fulfils|fulfilment", "fulfill"),
     ("judgement|artefact|artefacts", "judgment, artifact"),
+    ("any more $", "anymore, or: no longer"),
     ("whilst|amongst|learnt|spelt", "while, among, learned, spelled"),
 ];
 
@@ -73,8 +79,37 @@ pub(super) const IZE_STEMS: &[&str] = &[
     "visual",
 ];
 
+/// Verbs that people read as a permission and as a guess. Comments can have them.
+const MAY: &[Phrase] = &[("may", "can, is allowed to, or: is possibly")];
+
+/// All phrases by their first words, in lower case.
+static PHRASES: LazyLock<HashMap<&'static str, Vec<(Rule, Phrase)>>> = LazyLock::new(|| {
+    let mut phrases = HashMap::<_, Vec<_>>::new();
+    for (rule, rows) in [(Rule::Word, WORDS), (Rule::Told, TOLD), (Rule::Spelling, SPELLINGS), (Rule::May, MAY)] {
+        for row in rows {
+            for first in row.0.split(' ').next().unwrap_or_default().split('|') {
+                phrases.entry(first).or_default().push((rule, *row));
+            }
+        }
+    }
+    phrases
+});
+
+/// Returns the first phrase of each rule that the words begin with: the rule, the number of words, and the text to write
+/// instead.
+pub(super) fn find(words: &[Word<'_>]) -> Vec<(Rule, usize, &'static str)> {
+    let first = words.first().map(|word| word.text.to_lowercase()).unwrap_or_default();
+    let mut found: Vec<(Rule, usize, &'static str)> = Vec::new();
+    for (rule, (pattern, instead)) in PHRASES.get(first.as_str()).into_iter().flatten() {
+        if let Some(count) = matched(pattern, words).filter(|_| found.iter().all(|(other, ..)| other != rule)) {
+            found.push((*rule, count, instead));
+        }
+    }
+    found
+}
+
 /// Returns the number of words that the pattern matches at the start of `words`.
-pub(super) fn matched(pattern: &str, words: &[Word<'_>]) -> Option<usize> {
+fn matched(pattern: &str, words: &[Word<'_>]) -> Option<usize> {
     let mut count = 0;
     for part in pattern.split(' ') {
         let next = words.get(count).filter(|word| count == 0 || !word.is_first);
@@ -86,7 +121,7 @@ pub(super) fn matched(pattern: &str, words: &[Word<'_>]) -> Option<usize> {
                 }
                 continue;
             }
-            "#" => next.is_some_and(|word| word.text.bytes().all(|byte| byte.is_ascii_digit())),
+            "#" => next.is_some_and(|word| word.text.len() <= 2 && word.text.bytes().all(|byte| byte.is_ascii_digit())),
             _ => match part.strip_prefix('!') {
                 Some(names) => {
                     if next.is_some_and(|word| is_any(names, word)) {
@@ -130,5 +165,6 @@ mod tests {
         assert!(!finds("of late $", "a number of late answers"));
         assert!(finds("ends with #", "the command ends with 3"));
         assert!(!finds("ends with #", "the command ends with exit code 3"));
+        assert!(!finds("ends with #", "the call ends with 502"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     passage::{Area, CODE, Passage, Word, sentences, words},
-    phrases::{IZE_STEMS, Phrase, SPELLINGS, TOLD, WORDS, matched},
+    phrases::{self, IZE_STEMS},
 };
 
 /// Maximum number of words in a sentence.
@@ -26,7 +26,9 @@ pub(super) enum Rule {
     Told,
     /// `has X be Y`.
     HasBe,
-    /// A sentence that begins with `What` or `Who`, used as a noun.
+    /// `may`, in a text for users.
+    May,
+    /// A sentence that begins with `What` or `Who`, used as a noun, or with `Of`.
     NounClause,
     /// A British spelling.
     Spelling,
@@ -53,6 +55,7 @@ impl Rule {
             Self::Word => "word",
             Self::Told => "told",
             Self::HasBe => "has-be",
+            Self::May => "may",
             Self::NounClause => "noun-clause",
             Self::Spelling => "spelling",
             Self::LongSentence => "long-sentence",
@@ -86,16 +89,13 @@ pub(super) fn check(passage: &Passage) -> Vec<Finding> {
         found.push(Finding { rule, area: passage.area, line: passage.line(offset), text, advice });
     };
     let words = words(&passage.text);
-    let phrase = |phrases: &'static [Phrase], at: usize| {
-        phrases.iter().find_map(|(pattern, instead)| Some((matched(pattern, &words[at..])?, *instead)))
-    };
     for at in 0..words.len() {
         let text = |count: usize| {
             let last = &words[at + count - 1];
             &passage.text[words[at].start..last.start + last.text.len()]
         };
-        for (rule, phrases) in [(Rule::Word, WORDS), (Rule::Told, TOLD), (Rule::Spelling, SPELLINGS)] {
-            if let Some((count, instead)) = phrase(phrases, at) {
+        for (rule, count, instead) in phrases::find(&words[at..]) {
+            if rule != Rule::May || passage.area != Area::Comment {
                 add(rule, words[at].start, text(count), format!("write: {instead}"));
             }
         }
@@ -160,8 +160,10 @@ fn words_of(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(|char: char| char.is_alphanumeric() || char == CODE)).count()
 }
 
+/// Returns whether a word is a usual word without a capital, and not a name.
 fn is_lower(word: &str) -> bool {
-    word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'\''))
+    const NAMES: &[&str] = &["curl", "npm"];
+    word.len() > 1 && !NAMES.contains(&word) && word.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'\''))
 }
 
 /// Returns whether a word is a usual word with a capital, and not a name such as `PostgreSQL`.
@@ -196,13 +198,16 @@ fn has_be(words: &[Word<'_>]) -> Option<usize> {
 
 /// Returns whether a sentence begins with a clause that is used as a noun.
 fn is_noun_clause(passage: &Passage, sentence: &str) -> bool {
-    let mut words = sentence.trim_start_matches(['*', '(', '"']).split_whitespace();
+    let mut words = sentence.trim_start_matches(['*', '(']).split_whitespace();
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let begins = matches!(first, "What" | "Whatever" | "Who" | "Whose") || (first == "That" && second == "which");
-    // A list or a table can follow a colon.
-    let is_question = sentence.contains('?') || passage.is_heading;
-    let is_sentence = matches!(passage.area, Area::Document | Area::Comment) || sentence.ends_with('.');
-    begins && !is_question && is_sentence && words.count() > 1
+    let begins = match first {
+        "What" | "Whatever" | "Who" | "Whose" => true,
+        "That" => second == "which",
+        "Of" => !second.starts_with("course"),
+        _ => false,
+    };
+    // Headings, questions and names of pages are no sentences.
+    begins && !passage.is_heading && !sentence.contains('?') && sentence.ends_with(['.', ':', ';']) && words.count() > 1
 }
 
 #[cfg(test)]
@@ -268,6 +273,12 @@ mod tests {
     }
 
     #[test]
+    fn may_is_found_in_texts_for_users() {
+        assert_finds(Rule::May, Area::Message, &["the proxy may block streams"], &["the proxy can block streams", "valid until 3 May2026"]);
+        assert_finds(Rule::May, Area::Comment, &[], &["One address may use a quarter of it."]);
+    }
+
+    #[test]
     fn a_causative_have_is_found() {
         let found = ["Has a revoked credit be one again.", "They have the balance be zero."];
         let free = ["It has been paid.", "The rows have to be read.", "Tools that have a price can be called.", "It has a name, so be brief."];
@@ -276,8 +287,8 @@ mod tests {
 
     #[test]
     fn noun_clauses_are_found_at_the_start_of_a_sentence() {
-        let found = ["What does not fit is refused.", "It ends. Who asks too often waits.", "That which is paid stays."];
-        let free = ["What happens next?", "The host knows what it sold.", "Whole numbers only."];
+        let found = ["What does not fit is refused.", "It ends. Who asks too often waits.", "That which is paid stays.", "Of two payments, one runs."];
+        let free = ["What happens next?", "The host knows what it sold.", "Whole numbers only.", "What a handler gets", "Of course it ends."];
         assert_finds(Rule::NounClause, Area::Document, &found, &free);
         assert_finds(Rule::NounClause, Area::Cell, &[], &["What you pay"]);
     }
