@@ -133,7 +133,7 @@ interface ToolRequest<Input = any> {
    * host built from the query.
    */
   readonly inputText: string;
-  /** Who calls, and how the call is paid. */
+  /** The caller, and how the call is paid. */
   readonly caller: ToolCaller;
   /** @deprecated Does not compile, and throws a `TypeError`. Use `input`. */
   json(use: "input"): never;

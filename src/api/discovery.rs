@@ -1,4 +1,4 @@
-//! What a host says about itself: catalog, manifest, documents for programs.
+//! Descriptions of a host: catalog, manifest, documents for programs.
 
 use std::borrow::Cow;
 

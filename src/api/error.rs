@@ -26,7 +26,7 @@ pub struct Error {
 pub struct ErrorDetails {
     /// Code for programs. It does not change. The page of errors lists all of them.
     pub code: String,
-    /// Who can fix it.
+    /// The party that can fix it.
     pub fault: FaultParty,
     /// Message for people. It can change.
     pub message: String,
@@ -54,7 +54,7 @@ pub struct ErrorDetails {
     pub more: Map<String, Value>,
 }
 
-/// Who can fix an error.
+/// The party that can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

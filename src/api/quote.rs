@@ -82,7 +82,7 @@ pub struct PaymentRequirements {
     pub asset: String,
     /// The recipient's address.
     pub pay_to: String,
-    /// What a client needs to sign, and `paymentFlow` if it is charged before the run.
+    /// Values that a client needs to sign, and `paymentFlow` if it is charged before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Map<String, Value>>,
     /// Further fields.
@@ -135,7 +135,7 @@ pub struct ConversionQuote<C = Conversion> {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Conversion {
-    /// Who computed the route.
+    /// The provider that computed the route.
     pub provider: String,
     /// Whether rates and fees are typical values, not offers.
     pub indicative: bool,

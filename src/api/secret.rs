@@ -14,7 +14,7 @@ use crate::True;
 pub struct Secret {
     /// Its name.
     pub name: String,
-    /// Who gets its value.
+    /// The parties that get its value.
     pub visibility: SecretVisibility,
     /// When it was first set.
     pub created_at: Timestamp,
@@ -22,7 +22,7 @@ pub struct Secret {
     pub updated_at: Timestamp,
 }
 
-/// Who gets the value of a secret.
+/// The parties that get the value of a secret.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -70,7 +70,7 @@ pub struct SetSecretRequest {
     #[serde(serialize_with = "exposed", deserialize_with = "hidden")]
     #[schemars(with = "String")]
     pub value: Zeroizing<String>,
-    /// Who gets the value: the handler, or only a server that it asks with `auth`.
+    /// The party that gets the value: the handler, or only a server that it asks with `auth`.
     #[serde(default)]
     pub visibility: SecretVisibility,
 }

@@ -92,7 +92,7 @@ impl Calls {
         produced
     }
 
-    /// Returns once nobody wants the call any more, and its payer may have one more unpaid run. Otherwise the call goes
+    /// Returns once nobody wants the call anymore, and its payer may have one more unpaid run. Otherwise the call goes
     /// on, so that a credit's many runs in flight are not all canceled.
     pub(super) async fn canceled(&self, task: &NewCall, paid: Option<&PaidBy<'_>>) {
         let Some(paid) = paid else { return task.cancel.cancelled().await };

@@ -59,7 +59,7 @@ impl Calls {
     /// Runs the tool again for a payment that was settled before. `None` if another request was faster.
     pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<SharedResult> {
         let terms = Arc::clone(&task.quoted.terms);
-        // Whatever prevents the run, the payer is told that the payment was charged.
+        // Whatever prevents the run, the answer says that the payment was charged.
         let unanswered = self.parts.payments.unanswered_by(&owed);
         let not_run = |error: CallError| {
             let cause = Some(PaidCause::Error(Box::new(error)));

@@ -129,7 +129,7 @@ pub struct Secrets {
     ring: ArcSwap<Keyring>,
     /// Encrypted secrets of the most recently called tools.
     held: Cache<EndpointId, Cached>,
-    /// Number of changes to cacheable data. What was read before a change is not cached after it.
+    /// Number of changes to cacheable data. A value that was read before a change is not cached after it.
     changes: AtomicU64,
     /// Serializes changes on this host. Calls and the follower of other hosts never take it, because it is held during commits.
     changing: Mutex<()>,

@@ -23,7 +23,7 @@ const READ_CONCURRENCY: usize = 16;
 /// Progress of filling a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListProgress {
-    /// Number of entries that were taken or do not exist any more.
+    /// Number of entries that were taken or do not exist anymore.
     pub passed: usize,
     /// Whether an entry was left after those.
     pub more: bool,

@@ -46,7 +46,7 @@ impl Catalog {
         Ok(count)
     }
 
-    /// Publishes a new endpoint of `owner`. What a builder may not have without approval goes to
+    /// Publishes a new endpoint of `owner`. Capabilities and hosts that need approval go to
     /// `requestedCapabilities` and `requestedHosts`. Content that the rules send to review is
     /// stored, but answers no calls.
     ///

@@ -145,7 +145,7 @@ impl Catalog {
         let turn = self.reads.turn(owner.clone()).await;
         let work = turn_for(work);
         let read = tokio::task::spawn_blocking(move || {
-            // Held until the work has ended, even if nobody waits for it any more.
+            // Held until the work has ended, even if nobody waits for it anymore.
             let _turn = turn;
             work()
         });

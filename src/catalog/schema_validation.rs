@@ -55,7 +55,7 @@ impl LiveEndpoint {
     ///
     /// # Errors
     ///
-    /// [`ValidationError`]. Never for a schema that the host can check by itself, see
+    /// [`ValidationError`]. Never for a schema that the host can check on its own, see
     /// [`Shape`](tollhouse_tool::Shape).
     pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, asker: ValidationSubject<'_>) -> Result<(), ValidationError> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };

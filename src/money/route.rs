@@ -157,7 +157,7 @@ pub struct RouteStep {
     pub step: usize,
     /// `buy`, `swap`, `bridge` or `withdraw`.
     pub kind: &'static str,
-    /// Who performs it, if known.
+    /// The service that performs it, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The input.

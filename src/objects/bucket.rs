@@ -148,7 +148,7 @@ impl ObjectLayout {
         let nothing = path(&"0".repeat(NAME_LENGTH)).map_err(unreachable)?;
         match self.blobs.get(&nothing).await {
             Ok(_) => Ok(()),
-            // S3 answers 404 for a missing bucket and for a missing blob. Only the body tells which.
+            // S3 answers 404 for a missing bucket and for a missing blob. Only the body says which.
             Err(Error::NotFound { source, .. }) if full_message(&*source).contains(NO_BUCKET) => Err(BucketError::Missing),
             Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(BucketError::Unreachable(io::Error::other(error))),

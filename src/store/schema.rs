@@ -175,8 +175,8 @@ tables! {
     SECRETS: Secrets "", (CountedText<EndpointId>, String) => "SealedSecret", With("the endpoint"), followed: true;
     /// Number of names ever added to the secrets of an endpoint.
     SECRETS_ADDED: Meta "secrets-added/", EndpointId => "AddedCount", With("the endpoint");
-    /// Objects to delete, by when: those that a row may still come to reference, and those that no row references any
-    /// more.
+    /// Objects to delete, by when: those that a row may still come to reference, and those that no row references
+    /// anymore.
     OBJECT_ENDS: Meta "object-ends/", (Timestamp, String) => "()", Until("a row holds the object, or it is gone");
     /// Builders, with the hash of their current key.
     BUILDERS: Builders "", BuilderId => "Builder", Forever, followed: true;

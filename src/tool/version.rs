@@ -44,7 +44,7 @@ pub enum ChangedVia {
     Http,
     /// The web pages.
     Dashboard,
-    /// The command line, as stated by itself.
+    /// The command line, by its own statement.
     Cli,
 }
 

@@ -223,7 +223,7 @@ fn run_page(worker: &Path, page: &[Block]) -> Vec<String> {
 
 /// Only pages whose path contains the value of `TOLLHOUSE_DOCS_PAGE` run, if it is set.
 #[test]
-#[expect(clippy::print_stdout, reason = "the figures tell what no test runs")]
+#[expect(clippy::print_stdout, reason = "the figures show what no test runs")]
 fn every_shell_block_runs_with_the_documented_output() {
     let Some(worker) = env::var_os("TOLLHOUSE_WORKER").map(PathBuf::from) else {
         println!("skipped: without `TOLLHOUSE_WORKER` there is no host");

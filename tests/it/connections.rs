@@ -274,7 +274,7 @@ async fn client_that_never_reads_is_disconnected() {
     let before = open_connections(&host).await;
     let mut deaf = Raw::open(&host).await;
     let ask = "GET /ai/content-safety/policy HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(100);
-    // Until neither side can send any more.
+    // Until neither side can send anymore.
     while deaf.try_send(ask.as_bytes(), Duration::from_millis(300)).await {}
     eventually("the connection is closed", SECONDS, || async { (open_connections(&host).await == before).then_some(()) }).await;
     drop(deaf);

@@ -95,7 +95,7 @@ async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() 
         .unwrap();
     host.publish(&js("late", 0.0, "export default () => ({});")).await;
     assert_eq!(stream.retry, None);
-    // After a second signal the host does not wait any more.
+    // After a second signal the host does not wait anymore.
     host.terminate();
     while stream.next().await.is_some() {}
     ended(&host).await;

@@ -59,7 +59,7 @@ fn nobody_knows(answer: &Answer) {
     assert_eq!((answer.status, &error["code"], &error["charged"]), (502, &json!("settlement_unknown"), &json!("unknown")), "{answer:?}");
 }
 
-/// Regression: the payer was told that nothing was charged, but the transfer was in the next block.
+/// Regression: the answer said that nothing was charged, but the transfer was in the next block.
 /// The next payment reused the nonce.
 #[tokio::test]
 async fn broadcast_payment_is_settled_despite_gateway_errors() {

@@ -7,7 +7,7 @@ use regex::Regex;
 
 use crate::sources;
 
-/// Ports that let the system choose (0), or that refuse connections: nothing uses 1 and 9 any more.
+/// Ports that let the system choose (0), or that refuse connections: nothing uses 1 and 9 anymore.
 const HARMLESS: [u32; 3] = [0, 1, 9];
 
 /// Other ports that nothing listens on and nothing connects to: the file, the port and the reason.

@@ -7,7 +7,7 @@
 //! watchdog then reports to the host itself and ends the process. The engine cannot interrupt a
 //! schema check either, so that ends the process at once.
 //!
-//! Invariant: once [`Budget::reason`] is set, this process serves nothing any more. `worker::run`
+//! Invariant: once [`Budget::reason`] is set, this process serves nothing anymore. `worker::run`
 //! exits on it, and [`Budget::arm`] asserts it.
 
 use std::{
@@ -200,7 +200,7 @@ impl Budget {
         self.end_process()
     }
 
-    /// Ends the limits: nothing runs any more.
+    /// Ends the limits: nothing runs anymore.
     pub(crate) fn disarm(&self) {
         self.armed.store(false, Ordering::SeqCst);
     }

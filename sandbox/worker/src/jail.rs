@@ -70,7 +70,7 @@ impl Jail {
         // without.
         self.enter_namespaces();
         if self.requested.contains(&JailLayer::Capabilities) {
-            // After the change of user this is not permitted any more.
+            // After the change of user this is not permitted anymore.
             identity::forgo_capabilities();
         }
         self.apply(JailLayer::OwnUser, || identity::become_user(user.ok_or(Errno::PERM)?));

@@ -213,7 +213,7 @@ impl Forker {
 /// Lets children inherit all memory of this process, because V8 excludes some of its own
 /// (madvise(2), `MADV_DONTFORK`).
 #[expect(unsafe_code, reason = "to speak of memory is to name it by its place")]
-#[expect(clippy::disallowed_methods, reason = "the kernel tells by a file, before there is anything to run")]
+#[expect(clippy::disallowed_methods, reason = "the kernel reports it in a file, and nothing runs yet")]
 fn inherit_group() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let address = |text| usize::from_str_radix(text, 16).ok();

@@ -63,7 +63,7 @@ impl RecentDurations {
         }
     }
 
-    /// Completes a count. Tools that it did not reach have no stored calls any more.
+    /// Completes a count. Tools that it did not reach have no stored calls anymore.
     pub(super) fn counted(&mut self) {
         let now = self.count;
         self.of.retain(|_, of| of.count == now);

@@ -287,8 +287,8 @@ fn shared(ended: JoinEnd) -> SharedResult {
     }
 }
 
-/// Regression test: a request that came after the last one had left and before the payment was released was told that
-/// somebody else had canceled the call.
+/// Regression test: a request that came after the last one had left and before the payment was released got the answer
+/// that somebody else had canceled the call.
 #[tokio::test]
 async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
     let fixture = Fixture::new().await;
@@ -325,7 +325,7 @@ async fn end_of_a_call_that_settled_all_the_same_is_shared() {
     assert!(matches!(shared(late).as_ref().map_err(|error| &**error), Err(CallError::SettlementUnknown(_))));
 }
 
-/// Regression test: about a third of them were told that a credit of 0.01 USD does not pay for a call of 0.01 USD.
+/// Regression test: about a third of them got the error that 0.01 USD of credit does not pay for a call of 0.01 USD.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn identical_calls_with_one_key_share_one_run_that_takes_all_of_the_credit() {
     let fixture = Arc::new(Fixture::new().await);

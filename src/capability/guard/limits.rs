@@ -26,7 +26,7 @@ pub(super) const IDLE_FOR: Duration = Duration::from_secs(30);
 /// Maximum number of hosts with idle connections.
 pub(super) const CACHED_HOSTS: usize = 128;
 
-/// Time after the last request to a host when no connection to it is idle any more. The client closes idle connections
+/// Time after the last request to a host when no connection to it is idle anymore. The client closes idle connections
 /// every [`IDLE_FOR`].
 pub(super) const CACHED_HOSTS_TTL: Duration = Duration::from_secs(120);
 

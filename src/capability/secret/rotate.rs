@@ -42,8 +42,8 @@ impl Secrets {
     ///
     /// # Errors
     ///
-    /// [`SecretError::GivenKey`] if there is no key to rotate to. Errors of the file and the store. What is done stays
-    /// done, and rotating again does the rest.
+    /// [`SecretError::GivenKey`] if there is no key to rotate to. Errors of the file and the store. Completed
+    /// secrets stay rotated, and rotating again does the rest.
     pub async fn rotate(&self) -> Result<RotationReport, SecretError> {
         let _one = self.rotating.lock().await;
         self.begin().await?;

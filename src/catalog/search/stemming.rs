@@ -22,7 +22,7 @@ const MIN_START: usize = 3;
 const OTHER_WORD: f32 = 0.4;
 const OTHER_ENDING: f32 = 0.5;
 
-/// Stop words, which tell how something is asked and not what.
+/// Stop words, which belong to the wording of a query and not to its subject.
 const STOP: &str = "a about after all also am an and any anybody anyone anything are as at be because been before being between both but by \
     can could d did do does doing done each every for from get give go gonna got had has have having he her here hers him his how i if in into \
     is it its just let like ll m make me mine my myself need needs no nor not of off on once one only onto or other our out over own please \

@@ -31,11 +31,11 @@ const READ_TTL: Duration = Duration::from_secs(2);
 /// Key of a balance: payer, network, token.
 type BalanceKey = (String, &'static str, &'static str);
 
-/// What runs in flight hold of each balance.
+/// The amounts of each balance that runs in flight hold.
 #[derive(Debug, Default)]
 pub(super) struct BalanceHolds(Mutex<HashMap<BalanceKey, HeldSum>>);
 
-/// What runs in flight hold of one balance.
+/// The amount of one balance that runs in flight hold.
 #[derive(Debug, Clone, Copy)]
 struct HeldSum {
     /// In the token's smallest unit.

@@ -3,9 +3,9 @@
 //! If the host sends transactions itself, a reverted one costs its gas key and moves nothing. A successful one can cost
 //! more than it pays, because a payer that is a contract chooses how much gas its signature takes. Burned gas, and gas
 //! beyond an ordinary settlement ([`BurnedGas::ORDINARY`]), counts for an hour: per payer, per caller's address, per
-//! builder whose tool was run, and in total, over all hosts of a store. What runs in flight can burn counts too: the gas
-//! limit of a payer that is a contract, because it can behave differently in the transaction than in the simulation, and
-//! the gas of an ordinary revert for others.
+//! builder whose tool was run, and in total, over all hosts of a store. The gas that runs in flight can burn counts too:
+//! the gas limit of a payer that is a contract, because it can behave differently in the transaction than in the
+//! simulation, and the gas of an ordinary revert for others.
 //!
 //! A settlement of less than the least amount ([`PaymentConfig::least_settlement`](crate::PaymentConfig)) is underpaid:
 //! its gas costs more than it brings. That gas is counted separately, and limits only underpaid runs. So tiny prices cost
@@ -131,8 +131,8 @@ struct Burned {
     settling: u64,
 }
 
-/// The counts of payers of one kind, by builder and in total. What new payers burn counts in one pool, what customers burn
-/// in another. Gas of underpaid settlements counts in the customers' pool only for payers who have been customers for long.
+/// The counts of payers of one kind, by builder and in total. Gas that new payers burn counts in one pool, and that of
+/// customers in another. Gas of underpaid settlements counts in the customers' pool only for payers who have been customers for long.
 #[derive(Debug, Default)]
 struct Pool {
     builders: HashMap<String, Burned>,

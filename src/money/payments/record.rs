@@ -35,7 +35,7 @@ pub enum PaymentPhase {
     Refused,
     /// The call ended without a result. Nothing was taken, and the authorization is unspent.
     Released,
-    /// Nobody reported within the configured time whether the money moved, and no facilitator is asked any more. The
+    /// Nobody reported within the configured time whether the money moved, and no facilitator is asked anymore. The
     /// authorization stays used until the chain or an admin decides.
     Unresolved,
     /// The money moved before the run, and the payer has no answer yet. The same payment runs the tool.
@@ -199,7 +199,7 @@ pub(crate) enum RecordTimeout {
     /// None until then.
     At(Timestamp),
     Answer,
-    /// The record is deleted: nothing can be looked up any more.
+    /// The record is deleted: nothing can be looked up anymore.
     Record,
 }
 

@@ -168,7 +168,7 @@ impl Payments {
             OpenRun { running: None, burner, burned: Vec::new(), balance: None, gas: None }
         });
         run.burned.push(counted);
-        // What was counted is no longer held.
+        // Counted gas is no longer held.
         drop(run.gas.take());
     }
 

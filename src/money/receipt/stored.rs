@@ -137,7 +137,7 @@ impl store::Value for StoredReceipt {
             Some(ReceiptRow::Short(short)) => short.whole(),
             None => None,
         };
-        // A damaged row is still a row. Whoever parses its text reports it.
+        // A damaged row is still a row. The code that parses its text reports it.
         Some(Self { json: json.unwrap_or_else(|| bytes.to_vec()) })
     }
 }

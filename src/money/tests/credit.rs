@@ -112,7 +112,7 @@ async fn observer_sees_each_wrong_token_once_and_decides_on_each_lookup() {
         assert!(matches!(fixture.admit(offer("dc_wrong", None)).await, Err(Refusal::CreditUnknown)));
         assert_eq!(counter.wrong(), seen);
     }
-    // No credential is looked up any more, right or wrong.
+    // No credential is looked up anymore, right or wrong.
     let is_slowed = |refusal: &Refusal| matches!(refusal, Refusal::Slowed(RunLimitReached { bound: RunLimit::Credentials, .. }));
     for token in [credit.token.as_str(), "dc_wrong"] {
         assert!(fixture.admit(offer(token, None)).await.is_err_and(|refusal| is_slowed(&refusal)));

@@ -274,7 +274,7 @@ async fn history(seed: u64) {
     let mut fixture = Fixture::over(Arc::clone(&store) as _);
     fixture.fund().await;
     let mut running: Vec<AdmittedRun> = vec![];
-    // The model: the request and answer that each nonce has bought, once a caller was told.
+    // The model: the request and answer that each nonce has bought, once a caller got the answer.
     let mut bought = std::collections::BTreeMap::<u64, (String, StoredAnswer)>::new();
     for step in 0..120 {
         let story = format!("seed {seed}, step {step}");

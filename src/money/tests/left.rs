@@ -1,4 +1,4 @@
-//! Reservations that no call holds any more, and records that a wrong clock would delete.
+//! Reservations that no call holds anymore, and records that a wrong clock would delete.
 
 use tollhouse_store::faulty::{Fault, FaultyStore};
 

@@ -1,4 +1,4 @@
-//! How long the data of a payment is kept: until nothing can be looked up any more.
+//! How long the data of a payment is kept: until nothing can be looked up anymore.
 
 use tollhouse_tool::MicroUsd;
 

@@ -69,7 +69,7 @@ async fn three_hosts_exceed_the_limit_only_until_they_exchange_counts() {
         }
     })
     .await;
-    // A burst of a hundred, then fifty per second. What the other two admit at first is deducted later.
+    // A burst of a hundred, then fifty per second. Requests that the other two admit at first are deducted later.
     assert!((1_000..=100 + 20 * 50 + 3 * 50).contains(&let_through), "{let_through}");
     assert_eq!(of_few, 200);
 }

@@ -235,7 +235,7 @@ impl Wire {
         Self { url, requested: request, cut, is_down }
     }
 
-    /// Breaks all connections, and accepts no new ones until it is [mended](Self::restore).
+    /// Breaks all connections, and accepts no new ones until [`Self::restore`].
     pub fn cut(&self) {
         self.is_down.store(true, Ordering::SeqCst);
         self.cut.send_modify(|count| *count += 1);

@@ -10,7 +10,7 @@ use crate::harness::{Facilitator, Host, Payer, SettleMode, eventually, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
-/// What a host reports about its unresolved settlements.
+/// The report of a host about its unresolved settlements.
 #[derive(Debug, PartialEq)]
 struct Reported {
     health: Value,
@@ -97,7 +97,7 @@ async fn unresolved_settlement_is_seen_everywhere_until_an_admin_resolves_it() {
     let feed = host.as_builder(&key, Method::GET, "/ai/builders/events", &Value::Null).await.is(200).json();
     let events = |feed: &Value, kind: &str| feed["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).count();
     assert_eq!(events(&feed, "payment.unresolved"), 1, "{feed}");
-    // The payment stays used, and nobody is asked any more.
+    // The payment stays used, and nobody is asked anymore.
     host.call_paid("echo", &json!({}), &payment).await.is(502);
     assert_eq!(facilitator.asked(), request);
 

@@ -26,7 +26,7 @@ const FUNDS: u64 = 1_000_000_000;
 const ROUND: Duration = Duration::from_secs(8);
 /// Maximum time until the killed process is started again.
 const MAX_AWAY_MS: u64 = 2_000;
-/// Time after which callers must not notice the kill any more.
+/// Time after which callers must not notice the kill anymore.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Time before the next kill in which calls are not measured.
 const BEFORE_NEXT: Duration = Duration::from_secs(1);

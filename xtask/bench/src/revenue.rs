@@ -67,7 +67,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     println!("\n{:<52}{:>11}{:>11}", "GET /ai/builders/revenue", "p50", "p99");
     reports(&host, "while the host folds what it was not told of, 90 d", &old, "90d")?;
     // Aggregation runs in the background. Nothing reports its end, except that reports do not get
-    // faster any more.
+    // faster anymore.
     std::thread::sleep(Duration::from_secs(8));
     for since in ["30d", "90d"] {
         reports(&host, &format!("folded, {since}"), &old, since)?;

@@ -1,6 +1,6 @@
 //! The licenses of all crates: each text once, with the crates to which it applies. If a crate
 //! includes no text, the standard text of each license that it names is used: our own copy for
-//! Apache, and those in `packaging/licences` for the others. Licences of third-party code in a
+//! Apache, and those in `packaging/licences` for the others. Licenses of third-party code in a
 //! crate that includes no text for it are in `packaging/licences/inside`.
 
 use std::{

@@ -31,16 +31,14 @@ const WORDS: &[Phrase] = &[
     ("the|a|an|its|each|every|other|both|all|two|host's|one|any face|faces", "interface, front end"),
     ("door|doors", "interface, front end"),
     ("end|ends|ended with #", "ends with exit code N"),
-    ("the most milliseconds|seconds|bytes|characters|calls|requests|rows|files", "the maximum number of"),
+    ("is|are the most milliseconds|seconds|bytes|characters|calls|requests|rows|files", "the maximum number of"),
     ("a|an|the|one|each|every|this|builder's packet|packets", "payout"),
-    ("whoever|whomever", "a caller who, a builder who, anyone who"),
 ];
 
 /// Phrases for information that somebody gets.
 const TOLD: &[Phrase] = &[
     ("is|are|was|were|be|been|being|gets told", "gets, sees, receives"),
     ("tells", "reports, explains, shows"),
-    ("tell why|what|how|which|of", "report, explain, show"),
 ];
 
 /// British spellings.

@@ -25,7 +25,7 @@ use crate::{
 pub(super) struct Shared {
     pub(super) rules: Rules,
     queue: Mutex<Queue>,
-    /// Notified when no call is admitted any more.
+    /// Notified when no call is admitted anymore.
     pub(super) drained: Notify,
 }
 
@@ -309,7 +309,7 @@ impl Queue {
         turn
     }
 
-    /// Removes a waiter from the queue. Returns false if it is not there any more.
+    /// Removes a waiter from the queue. Returns false if it is not there anymore.
     pub(super) fn dequeue(&mut self, ask: AdmissionRequest<'_>, ticket: u64) -> bool {
         let was_queued = self.queued.take(ask.owner, ticket);
         if was_queued {
@@ -318,7 +318,7 @@ impl Queue {
         was_queued
     }
 
-    /// Removes a waiter that resumes. Returns false if it is not in the queue any more.
+    /// Removes a waiter that resumes. Returns false if it is not in the queue anymore.
     pub(super) fn dequeue_resuming(&mut self, ask: AdmissionRequest<'_>, ticket: u64) -> bool {
         self.resuming.take(ask.owner, ticket)
     }

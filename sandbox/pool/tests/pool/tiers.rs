@@ -42,7 +42,7 @@ async fn worker_of_one_tier_serves_no_call_of_another() {
 /// The worker's own tests start workers without a zygote. This one covers what a forked worker
 /// inherits.
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stdout, reason = "what was not seen is told")]
+#[expect(clippy::print_stdout, reason = "the test reports what it did not check")]
 async fn forked_worker_that_compiles_nothing_has_no_code_but_its_programs() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     assert_eq!(json(pool.call(&counter(Tier::Jitless)).await), "1");

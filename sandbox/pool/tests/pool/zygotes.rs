@@ -163,7 +163,7 @@ async fn zygotes_report_memory_and_unused_tiers_end() {
 
 /// Runs this very test again as a separate host, which prints its name and waits to be killed.
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stdout, reason = "that is how the host tells its name")]
+#[expect(clippy::print_stdout, reason = "the host prints its name")]
 async fn host_that_is_killed_leaves_no_process() {
     const HOST: &str = "TOLLHOUSE_TEST_IS_HOST";
     if std::env::var_os(HOST).is_some() {

@@ -33,7 +33,7 @@ pub(crate) fn close_others(socket: RawFd) -> Result<()> {
 }
 
 /// Makes the kernel end this process first when memory runs out, before the host.
-#[expect(clippy::disallowed_methods, reason = "the kernel is told by a file, before there is anything to run")]
+#[expect(clippy::disallowed_methods, reason = "the kernel has a file for it, and nothing runs yet")]
 pub(crate) fn raise_oom_score() -> Result<()> {
     fs::write("/proc/self/oom_score_adj", "1000").map_err(|error| errno(&error))
 }

@@ -343,7 +343,7 @@ impl Worker {
     pub fn send(&mut self, message: &ToWorker) {
         let mut bytes = Vec::new();
         frame::encode(message, &mut bytes).unwrap();
-        // A worker that was just stopped reads nothing any more.
+        // A worker that was just stopped reads nothing anymore.
         let _ = self.stream.write_all(&bytes);
     }
 

@@ -103,7 +103,7 @@ impl Asker {
         found
     }
 
-    /// Checks the challenge of the first paid tool in the catalogue.
+    /// Checks the challenge of the first paid tool in the catalog.
     async fn paid_tool(&self) -> Vec<Finding> {
         const NONE: &str = "publish and approve a tool with a price: indexers list only paid tools";
         let catalog = match self.get("/ai/endpoints").await.map(|answer| serde_json::from_slice::<Catalog>(&answer.body)) {

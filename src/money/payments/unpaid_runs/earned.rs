@@ -1,4 +1,4 @@
-//! What paid runs of a payer, or from an address, allow it at the tools of one owner.
+//! Unpaid runs that a payer or an address can have at the tools of one owner, because of its paid runs there.
 //!
 //! It is counted by owner, because an owner who pays for runs of its own tools gets the money back. It is counted in
 //! money as well as in runs, so that runs of a cheap tool do not pay for those of an expensive one.
@@ -14,7 +14,7 @@ const MAX_TRUST: u32 = 1_000;
 /// How long paid and unpaid runs are remembered after the last run.
 pub(super) const HISTORY_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// What a party is allowed beyond its limit.
+/// The unpaid runs that a party can have beyond its limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Allowance {
     /// Runs in flight, and unpaid runs, beyond the limit.
@@ -23,7 +23,7 @@ pub(super) struct Allowance {
     pub(super) trust: u32,
 }
 
-/// What a party has earned by paying for the tools of one owner.
+/// The allowance that a party has earned by paying for the tools of one owner.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Earned {
     more: PaidRuns,

@@ -77,7 +77,7 @@ async fn nothing_is_resent_once_a_nonce_is_spent_or_the_time_is_over() {
     }
 }
 
-/// The host stopped between two sends, and nobody pays any more.
+/// The host stopped between two sends, and nobody pays anymore.
 #[tokio::test]
 async fn nonce_gap_below_an_old_transaction_is_filled() {
     let lost = StartedSettlement {

@@ -54,7 +54,7 @@ const REFUSALS: &[(i64, &str)] = &[
     (-32009, "Gas price below configured minimum gas price"),
 ];
 
-/// Regression test: the payer was told that nothing was charged, and the transfer was in the next block.
+/// Regression test: the answer said that nothing was charged, and the transfer was in the next block.
 #[tokio::test]
 async fn broadcast_transaction_is_awaited_despite_node_errors() {
     for (status, body) in unclear_answers() {

@@ -56,7 +56,7 @@ impl InitialForm {
         let handler = if version == now.tool.version { None } else { owner_pages::handler(visitor, slug, &version).await? };
         match handler {
             Some(answer) => base.set("source", visitor.render(|| draft::source(&answer.handler)).await?),
-            // If the source is not stored any more, the current one is assumed, so that the typed text stays.
+            // If the source is not stored anymore, the current one is assumed, so that the typed text stays.
             None => base.set("source", now.draft.get("source")),
         }
         Ok(Self { base, revision, version })

@@ -12,7 +12,7 @@ use super::{
 /// Prefix of the names of a form's fields. The JSON field for the rest has only the prefix.
 pub(super) const PREFIX: &str = "f";
 
-/// Maximum reported fields that do not exist any more.
+/// Maximum reported fields that do not exist anymore.
 const MAX_STRAY: usize = 5;
 
 /// Typed texts by JSON pointer. The empty pointer has an object with the rest.
@@ -70,7 +70,7 @@ impl Form<'_> {
         typed
     }
 
-    /// Reports texts for fields that do not exist any more, because the schema has changed.
+    /// Reports texts for fields that do not exist anymore, because the schema has changed.
     fn stray(&self, draft: &FormDraft) -> Vec<Problem> {
         let stray = draft.0.iter().filter(|(pointer, text)| !pointer.is_empty() && !text.is_empty() && self.field(pointer).is_none());
         stray

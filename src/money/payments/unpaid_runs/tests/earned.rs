@@ -1,4 +1,4 @@
-//! What paid runs allow beyond the limits.
+//! Unpaid runs beyond the limits, which paid runs allow.
 
 use super::*;
 

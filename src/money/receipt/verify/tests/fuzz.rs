@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::*;
 use crate::receipt::canonical;
 
-/// The key set of a key that nobody has any more.
+/// The key set of a key that nobody has anymore.
 const KEYS: &str = include_str!("../../../../../tests/fuzz/receipt-keys.json");
 
 /// Receipts signed by that key.
