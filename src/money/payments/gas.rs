@@ -132,7 +132,8 @@ struct Burned {
 }
 
 /// The counts of payers of one kind, by builder and in total. Gas that new payers burn counts in one pool, and that of
-/// customers in another. Gas of underpaid settlements counts in the customers' pool only for payers who have been customers for long.
+/// customers in another. Gas of underpaid settlements counts in the customers' pool only for payers who have been
+/// customers for long.
 #[derive(Debug, Default)]
 struct Pool {
     builders: HashMap<String, Burned>,
