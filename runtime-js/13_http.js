@@ -10,7 +10,7 @@
   const GET = "it sends a GET without a body";
   const INSTEAD = {
     __proto__: null, method: GET, body: GET, data: GET, json: GET, query: "put it into the URL", params: "put them into the URL",
-    timeout: "`timeoutMs` is the most milliseconds it may take", signal: "`timeoutMs` is the most milliseconds it may take",
+    timeout: "`timeoutMs` limits its duration, in milliseconds", signal: "`timeoutMs` limits its duration, in milliseconds",
     redirect: "it follows up to 3 redirects to hosts in `allowedHosts`",
   };
 

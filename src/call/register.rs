@@ -57,7 +57,7 @@ pub fn registration_terms(price: MicroUsd, base_url: &str) -> CallTerms {
         owner: Owner::Platform,
         version: receipt::bytes_hash(b"builder-registration@1"),
         resource_url: format!("{base_url}/ai/builders/register"),
-        description: "Registers a builder, who may publish tools and earn with them.".to_owned(),
+        description: "Registers a builder, who can publish tools and earn with them.".to_owned(),
         price,
         metered: false,
         accepts: Vec::new(),

@@ -260,7 +260,7 @@ impl Call<'_> {
                 self.spend_log.close(&open.id, taken, now)?;
                 continue;
             }
-            let known = if outcome == PaymentState::Settled { "was paid" } else { "may have been paid" };
+            let known = if outcome == PaymentState::Settled { "was paid" } else { "might have been paid" };
             let error =
                 Error::new(Exit::Unknown, format!("the same request {known} already, with {id}, but got no answer.  Nothing was signed"));
             return Err(error.hint(format!("repeat the call with the same payment: tollhouse call --resume {id}")));

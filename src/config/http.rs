@@ -52,10 +52,10 @@ const HTTP2_OVERHEAD_FRAMES: u32 = 500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`.
+    /// `X-Forwarded-For`
     #[default]
     XForwardedFor,
-    /// `Forwarded` (RFC 7239).
+    /// `Forwarded` (RFC 7239)
     Forwarded,
 }
 

@@ -32,7 +32,7 @@ const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        open::get("/ai/endpoints", "listTools", "the catalogue: slugs, prices, schemas; searched by words", catalog)
+        open::get("/ai/endpoints", "listTools", "the catalog: slugs, prices, schemas; searched by words", catalog)
             .query(&["q", "near", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor", "form"])
             .answers("Catalog")
             .for_agents(),

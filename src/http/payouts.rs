@@ -43,16 +43,16 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("PayoutSettingsDraft")
             .answers("PayoutSettingsResponse")
             .fails(&[Code::InvalidPayout, Code::RevisionChanged]),
-        get("/ai/builders/payouts", "listPayouts", "the builder's packets, newest first", list).answers("PayoutPage"),
-        post("/ai/builders/payouts", "makePayout", "makes a packet of everything that waits to be paid out", pay_out)
+        get("/ai/builders/payouts", "listPayouts", "the builder's payouts, newest first", list).answers("PayoutPage"),
+        post("/ai/builders/payouts", "makePayout", "makes a payout of everything that waits to be paid out", pay_out)
             .answers("CreatePayoutResponse")
             .fails(&[Code::PayoutSettingsMissing, Code::BelowMinimum]),
-        get("/ai/builders/payouts/{id}", "getPayout", "one packet, with its receipts", one)
+        get("/ai/builders/payouts/{id}", "getPayout", "one payout, with its receipts", one)
             .answers("PayoutReceiptPage")
             .fails(&[Code::UnknownPayout]),
-        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders, and the number in each state", list_all)
+        get("/ai/admin/payouts", "listAllPayouts", "the payouts of all builders, and the number in each state", list_all)
             .answers("AllPayoutsPage"),
-        post("/ai/admin/payouts/{id}", "decidePayout", "decides on a packet", decide)
+        post("/ai/admin/payouts/{id}", "decidePayout", "decides on a payout", decide)
             .takes("PayoutVerdict")
             .answers("PayoutResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownPayout, Code::WrongState]),

@@ -86,7 +86,7 @@ pub(super) fn routes() -> Vec<Route> {
     let input = "calls a tool with the query as its input; with only `?inspect`, returns the tool's record";
     vec![
         calls(open::get("/tools/{slug}", "inspectTool", input, call)).query(&["inspect"]),
-        calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalogue with its input; 402 if the tool is paid", call))
+        calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalog with its input; 402 if the tool is paid", call))
             .takes("ToolInput"),
         open::head("/tools/{slug}", "challengeTool", "the payment challenge of a call, in the headers; never runs the tool", head)
             .responds(ResponseKind::Tool)

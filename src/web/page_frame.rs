@@ -198,9 +198,9 @@ fn footer(page: &Page, context: &PageContext) -> Markup {
                 }
                 // Hidden without scripts.
                 p.switches {
-                    label { "Theme " select data-switch="theme" { option value="" { "system" } option { "light" } option { "dark" } } }
-                    label { "Times " select data-switch="times" { option value="" { "local" } option value="utc" { "UTC" } } }
-                    label { "Shortcuts " select data-switch="keys" { option value="" { "on" } option { "off" } } }
+                    label { "Theme " select data-switch="theme" { option value="" { "System" } option value="light" { "Light" } option value="dark" { "Dark" } } }
+                    label { "Times " select data-switch="times" { option value="" { "Local" } option value="utc" { "UTC" } } }
+                    label { "Shortcuts " select data-switch="keys" { option value="" { "On" } option value="off" { "Off" } } }
                     button #keys.quiet type="button" { "Keys" }
                 }
             }

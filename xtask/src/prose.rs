@@ -156,7 +156,7 @@ fn is_checked(file: &str) -> bool {
     match file.rsplit('.').next() {
         Some("md") => true,
         Some("rs") => ["src/", "sandbox/", "xtask/", "tests/"].iter().any(|folder| file.starts_with(folder)),
-        Some("js" | "ts") => file.starts_with("runtime-js/"),
+        Some("js" | "ts") => ["runtime-js/", "src/", "sandbox/"].iter().any(|folder| file.starts_with(folder)),
         _ => false,
     }
 }

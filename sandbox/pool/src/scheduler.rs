@@ -86,7 +86,7 @@ impl Scheduler {
     pub(crate) async fn acquire<'a>(&'a self, ask: AdmissionRequest<'a>) -> Result<Permit<'a>, PoolError> {
         match self.wait(ask, Ahead::Never, self.deadline()).await? {
             Admitted::Permit(permit) => Ok(permit),
-            Admitted::Ahead => unreachable!("only those go ahead who may"),
+            Admitted::Ahead => unreachable!("`Ahead::Never` admits with a permit only"),
         }
     }
 

@@ -132,7 +132,7 @@ impl Following {
             return Ok(response);
         }
         Answer::<Value>::of(response).await?;
-        Err(Error::refused("the host did not answer with a stream").hint("a proxy in front of it may block streams"))
+        Err(Error::refused("the host did not answer with a stream").hint("a proxy in front of it can block streams"))
     }
 
     async fn read<T: DeserializeOwned>(

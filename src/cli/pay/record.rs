@@ -176,7 +176,7 @@ impl RecordStore {
         let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::refused(format!("no record of payment {id}; it may have expired")));
+                return Err(Error::refused(format!("no record of payment {id}; it does not exist or has expired")));
             }
             Err(error) => return Err(wrong(&error)),
         };

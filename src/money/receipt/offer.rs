@@ -10,10 +10,10 @@ use crate::Settlement;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum OfferFormat {
-    /// A compact JWS with the key of receipts.
+    /// A compact JWS with the key of receipts
     #[default]
     Jws,
-    /// Typed data with an address of the host's own.
+    /// Typed data with an address of the host's own
     Eip712,
 }
 

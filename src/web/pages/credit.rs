@@ -145,7 +145,7 @@ fn budget(visitor: &Visitor, credit: &CreditHistory, simulated: bool) -> Markup 
             p { "The host's admins have also set:" }
             ul.plain {
                 @for (name, limit) in limits { li { (name) " " (money::amount(limit, simulated)) } }
-                @if budgets.admin.frozen { li { "frozen" } }
+                @if budgets.admin.frozen { li { "Frozen" } }
             }
         }
         (form::operation(visitor, "setBudget", &[], PATH, fields))

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Error message of a failed sign-in.
-const WRONG: &str = "Invalid credential. It may be mistyped, used, expired or replaced.";
+const WRONG: &str = "Invalid credential. It is mistyped, used, expired or replaced.";
 
 pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
@@ -50,7 +50,7 @@ async fn by_link(visitor: &Visitor, link: &str) -> Response {
         p.lead {
             @match owner {
                 Some(owner) => { "This link signs you in as " code { (owner) } ". It works once, within one minute of its creation. " }
-                None => { "This link is not valid. It may be mistyped, used, or older than one minute. Create a new one. " }
+                None => { "This link is not valid. It is mistyped, used, or older than one minute. Create a new one. " }
             }
             @if let Some(session) = visitor.session() { "You are signed in as " code { (session.owner) } ". Signing in with the link ends that session." }
         }

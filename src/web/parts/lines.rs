@@ -73,7 +73,7 @@ fn line(entry: &LogLine, target: &str, max: usize, address: &impl Fn(&str) -> Op
             @if entry.owner { span.muted { "owner" } " " }
             span.said { (marked(&entry.message, target, max)) }
             @if let Some(fields) = &fields {
-                " " details open[!target.is_empty() && find(fields, target).is_some()] { summary { "fields" } code { (marked(fields, target, max)) } }
+                " " details open[!target.is_empty() && find(fields, target).is_some()] { summary { "Fields" } code { (marked(fields, target, max)) } }
             }
         }
     }

@@ -110,7 +110,7 @@ pub(super) fn check(passage: &Passage) -> Vec<Finding> {
         if is_noun_clause(passage, sentence) {
             add(Rule::NounClause, start, &head(sentence), "begin with the actor or the thing".to_owned());
         }
-        let count = words_of(sentence);
+        let count = longest_part(passage.area, sentence);
         let is_limited = matches!(passage.area, Area::Document | Area::Page | Area::Error | Area::ApiError | Area::SettingHelp);
         if is_limited && count > MAX_SENTENCE {
             add(Rule::LongSentence, start, &head(sentence), format!("split it: {count} words, and the limit is {MAX_SENTENCE}"));
@@ -147,6 +147,16 @@ pub(super) fn check_line(text: &str, line: usize) -> Option<Finding> {
     let length = text.chars().count();
     let advice = || format!("break it after a sentence or a clause: {length} characters, and the limit is {MAX_LINE}");
     (length > MAX_LINE).then(|| Finding { rule: Rule::LongLine, area: Area::Document, line, text: head(text), advice: advice() })
+}
+
+/// Returns the number of words of a sentence. An error has no periods: its parts end at colons and semicolons. The default
+/// of a setting does not count.
+fn longest_part(area: Area, sentence: &str) -> usize {
+    match area {
+        Area::Error | Area::ApiError => sentence.split([':', ';']).map(words_of).max().unwrap_or_default(),
+        Area::SettingHelp => words_of(sentence.split(" [default").next().unwrap_or_default()),
+        _ => words_of(sentence),
+    }
 }
 
 /// Returns the first words of a text.
@@ -208,7 +218,7 @@ fn is_noun_clause(passage: &Passage, sentence: &str) -> bool {
         _ => false,
     };
     // Headings, questions and names of pages are no sentences.
-    begins && !passage.is_heading && !sentence.contains('?') && sentence.ends_with(['.', ':', ';']) && words.count() > 1
+    begins && !passage.is_heading && !sentence.contains('?') && sentence.ends_with(['.', ':', ';']) && words.count() > 0
 }
 
 #[cfg(test)]
@@ -305,6 +315,10 @@ mod tests {
         let words = |count: usize| format!("Pay{}.", " once".repeat(count - 1));
         assert_finds(Rule::LongSentence, Area::Document, &[&words(26)], &[&words(25), &format!("{} {}", words(20), words(20))]);
         assert_finds(Rule::LongSentence, Area::Comment, &[], &[&words(40)]);
+        let error = format!("the host cannot start: {}", "no ".repeat(22));
+        assert_finds(Rule::LongSentence, Area::Error, &[&"no ".repeat(26)], &[&error]);
+        let setting = format!("Days [default: {}]", "no ".repeat(26));
+        assert_finds(Rule::LongSentence, Area::SettingHelp, &[], &[&setting]);
         assert_finds(Rule::LongCell, Area::Cell, &[&words(16)], &[&words(15)]);
     }
 

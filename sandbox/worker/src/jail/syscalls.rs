@@ -32,11 +32,11 @@ enum ArgCondition {
 
 /// Number, condition and reason of each allowed call.
 const ALLOWED: &[(i64, ArgCondition, &str)] = &[
-    (libc::SYS_read, ArgCondition::Always, "the socket: what the host says"),
-    (libc::SYS_write, ArgCondition::Always, "the socket: what the host is told; last words on standard error"),
+    (libc::SYS_read, ArgCondition::Always, "the socket: messages from the host"),
+    (libc::SYS_write, ArgCondition::Always, "the socket: messages to the host; last words on standard error"),
     (libc::SYS_ppoll, ArgCondition::Always, "waiting for the socket, and for a timer"),
     (libc::SYS_futex, ArgCondition::Always, "watchdog and main thread wake each other; locks"),
-    (libc::SYS_clock_gettime, ArgCondition::Always, "processor time of the running call, which no page of the kernel tells"),
+    (libc::SYS_clock_gettime, ArgCondition::Always, "processor time of the running call, which no page of the kernel has"),
     (libc::SYS_getrandom, ArgCondition::Always, "chance, for handlers and for hash tables"),
     (libc::SYS_brk, ArgCondition::Always, "malloc"),
     (libc::SYS_mmap, ArgCondition::Without(2, libc::PROT_EXEC), "heaps grow"),

@@ -14,7 +14,7 @@ fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_se
         ),
         (
             "ctx.httpGetJson('https://a.example/', { timeout: 5 })",
-            "ctx.httpGetJson has no option `timeout`, only `headers`, `timeoutMs` and `auth`: `timeoutMs` is the most milliseconds it may take",
+            "ctx.httpGetJson has no option `timeout`, only `headers`, `timeoutMs` and `auth`: `timeoutMs` limits its duration, in milliseconds",
         ),
         (
             "ctx.httpGetJson('https://a.example/', { auth: { header: 'a', env: 'B', prefix: 'Bearer ' } })",

@@ -253,7 +253,7 @@ fn changes_since_read(tool: &OwnEndpoint, events: &[Event], read: &str, after: &
                     @let by = event.data["by"].as_str().unwrap_or_default();
                     li { (moment(event.at)) ", by " (text::words(by)) ": " (text::words(fields.join(", "))) }
                 }
-                @if let Some(record) = &tool.review.decision { li { "latest decision: " (decided(record)) } }
+                @if let Some(record) = &tool.review.decision { li { "Latest decision: " (decided(record)) } }
             }
         }
     }

@@ -102,7 +102,7 @@ fn caps(id: &str, tool: &OwnEndpoint) -> Markup {
                     div.field {
                         label for={ (id) "-" (row.name) } { code { (row.name) } ", " (row.unit) }
                         input #{ (id) "-" (row.name) } name={ "json:/limits/" (row.name) } autocomplete="off" pattern="[0-9]+|null" placeholder=[cap];
-                        p.note { "in force " (tool.limits.get(row.name).unwrap_or(row.default)) @if cap.is_some() { ", capped" } }
+                        p.note { "In force: " (tool.limits.get(row.name).unwrap_or(row.default)) @if cap.is_some() { ", capped" } }
                     }
                 }
             }

@@ -30,7 +30,7 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: 
     };
     html! {
         p.words {
-            "What one call can use. An empty field uses the default that it shows. The limit in force is the lowest of those from the owner, an admin "
+            "Limits of one call. An empty field uses the default that it shows. The limit in force is the lowest of those from the owner, an admin "
             "and the host's policy. A call that exceeds a limit is stopped and fails."
         }
         (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &owner_pages::page_path(slug, "settings"), fields))

@@ -61,7 +61,7 @@ impl Own {
 impl Hops for Own {
     fn refusal(&self, url: &Url) -> Option<&'static str> {
         let closed = self.is(url) && self.path(url).is_some_and(|path| !is_public(path));
-        closed.then_some("a path of this host that not everyone may read")
+        closed.then_some("a path of this host that only some callers can read")
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
             for (urls, is_open) in [(open, true), (closed, false)] {
                 for url in urls {
                     let checked = client.check(url);
-                    let reported = matches!(&checked, Err(FetchError::Forbidden(reason)) if reason.contains("not everyone may read"));
+                    let reported = matches!(&checked, Err(FetchError::Forbidden(reason)) if reason.contains("only some callers can read"));
                     assert!(checked.is_ok() == is_open && reported != is_open, "{url}: {checked:?}");
                     let hop = Url::parse(&url.replace("com./", "com/")).unwrap();
                     assert_eq!(own.refusal(&hop).is_none(), is_open, "{url}");
