@@ -19,7 +19,7 @@ pub struct AuditEntry {
     pub id: AuditId,
     /// When the request arrived.
     pub at: Timestamp,
-    /// Who sent it.
+    /// The party that sent it.
     pub actor: Actor,
     /// Its HTTP method.
     pub method: String,

@@ -12,7 +12,7 @@ pub struct Version {
     pub version: String,
     /// When this tool first ran it.
     pub created_at: Timestamp,
-    /// Who made it.
+    /// The party that made it.
     pub by: VersionMaker,
     /// The interface that was used. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
