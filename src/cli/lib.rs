@@ -310,24 +310,3 @@ pub(crate) fn end(ended: Result, global: &GlobalArgs) -> ExitCode {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::Subcommand as _;
-
-    use super::*;
-
-    /// Lists the help lines of a command and of its subcommands.
-    fn help_lines(command: &clap::Command) -> Vec<String> {
-        let of_arguments = command.get_arguments().filter_map(clap::Arg::get_help);
-        let own = command.get_about().into_iter().chain(of_arguments).map(ToString::to_string);
-        own.chain(command.get_subcommands().flat_map(help_lines)).collect()
-    }
-
-    #[test]
-    fn help_lines_are_short_and_have_no_final_period() {
-        let command = Command::augment_subcommands(clap::Command::new("tollhouse"));
-        let wrong: Vec<_> = help_lines(&command).into_iter().filter(|line| line.chars().count() > 60 || line.ends_with('.')).collect();
-        assert!(wrong.is_empty(), "{wrong:#?}");
-    }
-}

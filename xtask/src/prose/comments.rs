@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn line_comments_on_successive_lines_are_one_text() {
         let source = "// One\n// two.\nx; // Three.\n// Four.\n\n/// Five.\n/**\n * Six\n * seven.\n */\n";
-        let starts: Vec<_> = ["// One", "// two", "// Three", "// Four", "/// Five", "/**"].iter().filter_map(|text| source.find(text)).collect();
+        let starts: Vec<_> =
+            ["// One", "// two", "// Three", "// Four", "/// Five", "/**"].iter().filter_map(|text| source.find(text)).collect();
         let end = |start: usize| match source[start..].starts_with("/**") {
             true => source.find("*/").map_or(start, |end| end + 2),
             false => start + source[start..].find('\n').unwrap_or_default(),

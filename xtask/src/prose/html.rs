@@ -3,7 +3,8 @@
 use proc_macro2::{Delimiter, TokenTree};
 
 /// Elements whose text is read alone and begins with a capital.
-const ALONE: &[&str] = &["h1", "h2", "h3", "h4", "p", "button", "th", "label", "legend", "summary", "title", "option", "dt", "li", "caption"];
+const ALONE: &[&str] =
+    &["h1", "h2", "h3", "h4", "p", "button", "th", "label", "legend", "summary", "title", "option", "dt", "li", "caption"];
 
 /// Elements whose text is a heading or label, not a sentence.
 const HEADINGS: &[&str] = &["h1", "h2", "h3", "h4", "th", "title", "legend", "summary", "caption", "label", "dt"];

@@ -4,8 +4,8 @@ use super::passage::{CODE, Passage};
 
 /// Statements of SQL, by their first word.
 const SQL: &[&str] = &[
-    "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "WITH", "BEGIN", "DROP", "SET", "LOCK", "COMMIT", "TRUNCATE", "NOTIFY", "LISTEN",
-    "COPY", "DO", "START", "SHOW", "ON", "AND", "WHERE", "VALUES", "FROM",
+    "SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "WITH", "BEGIN", "DROP", "SET", "LOCK", "COMMIT", "TRUNCATE", "NOTIFY",
+    "LISTEN", "COPY", "DO", "START", "SHOW", "ON", "AND", "WHERE", "VALUES", "FROM",
 ];
 
 /// Pieces of code, which no text for people has.
@@ -108,7 +108,9 @@ mod tests {
         for prose in [r#""the store does not answer""#, r#""{0} is not a valid URL or path""#, r#""No calls yet.""#] {
             assert!(is_prose(prose), "{prose}");
         }
-        for code in [r#""select_one""#, r#""SELECT value FROM rows where key""#, r#""export default () => one two three;""#, r#""p q r""#, "'c'"] {
+        for code in
+            [r#""select_one""#, r#""SELECT value FROM rows where key""#, r#""export default () => one two three;""#, r#""p q r""#, "'c'"]
+        {
             assert!(!is_prose(code), "{code}");
         }
     }

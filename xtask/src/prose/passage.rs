@@ -153,7 +153,8 @@ pub(super) fn sentences(text: &str) -> Vec<(usize, &str)> {
         let after = rest.trim_start_matches([')', '"', '”', '*']);
         let next = after.trim_start();
         let is_end = next.is_empty()
-            || (next.len() < after.len() && next.starts_with(|char: char| char.is_uppercase() || char.is_numeric() || "\"“(*".contains(char) || char == CODE));
+            || (next.len() < after.len()
+                && next.starts_with(|char: char| char.is_uppercase() || char.is_numeric() || "\"“(*".contains(char) || char == CODE));
         if is_end {
             let end = text.len() - after.len();
             found.push((start, &text[start..end]));
@@ -173,13 +174,17 @@ mod tests {
     fn words_know_whether_punctuation_precedes_them() {
         let text = format!("Pay once, not twice; {CODE} is free-form.");
         let words: Vec<_> = words(&text).into_iter().map(|word| (word.text, word.is_first)).collect();
-        let expected = [("Pay", true), ("once", false), ("not", true), ("twice", false), ("\u{FFFC}", true), ("is", false), ("free-form", false)];
+        let expected =
+            [("Pay", true), ("once", false), ("not", true), ("twice", false), ("\u{FFFC}", true), ("is", false), ("free-form", false)];
         assert_eq!(words, expected);
     }
 
     #[test]
     fn sentences_end_at_a_period_before_a_capital() {
-        let found: Vec<_> = sentences("It costs 0.5 USD. The limit is 3 (by default). Why? x402 asks e.g. for it.").into_iter().map(|(_, text)| text).collect();
+        let found: Vec<_> = sentences("It costs 0.5 USD. The limit is 3 (by default). Why? x402 asks e.g. for it.")
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
         assert_eq!(found, ["It costs 0.5 USD.", "The limit is 3 (by default).", "Why? x402 asks e.g. for it."]);
     }
 

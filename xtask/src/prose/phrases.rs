@@ -36,10 +36,7 @@ const WORDS: &[Phrase] = &[
 ];
 
 /// Phrases for information that somebody gets.
-const TOLD: &[Phrase] = &[
-    ("is|are|was|were|be|been|being|gets told", "gets, sees, receives"),
-    ("tells", "reports, explains, shows"),
-];
+const TOLD: &[Phrase] = &[("is|are|was|were|be|been|being|gets told", "gets, sees, receives"), ("tells", "reports, explains, shows")];
 
 /// British spellings.
 const SPELLINGS: &[Phrase] = &[
@@ -71,9 +68,46 @@ const SPELLINGS: &[Phrase] = &[
 
 /// Stems of verbs in `-ize`, whose British spelling has an `s`.
 pub(super) const IZE_STEMS: &[&str] = &[
-    "anonym", "author", "canonical", "categor", "character", "custom", "deserial", "emphas", "final", "general", "initial", "item", "local",
-    "material", "maxim", "memor", "minim", "modern", "monet", "neutral", "normal", "optim", "organ", "parallel", "penal", "prior", "random",
-    "real", "recogn", "sanit", "serial", "special", "stabil", "standard", "summar", "symbol", "synchron", "token", "unauthor", "util",
+    "anonym",
+    "author",
+    "canonical",
+    "categor",
+    "character",
+    "custom",
+    "deserial",
+    "emphas",
+    "final",
+    "general",
+    "initial",
+    "item",
+    "local",
+    "material",
+    "maxim",
+    "memor",
+    "minim",
+    "modern",
+    "monet",
+    "neutral",
+    "normal",
+    "optim",
+    "organ",
+    "parallel",
+    "penal",
+    "prior",
+    "random",
+    "real",
+    "recogn",
+    "sanit",
+    "serial",
+    "special",
+    "stabil",
+    "standard",
+    "summar",
+    "symbol",
+    "synchron",
+    "token",
+    "unauthor",
+    "util",
     "visual",
 ];
 

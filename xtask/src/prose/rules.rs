@@ -14,7 +14,7 @@ const MAX_CELL: usize = 15;
 /// Maximum number of characters in a line of a document, outside tables and code.
 pub(super) const MAX_LINE: usize = 120;
 
-/// Maximum number of characters in the help of a command or flag, without its default.
+/// Maximum number of characters in the help of a command or flag.
 const MAX_HELP: usize = 60;
 
 /// A rule for prose.
@@ -119,7 +119,12 @@ pub(super) fn check(passage: &Passage) -> Vec<Finding> {
     let text = passage.text.trim();
     let count = words_of(text);
     if passage.area == Area::Cell && count > MAX_CELL {
-        add(Rule::LongCell, 0, &head(text), format!("shorten it, or move a part below the table: {count} words, and the limit is {MAX_CELL}"));
+        add(
+            Rule::LongCell,
+            0,
+            &head(text),
+            format!("shorten it, or move a part below the table: {count} words, and the limit is {MAX_CELL}"),
+        );
     }
     let first = words.first().filter(|first| text.starts_with(first.text)).map_or("", |word| word.text);
     if (passage.is_alone || passage.area == Area::ApiError) && is_lower(first) {
@@ -136,7 +141,7 @@ pub(super) fn check(passage: &Passage) -> Vec<Finding> {
 
 /// Checks the help of a command or flag as it is shown.
 pub(super) fn check_help(help: &str, line: usize) -> Option<Finding> {
-    let shown = help.split(" [default").next().unwrap_or_default().replace('`', "");
+    let shown = help.replace('`', "");
     let length = shown.chars().count();
     let advice = || format!("shorten it: {length} characters, and the limit is {MAX_HELP}; a second paragraph can have the rest");
     (length > MAX_HELP).then(|| Finding { rule: Rule::HelpLength, area: Area::Help, line, text: head(&shown), advice: advice() })
@@ -179,8 +184,8 @@ fn is_lower(word: &str) -> bool {
 /// Returns whether a word is a usual word with a capital, and not a name such as `PostgreSQL`.
 fn is_capitalized(word: &str) -> bool {
     const COMMON: &[&str] = &[
-        "The", "A", "An", "This", "That", "No", "Not", "Only", "It", "Its", "There", "You", "Your", "Each", "Every", "Too", "At", "In", "On",
-        "Cannot", "Unknown", "Invalid", "Missing", "Failed", "Send", "Use",
+        "The", "A", "An", "This", "That", "No", "Not", "Only", "It", "Its", "There", "You", "Your", "Each", "Every", "Too", "At", "In",
+        "On", "Cannot", "Unknown", "Invalid", "Missing", "Failed", "Send", "Use",
     ];
     COMMON.contains(&word)
 }
@@ -196,8 +201,8 @@ fn ize(word: &str) -> Option<String> {
 /// Returns how many words `has X be` has at the start of `words`.
 fn has_be(words: &[Word<'_>]) -> Option<usize> {
     const BREAKS: &[&str] = &[
-        "to", "must", "can", "cannot", "could", "should", "will", "would", "may", "might", "shall", "not", "that", "which", "who", "been", "and",
-        "or", "than", "what", "let", "lets", "nor",
+        "to", "must", "can", "cannot", "could", "should", "will", "would", "may", "might", "shall", "not", "that", "which", "who", "been",
+        "and", "or", "than", "what", "let", "lets", "nor",
     ];
     if !words.first().is_some_and(|word| ["has", "have", "had"].contains(&word.text.to_lowercase().as_str())) {
         return None;
@@ -291,14 +296,29 @@ mod tests {
     #[test]
     fn a_causative_have_is_found() {
         let found = ["Has a revoked credit be one again.", "They have the balance be zero."];
-        let free = ["It has been paid.", "The rows have to be read.", "Tools that have a price can be called.", "It has a name, so be brief."];
+        let free =
+            ["It has been paid.", "The rows have to be read.", "Tools that have a price can be called.", "It has a name, so be brief."];
         assert_finds(Rule::HasBe, Area::Comment, &found, &free);
     }
 
     #[test]
     fn noun_clauses_are_found_at_the_start_of_a_sentence() {
-        let found = ["What does not fit is refused.", "It ends. Who asks too often waits.", "That which is paid stays.", "Of each case it holds the code.", "Whoever asks waits."];
-        let free = ["What happens next?", "The host knows what it sold.", "Whole numbers only.", "What a handler gets", "Of course it ends.", "Of two payments, one runs.", "It ends, whoever asks."];
+        let found = [
+            "What does not fit is refused.",
+            "It ends. Who asks too often waits.",
+            "That which is paid stays.",
+            "Of each case it holds the code.",
+            "Whoever asks waits.",
+        ];
+        let free = [
+            "What happens next?",
+            "The host knows what it sold.",
+            "Whole numbers only.",
+            "What a handler gets",
+            "Of course it ends.",
+            "Of two payments, one runs.",
+            "It ends, whoever asks.",
+        ];
         assert_finds(Rule::NounClause, Area::Document, &found, &free);
         assert_finds(Rule::NounClause, Area::Cell, &[], &["What you pay"]);
     }
@@ -306,7 +326,8 @@ mod tests {
     #[test]
     fn british_spellings_are_found_outside_code() {
         let found = ["It was cancelled.", "Authorised callers pay.", "This summarises rows.", "The colour changes."];
-        let free = ["It was canceled.", "`cancelled` is a status.", "The promise is exact.", "Otherwise it rises.", "A real island is small."];
+        let free =
+            ["It was canceled.", "`cancelled` is a status.", "The promise is exact.", "Otherwise it rises.", "A real island is small."];
         assert_finds(Rule::Spelling, Area::Document, &found, &free);
     }
 
@@ -326,15 +347,25 @@ mod tests {
     fn sentence_case_is_required_of_pages_and_not_of_errors() {
         assert_finds(Rule::SentenceCase, Area::Page, &["no calls yet"], &["No calls yet", "`slug` is taken", "x402 requires it"]);
         assert_finds(Rule::SentenceCase, Area::ApiError, &["the body is not valid JSON"], &["The body is not valid JSON"]);
-        assert_finds(Rule::ErrorCase, Area::Error, &["The body is too large"], &["the body is too large", "JSON is required", "`Slug` is taken"]);
+        assert_finds(
+            Rule::ErrorCase,
+            Area::Error,
+            &["The body is too large"],
+            &["the body is too large", "JSON is required", "`Slug` is taken"],
+        );
     }
 
     #[test]
     fn help_is_short_and_has_no_final_period() {
-        assert_finds(Rule::FinalPeriod, Area::Help, &["Restore a revoked credit."], &["Restore a revoked credit", "Tools to list, as in a..z.."]);
+        assert_finds(
+            Rule::FinalPeriod,
+            Area::Help,
+            &["Restore a revoked credit."],
+            &["Restore a revoked credit", "Tools to list, as in a..z.."],
+        );
         let long = "Restore a revoked credit, and all that was in it when it was revoked";
         assert_eq!(check_help(long, 7).map(|finding| (finding.rule, finding.line)), Some((Rule::HelpLength, 7)));
-        assert_eq!(check_help("Milliseconds between two checks of the store [default: 250, or 1000 on slow disks]", 7), None);
+        assert_eq!(check_help("Tool, or URL of an x402 resource [default: the folder's]", 7), None);
     }
 
     #[test]

@@ -103,11 +103,7 @@ impl Reader<'_> {
                 TokenTree::Group(group) => {
                     let is_brace = group.delimiter() == Delimiter::Brace;
                     let is_of_tests = ends_with(before, &["mod", "tests"]) || ends_with(before, &["mod", "testing"]);
-                    let strings = scope.strings.filter(|_| !is_of_tests).map(|area| match before {
-                        _ if LOGS.iter().any(|name| ends_with(before, &[name, "!"])) => Area::Log,
-                        _ if ends_with(before, &[".", "help"]) || ends_with(before, &[".", "about"]) => Area::Help,
-                        _ => area,
-                    });
+                    let strings = scope.strings.filter(|_| !is_of_tests).map(|area| strings_after(before, area));
                     let inner = Scope {
                         strings,
                         has_help: is_brace && (is_clap || scope.has_help),
@@ -224,6 +220,17 @@ impl Reader<'_> {
             self.comments.push(start..at);
         }
         self.end = self.end.max(range.end);
+    }
+}
+
+/// Returns the area of the strings in a group after these tokens.
+fn strings_after(before: &[TokenTree], area: Area) -> Area {
+    if LOGS.iter().any(|name| ends_with(before, &[name, "!"])) {
+        Area::Log
+    } else if ends_with(before, &[".", "help"]) || ends_with(before, &[".", "about"]) {
+        Area::Help
+    } else {
+        area
     }
 }
 

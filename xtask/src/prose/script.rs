@@ -43,8 +43,7 @@ mod tests {
         let source = "// One\n// two.\nthrow new TypeError('a name must be a string');\n/** Three. */\nconst x = `b`;\n";
         let found = passages(source);
         let found: Vec<_> = found.iter().map(|passage| (passage.text.as_str(), passage.line(0), passage.area)).collect();
-        let expected =
-            [("a name must be a string", 3, Area::Message), ("One two.", 1, Area::Comment), ("Three.", 4, Area::Comment)];
+        let expected = [("a name must be a string", 3, Area::Message), ("One two.", 1, Area::Comment), ("Three.", 4, Area::Comment)];
         assert_eq!(found, expected);
     }
 }
