@@ -59,7 +59,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
     ("): Path<", &[], "what a path names is taken as `PathParams`: refused in the envelope"),
     ("): Query<", &[], "a query is taken as `QueryParams`: refused in the envelope"),
-    ("for ApiError {", &["src/front/api_error", "src/front/body.rs"], "what a room's error is told as stands in one place"),
+    ("for ApiError {", &["src/front/api_error", "src/front/body.rs"], "errors are converted in one place"),
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
     (
         "Client::builder",
@@ -230,7 +230,7 @@ fn every_code_is_answered_somewhere_and_reported_by_a_test() {
             dead.push(format!("{variant}: nothing answers it"));
         }
         if !host.iter().any(|(file, text)| names(&tests(file, text))) && !over_the_wire.iter().any(|(_, text)| text.contains(&name)) {
-            dead.push(format!("{variant}: no test tells it"));
+            dead.push(format!("{variant}: no test checks it"));
         }
     }
     assert!(dead.is_empty(), "{}", dead.join("\n"));

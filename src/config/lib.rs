@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(with(elsewhere), with(&[elsewhere, &[&flag, value]].concat()), "{flag} says {reported}");
             compared += 1;
         }
-        assert!(compared > 30, "{compared} of them are told");
+        assert!(compared > 30, "{compared} of them are compared");
     }
 
     #[test]

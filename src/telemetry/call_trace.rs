@@ -212,11 +212,11 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_recorded_outside_a_call() {
         enter(Stage::Run);
-        note("a", || unreachable!("nobody is told"));
+        note("a", || unreachable!("nothing is recorded"));
         assert_eq!((onward(), current()), (None, None));
         let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let ids = follow(Some(given), None).during(async { current() }, |_| "ok").await;
         let (trace, span) = ids.unwrap();
-        assert_eq!((&*trace, &*span), (&given[3..35], &given[36..52]), "a log tells it though nothing is recorded");
+        assert_eq!((&*trace, &*span), (&given[3..35], &given[36..52]), "a log has it although nothing is recorded");
     }
 }

@@ -367,7 +367,7 @@ async fn revoked_grant_returns_by_an_approval_that_names_it() {
     assert_eq!(given["endpoint"]["capabilities"]["kv"], true);
     patch(&host, &key, "given", json!({ "capabilities": { "logs": true } })).await.is(200);
     let again = patch(&host, &key, "given", json!({ "capabilities": { "kv": true } })).await.is(200).json();
-    assert_eq!(again["endpoint"]["capabilities"]["kv"], true, "nothing is withheld any more");
+    assert_eq!(again["endpoint"]["capabilities"]["kv"], true, "nothing is withheld anymore");
 }
 
 #[tokio::test]

@@ -121,7 +121,7 @@ async fn a_paid_answer_is_reached_though_the_tool_is_deleted() {
         host.restart().await;
     })
     .await;
-    reached_after("deleted and published anew", async |host| {
+    reached_after("deleted and published again", async |host| {
         delete(host).await;
         host.publish(&js("count", PRICE, "export default async () => ({ another: true });")).await;
     })

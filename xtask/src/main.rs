@@ -48,7 +48,7 @@ cargo xtask bench mcp  [--seconds N]                     MCP's tools/call, compa
 cargo xtask bench paid [--seconds N]                     paid calls on a chain, compared with Express and its x402 middleware
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
 cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with more and more receipts
-cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 endpoints
+cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 tools
 cargo xtask bench fairness [--seconds N]                 one builder's attacks during another's calls: none of these is refused
 cargo xtask bench neighbours [--seconds N]               p99 of a call next to attackers, as a ratio to honest neighbors
 cargo xtask bench search                                 how often the search finds the right tool, and how long it takes
@@ -73,7 +73,7 @@ cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted 
 cargo xtask mutants CRATE [-- ARGS]                      small changes of a crate's code that no test notices
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), to cargo-mutants (`-- --re FILE`), or to libFuzzer. FILTERs are parts of test names.
-The engine may also come from TOLLHOUSE_ENGINE; without either V8 is taken where its archive can be had.";
+TOLLHOUSE_ENGINE also sets the engine. The default is V8 if its archive is available.";
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);

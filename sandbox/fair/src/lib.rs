@@ -114,7 +114,7 @@ impl<K: Owner> FairSemaphore<K> {
             }
             state.line(&owner).wait()
         };
-        coming.await.expect("who waits is told of its turn, because leaves end")
+        coming.await.expect("a waiter gets its turn, because leaves end")
     }
 
     fn leave(self: &Arc<Self>, owner: K) -> FairPermit<K> {

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(first, Used { busy: 200, all: 1_000, cores: 2 });
         assert_eq!(then.since(&first), Some(1.5));
         assert_eq!(slowed.since(&first), Some(0.0), "what slowed workers take is left over");
-        assert_eq!(first.since(&then), None, "a clock that went back tells nothing");
+        assert_eq!(first.since(&then), None, "a clock that went back measures nothing");
         assert_eq!((Used::read(""), Used::read("cpu  1 2")), (None, None));
     }
 

@@ -129,7 +129,7 @@ mod tests {
         let mut length = 0.1;
         while length < 300_000.0 {
             let reported = millis(step(length));
-            assert!((reported / length - 1.0).abs() < 0.05, "{length} is told as {reported}");
+            assert!((reported / length - 1.0).abs() < 0.05, "{length} is reported as {reported}");
             length *= 1.07;
         }
     }

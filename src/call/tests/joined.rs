@@ -151,7 +151,7 @@ async fn a_request_with_the_payment_of_a_running_call_joins_it() {
     assert_eq!((&first.answer.receipt_id, &first.answer.body), (&second.answer.receipt_id, &second.answer.body));
     assert!(!first.answer.receipt_id.is_empty());
     assert_eq!(fixture.records(&live).await.len(), 1);
-    assert!(fixture.calls.drain(LONG).await, "none is under way any more");
+    assert!(fixture.calls.drain(LONG).await, "none is in progress anymore");
     assert_eq!(fixture.calls.in_flight.calls().len(), 0, "ended calls leave nothing in memory");
 }
 

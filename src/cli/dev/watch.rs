@@ -247,7 +247,7 @@ mod tests {
         let hindering = is_blocking(folder.path(), &[problem]);
         let mut watch = WatchState::of(folder.path());
         watch.ignore_own(hindering.clone());
-        assert!(seen(&mut watch).await, "it may have been mended before");
+        assert!(seen(&mut watch).await, "it was possibly fixed before");
         watch.ignore_own(hindering);
         assert!(timeout(Duration::from_millis(300), watch.changed()).await.is_err());
         fs::create_dir_all(folder.path().join("lib")).unwrap();

@@ -184,7 +184,7 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing() {
         ("its events are none", Chain { instead: Some(("eth_getLogs", json!("logs"))), ..spent() }),
         ("it refuses to look", Chain { instead: Some(("eth_getLogs", fails())), ..spent() }),
         ("its events are of another nonce", Chain { instead: Some(("eth_getLogs", json!([other]))), ..spent() }),
-        ("the transaction is away", Chain { instead: Some(("eth_getTransactionReceipt", Value::Null)), ..spent() }),
+        ("the transaction is missing", Chain { instead: Some(("eth_getTransactionReceipt", Value::Null)), ..spent() }),
         ("there is no such token", Chain { instead: Some(("eth_call", json!("0x"))), ..Chain::at(EXPIRED) }),
         ("the token says something else", Chain { instead: Some(("eth_call", json!(format!("0x{:064x}", 7)))), ..Chain::at(EXPIRED) }),
     ] {

@@ -175,7 +175,7 @@ async fn a_large_answer_goes_with_its_row() {
     fixture.payments.tick().await.unwrap();
     fixture.clock.set(NOW.plus_millis(DAY + 2));
     fixture.objects.collect().await.unwrap();
-    assert!(fixture.objects().is_empty(), "nobody can ask for it any more");
+    assert!(fixture.objects().is_empty(), "nobody can ask for it anymore");
     assert_eq!(code(fixture.admit(Payer::new(1).pays(1)).await), "invalid_exact_evm_nonce_already_used");
 }
 

@@ -154,7 +154,7 @@ async fn a_backup_is_consistent_while_ledger_receipts_and_catalog_change() {
         let after = |count: usize| done[..count].iter().fold(HostState::default(), |has, done| has.after(&done.did));
         let moment = (least..=max).find(|count| after(*count) == has);
         let requested = || (least..=max).map(after).collect::<Vec<_>>();
-        let moment = moment.unwrap_or_else(|| panic!("{has:#?} is the catalogue of no moment: {:#?}", requested()));
+        let moment = moment.unwrap_or_else(|| panic!("{has:#?} is the catalog of no moment: {:#?}", requested()));
         println!("{moment} of {} changes are in it, {least} at least and {max} at most", done.len());
         assert!(moment > 0 && moment < done.len(), "nothing was changed on one side of the backup");
         assert_eq!(host.balance(&payer.address).await, FUNDS - PRICE * has.sold.len() as u64);

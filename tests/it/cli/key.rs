@@ -20,7 +20,7 @@ async fn a_key_is_made_once_funded_with_play_money_and_reported_by_its_address()
     let file = shell.config("pay.key");
     let stored = fs::read_to_string(&file).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!made.stdout.contains(stored.trim().trim_start_matches("0x")), "the secret is told nowhere");
+    assert!(!made.stdout.contains(stored.trim().trim_start_matches("0x")), "the secret is shown nowhere");
     shell
         .run(&["key", "new"])
         .await

@@ -103,7 +103,7 @@ async fn follow(balancer: String, admin: String, received: Arc<Mutex<FollowedEve
             received.lock().unwrap().receipts.insert(reported.data["receiptId"].as_str().unwrap().to_owned());
             last = reported.id.unwrap();
         }
-        let wait = stream.retry.expect("a host that lets go says when to come back");
+        let wait = stream.retry.expect("a host that ends a stream says when to reconnect");
         tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
     }
 }

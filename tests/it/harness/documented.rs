@@ -117,7 +117,7 @@ impl AskedOperation {
                 && answer.body.len() <= MAX_LEN
                 && let Some(wrong) = misfit(&format!("{at_response}/content/application~1json/schema"), &answer.json())
             {
-                return Some(format!("what `{id}` answers with {status} is not as it is told: {wrong}"));
+                return Some(format!("the {status} answer of `{id}` differs from its description: {wrong}"));
             }
         }
         let taken = answer.status == 200 && operation["requestBody"].is_object();

@@ -89,7 +89,7 @@ async fn settle(State(reported): State<Arc<FacilitatorState>>, Json(question): J
         next.await;
     };
     match settles {
-        SettleMode::Hangs => unreachable!("it was told something else"),
+        SettleMode::Hangs => unreachable!("the loop above waits for another mode"),
         SettleMode::Well => {
             let payload = &question["paymentPayload"]["payload"];
             let transaction = format!("0x{}", hex::encode(Sha256::digest(payload.to_string())));

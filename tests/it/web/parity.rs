@@ -20,7 +20,7 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("getWholeOpenApi", "for programs; the documents have the same as pages"),
     ("isLive", "for who watches the process"),
     ("isReady", "for who balances load"),
-    ("listAllEndpoints", "listOwnEndpoints tells admins the same"),
+    ("listAllEndpoints", "listOwnEndpoints returns the same to admins"),
     ("listToolsAsText", "for language models"),
     ("makeSignInLink", "for programs that sign their user in"),
     ("quoteConversion", "for payers' programs"),

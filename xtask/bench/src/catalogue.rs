@@ -94,7 +94,7 @@ fn publish(host: &Host) -> Result<String, Failure> {
     let [one, two, three, four] = WORDS;
     let body = json!({
         "slug": SLUG, "title": format!("{one} {two} for {three}"),
-        "description": format!("Takes a {one} and tells the {four} of it: the {two} of a {three}, as of today, with where each comes from and how sure it is. Asks no other service, and keeps nothing of what it was asked."),
+        "description": format!("Takes a {one} and reports the {four} of it: the {two} of a {three}, as of today, with where each comes from and how sure it is. Asks no other service, and keeps nothing of what it was asked."),
         "tags": TAGS, "priceUsd": 0.01, "handlerType": "js_request_response",
         "inputSchema": { "type": "object", "properties": { "text": { "type": "string", "maxLength": 2000 }, "limit": { "type": "integer", "minimum": 1, "maximum": 50 } }, "required": ["text"] },
         "outputSchema": { "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] },

@@ -46,7 +46,7 @@ struct Memory {
 ///
 /// An answer that is not 200, or memory that the system does not report.
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
-    for (what, zygote) in [("workers forked from a zygote", "true"), ("workers started by themselves", "false")] {
+    for (what, zygote) in [("workers forked from a zygote", "true"), ("workers started separately", "false")] {
         println!("{what}");
         one(options, zygote)?;
     }

@@ -34,7 +34,7 @@ pub(crate) fn ask(room: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&s
     tried.own = [list("caught.txt")?, list("timeout.txt")?].concat();
     let reported = tried.unviable.len() + tried.living.len() + tried.own.len();
     if reported < names.len() {
-        return Err(format!("cargo-mutants tells of {reported} mutants, and was asked about {}", names.len()));
+        return Err(format!("cargo-mutants reports {reported} mutants instead of {}", names.len()));
     }
     if !tried.living.is_empty() {
         let (binary, claims) = room.outside;

@@ -210,7 +210,7 @@ fn before(root: &Root) -> Result<String, Failure> {
     shell::run(Command::new("tar").arg("-xf").arg(&newest).arg("-C").arg(&unpacked))?;
     let reported = paths::read(&unpacked.join("kept.json"))?;
     let receipt = reported.split("\"receipts\":[\"").nth(1).and_then(|rest| rest.split('"').next()).filter(|id| id.starts_with("rcpt_"));
-    let receipt = receipt.ok_or_else(|| format!("{} tells no receipt", newest.display()))?;
+    let receipt = receipt.ok_or_else(|| format!("{} contains no receipt", newest.display()))?;
     root.run(&[
         "sh",
         "-ec",

@@ -48,7 +48,7 @@ fn about(release: &Release, tree: &Path, version: &str) -> Result<String, Failur
     let size = size.split_ascii_whitespace().next().unwrap_or("0").to_owned();
     let needs = needs(&release.folder, tree)?;
     Ok(format!(
-        "Package: tollhouse\nVersion: {version}\nArchitecture: {}\nMaintainer: Tollhouse <packages@tollhouse.invalid>\nInstalled-Size: {size}\nDepends: adduser, {needs}\nRecommends: ca-certificates\nSuggests: postgresql-client\nSection: web\nPriority: optional\nDescription: host for paid JavaScript tools\n Builders upload handlers, agents call them over HTTP or MCP and pay per call with\n x402, admins decide what the handlers may touch. Handlers run in processes of\n their own that hold no secret, no file and no socket but the one to the host.\n",
+        "Package: tollhouse\nVersion: {version}\nArchitecture: {}\nMaintainer: Tollhouse <packages@tollhouse.invalid>\nInstalled-Size: {size}\nDepends: adduser, {needs}\nRecommends: ca-certificates\nSuggests: postgresql-client\nSection: web\nPriority: optional\nDescription: host for paid JavaScript tools\n Builders upload handlers, agents call them over HTTP or MCP and pay per call with\n x402, admins decide what the handlers can use. Handlers run in processes of\n their own that hold no secret, no file and no socket but the one to the host.\n",
         release.arch
     ))
 }
@@ -64,7 +64,7 @@ fn needs(folder: &Path, tree: &Path) -> Result<String, Failure> {
     request.arg("-O").args(["tollhouse", "tollhouse-worker"].map(|name| tree.join("usr/bin").join(name))).current_dir(&around);
     let output = shell::output(&mut request).ok_or("`dpkg-shlibdeps` failed: install `dpkg-dev`")?;
     let depends = output.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
-    depends.map(str::to_owned).ok_or_else(|| format!("`dpkg-shlibdeps` tells no packages: {output}"))
+    depends.map(str::to_owned).ok_or_else(|| format!("`dpkg-shlibdeps` reports no packages: {output}"))
 }
 
 /// Returns the MD5 sums of all files except the configuration, for `dpkg --verify`.

@@ -52,10 +52,10 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
         }
     }
     let mut document = String::from(
-        "Tollhouse is under the Apache License 2.0. It has these crates in it, and the editor of its pages, each under its own licence.\n",
+        "Tollhouse is under the Apache License 2.0. It has these crates in it, and the editor of its pages, each under its own license.\n",
     );
     if !without.is_empty() {
-        let expected = "These name their licence, and have no text of it with them; what follows of them is its standard text";
+        let expected = "These name their license and include no text of it; the standard text of the license follows";
         _ = writeln!(document, "\n{expected}:\n  {}", without.join("\n  "));
     }
     let mut texts: Vec<_> = texts.into_iter().collect();
@@ -82,8 +82,8 @@ fn standard(one: &Crate, source: &Path) -> Result<Vec<String>, Failure> {
     // A license of which we keep no text may be left out only if it is an alternative. An
     // expression that is more than a choice must be read by a person.
     if stored.is_empty() || parts.iter().any(|part| part.contains([' ', '('])) {
-        let what = if one.license.is_empty() { "says nothing of its licence" } else { "has no text of its licence" };
-        let say = "read what it is under, and put that text into packaging/licences";
+        let what = if one.license.is_empty() { "names no license" } else { "has no text of its license" };
+        let say = "find its license, and put the text into `packaging/licences`";
         return Err(format!("{} {} ({}) {what}: {say}", one.name, one.version, one.license));
     }
     let holders = holders(&paths::read(&source.join("Cargo.toml"))?, &one.name);
@@ -192,7 +192,7 @@ mod tests {
         assert!(!document.contains(HOLDERS), "{document}");
         for license in ["", "Nobody-1.0", "MIT AND Nobody-1.0", "(MIT OR Apache-2.0) AND Nobody-1.0", "../MIT"] {
             let refused = write(&[folder.made("c", license, None)]).unwrap_err();
-            assert!(refused.contains("c 1.0.0") && refused.contains("its licence"), "{refused}");
+            assert!(refused.contains("c 1.0.0") && refused.contains("license"), "{refused}");
         }
         assert!(write(&[Crate { source: None, ..folder.made("d", "MIT", None) }]).unwrap_err().contains("cargo fetch"));
     }

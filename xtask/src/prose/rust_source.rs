@@ -41,9 +41,9 @@ pub(super) fn read(file: &str, source: &str) -> Result<Prose, Failure> {
 /// Returns the area of the strings in a file. `None` if people do not read them.
 fn area(file: &str) -> Option<Area> {
     let is_of_tests = |part: &str| ["tests", "testing", "tests.rs", "testing.rs"].contains(&part);
-    let is_read = ["src/", "sandbox/pool/", "sandbox/worker/", "sandbox/protocol/"].iter().any(|folder| file.starts_with(folder));
-    // Words to search for, in every spelling.
-    let is_data = file == "src/catalog/search/stemming.rs";
+    let is_read = ["src/", "sandbox/", "xtask/"].iter().any(|folder| file.starts_with(folder));
+    // Words to search for, in every spelling, and the phrases of the rules.
+    let is_data = ["src/catalog/search/stemming.rs", "xtask/src/prose/phrases.rs"].contains(&file);
     if !is_read || is_data || file.split('/').any(is_of_tests) {
         return None;
     }

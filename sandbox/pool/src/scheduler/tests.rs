@@ -251,7 +251,7 @@ async fn closed_scheduler_admits_nobody_and_drains() {
     let mut drained = Box::pin(scheduler.drained());
     assert!((&mut drained).now_or_never().is_none());
     drop(running);
-    assert!((&mut drained).now_or_never().is_some(), "who waits for the end is told of it");
+    assert!((&mut drained).now_or_never().is_some(), "waiting for the end returns");
     scheduler.drained().await;
 }
 

@@ -100,7 +100,7 @@ async fn buffers_of_a_burst_are_released_during_the_call() {
         while buffers.unsent() > 0 {
             ours.writable().await.unwrap();
             buffers.flush(&ours).unwrap();
-            assert!(buffers.sent <= buffers.unsent().max(RETAINED_BYTES), "what went out is let go");
+            assert!(buffers.sent <= buffers.unsent().max(RETAINED_BYTES), "sent bytes are released");
         }
     };
     let (read, ()) = tokio::join!(theirs.read_exact(&mut received), sends);

@@ -40,7 +40,7 @@ fn causes_and_members_of_aggregate_errors_stand_behind_the_stack() {
          console.error(new Error('x', { cause: { status: 500 } })); throw outer;";
     let mut worker = Worker::handler(body);
     let tollhouse_protocol::Outcome::Threw(thrown) = worker.call(&Value::Null).outcome else { panic!("it throws") };
-    assert_eq!(thrown.message, "Error: outer", "callers are told no more than before");
+    assert_eq!(thrown.message, "Error: outer", "callers see no more than before");
     for text in [&worker.logs[0].message, &thrown.stack] {
         assert!(text.contains("[cause]: ") && text.contains("inner why") && text.ends_with("[cause]: [circular]"), "{text}");
     }

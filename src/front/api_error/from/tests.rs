@@ -71,7 +71,7 @@ fn refused_payment_carries_its_challenge() {
         assert_eq!(fault.envelope()["error"]["message"], "insufficient_funds");
     }
     let reused = ApiError::from(CallError::PaymentReused(Arc::clone(&challenge)));
-    assert_eq!((reused.code(), reused.challenge()), (Code::PaymentReused, Some(&*challenge)), "one front asks anew, the other refuses");
+    assert_eq!((reused.code(), reused.challenge()), (Code::PaymentReused, Some(&*challenge)), "one front asks again, the other refuses");
     assert!(reused.envelope().get("paymentRequired").is_none());
 }
 

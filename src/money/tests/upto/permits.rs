@@ -217,8 +217,8 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing_about_a_permit() 
         ("it has pruned the events", Chain { pruned_before: 99_995, ..taken() }),
         ("it has no events", Chain { instead: Some(("eth_getLogs", json!([]))), ..taken() }),
         ("it refuses to look", Chain { instead: Some(("eth_getLogs", fails())), ..taken() }),
-        ("the transaction is away", Chain { instead: Some(("eth_getTransactionByHash", Value::Null)), ..taken() }),
-        ("its receipt is away", Chain { instead: Some(("eth_getTransactionReceipt", Value::Null)), ..taken() }),
+        ("the transaction is missing", Chain { instead: Some(("eth_getTransactionByHash", Value::Null)), ..taken() }),
+        ("its receipt is missing", Chain { instead: Some(("eth_getTransactionReceipt", Value::Null)), ..taken() }),
         ("what it says of the state is always the same", Chain { instead: Some(("eth_call", json!(format!("0x{:064x}", 1)))), ..taken() }),
         ("its block may be replaced", taken().spending(100_001, moved(PAY_TO, CHARGED))),
     ] {

@@ -54,7 +54,7 @@ pub(super) fn judge(rows: &[SampleRow], scale: &RunScale) -> Result<(), Failure>
     if judged.len() < 5 {
         return Err("too few rows behind retention's first turn; take longer".into());
     }
-    println!("\nfrom {:.0} s on, the floor may rise by {} %:", judged[0].seconds, scale.tolerance);
+    println!("\nfrom {:.0} s on, the floor can rise by {} %:", judged[0].seconds, scale.tolerance);
     let mut grew = Vec::new();
     for (what, of) in [("RSS", (|row| row.rss) as fn(&SampleRow) -> f64), ("disk", |row| row.disk)] {
         let percent = (1.0 / floors(judged, of).0 * floors(judged, of).1 - 1.0) * 100.0;

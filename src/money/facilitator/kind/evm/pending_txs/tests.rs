@@ -127,7 +127,7 @@ fn an_unsent_transaction_keeps_its_nonce_for_a_minute() {
     flights.forget_unsent(now + SIGNED_FOR + Duration::from_secs(1));
     assert_eq!((flights.flights.len(), flights.take()), (0, Some(7)));
     let (waiter, _end) = oneshot::channel();
-    assert!(flights.send(B256::repeat_byte(1), waiter, now).is_err(), "it is not sent any more");
+    assert!(flights.send(B256::repeat_byte(1), waiter, now).is_err(), "it is not sent anymore");
 }
 
 #[test]
