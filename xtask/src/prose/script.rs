@@ -17,10 +17,9 @@ pub(super) fn passages(source: &str) -> Vec<Passage> {
     for token in lexer::tokens(source) {
         match token.kind {
             lexer::Kind::Comment => comments.push(token.start..token.end),
-            lexer::Kind::Str => {
-                // The quotes of Rust, so that both kinds of strings are read alike.
-                let inner = token.text(source).trim_matches(['"', '\'']);
-                let text = format!("\"{inner}\"");
+            lexer::Kind::Str | lexer::Kind::Template => {
+                // The quotes of Rust, so that all kinds of strings are read alike.
+                let text = format!("\"{}\"", token.text(source).trim_matches(['"', '\'']));
                 if literal::is_prose(&text) {
                     let mut passage = Passage::new(Area::Message);
                     literal::push(&mut passage, &text, lines.line(token.start));
@@ -40,10 +39,16 @@ mod tests {
 
     #[test]
     fn comments_and_messages_are_found() {
-        let source = "// One\n// two.\nthrow new TypeError('a name must be a string');\n/** Three. */\nconst x = `b`;\n";
+        let source =
+            "// One\n// two.\nthrow new TypeError('a name must be a string');\n/** Three. */\nconst x = `${count} calls are open`;\n";
         let found = passages(source);
         let found: Vec<_> = found.iter().map(|passage| (passage.text.as_str(), passage.line(0), passage.area)).collect();
-        let expected = [("a name must be a string", 3, Area::Message), ("One two.", 1, Area::Comment), ("Three.", 4, Area::Comment)];
+        let expected = [
+            ("a name must be a string", 3, Area::Message),
+            (" calls are open", 5, Area::Message),
+            ("One two.", 1, Area::Comment),
+            ("Three.", 4, Area::Comment),
+        ];
         assert_eq!(found, expected);
     }
 }
