@@ -95,7 +95,7 @@ pub(super) fn document(page: &Page, context: &PageContext) -> Markup {
                         (page.main)
                     }
                 }
-                (footer(page, context))
+                (footer(context))
             }
         }
     }
@@ -188,7 +188,7 @@ fn crumbs(page: &Page) -> Markup {
     }
 }
 
-fn footer(page: &Page, context: &PageContext) -> Markup {
+fn footer(context: &PageContext) -> Markup {
     html! {
         footer #end {
             div.wrap.bar {
