@@ -94,28 +94,62 @@ fn complaints(text: &str) -> String {
     format!("{}{}", String::from_utf8_lossy(&message.stdout), String::from_utf8_lossy(&message.stderr))
 }
 
-/// Each alert rule with series that trigger it: the series, values per minute, and the labels of the alert.
-const ALERTS: &[(&str, &str, &str, &str)] = &[
-    ("TollhouseManyUnpaidRuns", r#"tollhouse_unpaid_runs_total{job="t",instance="h",why="failed"}"#, "0+200x30", r#"instance: h"#),
-    ("TollhouseGasBurned", r#"tollhouse_burned_gas_total{job="t",instance="h"}"#, "0+1500000x30", r#"job: t"#),
-    ("TollhouseSettlementsOpen", r#"tollhouse_settlements_open{job="t",instance="h"}"#, "101x30", r#"job: t, instance: h"#),
-    ("TollhouseSettlementsUnresolved", r#"tollhouse_settlements_unresolved{job="t",instance="h"}"#, "1x30", r#"job: t"#),
+/// Values per minute of a series that triggers no alert.
+const ZERO: &str = "0x30";
+
+/// Each alert rule with a series: values per minute that trigger the alert, values that do not, and the alert's labels.
+const ALERTS: &[(&str, &str, &str, &str, &str)] = &[
+    ("TollhouseManyUnpaidRuns", r#"tollhouse_unpaid_runs_total{job="t",instance="h",why="failed"}"#, "0+200x30", ZERO, r#"instance: h"#),
+    ("TollhouseGasBurned", r#"tollhouse_burned_gas_total{job="t",instance="h"}"#, "0+1500000x30", ZERO, r#"job: t"#),
+    ("TollhouseSettlementsOpen", r#"tollhouse_settlements_open{job="t",instance="h"}"#, "101x30", ZERO, r#"job: t, instance: h"#),
+    ("TollhouseSettlementsUnresolved", r#"tollhouse_settlements_unresolved{job="t",instance="h"}"#, "1x30", ZERO, r#"job: t"#),
     (
         "TollhouseOneTransactionForTwoReceipts",
         r#"tollhouse_settlement_faults_total{job="t",instance="h",kind="second_receipt"}"#,
         "0x25 1x5",
+        ZERO,
         r#"instance: h"#,
     ),
     (
         "TollhousePaymentUsedElsewhere",
         r#"tollhouse_settlement_faults_total{job="t",instance="h",kind="elsewhere"}"#,
         "0x25 1x5",
+        ZERO,
         r#"instance: h"#,
     ),
     (
         "TollhouseSettlementReorganized",
         r#"tollhouse_settlement_faults_total{job="t",instance="h",kind="reorganized"}"#,
         "0x25 1x5",
+        ZERO,
+        r#"job: t"#,
+    ),
+    ("TollhouseAllHostsDown", r#"up{job="tollhouse",instance="h"}"#, "0x30", "1x30", r#"job: tollhouse"#),
+    ("TollhouseHostDown", r#"up{job="tollhouse",instance="h"}"#, "0x30", "1x30", r#"job: tollhouse, instance: h"#),
+    ("TollhouseFenced", r#"tollhouse_replica_fenced{job="t",instance="h"}"#, "1x30", ZERO, r#"job: t"#),
+    ("TollhouseNoWorkers", r#"tollhouse_pool_failing{job="t",instance="h"}"#, "1x30", ZERO, r#"job: t"#),
+    (
+        "TollhouseStoreDown",
+        r#"tollhouse_store_commits_total{job="t",instance="h",durability="durable",outcome="away"}"#,
+        "0+5x30",
+        ZERO,
+        r#"job: t"#,
+    ),
+    ("TollhouseDiskFull", r#"tollhouse_disk_free_bytes{job="t",instance="h"}"#, "900000000x30", "2000000000x30", r#"instance: h"#),
+    ("TollhouseDiskLow", r#"tollhouse_disk_free_bytes{job="t",instance="h"}"#, "2000000000x30", "20000000000x30", r#"instance: h"#),
+    (
+        "TollhouseFacilitatorDown",
+        r#"tollhouse_facilitator_requests_total{job="t",instance="h",operation="verify",outcome="unavailable"}"#,
+        "0+5x30",
+        ZERO,
+        r#"job: t"#,
+    ),
+    ("TollhouseHostErrors", r#"tollhouse_calls_total{job="t",instance="h",outcome="internal",fault="host"}"#, "0+5x30", ZERO, r#"job: t"#),
+    (
+        "TollhouseJobsFail",
+        r#"tollhouse_job_runs_total{job="t",instance="h",name="retention",outcome="failed"}"#,
+        "0+1x30",
+        ZERO,
         r#"job: t"#,
     ),
 ];
@@ -132,12 +166,12 @@ fn alert_rules_of_the_documents_begin_when_they_should() {
     promtool(&["check", "rules", "alerts.yml"]);
     assert_eq!(RULES.matches("- alert: ").count(), ALERTS.len());
     let mut tests = "rule_files: [alerts.yml]\ntests:\n".to_owned();
-    for (alert, series, values, labels) in ALERTS {
+    for (alert, series, values, calm, labels) in ALERTS {
         let rule = RULES.split("- alert: ").find(|rule| rule.starts_with(alert)).unwrap();
         let text = |name: &str| rule.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap();
         let filled = |text: &str| text.replace("{{ $labels.instance }}", "h").replace("{{ $labels.job }}", "t");
         let severity = text("severity: ");
-        for (values, started) in [(*values, true), ("0x30", false)] {
+        for (values, started) in [(*values, true), (*calm, false)] {
             let expected = if started {
                 let (summary, description) = (filled(text("summary: ")), filled(text("description: ")));
                 format!(
