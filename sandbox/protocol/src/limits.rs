@@ -123,7 +123,7 @@ mod tests {
     fn contract_of_handlers_names_the_limits_in_force() {
         let limits = Limits::default();
         for sentence in [
-            format!("`limit` is {LIST_DEFAULT} unless given, at most {LIST_LIMIT};"),
+            format!("Default: {LIST_DEFAULT}. Higher values than {LIST_LIMIT} count as {LIST_LIMIT}."),
             format!("A key is at most {} bytes, a value at most {} KiB", limits.kv_key_bytes, limits.kv_value_bytes / KIB),
             format!("A message is cut at {} bytes", limits.progress_bytes),
             format!("beyond {} in a second or {} in a call", limits.progress_per_second, limits.progress_messages),
