@@ -4,7 +4,7 @@
 use crate::{Limits, Side, StopReason};
 
 /// The host is gone or broke the protocol, or the worker cannot say why it ends.
-pub const UNSAID: u8 = 70;
+pub const UNREPORTED: u8 = 70;
 
 /// The process has used all the memory that it may have.
 pub const OUT_OF_MEMORY: u8 = 75;
@@ -29,7 +29,7 @@ impl StopReason {
             Self::OutputDepth { .. } => 83,
             Self::Deadlock => 84,
             // These reasons have details that do not fit into a number.
-            Self::Ops { .. } | Self::Crashed => UNSAID,
+            Self::Ops { .. } | Self::Crashed => UNREPORTED,
         }
     }
 
@@ -81,9 +81,9 @@ mod tests {
             assert_eq!(StopReason::of_exit_status(reason.exit_status(&limits).into(), &limits).as_ref(), Some(reason));
         }
         for reason in [StopReason::Crashed, StopReason::Ops { what: "requests".into(), limit: 1 }] {
-            assert_eq!(reason.exit_status(&limits), UNSAID);
+            assert_eq!(reason.exit_status(&limits), UNREPORTED);
         }
-        assert_eq!(StopReason::of_exit_status(UNSAID.into(), &limits), None);
+        assert_eq!(StopReason::of_exit_status(UNREPORTED.into(), &limits), None);
     }
 
     #[test]
