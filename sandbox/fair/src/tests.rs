@@ -20,7 +20,7 @@ fn lone_owner_gets_its_share() {
 }
 
 #[test]
-fn an_owner_alone_has_all_places_but_an_eighth() {
+fn lone_owner_gets_seven_eighths_of_the_permits() {
     for (max, has) in [(1, 1), (2, 1), (8, 7), (64, 56), (512, 448)] {
         assert_eq!(take_all(&FairSemaphore::new(max, Share::OfFree), "one").len(), has, "{max}");
     }
@@ -34,7 +34,7 @@ fn an_owner_may_have_seven_times_as_many_as_it_leaves_free() {
 }
 
 #[test]
-fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
+fn newcomer_finds_a_permit_next_to_an_owner_that_takes_all() {
     for (share, max) in [(Share::AllBut(4), 64), (Share::OfFree, 64)] {
         let fair = FairSemaphore::new(max, share);
         let (_greedy, others) = (take_all(&fair, "greedy"), ["a", "b", "c", "d"].map(|owner| fair.take(owner)));
@@ -43,7 +43,7 @@ fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
 }
 
 #[tokio::test]
-async fn two_owners_that_want_all_come_to_the_same() {
+async fn two_greedy_owners_get_equal_shares() {
     let fair = FairSemaphore::new(60, Share::OfFree);
     let mut has = take_all(&fair, "first");
     let mut waiting: Vec<_> = (0..120).map(|number| Box::pin(fair.turn(if number % 2 == 0 { "first" } else { "second" }))).collect();
@@ -59,7 +59,7 @@ async fn two_owners_that_want_all_come_to_the_same() {
 }
 
 #[tokio::test]
-async fn owner_alone_has_every_turn_and_another_has_the_next() {
+async fn lone_owner_gets_every_turn_and_a_newcomer_the_next() {
     let fair = FairSemaphore::new(2, Share::All);
     let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
     let in_flight: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
@@ -102,7 +102,7 @@ async fn owner_with_fewest_slots_is_next_then_the_one_waiting_longest() {
 }
 
 #[tokio::test]
-async fn owners_with_as_many_in_flight_take_turns() {
+async fn owners_with_equal_permits_take_turns() {
     let fair = FairSemaphore::new(1, Share::All);
     let first = fair.turn("a").await;
     let order = AsyncMutex::new(vec![]);
@@ -115,7 +115,7 @@ async fn owners_with_as_many_in_flight_take_turns() {
 }
 
 #[tokio::test]
-async fn owners_that_have_none_come_in_their_order() {
+async fn owners_without_permits_are_served_in_arrival_order() {
     let (fair, order) = (FairSemaphore::new(1, Share::All), AsyncMutex::new(vec![]));
     let held = fair.turn(u8::MAX).await;
     let calls = (0..12).map(async |owner| {
@@ -127,7 +127,7 @@ async fn owners_that_have_none_come_in_their_order() {
 }
 
 #[tokio::test]
-async fn owner_that_waits_comes_before_those_that_come_later() {
+async fn waiting_owner_goes_before_later_arrivals() {
     let fair = FairSemaphore::new(1, Share::All);
     let first = fair.turn("first").await;
     let mut waits = [Box::pin(fair.turn("waits")), Box::pin(fair.turn("waits"))];
@@ -148,7 +148,7 @@ async fn owner_that_waits_comes_before_those_that_come_later() {
 }
 
 #[tokio::test]
-async fn unused_turn_passes_to_the_next() {
+async fn unused_permit_passes_to_the_next_waiter() {
     let fair = FairSemaphore::new(1, Share::All);
     let held = fair.turn("one").await;
     let mut removed = Box::pin(fair.turn("two"));

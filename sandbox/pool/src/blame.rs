@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn call_that_ended_otherwise_keeps_its_own_result() {
+    async fn call_with_another_outcome_keeps_it() {
         let limit = StopReason::Deadlock;
         let ended = || ExchangeEnd { outcome: Outcome::Stopped(limit.clone()), ..ExchangeEnd::crashed() };
         let call = count_weighted("kill -9 $$", async |core, process| core.note_end_on(process, ("x", None), &ended()).await);

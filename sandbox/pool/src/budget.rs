@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn process_is_looked_at_before_it_may_have_grown_too_far_beyond_its_limit() {
+    fn process_is_measured_before_it_can_grow_too_far_beyond_its_limit() {
         let budget = Budget { wall_ms: 300, cpu_ms: 100, rss_bytes: 224 << 20 };
         for holds in (0..300).map(|mib: u64| mib << 20) {
             let until = budget.until_full(holds);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_nobody_saw_count_as_used_up_to_the_time_that_passed() {
+    fn unobserved_ticks_count_as_used_up_to_the_elapsed_time() {
         let at_most = |wall, cpu: Option<u64>| {
             let [wall, cpu] = [Some(wall), cpu].map(|ms| ms.map(Duration::from_millis));
             BudgetReport { wall: wall.unwrap_or_default(), cpu, ..BudgetReport::default() }.cpu_at_most().as_millis()

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_take_half_of_the_memory_and_are_a_few_at_least() {
+    fn processes_use_half_of_the_memory_with_a_minimum() {
         let gigabyte = 1 << 30;
         let on = |memory_bytes, tasks, descriptors| processes_on(Machine { memory_bytes, tasks }, descriptors);
         assert_eq!(on(4 * gigabyte, u64::MAX, 1 << 20), 256);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_flight_are_a_sixteenth_of_the_memory_and_enough_for_a_small_machine() {
+    fn bytes_in_flight_are_a_sixteenth_of_memory_with_a_minimum() {
         let on = |memory_bytes| bytes_on(Machine { memory_bytes, tasks: u64::MAX });
         assert_eq!([1 << 30, 4 << 30, 64 << 30].map(on), [256 << 20, 256 << 20, 4 << 30]);
         assert_eq!(on((4 << 30) + 16), (256 << 20) + 1);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_some_memory() {
+    fn memory_of_this_machine_is_read() {
         assert!(Machine::this().memory_bytes > 64 << 20, "this process uses as much");
     }
 }

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tier_of_a_pool_is_the_one_that_is_set() {
+    async fn tier_of_a_pool_is_the_configured_one() {
         for tier in Tier::ALL {
             let config = PoolConfig { tier, spares: 0, ..PoolConfig::new("/bin/false") };
             assert_eq!(Pool::start(config).unwrap().tier(), tier);

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_status_explains_a_dead_worker() {
+    async fn exit_status_shows_why_a_worker_died() {
         let limits = Limits::default();
         let time = StopReason::CpuTime { limit_ms: limits.cpu_ms };
         for (script, reason) in [
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn end_of_a_worker_is_waited_for_unless_it_was_ended_here() {
+    async fn exit_of_a_worker_is_awaited_unless_the_pool_ended_it() {
         let (process, _theirs) = Process::standin();
         assert_eq!(process.was_killed_externally().now_or_never(), None);
         process.end();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_is_ready_when_it_reports_it_and_nothing_else() {
+    async fn worker_is_ready_if_it_sends_ready_and_nothing_else() {
         let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![LayerRefusal { layer: JailLayer::Landlock, errno: 95 }] };
         let ready = ToHost::Ready { jail: jail.clone() };
         for (text, fits) in
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_that_lacks_a_layer_that_is_named_is_not_ready() {
+    async fn worker_without_a_required_layer_is_not_ready() {
         let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![LayerRefusal { layer: JailLayer::Landlock, errno: 1 }] };
         for (strict, lacks) in [
             (vec![JailLayer::Seccomp], None),

@@ -159,7 +159,7 @@ mod tests {
     use crate::process_slots::ProcessSlots;
 
     #[test]
-    fn a_process_says_how_it_ended_and_whether_that_came_from_outside() {
+    fn exit_of_a_process_shows_how_it_ended_and_whether_it_was_killed() {
         let (reaper, slot) = (Reaper::start().unwrap(), || ProcessSlots::new(1, 0, Default::default()).take().unwrap());
         let start = |command: &mut Command| reaper.adopt(Pid::from_child(&command.spawn().unwrap()), slot());
         let cases = [
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn process_has_its_place_until_it_is_waited_for() {
+    async fn process_keeps_its_place_until_it_is_reaped() {
         let (reaper, slots) = (Reaper::start().unwrap(), ProcessSlots::new(1, 0, Default::default()));
         #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
         let sleeper = || {

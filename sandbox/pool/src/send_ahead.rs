@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn call_goes_ahead_only_to_a_worker_with_its_code_that_continues_and_has_room() {
+    async fn call_is_sent_ahead_only_to_a_fitting_worker_with_room() {
         let (core, holding) = (core(), LoadedCode::standin("x"));
         busy(&core, "y");
         busy(&core, "x").retire();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_whose_turn_comes_to_a_call_just_given_up_is_ended_and_its_slot_is_free() {
+    async fn worker_is_ended_and_its_slot_freed_if_the_next_call_was_canceled() {
         let (core, ask) = (core(), AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 });
         let (process, _theirs) = Process::standin();
         let (hands_over, turn) = oneshot::channel();

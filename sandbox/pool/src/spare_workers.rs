@@ -208,7 +208,7 @@ mod tests {
     use crate::{config::PoolConfig, idle::Warm};
 
     #[tokio::test]
-    async fn spares_on_their_way_count_as_those_that_are_there_until_they_fail() {
+    async fn starting_spares_count_until_they_fail() {
         for (spares, max_processes) in [(2, 9), (9, 2)] {
             let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
             core.refill();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tier_has_spares_while_it_is_asked_for_and_the_usual_one_always() {
+    async fn tier_in_use_has_spares_and_the_default_tier_always() {
         let core = Core::new(PoolConfig { spares: 2, ..PoolConfig::new("/bin/false") }).unwrap();
         let missing = || core.missing_spares(&core.idle());
         assert_eq!(missing(), [Tier::Jit; 2]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn oldest_warm_worker_makes_room_for_spares_where_all_places_are_taken() {
+    async fn oldest_warm_worker_makes_room_for_spares_if_all_places_are_taken() {
         for (spares, max_processes, staying) in [(0, 2, 2), (2, 2, 2), (1, 4, 4), (2, 8, 8)] {
             let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
             let workers: Vec<_> = (0..max_processes).map(|_| Process::standin_at(core.slots.take().unwrap()).0).collect();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pool_that_ends_has_no_spares() {
+    async fn ended_pool_has_no_spares() {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
         core.idle().closed = true;
         core.refill();

@@ -231,7 +231,7 @@ mod tests {
     use crate::users::UserAllocator;
 
     #[tokio::test]
-    async fn started_process_has_its_place_until_it_is_dropped_and_is_waited_for() {
+    async fn started_process_keeps_its_place_until_it_is_dropped_and_reaped() {
         let config = PoolConfig::new("/bin/false");
         let slots = ProcessSlots::new(2, u64::MAX, UserAllocator::default());
         let spawner = Spawner::new(&config, Arc::clone(&slots)).unwrap();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn process_that_was_delivered_to_nobody_is_ended_and_waited_for() {
+    async fn started_process_without_a_receiver_is_ended_and_reaped() {
         let config = PoolConfig::new("/bin/false");
         let (slots, alarm) = (ProcessSlots::new(1, u64::MAX, UserAllocator::default()), Arc::default());
         let spawner = Spawner::new(&config, Arc::clone(&slots)).unwrap();

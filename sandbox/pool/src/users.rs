@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn users_come_in_turn_and_none_that_somebody_has() {
+    fn users_are_assigned_in_turn_and_never_twice() {
         let mut turn = turn("10-13", 0);
         let mut take = |back: &[u32]| {
             back.iter().for_each(|user| turn.release(*user));
@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn hosts_side_by_side_begin_elsewhere() {
+    fn concurrent_hosts_start_with_different_users() {
         assert_eq!([1, 2].map(|process| turn("10-5010", process).take()), [Some(10 + 4_096), Some(10 + 8_192 % 5_001)]);
         assert_eq!(turn("7-7", 99).take(), Some(7));
     }
 
     #[test]
-    fn workers_become_others_only_where_they_can_then_be_ended_and_slowed() {
+    fn workers_switch_users_only_if_the_host_can_still_kill_and_slow_them() {
         let range: Users = "10-13".parse().unwrap();
         let given = |own| (range.next_free_with(own, 0).take(), range.max_with(own));
         assert_eq!(given(CapabilitySet::all()), (Some(10), 4));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_becomes_root_or_no_user_at_all() {
+    fn root_and_the_invalid_user_are_rejected() {
         for text in ["", "1", "0-9", "9-1", "1-4294967295", "1-4294967296", "a-b", "-1-5"] {
             assert_eq!(text.parse::<Users>(), Err(InvalidUserRange), "{text}");
         }

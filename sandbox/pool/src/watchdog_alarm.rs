@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_looks_while_any_budget_is_in_force_and_no_longer() {
+    fn watchdog_runs_only_while_a_budget_is_in_force() {
         let (alarm, looks) = (Alarm::default(), AtomicUsize::new(0));
         let look = |_| {
             looks.fetch_add(1, Ordering::Relaxed);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_ticks_at_its_times_and_looks_between_when_that_is_sooner() {
+    fn watchdog_ticks_on_schedule_and_measures_earlier_if_needed() {
         let (started, instant) = (Instant::now(), Duration::from_nanos(1));
         let mut rounds = TickSchedule::from(started);
         assert_eq!([Duration::ZERO, TICK / 2, 3 * TICK].map(|passed| rounds.timeout(started + passed)), [TICK, TICK / 2, Duration::ZERO]);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bell_is_quiet_until_somebody_has_haste_or_it_is_silenced() {
+    fn alarm_waits_until_it_is_hurried_or_silenced() {
         let quiet = |is_silenced, is_hurried| Bell { is_silenced, is_hurried, ..Bell::default() }.is_quiet();
         assert_eq!([quiet(false, false), quiet(false, true), quiet(true, false), quiet(true, true)], [true, false, false, false]);
         let alarm = Alarm::default();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_looks_between_ticks_when_it_is_reported_to_and_ends_when_that_is_over() {
+    fn watchdog_measures_between_ticks_when_woken_and_then_stops() {
         let (alarm, mut rounds) = (Alarm::default(), Vec::new());
         alarm.arm();
         alarm.ring(|round| {

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_says_why_and_every_reason_but_two_has_one() {
+    fn every_stop_reason_except_two_has_an_exit_status() {
         let limits = Limits { rss_bytes: 3, heap_bytes: 1, buffer_bytes: 2, ..Limits::default() };
         let listed: Vec<_> = (0..=255).filter_map(|status| StopReason::of_exit_status(status, &limits)).collect();
         assert_eq!(listed.len(), 14);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_a_load_is_its_own() {
+    fn load_has_its_own_time_limits() {
         let limits = Limits::default();
         assert_eq!(StopReason::of_exit_status(71, &limits.of_load()), Some(StopReason::CpuTime { limit_ms: limits.load_cpu_ms }));
         assert_eq!(StopReason::of_exit_status(72, &limits.of_load()), Some(StopReason::WallTime { limit_ms: limits.load_wall_ms }));

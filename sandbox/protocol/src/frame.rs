@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_a_request_decode_as_far_as_a_call_may_have_bytes_in_flight() {
+    fn lists_of_a_request_decode_up_to_the_bytes_of_a_call() {
         let asks = |request| ToHost::Op { op: 1, request };
         let headers = |count| vec![<(String, String)>::default(); count];
         let get = |count| asks(OpRequest::HttpGetJson { url: String::new(), headers: headers(count), timeout_ms: None, auth: None });

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_several_have_stands_once() {
+    fn license_text_shared_by_several_crates_appears_once() {
         let folder = ListedCrate::new("once");
         let crates = [folder.made("a", "MIT", Some("the text\r\n")), folder.made("b", "MIT", Some("the text"))];
         let document = write(&crates).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_text_has_the_standard_one_of_its_license() {
+    fn crate_without_a_license_text_gets_the_standard_text() {
         let folder = ListedCrate::new("standard");
         let document =
             write(&[folder.made("a", "MIT", None), folder.made("b", "Nobody-1.0 OR BSD-3-Clause OR Apache-2.0", Some(" "))]).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_and_texts_are_written_as_others_read_them() {
+    fn times_and_strings_are_encoded_as_spdx_requires() {
         assert_eq!(utc(0), "1970-01-01T00:00:00Z");
         assert_eq!(utc(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");

@@ -48,7 +48,7 @@ fn breaker_is_not_forgotten_while_it_holds() {
 }
 
 #[test]
-fn stops_of_each_kind_are_remembered_although_there_are_none_of_the_others() {
+fn stops_of_each_kind_are_remembered_separately() {
     let start = Instant::now();
     let after = |breaker: &mut Breaker, rules: &BreakerRules, seconds| breaker.is_expired(rules, second(start, seconds));
     for (cause, caller) in [(Cause::Code, None), (Cause::Run, caller(1))] {
@@ -98,7 +98,7 @@ fn stops_of_several_callers_hold_the_endpoint_for_them_until_an_answer() {
 }
 
 #[test]
-fn a_hold_on_code_is_for_all_and_no_run_ends_it() {
+fn hold_on_code_applies_to_all_callers_and_no_run_ends_it() {
     let (mut breaker, start) = (Breaker::default(), Instant::now());
     assert_eq!((0..5).filter(|_| breaker.note_stop(Cause::Code, None, &RULES, start)).count(), 1);
     assert_eq!((0..5).filter(|number| breaker.note_stop(Cause::Run, caller(*number), &RULES, second(start, 1))).count(), 1);

@@ -46,7 +46,7 @@ fn op_number_that_does_not_rise_is_a_breach() {
 }
 
 #[test]
-fn ops_at_once_and_ops_in_all_have_their_limits() {
+fn concurrent_and_total_ops_are_limited() {
     let mut ledger = ledger();
     let at_once = Limits::default().ops_in_flight + SLACK;
     for op in 0..at_once {
@@ -64,7 +64,7 @@ fn ops_at_once_and_ops_in_all_have_their_limits() {
 }
 
 #[test]
-fn timers_at_once_have_a_limit_of_their_own() {
+fn concurrent_timers_have_their_own_limit() {
     let mut ledger = ledger();
     let sleep = |op| ToHost::Op { op, request: OpRequest::Sleep { ms: 1 } };
     let at_once = Limits::default().timers + SLACK;
@@ -120,7 +120,7 @@ fn log_lines_beyond_the_limits_are_dropped_and_a_flood_of_them_is_a_breach() {
 }
 
 #[test]
-fn progress_is_cut_and_kept_within_bounds_and_a_flood_is_a_breach() {
+fn progress_is_cut_and_limited_and_a_flood_is_a_breach() {
     let mut ledger = ledger();
     let say = |message: String, fraction| ToHost::Progress(ProgressMessage { message, fraction });
     match ledger.admit(say("é".repeat(4_000), Some(f64::NAN))).unwrap() {
@@ -158,7 +158,7 @@ fn unfit(side: Side, problems: usize) -> ToHost {
 }
 
 #[test]
-fn problems_are_few_and_short_and_say_something() {
+fn problems_are_limited_and_not_empty() {
     let Ok(Step::Done(Outcome::Unfit(Side::Output, problems), _)) = ledger().admit(unfit(Side::Output, 100)) else {
         panic!("a misfit is a clean end")
     };
@@ -168,7 +168,7 @@ fn problems_are_few_and_short_and_say_something() {
 }
 
 #[test]
-fn input_is_found_unfit_before_its_handler_shows_itself() {
+fn invalid_input_is_reported_before_the_handler_starts() {
     assert!(matches!(ledger().admit(unfit(Side::Input, 1)), Ok(Step::Done(..))));
     let message = ToHost::Progress(ProgressMessage { message: "m".into(), fraction: None });
     for first in [ToHost::Begun, get(1), log("m", ""), message] {

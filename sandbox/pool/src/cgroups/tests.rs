@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[test]
-fn own_group_is_found_below_where_groups_are_mounted() {
+fn own_group_is_found_below_its_mount_point() {
     let mounts = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
     let v1 = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n";
     let found = |mounts: &str, groups: &str| own::find(mounts, groups).map(|own| (own.folder, own.covers_machine));
@@ -31,7 +31,7 @@ fn own_group_is_found_below_where_groups_are_mounted() {
 }
 
 #[test]
-fn group_that_is_not_this_process_s_own_is_left_as_it_is() {
+fn group_of_another_process_is_left_unchanged() {
     let group = tempfile::tempdir().unwrap();
     let offer = |controllers: &str| fs::write(group.path().join("cgroup.controllers"), controllers).unwrap();
     assert_eq!(own::split(group.path(), true), Err(Errno::OPNOTSUPP), "it is no group");
@@ -43,7 +43,7 @@ fn group_that_is_not_this_process_s_own_is_left_as_it_is() {
 }
 
 #[test]
-fn groups_of_dead_hosts_are_removed_and_those_of_live_hosts_are_kept() {
+fn groups_of_dead_hosts_are_removed_and_those_of_live_hosts_stay() {
     let group = tempfile::tempdir().unwrap();
     fs::write(group.path().join("cgroup.controllers"), "pids\n").unwrap();
     let (removed, others) = (["tollhouse-workers-1-0", "tollhouse-workers-4000000000-3"], ["tollhouse-worker", "4000000000"]);
@@ -74,7 +74,7 @@ fn groups_of_dead_hosts_are_removed_and_those_of_live_hosts_are_kept() {
 }
 
 #[test]
-fn group_that_is_divided_has_its_processes_in_one_of_their_own() {
+fn divided_group_moves_its_processes_to_a_subgroup() {
     let Some(groups) = groups_with(JailLayer::PidsMax) else { return };
     // Within the pool's own group: a group can be delegated there.
     let group = groups.workers.as_ref().unwrap().folder.join("delegated");
@@ -98,7 +98,7 @@ fn group_that_is_divided_has_its_processes_in_one_of_their_own() {
 }
 
 #[test]
-fn without_groups_a_process_is_as_it_was_and_each_layer_is_reported_as_refused() {
+fn without_groups_processes_start_and_group_layers_are_refused() {
     let groups = Groups::within(Err(Errno::PERM), &config());
     let mut bounds = groups.take();
     bounds.add_process(Pid::INIT);
@@ -190,7 +190,7 @@ fn report(group: &Path, file: &str) -> String {
 const FILLS: &str = "exec tail /dev/zero";
 
 #[test]
-fn process_that_fills_its_group_is_distinguished_from_one_that_others_end() {
+fn process_out_of_group_memory_is_distinguished_from_a_killed_one() {
     let Some(groups) = groups_with(JailLayer::MemoryMax) else { return };
     let all = &groups.workers.as_ref().unwrap().folder;
     let page = rustix::param::page_size() as u64;
@@ -219,7 +219,7 @@ fn process_that_fills_its_group_is_distinguished_from_one_that_others_end() {
 }
 
 #[test]
-fn process_starts_no_more_than_its_group_may_have() {
+fn group_limits_the_processes_of_a_worker() {
     let Some(groups) = groups_with(JailLayer::PidsMax) else { return };
     let mut forks = Bound::new(&groups, "for i in 1 2 3 4 5 6; do sleep 600 & done; wait");
     assert_eq!(report(forks.path(), "pids.max"), TASKS.to_string());
@@ -239,7 +239,7 @@ fn workers_together_leave_the_host_some_of_the_processor() {
 }
 
 #[test]
-fn groups_are_used_again_and_go_with_the_pool() {
+fn groups_are_reused_and_removed_with_the_pool() {
     let Some(groups) = JailLayer::OF_GROUPS.into_iter().find_map(groups_with) else { return };
     let workers = groups.workers.as_ref().unwrap().folder.clone();
     let two = [groups.take(), groups.take()];

@@ -5,7 +5,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 #[test]
-fn owner_can_use_all_that_is_free_and_newcomers_find_room() {
+fn owner_can_use_all_free_bytes_and_newcomers_find_room() {
     let flow = FlowControl::new(12 * MIB);
     let (mut first, mut second, mut third) = (flow.account("a"), flow.account("b"), flow.account("c"));
     assert!(first.try_set(6 * MIB) && !first.try_set(6 * MIB + 2), "alone a half");

@@ -22,7 +22,7 @@ async fn worker_put_back_after_the_close_is_returned() {
 }
 
 #[tokio::test]
-async fn spares_on_their_way_are_spares() {
+async fn starting_spares_count_as_spares() {
     let (spare, mut idle) = (worker().0, Idle::default());
     idle.spares.push(spare);
     idle.booting[Tier::Jit] = 2;
@@ -31,7 +31,7 @@ async fn spares_on_their_way_are_spares() {
 }
 
 #[tokio::test]
-async fn nothing_more_is_sent_ahead_to_a_worker_that_is_put_back() {
+async fn no_call_is_sent_ahead_to_a_returned_worker() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     idle.pipelined = vec![Arc::clone(&first), Arc::clone(&second)];
     idle.put(Warm::just_now(&second));
@@ -41,7 +41,7 @@ async fn nothing_more_is_sent_ahead_to_a_worker_that_is_put_back() {
 }
 
 #[tokio::test]
-async fn warm_worker_is_taken_out_once() {
+async fn warm_worker_is_taken_once() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     idle.put(Warm::just_now(&first));
     idle.put(Warm::just_now(&second));
@@ -50,7 +50,7 @@ async fn warm_worker_is_taken_out_once() {
 }
 
 #[tokio::test]
-async fn oldest_warm_worker_is_missed_least_and_spares_come_next() {
+async fn oldest_warm_worker_is_evicted_first_and_spares_next() {
     let ([first, second, spare], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
     idle.put(Warm::just_now(&first));
     idle.put(Warm::just_now(&second));
@@ -77,7 +77,7 @@ async fn largest_warm_worker_is_evicted_when_memory_is_short() {
 }
 
 #[tokio::test]
-async fn dead_or_unruly_workers_are_faults_and_stale_ones_are_not() {
+async fn dead_or_misbehaving_workers_are_faults_but_stale_ones_are_not() {
     let mut idle = Idle::default();
     let (quiet, _quiet) = worker();
     let (stale, _stale) = worker();

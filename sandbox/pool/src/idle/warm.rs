@@ -102,7 +102,7 @@ mod tests {
 
     /// Compares the set with plain lists after each step.
     #[tokio::test]
-    async fn workers_are_found_by_endpoint_age_and_size_however_they_come_and_go() {
+    async fn workers_are_found_by_endpoint_age_and_size_after_any_changes() {
         let mut set = WarmSet::default();
         let endpoints = ["a", "b", "c"];
         let workers: Vec<_> = (0..12_u64).map(|number| worker(endpoints[number as usize % 3], number)).collect();

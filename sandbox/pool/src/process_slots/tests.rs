@@ -33,7 +33,7 @@ fn memory_of_a_process_is_estimated_from_others() {
 }
 
 #[test]
-fn waiting_worker_needs_only_what_is_not_released_automatically() {
+fn shortage_ignores_what_ending_processes_will_release() {
     let slots = ProcessSlots::new(2, 100 * MIB, UserAllocator::default());
     let [one, other] = [slots.take().unwrap(), slots.take().unwrap()];
     assert_eq!(slots.lack(), None, "nobody waits");

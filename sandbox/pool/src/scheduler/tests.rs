@@ -62,7 +62,7 @@ async fn call_over_the_slots_waits_and_is_refused_after_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owner_alone_has_every_slot_and_with_company_half() {
+async fn lone_owner_gets_every_slot_and_two_owners_half_each() {
     let scheduler = scheduler(4);
     let mut flood: Vec<_> = Vec::new();
     for _ in 0..4 {
@@ -134,7 +134,7 @@ async fn full_queue_refuses_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiter_that_leaves_with_its_turn_passes_it_on() {
+async fn waiter_that_leaves_with_a_grant_returns_it() {
     let scheduler = scheduler(1);
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let (mut first, mut second) = (Box::pin(scheduler.acquire(ask("a", "x"))), Box::pin(scheduler.acquire(ask("a", "x"))));
@@ -162,7 +162,7 @@ async fn waiter_that_leaves_early_affects_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_that_ends_while_it_resumes_gives_no_slot_away_and_leaves_the_line() {
+async fn call_that_ends_while_it_resumes_leaves_the_queue_and_loses_no_slot() {
     let scheduler = scheduler(1);
     let mut permits = Vec::new();
     for endpoint in ["x", "y", "z"] {
@@ -184,7 +184,7 @@ async fn call_that_ends_while_it_resumes_gives_no_slot_away_and_leaves_the_line(
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_with_their_share_resume_behind_those_without() {
+async fn owners_at_their_share_resume_after_others() {
     let scheduler = scheduler(2);
     let mut parked = [scheduler.acquire(ask("a", "x")).await.unwrap(), scheduler.acquire(ask("b", "y")).await.unwrap()];
     parked.iter_mut().for_each(Permit::park);
@@ -219,7 +219,7 @@ async fn owners_with_running_or_held_calls_are_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoint_of_many_kills_is_held_and_its_queue_with_it() {
+async fn endpoint_with_many_kills_is_held_together_with_its_queue() {
     let scheduler = scheduler(1);
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let mut queued = Box::pin(scheduler.acquire(ask("a", "x")));

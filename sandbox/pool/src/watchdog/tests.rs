@@ -37,7 +37,7 @@ async fn verdict(budget: Budget, pid: u32) -> (StopReason, BudgetReport) {
 }
 
 #[tokio::test]
-async fn processor_time_is_the_process_s_own() {
+async fn processor_time_belongs_to_the_process() {
     let busy = busy();
     let (reason, seen) = verdict(Budget { cpu_ms: 100, ..AMPLE }, busy.0.id()).await;
     assert_eq!(reason, StopReason::CpuTime { limit_ms: 100 });
@@ -127,7 +127,7 @@ async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
 }
 
 #[tokio::test]
-async fn processor_time_of_a_call_that_waits_is_looked_at_less_often() {
+async fn processor_time_of_a_waiting_call_is_read_less_often() {
     let (busy, meter) = (busy(), Meter::new(Arc::default()));
     let looks = |parked| {
         meter.begin(AMPLE);
@@ -144,7 +144,7 @@ async fn processor_time_of_a_call_that_waits_is_looked_at_less_often() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_is_looked_at_when_it_is_due_also_between_ticks_and_of_calls_that_wait() {
+async fn memory_is_measured_when_due_even_between_ticks_and_while_a_call_waits() {
     let (pid, meter) = (std::process::id(), Meter::new(Arc::default()));
     let own = Resident::of(pid).unwrap().bytes;
     for (parked, limit) in [(false, own + (64 << 20)), (true, own + (64 << 20)), (false, u64::MAX)] {
@@ -173,7 +173,7 @@ async fn memory_is_looked_at_when_it_is_due_also_between_ticks_and_of_calls_that
 }
 
 #[test]
-fn process_that_may_be_full_before_the_next_tick_is_looked_at_at_once() {
+fn process_that_can_exceed_its_memory_before_the_next_tick_is_measured_now() {
     let of = |rss_bytes| Budget { rss_bytes, ..AMPLE };
     let full_at_the_tick = (0..1 << 20).map(|kib: u64| of(kib << 10)).find(|budget| budget.until_full(0) >= TICK).unwrap();
     assert_eq!(full_at_the_tick.until_full(0), TICK);
@@ -195,7 +195,7 @@ fn budget_of_a_dropped_call_is_no_longer_in_force() {
 }
 
 #[tokio::test]
-async fn processor_time_is_known_between_two_looks() {
+async fn processor_time_is_known_between_two_measurements() {
     let meter = Meter::new(Arc::default());
     for looks in 0..3 {
         meter.begin(AMPLE);

@@ -63,7 +63,7 @@ fn zygotes() -> Zygotes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_one_takes_over_when_enough_were_forked() {
+async fn next_zygote_takes_over_after_enough_forks() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     // The fourth is forked while the successor boots, the fifth by the successor.
     for started in [1, 1, 1, 2, 2] {
@@ -74,7 +74,7 @@ async fn another_one_takes_over_when_enough_were_forked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_one_takes_over_when_one_is_old() {
+async fn next_zygote_takes_over_from_an_old_one() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     tokio::time::advance(LIFE).await;
@@ -83,7 +83,7 @@ async fn another_one_takes_over_when_one_is_old() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
+async fn next_zygote_is_awaited_while_it_boots_and_abandoned_when_it_fails() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
     nursery.replies.borrow_mut().clear();
@@ -152,7 +152,7 @@ fn zygote_reports_a_failed_fork_and_invalid_replies_are_rejected() {
 }
 
 #[test]
-fn worker_that_cannot_begin_in_a_group_is_forked_without_and_reported_as_such() {
+fn worker_is_forked_without_a_group_and_reported_if_groups_fail() {
     let nursery = Nursery::new();
     let worker = nursery.worker.id().cast_signed();
     let group = std::fs::File::open("/").unwrap();

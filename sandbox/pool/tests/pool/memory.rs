@@ -87,7 +87,7 @@ async fn process_limit_holds_through_starts_ends_and_replacements() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn largest_idle_worker_is_evicted_to_make_room() {
+async fn largest_idle_worker_is_evicted_when_memory_is_short() {
     let test_pool = TestPool::start(|config| (config.spares, config.memory) = (0, 100 * MIB)).await;
     let [small, large, next] =
         [("small", 1 << 10), ("large", 60 * MIB), ("next", 1 << 10)].map(|(name, bytes)| Tool::new(name, &holding(bytes)));

@@ -154,7 +154,7 @@ async fn calls_sent_ahead_run_in_order_on_one_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_call_is_sent_ahead_where_the_pipeline_is_closed() {
+async fn no_call_is_sent_ahead_if_the_pipeline_is_closed() {
     let stopped = Stopped::start(COUNTER, |config| config.pipeline = 0).await;
     let second = async {
         assert_eq!(json(stopped.call().await), "1", "another worker");
@@ -167,7 +167,7 @@ async fn no_call_is_sent_ahead_where_the_pipeline_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn call_that_wants_a_process_of_its_own_is_not_sent_ahead() {
+async fn call_with_fresh_isolation_is_not_sent_ahead() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
     let mut fresh = Tool::new("brief", COUNTER);
     fresh.isolation = Isolation::Fresh;
@@ -183,7 +183,7 @@ async fn call_that_wants_a_process_of_its_own_is_not_sent_ahead() {
 
 /// The call before it waits three seconds. Behind it this call would wait as long.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
+async fn call_sent_ahead_behind_a_waiting_call_runs_elsewhere() {
     let source = "let calls = 0; export default async (req) => { if (req.body.ms) await new Promise((wake) => setTimeout(wake, req.body.ms)); return ++calls; };";
     let mut stopped = Stopped::start(source, |_| {}).await;
     stopped.tool.body = r#"{"ms":3000}"#;
@@ -209,7 +209,7 @@ async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_that_dies_takes_its_own_call_along_and_none_that_was_sent_ahead() {
+async fn dying_worker_fails_its_running_call_but_none_that_was_sent_ahead() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
     let others = async {
         let murder = async {
@@ -227,7 +227,7 @@ async fn worker_that_dies_takes_its_own_call_along_and_none_that_was_sent_ahead(
 
 /// Whatever the worker does with the abandoned call, no other call may see it.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
+async fn call_canceled_behind_another_ends_the_worker_but_not_the_other_call() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
     let others = async {
         let given_up = tokio::time::timeout(Duration::from_millis(300), stopped.call());
@@ -253,7 +253,7 @@ async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
 
 /// A handler that took microseconds may use its whole limit for another input.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_behind_one_that_takes_long_goes_elsewhere() {
+async fn call_behind_a_long_call_runs_elsewhere() {
     let stopped = Stopped::start(COUNTER, |config| config.pipeline_timeout = Duration::from_millis(100)).await;
     let second = async {
         assert_eq!(json(stopped.call().await), "1");
@@ -269,7 +269,7 @@ async fn call_behind_one_that_takes_long_goes_elsewhere() {
 
 /// The queue's patience also applies to calls that were sent ahead.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
+async fn call_sent_ahead_is_refused_at_its_deadline() {
     let stopped = Stopped::start(COUNTER, |config| {
         (config.running, config.timeout, config.quantum) = (1, Duration::from_millis(400), Duration::from_secs(60));
     })

@@ -13,7 +13,7 @@ fn counter(tier: Tier) -> Tool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tier_that_nobody_asks_for_has_no_process_and_then_spares_of_its_own() {
+async fn unused_tier_has_no_process_until_it_is_used() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
     assert_eq!(test_pool.pool.status().tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1)]);
@@ -43,7 +43,7 @@ async fn worker_of_one_tier_serves_no_call_of_another() {
 /// inherits.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "what was not seen is told")]
-async fn forked_worker_that_compiles_nothing_has_no_code_but_its_programs() {
+async fn forked_jitless_worker_has_only_its_program_as_code() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     assert_eq!(json(pool.call(&counter(Tier::Jitless)).await), "1");
     assert_eq!(pool.pool.status().totals.forked, 1);

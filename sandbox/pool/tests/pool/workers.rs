@@ -22,7 +22,7 @@ async fn warm_calls_share_a_process_and_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_start_of_a_worker_is_reported_to_the_call_that_needs_it() {
+async fn processor_time_of_a_cold_start_is_reported_to_its_call() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
     let describe = || std::mem::take(&mut *test_pool.used.lock().unwrap());
@@ -97,7 +97,7 @@ async fn fresh_isolation_gives_each_call_a_process_that_served_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_take_a_core_from_nobody() {
+async fn workers_do_not_preempt_others() {
     /// Field of proc_pid_stat(5), counted after the name.
     const POLICY: usize = 38;
     const SCHED_BATCH: &str = "3";
@@ -110,7 +110,7 @@ async fn workers_take_a_core_from_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn spares_are_kept_and_a_cold_call_takes_one() {
+async fn spares_are_ready_and_a_cold_call_takes_one() {
     let test_pool = TestPool::start(|config| config.spares = 2).await;
     test_pool.until(|pool| pool.status().spares == 2).await;
     assert!(!test_pool.pool.status().jail.is_empty());
@@ -122,7 +122,7 @@ async fn spares_are_kept_and_a_cold_call_takes_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pool_that_is_ready_has_a_spare_and_says_how_it_is_jailed() {
+async fn ready_pool_has_a_spare_and_reports_its_jail() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let jail = pool.pool.ready().await.unwrap();
     let status = pool.pool.status();
@@ -159,7 +159,7 @@ async fn pool_with_a_wrong_binary_reports_that_it_cannot_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thrown_error_keeps_the_process() {
+async fn process_survives_a_thrown_error() {
     let pool = TestPool::start(|_| {}).await;
     let tool = Tool::new("thrower", "let calls = 0; export default () => { if (++calls < 2) throw new Error('no'); return calls; };");
     let ran = pool.call(&tool).await.unwrap();
@@ -169,7 +169,7 @@ async fn thrown_error_keeps_the_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_that_dies_idle_costs_no_call() {
+async fn worker_that_dies_while_idle_affects_no_call() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let tool = Tool::new("counter", COUNTER);
     assert_eq!(json(pool.call(&tool).await), "1");
@@ -182,7 +182,7 @@ async fn worker_that_dies_idle_costs_no_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retired_version_starts_again() {
+async fn retired_version_can_be_loaded_again() {
     let test_pool = TestPool::start(|_| {}).await;
     let tool = Tool::new("counter", COUNTER);
     test_pool.call(&tool).await.unwrap();
@@ -203,7 +203,7 @@ async fn retired_version_starts_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn version_that_another_endpoint_retires_is_warm_yet() {
+async fn version_retired_by_another_endpoint_stays_warm() {
     let pool = TestPool::start(|_| {}).await;
     let (copied, copy) = (Tool::new("one", COUNTER), Tool::new("other", COUNTER));
     for calls in 1..=6 {
@@ -215,7 +215,7 @@ async fn version_that_another_endpoint_retires_is_warm_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
+async fn worker_is_replaced_after_its_last_call_without_losing_calls() {
     let test_pool = TestPool::start(|config| config.max_calls = 3).await;
     let tool = Tool::new("counter", COUNTER);
     for _ in 0..5 {
@@ -229,7 +229,7 @@ async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replacement_that_cannot_be_made_is_tried_again() {
+async fn failed_replacement_is_retried() {
     let test_pool = TestPool::start(|config| (config.max_calls, config.spares) = (2, 0)).await;
     let tool = Tool::new("counter", COUNTER);
     test_pool.call(&tool).await.unwrap();
@@ -244,7 +244,7 @@ async fn replacement_that_cannot_be_made_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn version_that_is_retired_while_its_worker_is_replaced_has_none_left() {
+async fn version_retired_while_its_worker_is_replaced_has_no_worker() {
     let test_pool = TestPool::start(|config| (config.max_calls, config.spares) = (1, 0)).await;
     let tool = Tool::new("slow", "for (let n = 0; n < 2e7; n++) {}; export default () => 1;");
     test_pool.call(&tool).await.unwrap();

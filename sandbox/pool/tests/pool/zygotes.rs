@@ -25,7 +25,7 @@ fn fresh(source: &str) -> Tool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_workers_of_one_zygote_have_no_random_number_in_common() {
+async fn two_hundred_workers_of_one_zygote_draw_different_random_numbers() {
     let pool = TestPool::start(|_| {}).await;
     let draw = fresh("export default () => [Math.random(), crypto.randomUUID(), crypto.getRandomValues(new Uint32Array(2)).join()];");
     let mut drawn = HashSet::new();
@@ -54,7 +54,7 @@ async fn forked_and_started_workers_have_the_same_layers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_is_in_a_namespace_of_pids_of_its_own_where_the_host_may_begin_any() {
+async fn worker_has_its_own_pid_namespace_if_the_host_can_create_one() {
     if !capabilities(None).unwrap().effective.contains(CapabilitySet::SYS_ADMIN) {
         writeln!(std::io::stdout(), "skipped: namespaces of workers: this process lacks CAP_SYS_ADMIN").unwrap();
         return;
@@ -115,7 +115,7 @@ async fn calls_do_not_wait_for_a_zygote_that_is_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zygote_that_dies_while_nothing_starts_is_waited_for() {
+async fn idle_zygote_that_dies_is_reaped() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
     let [zygote] = test_pool.zygotes()[..] else { panic!("not one zygote") };

@@ -11,7 +11,7 @@ fn is_the_schemas(reason: &StopReason) -> bool {
 }
 
 #[test]
-fn any_schema_ends_within_its_limits_and_its_faults_are_its_own() {
+fn any_schema_ends_within_its_limits_and_is_blamed_for_its_faults() {
     tollhouse_fuzz::check("schema", |bytes| {
         let (schema, value) = bytes.iter().position(|byte| *byte == 0).map_or((bytes, &b"null"[..]), |at| (&bytes[..at], &bytes[at + 1..]));
         let Ok(value) = serde_json::from_slice::<Value>(value) else { return };

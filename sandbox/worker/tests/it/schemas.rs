@@ -58,7 +58,7 @@ fn doubling(levels: usize, last: &Value) -> Value {
 }
 
 #[test]
-fn input_that_does_not_fit_reaches_no_handler_and_the_next_does() {
+fn invalid_input_reaches_no_handler_and_the_next_call_does() {
     let schema = json!({
         "type": "object", "required": ["url"], "additionalProperties": false,
         "properties": { "url": { "type": "string" }, "list": { "type": "array", "items": { "type": "integer" } }, "answer": {} },
@@ -74,7 +74,7 @@ fn input_that_does_not_fit_reaches_no_handler_and_the_next_does() {
 }
 
 #[test]
-fn problems_are_few_and_short() {
+fn problems_are_limited_in_number_and_length() {
     let mut worker = with(Some(json!({ "additionalProperties": { "type": "integer" } })), None);
     let many: Map<_, _> = (0..500).map(|at| (format!("{at}{}", "n".repeat(5_000)), json!("x"))).collect();
     worker.limits.input_bytes = 4 << 20;
@@ -87,7 +87,7 @@ fn problems_are_few_and_short() {
 }
 
 #[test]
-fn results_are_held_against_their_schema_where_they_are_a_success_and_json() {
+fn successful_json_results_are_checked_against_their_schema() {
     let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] });
     let mut worker = with(None, Some(schema));
     assert_eq!(worker.json(&json!({ "answer": { "count": 1 } })), json!({ "count": 1 }));
@@ -114,7 +114,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
 }
 
 #[test]
-fn formats_are_asserted_in_every_draft() {
+fn formats_are_validated_in_every_draft() {
     let drafts = [
         None,
         Some("https://json-schema.org/draft/2020-12/schema"),
@@ -149,7 +149,7 @@ fn formats_are_asserted_in_every_draft() {
 }
 
 #[test]
-fn patterns_that_look_around_are_matched_within_their_bound() {
+fn lookaround_patterns_are_matched_within_their_limit() {
     let zod = "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$";
     let password = "^(?=.*\\d)(?=.*[a-z]).{8,}$";
     for (pattern, text, right) in [
@@ -240,7 +240,7 @@ fn patterns_match_like_ecmascript() {
 }
 
 #[test]
-fn pattern_that_is_large_once_translated_changes_no_other() {
+fn pattern_too_large_after_translation_affects_no_other() {
     let small = json!({ "pattern": "^(?!b)a.c$" });
     let both = json!({ "properties": { "small": small, "large": { "pattern": "^.{1000}$" } } });
     for schema in [json!({ "properties": { "small": small } }), both] {
@@ -321,7 +321,7 @@ fn a_bundle_without_a_handler_only_checks() {
 }
 
 #[test]
-fn a_schema_that_does_not_compile_is_refused_with_its_place() {
+fn invalid_schema_is_rejected_with_its_location() {
     for (schema, pointer) in [
         (json!({ "properties": { "a": { "type": "text" } } }), "/properties/a/type"),
         (json!({ "pattern": "(" }), "/pattern"),
@@ -343,7 +343,7 @@ fn a_schema_that_does_not_compile_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
+fn endless_check_is_stopped_and_blamed_on_the_schema() {
     let limits = Limits { cpu_ms: 200, ..Limits::default() };
     let endless = doubling(40, &json!(true));
     for (input, output, side) in [(Some(endless.clone()), None, Side::Input), (None, Some(endless), Side::Output)] {
@@ -357,7 +357,7 @@ fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
 }
 
 #[test]
-fn mismatch_is_reported_even_if_its_reasons_are_endless() {
+fn mismatch_is_reported_even_if_its_problems_are_endless() {
     let wrong = doubling(40, &json!({ "type": "string" }));
     // The first problem is found at once, but all are kept until the last is known.
     for (input, output, side) in [(Some(wrong.clone()), None, Side::Input), (None, Some(wrong), Side::Output)] {
@@ -370,7 +370,7 @@ fn mismatch_is_reported_even_if_its_reasons_are_endless() {
 }
 
 #[test]
-fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
+fn patterns_with_too_much_memory_are_stopped_while_compiling() {
     let patterns: Map<_, _> = (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\p{{L}}{{9}}{at}$") }))).collect();
     let mut worker = blank(None, Some(json!({ "properties": patterns })));
     worker.limits = Limits { load_cpu_ms: 60_000, load_wall_ms: 60_000, ..Limits::default() };
@@ -397,7 +397,7 @@ fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
 }
 
 #[test]
-fn the_host_learns_of_the_beginning_when_the_input_fits() {
+fn begin_is_reported_once_the_input_is_valid() {
     let mut worker = with(Some(json!({ "required": ["answer"] })), None);
     worker.announced = true;
     unfit(worker.call(&json!({})).outcome, Side::Input);

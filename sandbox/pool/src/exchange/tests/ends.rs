@@ -104,7 +104,7 @@ async fn weigh(ended: &ExchangeEnd) -> (Counted, Endpoint, Worker) {
 }
 
 #[tokio::test]
-async fn each_end_has_its_row() {
+async fn every_kind_of_end_has_its_row() {
     use Counted::{Call, Crash, Stop};
     use Endpoint::{Held, Untouched};
     use StopReason::{CpuTime, Crashed, Deadlock, Memory, Ops, OutputDepth, OutputSize, SchemaMemory, SchemaTime, Unlisted, WallTime};
@@ -159,7 +159,7 @@ async fn each_end_has_its_row() {
 }
 
 #[tokio::test]
-async fn worker_that_ends_without_a_word_shows_why_by_its_status() {
+async fn worker_that_ends_silently_reports_the_reason_by_exit_status() {
     let (core, host, limits) = (Core::new(PoolConfig::new("/bin/false")).unwrap(), Host::default(), Limits::default());
     let (process, theirs) = Process::standin_that("exit 71");
     process.wait_for_exit().await;

@@ -137,7 +137,7 @@ async fn op_beyond_the_calls_budget_waits_and_is_answered() {
 }
 
 #[tokio::test]
-async fn owner_that_fills_its_share_leaves_the_calls_of_others_alone() {
+async fn owner_that_fills_its_share_does_not_affect_others() {
     let (flow, stuck, quick) = (FlowControl::new(12 * MIB), Slow::new(0), Slow::new(100));
     let greedy = |owner| {
         call(&flow, owner, &stuck, |mut peer| async move {
@@ -170,7 +170,7 @@ async fn owner_that_fills_its_share_leaves_the_calls_of_others_alone() {
 /// There is no deadlock: a call waits only for its own ops, or for room that its first op does not
 /// need.
 #[tokio::test]
-async fn calls_continue_although_there_is_no_room_at_all() {
+async fn calls_continue_without_any_free_bytes() {
     let (flow, host) = (FlowControl::new(0), Slow::new(1_000));
     let greedy = |owner| {
         call(&flow, owner, &host, |mut peer| async move {
@@ -201,7 +201,7 @@ async fn request_beyond_the_calls_budget_stops_it() {
 }
 
 #[tokio::test]
-async fn call_may_ask_with_just_as_much_as_it_has() {
+async fn call_can_send_exactly_its_byte_budget() {
     let (flow, host, limits) = (FlowControl::new(1 << 30), Slow::new(0), Limits::default());
     let write = |bytes: usize| OpRequest::FileWrite { path: String::new(), content: vec![0; bytes].into() };
     let max = CALL_BYTES - write(0).bytes();
@@ -210,7 +210,7 @@ async fn call_may_ask_with_just_as_much_as_it_has() {
 }
 
 #[tokio::test]
-async fn worker_that_asks_with_more_at_once_than_a_call_has_is_stopped() {
+async fn worker_that_sends_more_than_the_bytes_of_a_call_is_stopped() {
     let (flow, host) = (FlowControl::new(1 << 30), Slow::new(0));
     let ended = call(&flow, "a", &host, |mut peer| async move {
         for op in 1..=8 {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn call_goes_ahead_where_its_endpoint_is_busy_and_nobody_waits() {
+async fn call_is_sent_ahead_if_its_endpoint_is_busy_and_nobody_waits() {
     let scheduler = scheduler(2);
     let first = wait(&scheduler, ask("a", "x"), Ahead::Now).await.unwrap();
     assert!(matches!(first, Admitted::Permit(_)), "there is nothing to go ahead to");
@@ -45,7 +45,7 @@ async fn queue_sends_ahead_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_goes_ahead_of_a_call_that_resumes() {
+async fn no_call_is_sent_ahead_of_a_resuming_call() {
     let scheduler = scheduler(1);
     let mut parked = scheduler.acquire(ask("a", "x")).await.unwrap();
     parked.park();
@@ -62,7 +62,7 @@ async fn nobody_goes_ahead_of_a_call_that_resumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn leave_to_go_ahead_that_comes_too_late_gives_no_slot_away() {
+async fn late_permission_to_be_sent_ahead_loses_no_slot() {
     let scheduler = scheduler(1);
     let permit = scheduler.acquire(ask("a", "x")).await.unwrap();
     let mut waiting = Box::pin(wait(&scheduler, ask("a", "x"), Ahead::Queued));
@@ -73,7 +73,7 @@ async fn leave_to_go_ahead_that_comes_too_late_gives_no_slot_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slot_that_is_handed_over_is_counted_once() {
+async fn handed_over_slot_is_counted_once() {
     let scheduler = scheduler(1);
     scheduler.acquire(ask("a", "x")).await.unwrap().hand_over();
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 1, running: 1, queued: 0 });

@@ -30,7 +30,7 @@ async fn waiting_calls_of_one_caller_leave_processes_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_leaves_places_in_line_to_others() {
+async fn one_caller_leaves_places_in_the_queue_to_others() {
     let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 2, ..rules(1) });
     let running = scheduler.acquire(of(3)).await.unwrap();
     let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(scheduler.acquire(of(1)))).collect();
@@ -44,7 +44,7 @@ async fn one_caller_leaves_places_in_line_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caller_that_went_ahead_leaves_its_place_in_the_queue() {
+async fn caller_that_was_sent_ahead_leaves_the_queue() {
     let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 1, ..rules(1) });
     let running = scheduler.acquire(of(3)).await.unwrap();
     let mut first = Box::pin(wait(&scheduler, of(1), Ahead::Queued));
@@ -86,7 +86,7 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
 }
 
 #[tokio::test(start_paused = true)]
-async fn taken_over_worker_counts_for_its_new_caller_only() {
+async fn taken_over_permit_counts_for_its_new_caller_only() {
     let scheduler = scheduler(4);
     scheduler.acquire(of(1)).await.unwrap().hand_over();
     let taken = scheduler.take_over(of(2));
@@ -97,7 +97,7 @@ async fn taken_over_worker_counts_for_its_new_caller_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caller_that_gives_up_a_worker_can_run_its_next_call() {
+async fn caller_that_cancels_a_call_can_run_its_next_call() {
     let scheduler = Scheduler::new(Rules { caller_running: 1, ..rules(4) });
     let first = scheduler.acquire(of(1)).await.unwrap();
     let mut next = Box::pin(scheduler.acquire(of(1)));

@@ -16,7 +16,7 @@ async fn asleep<'a>(scheduler: &'a Scheduler, owner: &'a str, calls: usize) -> V
 }
 
 #[tokio::test(start_paused = true)]
-async fn owner_alone_has_all_processes_but_an_eighth() {
+async fn lone_owner_can_use_seven_eighths_of_the_processes() {
     for (processes, has) in [(1, 1), (2, 2), (3, 3), (4, 3), (8, 7), (9, 7), (16, 14), (188, 164)] {
         let scheduler = Scheduler::new(Rules { processes, ..rules(8) });
         assert_eq!(asleep(&scheduler, "a", 400).await.len(), has, "of {processes}");
@@ -24,7 +24,7 @@ async fn owner_alone_has_all_processes_but_an_eighth() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sleeping_calls_of_one_owner_cost_another_none_of_its_own() {
+async fn sleeping_calls_of_one_owner_do_not_delay_another() {
     let scheduler = Scheduler::new(Rules { processes: 188, ..rules(8) });
     let flood = asleep(&scheduler, "a", 400).await;
     let mut more: Vec<_> = (0..99).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
@@ -40,7 +40,7 @@ async fn sleeping_calls_of_one_owner_cost_another_none_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn processes_of_owners_that_want_them_all_come_to_the_same() {
+async fn greedy_owners_get_equal_numbers_of_processes() {
     let scheduler = Scheduler::new(Rules { processes: 30, timeout: Duration::from_secs(1_000), ..rules(8) });
     let sleeper = |owner: &'static str| {
         let scheduler = &scheduler;
@@ -106,7 +106,7 @@ async fn an_owner_that_computes_queues_behind_one_that_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_resume_keep_no_other_owner_waiting() {
+async fn resuming_calls_do_not_delay_other_owners() {
     let scheduler = scheduler(1);
     let mut parked = [scheduler.acquire(ask("a", "x")).await.unwrap()];
     parked[0].park();
@@ -122,7 +122,7 @@ async fn calls_that_resume_keep_no_other_owner_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owner_that_holds_the_queue_gives_its_last_place_to_one_that_has_fewer() {
+async fn owner_that_fills_the_queue_yields_its_last_place_to_a_smaller_one() {
     let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 4, ..rules(1) });
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let mut flood: Vec<_> = (0..4).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
@@ -141,7 +141,7 @@ async fn owner_that_holds_the_queue_gives_its_last_place_to_one_that_has_fewer()
 }
 
 #[tokio::test(start_paused = true)]
-async fn owner_gives_no_place_to_one_that_would_then_have_more() {
+async fn owner_yields_no_place_to_an_owner_that_would_then_have_more() {
     let scheduler = Scheduler::new(Rules { queue: 3, caller_queue: 3, ..rules(1) });
     let _running = scheduler.acquire(ask("c", "z")).await.unwrap();
     let mut flood: Vec<_> = (0..3).map(|_| Box::pin(scheduler.acquire(ask("a", "x")))).collect();
@@ -153,7 +153,7 @@ async fn owner_gives_no_place_to_one_that_would_then_have_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_calls_of_one_owner_make_room_for_another_however_many_they_are() {
+async fn many_long_calls_of_one_owner_yield_to_another_owner() {
     let scheduler = Scheduler::new(Rules { background: 1, ..rules(2) });
     let mut long = vec![];
     for _ in 0..3 {
@@ -183,7 +183,7 @@ async fn long_calls_of_one_owner_make_room_for_another_however_many_they_are() {
 /// Random histories of many owners: nothing is lost or granted twice, and every call that may run
 /// does.
 #[tokio::test(start_paused = true)]
-async fn owner_counts_are_right_however_calls_end() {
+async fn owner_counts_are_correct_however_calls_end() {
     let scheduler = Scheduler::new(Rules { processes: 9, queue: 20, caller_queue: 20, background: 2, ..rules(3) });
     let visit = |number: u64| {
         let scheduler = &scheduler;
