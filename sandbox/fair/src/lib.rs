@@ -114,7 +114,7 @@ impl<K: Owner> FairSemaphore<K> {
             }
             state.line(&owner).wait()
         };
-        coming.await.expect("who waits is told of its turn, because leaves end")
+        coming.await.expect("every waiter is notified, because permits end")
     }
 
     fn leave(self: &Arc<Self>, owner: K) -> FairPermit<K> {
@@ -139,7 +139,7 @@ impl<K: Owner> State<K> {
             self.turns += 1;
             self.owners.insert(owner.clone(), OwnerQueue { in_flight: 0, turn: self.turns, waiting: VecDeque::new() });
         }
-        self.owners.get_mut(owner).expect("it was put in, if it was not there")
+        self.owners.get_mut(owner).expect("the owner exists or was just inserted")
     }
 
     /// Takes a permit for an owner, if it may have one. No waiter is overtaken: waiters have

@@ -67,7 +67,7 @@ async fn lone_owner_gets_every_turn_and_a_newcomer_the_next() {
     let mut other = Box::pin(fair.turn("b"));
     assert!((&mut other).now_or_never().is_none());
     drop(in_flight);
-    assert!((&mut other).now_or_never().is_some(), "those of the flood that came before it wait");
+    assert!((&mut other).now_or_never().is_some(), "earlier calls of the flood wait");
     assert!((&mut flood[2]).now_or_never().is_some() && (&mut flood[3]).now_or_never().is_some());
 }
 
@@ -204,6 +204,6 @@ fn slots_are_not_lost_or_doubled_and_nobody_waits_needlessly() {
         }
         drop((held, waiting));
         let state = fair.state();
-        assert!(state.in_flight == 0 && state.owners.is_empty(), "seed {seed}: nobody is remembered");
+        assert!(state.in_flight == 0 && state.owners.is_empty(), "seed {seed}: no owner is remembered");
     }
 }

@@ -87,6 +87,6 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(lower(child.id()).is_err(), "a process that is gone");
+        assert!(lower(child.id()).is_err(), "the process is gone");
     }
 }

@@ -2,8 +2,8 @@
 //! call.
 //!
 //! For a handler that answers within microseconds, waking a process costs more than the call. Its
-//! calls are therefore pipelined, like requests in HTTP or Redis: the worker finds the next calls
-//! in its socket and runs them in order, and each call hands the worker over to the next.
+//! calls are therefore pipelined, like requests in HTTP or Redis: the worker reads the next calls
+//! from its socket and runs them in order, and each call hands the worker over to the next.
 //!
 //! ```text
 //! call A  drive ─────────────▶ Done ─┐
@@ -138,7 +138,7 @@ impl<T> Pipeline<T> {
         next
     }
 
-    /// Ends the pipeline with its worker. Waiting calls learn that they must run elsewhere.
+    /// Ends the pipeline together with its worker. Waiting calls must run elsewhere.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.open = false;
@@ -168,8 +168,8 @@ impl<T> Pipeline<T> {
     }
 
     fn capacity_in(&self, state: &State<T>) -> usize {
-        let bearable = usize::try_from(self.time_us / state.cost_us.max(1)).unwrap_or(usize::MAX).min(self.max);
-        if state.open { bearable.saturating_sub(state.ahead.len()) } else { 0 }
+        let affordable = usize::try_from(self.time_us / state.cost_us.max(1)).unwrap_or(usize::MAX).min(self.max);
+        if state.open { affordable.saturating_sub(state.ahead.len()) } else { 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {

@@ -43,9 +43,9 @@ pub(crate) enum UsageError {
 
 impl Usage {
     /// Returns the processor time of a process since its start, even if it has exited. The kernel
-    /// rounds user time and system time down to its tick. One tick is added, so that the error is
-    /// as often positive as negative.
-    pub(crate) fn cpu_since_birth(pid: u32) -> Duration {
+    /// rounds user time and system time down to its tick. One tick is added, so that the mean error
+    /// is zero.
+    pub(crate) fn cpu_since_start(pid: u32) -> Duration {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let usage = text.rsplit_once(')').and_then(|(_, fields)| Self::parse_fields(fields));
         usage.map_or(Duration::ZERO, |usage| usage.cpu + Duration::from_millis(1_000 / rustix::param::clock_ticks_per_second()))
@@ -123,8 +123,8 @@ mod tests {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
         let counted = Usage::parse(&text.replace(") Z ", ") S ")).unwrap().cpu;
         let tick = Duration::from_secs(1) / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap();
-        assert_eq!(Usage::cpu_since_birth(child.id()), counted + tick);
+        assert_eq!(Usage::cpu_since_start(child.id()), counted + tick);
         child.wait().unwrap();
-        assert_eq!(Usage::cpu_since_birth(child.id()), Duration::ZERO);
+        assert_eq!(Usage::cpu_since_start(child.id()), Duration::ZERO);
     }
 }

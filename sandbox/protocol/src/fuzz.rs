@@ -11,13 +11,13 @@ const AT_MOST: usize = 32;
 fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let message = frame::decode::<T>(bytes).ok()?;
     let mut sent = Vec::new();
-    frame::encode(&message, &mut sent).expect("what came in a frame fits into one");
+    frame::encode(&message, &mut sent).expect("a decoded message fits into a frame");
     let (prefix, payload) = sent.split_first_chunk().expect("a frame has a prefix");
-    assert_eq!(frame::length(*prefix).expect("a length of ours is within the limit"), payload.len());
+    assert_eq!(frame::length(*prefix).expect("an encoded length is within the limit"), payload.len());
     assert!(payload.len() <= bytes.len());
-    let again: T = frame::decode(payload).expect("what was encoded decodes");
+    let again: T = frame::decode(payload).expect("an encoded message decodes");
     let mut twice = Vec::new();
-    frame::encode(&again, &mut twice).expect("as before");
+    frame::encode(&again, &mut twice).expect("a decoded message can be encoded");
     assert_eq!(sent, twice);
     Some(message)
 }

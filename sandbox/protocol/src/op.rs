@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(OpRequest::KvAtomic { checks: vec![check], writes }.bytes(), own + positions + 5);
         let headers = vec![(String::new(), String::new()); 1_000];
         let get = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
-        assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "what is 2 bytes in a frame is more here");
+        assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "2 bytes in a frame need more memory");
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Lifeline {
 }
 
 /// Ends the process without cleanup.
-#[expect(unsafe_code, reason = "no safe binding leaves without running destructors")]
+#[expect(unsafe_code, reason = "no safe binding exits without running destructors")]
 pub(crate) fn exit_now(status: u8) -> ! {
     // SAFETY: ends the process. Nothing of it is used afterwards.
     unsafe { libc::_exit(status.into()) }
@@ -104,7 +104,7 @@ impl Outbox {
 
 impl Host {
     /// Takes over the socket that the host left open at `descriptor`.
-    #[expect(unsafe_code, reason = "a descriptor inherited by number has no other way in")]
+    #[expect(unsafe_code, reason = "no safe binding takes over an inherited descriptor")]
     pub(crate) fn inherit(descriptor: i32) -> Self {
         // SAFETY: the host opened this descriptor only for the worker, and nothing else here owns
         // it.

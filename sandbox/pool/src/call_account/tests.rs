@@ -28,7 +28,7 @@ fn flood(ledger: &mut CallLedger, message: &ToHost) -> (u64, u64) {
             Err(breach) => panic!("{breach:?}"),
         }
         admitted += 1;
-        assert!(admitted < 10_000, "there is an end to what is admitted");
+        assert!(admitted < 10_000, "a flood is detected at some point");
     }
 }
 
@@ -107,7 +107,7 @@ fn log_line_is_cut_between_characters() {
     assert_eq!(cut("é".repeat(4_000), 0), (4_096, 0));
     assert_eq!(cut("é".repeat(4_000), 5), (4_090, 5));
     assert_eq!(cut("m".into(), 4_096), (0, 4_096));
-    assert_eq!(cut("m".into(), 4_097), (1, 0), "a piece of JSON is no JSON");
+    assert_eq!(cut("m".into(), 4_097), (1, 0), "cut JSON is not valid JSON");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn unfit(side: Side, problems: usize) -> ToHost {
 #[test]
 fn problems_are_limited_and_not_empty() {
     let Ok(Step::Done(Outcome::Unfit(Side::Output, problems), _)) = ledger().admit(unfit(Side::Output, 100)) else {
-        panic!("a misfit is a clean end")
+        panic!("an invalid value is a clean end")
     };
     assert_eq!(problems.len(), MAX_PROBLEMS);
     assert!(problems.iter().all(|problem| problem.pointer.len() == 1_024 && problem.message.len() == 1_024));

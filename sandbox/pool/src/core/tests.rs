@@ -6,9 +6,9 @@ use crate::{scheduler::AdmissionRequest, status::RefusedLayer};
 #[tokio::test]
 async fn calls_that_wait_for_the_host_are_distinguished_from_those_that_compute() {
     let core = Core::new(PoolConfig { running: 2, ..PoolConfig::new("/bin/false") }).unwrap();
-    let ask = AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 2 };
-    let _computes = core.scheduler.acquire(ask).await.unwrap();
-    let mut waits = core.scheduler.acquire(ask).await.unwrap();
+    let admission = AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 2 };
+    let _computes = core.scheduler.acquire(admission).await.unwrap();
+    let mut waits = core.scheduler.acquire(admission).await.unwrap();
     waits.park();
     let status = core.status();
     assert_eq!((status.running, status.waiting_in_ops), (1, 1));
@@ -21,7 +21,7 @@ async fn background_work_of_a_pool_ends_with_it() {
     drop(core);
     assert!(stopped.is_cancelled());
     alarm.arm();
-    alarm.ring(|_| panic!("it is silenced"));
+    alarm.run(|_| panic!("the alarm is stopped"));
 }
 
 #[tokio::test]

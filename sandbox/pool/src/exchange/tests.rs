@@ -179,7 +179,7 @@ async fn run_on<F: Future<Output = ()>>(
     };
     let (ended, ()) = tokio::join!(call, peer);
     assert!(link.meter.is_free(), "no budget is left in force");
-    assert_eq!(flow.held(), 0, "nothing is left under way");
+    assert_eq!(flow.held(), 0, "no bytes are in transit");
     ended
 }
 
@@ -235,7 +235,7 @@ async fn final_message_counts_even_if_a_reply_cannot_be_delivered() {
     let ended = run(&Host::default(), |mut peer| async move {
         peer.send(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }]).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
-        #[expect(clippy::disallowed_methods, reason = "the runtime has one thread: the reply and the last words are ready at once")]
+        #[expect(clippy::disallowed_methods, reason = "the runtime has one thread, so the reply and the final message are ready at once")]
         std::thread::sleep(Duration::from_millis(40));
         peer.send(&[ToHost::Done { outcome, spent: Spent::default() }]).await;
     })
@@ -308,7 +308,7 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
 async fn host_is_notified_when_the_handler_begins() {
     let host = Host::default();
     run(&host, |mut peer| async move { peer.send(&[done(b"1")]).await }).await;
-    assert!(!host.started.load(Ordering::Relaxed), "this one never said so");
+    assert!(!host.started.load(Ordering::Relaxed), "the worker did not report it");
     run(&host, |mut peer| async move { peer.send(&[ToHost::Begun, done(b"1")]).await }).await;
     assert!(host.started.load(Ordering::Relaxed));
 }
@@ -393,7 +393,7 @@ async fn op_that_nobody_awaits_is_still_performed() {
 #[tokio::test]
 async fn garbage_ends_the_call() {
     assert!(is_crash(&crash(b"\xff\xff\xff\xff").await), "a length over the limit");
-    assert!(is_crash(&crash(b"\x04\0\0\0\xff\xff\xff\xff").await), "a message that is none");
+    assert!(is_crash(&crash(b"\x04\0\0\0\xff\xff\xff\xff").await), "an invalid message");
     assert!(is_crash(&crash(b"\0\0\0\0").await), "an empty frame");
 }
 

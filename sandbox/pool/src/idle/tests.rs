@@ -37,7 +37,7 @@ async fn no_call_is_sent_ahead_to_a_returned_worker() {
     idle.put(Warm::just_now(&second));
     assert!(idle.pipelined.len() == 1 && is(idle.pipelined.first(), &first));
     idle.forget_pipelined(&second);
-    assert_eq!(idle.pipelined.len(), 1, "it was there no more");
+    assert_eq!(idle.pipelined.len(), 1, "it was removed before");
 }
 
 #[tokio::test]
@@ -56,9 +56,9 @@ async fn oldest_warm_worker_is_evicted_first_and_spares_next() {
     idle.put(Warm::just_now(&second));
     idle.spares.push(Arc::clone(&spare));
     for next in [&first, &second, &spare] {
-        assert!(is(idle.evict(SlotShortage::Places).as_ref(), next));
+        assert!(is(idle.evict(Shortage::Places).as_ref(), next));
     }
-    assert!(idle.evict(SlotShortage::Places).is_none());
+    assert!(idle.evict(Shortage::Places).is_none());
 }
 
 #[tokio::test]
@@ -71,9 +71,9 @@ async fn largest_warm_worker_is_evicted_when_memory_is_short() {
     idle.put(Warm::just_now(&large));
     idle.spares.push(Arc::clone(&spare));
     for next in [&large, &small, &spare] {
-        assert!(is(idle.evict(SlotShortage::Memory).as_ref(), next));
+        assert!(is(idle.evict(Shortage::Memory).as_ref(), next));
     }
-    assert!(idle.evict(SlotShortage::Memory).is_none());
+    assert!(idle.evict(Shortage::Memory).is_none());
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ async fn worker_is_measured_from_its_first_call_on() {
     for bytes in [9, 8] {
         used.record_own_bytes(bytes);
         assert!(!core.is_due(&unused) && first(&unused) == 0);
-        assert!(!core.is_due(&used) && first(&used) == 9, "what it held first is kept");
+        assert!(!core.is_due(&used) && first(&used) == 9, "the first measurement is kept");
     }
     used.record_own_bytes(YOUNG_BYTES + 1);
     assert!(core.is_due(&used));
@@ -80,11 +80,11 @@ async fn only_spares_of_an_unused_tier_are_ended() {
 
 #[tokio::test]
 async fn turns_are_given_on_ticks_only() {
-    let (core, mut turns) = (core(), Turns::of_cores(1));
+    let (core, mut turns) = (core(), Turns::for_cores(1));
     let before = turns.clone();
-    core.inspect_all(WatchdogTick::Between, &mut turns);
+    core.inspect_all(WatchdogRound::Between, &mut turns);
     assert_eq!(turns, before);
-    core.inspect_all(WatchdogTick::Tick, &mut turns);
+    core.inspect_all(WatchdogRound::Tick, &mut turns);
     assert_ne!(turns, before);
 }
 

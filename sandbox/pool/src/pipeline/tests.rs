@@ -27,7 +27,7 @@ fn after(pipeline: &Pipeline<()>, spent: Spent) -> usize {
 }
 
 #[tokio::test]
-async fn small_requests_find_free_bytes() {
+async fn short_calls_are_sent_ahead_while_there_is_room() {
     assert_eq!(open(16, 5).room(), 16);
     assert_eq!(open(16, 80).room(), 3);
     assert_eq!(open(16, 251).room(), 0);
@@ -80,8 +80,8 @@ async fn bytes_left_by_a_full_socket_are_written_by_the_next_writer() {
         let pipeline = open(2, 5);
         ours.ready(Interest::READABLE | Interest::WRITABLE).now_or_never();
         assert!(pipeline.send(&ours, &frame, budget()).is_some());
-        assert_eq!((pipeline.len(), pipeline.room()), (1, 0), "nothing may come between its parts");
-        assert!(!pipeline.decline(), "it cannot have been read");
+        assert_eq!((pipeline.len(), pipeline.room()), (1, 0), "no frame is written between its parts");
+        assert!(!pipeline.decline(), "it cannot have been read completely");
         sent.extend_from_slice(&frame);
         let (mut buffers, mut read) = (Buffers::default(), Vec::new());
         pipeline.take_rest(&mut buffers);

@@ -75,12 +75,12 @@ impl Owners {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty_of_owners(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     #[cfg(test)]
-    pub(super) fn count_nobody(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.all.values().all(|owner| owner.admitted + owner.computing() == 0)
     }
 }

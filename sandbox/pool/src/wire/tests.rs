@@ -63,7 +63,7 @@ async fn buffer_grows_with_a_frame_and_no_further() {
     theirs.write_all(&[0]).await.unwrap();
     read(&mut buffers, &ours).await;
     assert!(buffers.next().unwrap().is_none());
-    assert!(buffers.input.capacity() <= 2 * READ_BYTES, "nothing of 8 MiB came yet");
+    assert!(buffers.input.capacity() <= 2 * READ_BYTES, "no byte of the 8 MiB has arrived");
     let frame = vec![0; (8 << 20) - 1];
     let reads = async {
         while buffers.input.len() < PREFIX_BYTES + (8 << 20) {
@@ -100,7 +100,7 @@ async fn buffers_of_a_burst_are_released_during_the_call() {
         while buffers.unsent() > 0 {
             ours.writable().await.unwrap();
             buffers.flush(&ours).unwrap();
-            assert!(buffers.sent <= buffers.unsent().max(RETAINED_BYTES), "what went out is let go");
+            assert!(buffers.sent <= buffers.unsent().max(RETAINED_BYTES), "sent bytes are released");
         }
     };
     let (read, ()) = tokio::join!(theirs.read_exact(&mut received), sends);

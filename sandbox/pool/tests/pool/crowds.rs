@@ -23,10 +23,10 @@ async fn hundred_waiting_calls_need_only_two_slots() {
     let warm = pool.pool.status().idle;
     assert!(warm > 20, "most calls waited beside each other: {warm}");
     tool.body = "1000";
-    let request = Instant::now();
+    let started = Instant::now();
     join_all((0..warm).map(|_| pool.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
     // Two at a time, they would take at least ten seconds.
-    assert!(request.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", request.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", started.elapsed());
     pool.close().await;
 }
 
@@ -39,9 +39,9 @@ async fn flooding_owner_leaves_others_their_half() {
     let flooding = join_all((0..40).map(|_| test_pool.call(&flood)));
     let visiting = async {
         test_pool.until(|pool| pool.status().queued > 20).await;
-        let request = Instant::now();
+        let started = Instant::now();
         test_pool.call(&guest).await.unwrap();
-        (request.elapsed(), test_pool.pool.status().queued)
+        (started.elapsed(), test_pool.pool.status().queued)
     };
     let (flooded, (waited, still_queued)) = tokio::join!(flooding, visiting);
     assert!(flooded.iter().all(Result::is_ok));

@@ -73,7 +73,7 @@ async fn each_worker_has_a_group_of_its_own_and_neither_host_nor_zygote_has() {
         assert_eq!(totals.forked, if forks == 0 { 0 } else { totals.started });
         let workers = groups.iter().next().unwrap().parent().unwrap().to_owned();
         test_pool.close().await;
-        assert!(!workers.exists(), "they go with the pool");
+        assert!(!workers.exists(), "the groups are removed with the pool");
     }
 }
 

@@ -19,7 +19,7 @@ async fn endless_loop_is_stopped_and_the_next_call_is_served() {
     let ran = pool.call(&tool).await.unwrap();
     assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
     assert!((150_000..500_000).contains(&ran.spent.cpu_us), "{:?}", ran.spent);
-    assert_eq!(pool.pool.status().idle, 0, "its process is not used again");
+    assert_eq!(pool.pool.status().idle, 0, "the process is not reused");
     assert_eq!(json(pool.call(&Tool::new("counter", COUNTER)).await), "1");
     pool.close().await;
 }

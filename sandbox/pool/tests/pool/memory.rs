@@ -104,9 +104,9 @@ async fn largest_idle_worker_is_evicted_when_memory_is_short() {
     test_pool.until(|pool| pool.status().process_bytes > 86 * MIB).await;
     assert_eq!(json(test_pool.call(&next).await), "1");
     assert_eq!(test_pool.pool.status().processes, 3);
-    assert_eq!(json(test_pool.call(&small).await), "2", "it holds next to nothing");
+    assert_eq!(json(test_pool.call(&small).await), "2", "it holds little memory");
     assert_eq!(json(test_pool.call(&filler).await), "2");
-    assert_eq!(json(test_pool.call(&large).await), "1", "it went, and the filler goes next");
+    assert_eq!(json(test_pool.call(&large).await), "1", "it was evicted, and the filler is next");
     test_pool.close().await;
 }
 

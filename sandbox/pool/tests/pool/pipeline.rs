@@ -188,7 +188,7 @@ async fn call_sent_ahead_behind_a_waiting_call_runs_elsewhere() {
     let mut stopped = Stopped::start(source, |_| {}).await;
     stopped.tool.body = r#"{"ms":3000}"#;
     let quick = Tool::new("brief", source);
-    let request = Instant::now();
+    let started = Instant::now();
     let others = async {
         let others = join_all((0..3).map(|_| stopped.pool.call(&quick)));
         let wake = async {
@@ -196,7 +196,7 @@ async fn call_sent_ahead_behind_a_waiting_call_runs_elsewhere() {
             stopped.wake();
         };
         let (others, ()) = tokio::join!(others, wake);
-        assert!(request.elapsed() < Duration::from_secs(2), "they did not wait for it: {:?}", request.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(2), "they did not wait for it: {:?}", started.elapsed());
         others.into_iter().map(|ran| json(ran).parse::<u32>().unwrap()).for_each(|calls| assert!(calls < SERVED, "{calls}"));
         assert_eq!(stopped.pool.pool.status().waiting_in_ops, 1);
         stopped.pool.call(&quick).await.unwrap();
@@ -204,7 +204,7 @@ async fn call_sent_ahead_behind_a_waiting_call_runs_elsewhere() {
     let (waited, ()) = stopped.call_and(others).await;
     assert_eq!(json(waited), count(1), "none of them ran on the first worker");
     let totals = stopped.pool.pool.status().totals;
-    assert_eq!((totals.pipelined, totals.crashes, totals.kills), (3, 0, 0), "none is sent ahead to a worker that waits");
+    assert_eq!((totals.pipelined, totals.crashes, totals.kills), (3, 0, 0), "no call is sent ahead to a waiting worker");
     stopped.pool.close().await;
 }
 
@@ -241,12 +241,12 @@ async fn call_canceled_behind_another_ends_the_worker_but_not_the_other_call() {
             stopped.wake();
         };
         let (given_up, third, ()) = tokio::join!(given_up, third, wake);
-        assert!(given_up.is_err(), "it waited until it was given up");
+        assert!(given_up.is_err(), "it waited until it was canceled");
         third
     };
     let (first, third) = stopped.call_and(others).await;
-    assert_eq!(json(first), count(1), "the first is none the worse for it");
-    assert_eq!(json(third), "1", "the third was run by a worker that knows nothing of the second");
+    assert_eq!(json(first), count(1), "the first call is not affected");
+    assert_eq!(json(third), "1", "the third call ran on a worker without the state of the second");
     stopped.wait_for_exit().await;
     stopped.pool.close().await;
 }
@@ -262,7 +262,7 @@ async fn call_behind_a_long_call_runs_elsewhere() {
     };
     let (first, ()) = stopped.call_and(second).await;
     assert_eq!(json(first), count(1));
-    assert_eq!(json(stopped.call().await), "2", "what the first worker made of the call that went away nobody sees");
+    assert_eq!(json(stopped.call().await), "2", "the canceled call has no visible effect");
     stopped.wait_for_exit().await;
     stopped.pool.close().await;
 }
@@ -282,7 +282,7 @@ async fn call_sent_ahead_is_refused_at_its_deadline() {
     let (first, second) = stopped.call_and(second).await;
     assert!(matches!(second, Err(PoolError::Busy { .. })), "{second:?}");
     assert_eq!(json(first), count(1));
-    assert_eq!(json(stopped.call().await), "1", "the refused call was not run where anybody could see it");
+    assert_eq!(json(stopped.call().await), "1", "the refused call has no visible effect");
     stopped.pool.close().await;
 }
 

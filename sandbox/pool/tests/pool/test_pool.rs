@@ -206,7 +206,7 @@ pub fn json(ran: Result<CompletedRun, PoolError>) -> String {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test is told where the worker is")]
+#[expect(clippy::disallowed_methods, reason = "the path of the worker comes from the environment")]
 fn worker() -> PathBuf {
     let path =
         std::env::var("TOLLHOUSE_WORKER").expect("TOLLHOUSE_WORKER must name the `tollhouse-worker` binary; `cargo xtask test` sets it");

@@ -25,15 +25,15 @@ async fn warm_calls_share_a_process_and_its_state() {
 async fn processor_time_of_a_cold_start_is_reported_to_its_call() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
-    let describe = || std::mem::take(&mut *test_pool.used.lock().unwrap());
+    let take_used = || std::mem::take(&mut *test_pool.used.lock().unwrap());
     let (tool, broken) = (Tool::new("counter", COUNTER), Tool::new("broken", "throw new Error('no')"));
     test_pool.call(&tool).await.unwrap();
-    let [start, run] = describe()[..] else { panic!("not both") };
+    let [start, run] = take_used()[..] else { panic!("not both") };
     assert!(start > Duration::from_millis(5) && run < start, "a start of {start:?}, a run of {run:?}");
     test_pool.call(&tool).await.unwrap();
-    assert_eq!(describe().len(), 1, "a worker that waits has its start behind it");
+    assert_eq!(take_used().len(), 1, "a warm worker has no start to report");
     test_pool.call(&broken).await.unwrap_err();
-    let [start] = describe()[..] else { panic!("a load that fails was not told of") };
+    let [start] = take_used()[..] else { panic!("a failed load was not reported") };
     assert!(start > Duration::from_millis(5), "a start of {start:?}");
     test_pool.close().await;
 }
@@ -117,7 +117,7 @@ async fn spares_are_ready_and_a_cold_call_takes_one() {
     let started = test_pool.pool.status().totals.started;
     test_pool.call(&Tool::new("counter", COUNTER)).await.unwrap();
     test_pool.until(|pool| pool.status().spares == 2).await;
-    assert_eq!(test_pool.pool.status().totals.started, started + 1, "the replacement and nothing else was started");
+    assert_eq!(test_pool.pool.status().totals.started, started + 1, "only the replacement was started");
     test_pool.close().await;
 }
 
@@ -198,7 +198,7 @@ async fn retired_version_can_be_loaded_again() {
     };
     let (ran, ()) = tokio::join!(test_pool.call(&sleeper), retiring);
     assert_eq!(json(ran), "1");
-    assert_eq!(test_pool.pool.status().idle, 1, "the counter's worker alone is left");
+    assert_eq!(test_pool.pool.status().idle, 1, "only the worker of the counter is left");
     test_pool.close().await;
 }
 
@@ -224,7 +224,7 @@ async fn worker_is_replaced_after_its_last_call_without_losing_calls() {
     test_pool.until(|pool| pool.status().totals.replaced == 1).await;
     let cold = test_pool.pool.status().totals.cold_calls;
     assert_eq!(json(test_pool.call(&tool).await), "1", "the successor has served nobody");
-    assert_eq!(test_pool.pool.status().totals.cold_calls, cold, "and was ready before it was needed");
+    assert_eq!(test_pool.pool.status().totals.cold_calls, cold, "the successor was ready before it was needed");
     test_pool.close().await;
 }
 
@@ -236,7 +236,7 @@ async fn failed_replacement_is_retried() {
     test_pool.take_worker_away();
     assert_eq!(json(test_pool.call(&tool).await), "2");
     test_pool.until(|pool| pool.status().totals.failed_starts > 1).await;
-    assert_eq!(json(test_pool.call(&tool).await), "3", "the old one stays until there is a new one");
+    assert_eq!(json(test_pool.call(&tool).await), "3", "the old worker stays until a new one is ready");
     test_pool.put_worker_back();
     test_pool.until(|pool| pool.status().totals.replaced == 1).await;
     assert_eq!(json(test_pool.call(&tool).await), "1");

@@ -81,15 +81,15 @@ async fn calls_continue_when_a_zygote_is_killed_and_the_system_releases_it() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let (warm, fresh) = (Tool::new("warm", COUNTER), fresh(COUNTER));
     assert_eq!(json(pool.call(&warm).await), "1");
-    let [zygote] = pool.zygotes()[..] else { panic!("not one zygote") };
+    let [zygote] = pool.zygotes()[..] else { panic!("there must be one zygote") };
     kill(zygote);
     for calls in 2..5 {
-        assert_eq!(json(pool.call(&warm).await), calls.to_string(), "its worker is no child of it");
+        assert_eq!(json(pool.call(&warm).await), calls.to_string(), "its worker is not its child");
         assert_eq!(json(pool.call(&fresh).await), "1");
     }
     let totals = pool.pool.status().totals;
     assert!(totals.started > totals.forked && totals.failed_starts == 0, "{totals:?}");
-    assert!(stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote), "it was waited for");
+    assert!(stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote), "it was reaped");
     pool.close().await;
 }
 
@@ -105,11 +105,11 @@ async fn calls_do_not_wait_for_a_zygote_that_is_stopped() {
     while totals().forked == 0 {
         assert_eq!(json(pool.call(&tool).await), "1");
     }
-    let [zygote] = pool.zygotes()[..] else { panic!("not one zygote") };
+    let [zygote] = pool.zygotes()[..] else { panic!("there must be one zygote") };
     let before = totals();
     signal(zygote, Signal::STOP);
     let answer = timeout(Duration::from_mins(1), pool.call(&tool)).await;
-    assert_eq!(json(answer.expect("it is answered")), "1");
+    assert_eq!(json(answer.expect("the call is answered")), "1");
     assert_eq!((totals().forked, totals().started > before.started, pool.zygotes()), (before.forked, true, vec![]));
     pool.close().await;
 }
@@ -118,7 +118,7 @@ async fn calls_do_not_wait_for_a_zygote_that_is_stopped() {
 async fn idle_zygote_that_dies_is_reaped() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
-    let [zygote] = test_pool.zygotes()[..] else { panic!("not one zygote") };
+    let [zygote] = test_pool.zygotes()[..] else { panic!("there must be one zygote") };
     kill(zygote);
     test_pool.until(|_| stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote)).await;
     assert_eq!(json(test_pool.call(&Tool::new("warm", COUNTER)).await), "1");
@@ -137,9 +137,9 @@ async fn zygote_is_renewed_when_it_has_forked_enough_or_is_old() {
             seen.extend(pool.zygotes());
             sleep(Duration::from_millis(10)).await;
         }
-        assert!(pool.zygotes().len() <= 2, "one, and the next one");
+        assert!(pool.zygotes().len() <= 2, "a zygote and its successor");
         let totals = pool.pool.status().totals;
-        assert_eq!((totals.forked, totals.failed_starts), (totals.started, 0), "nobody waits for the next one");
+        assert_eq!((totals.forked, totals.failed_starts), (totals.started, 0), "no call waits for the successor");
         pool.close().await;
     }
 }
@@ -163,7 +163,7 @@ async fn zygotes_report_memory_and_unused_tiers_end() {
 
 /// Runs this very test again as a separate host, which prints its name and waits to be killed.
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stdout, reason = "that is how the host tells its name")]
+#[expect(clippy::print_stdout, reason = "the parent reads the name from there")]
 async fn host_that_is_killed_leaves_no_process() {
     const HOST: &str = "TOLLHOUSE_TEST_IS_HOST";
     if std::env::var_os(HOST).is_some() {

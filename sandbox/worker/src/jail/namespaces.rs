@@ -49,7 +49,7 @@ pub(crate) fn empty_root() -> Result<()> {
     chdir("/")
 }
 
-#[expect(unsafe_code, reason = "the binding is unsafe for one flag, which is not among these")]
+#[expect(unsafe_code, reason = "the binding is unsafe because of one flag, which is not used here")]
 fn enter(namespace: UnshareFlags) -> Result<()> {
     // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(namespace) }

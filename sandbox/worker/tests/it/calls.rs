@@ -42,8 +42,8 @@ fn progress_is_reported_in_order_cut_and_counted() {
          return ctx.progress('');",
     );
     assert_eq!(worker.json(&Value::Null), Value::Null);
-    let describe = |message: &str, fraction| ProgressMessage { message: message.into(), fraction };
-    assert_eq!(worker.messages[..2], [describe("begun", None), describe("half", Some(0.5))]);
+    let progress = |message: &str, fraction| ProgressMessage { message: message.into(), fraction };
+    assert_eq!(worker.messages[..2], [progress("begun", None), progress("half", Some(0.5))]);
     assert_eq!((worker.messages[2].message.len(), worker.messages.len() as u64), (512, Limits::default().progress_messages));
     assert_eq!(worker.logs.len(), 0);
 
@@ -146,7 +146,7 @@ fn call_that_arrives_while_another_waits_is_declined_and_not_run() {
     worker.send(&ToWorker::Reply { op, result: Ok(OpValue::None) });
     let Some(ToHost::Done { outcome: Outcome::Returned(reply), .. }) = worker.receive() else { panic!("an answer") };
     assert_eq!(reply.body, ReplyBody::Json("1".into()));
-    assert_eq!(worker.json(&Value::Null), json!(2), "it goes on with the next call");
+    assert_eq!(worker.json(&Value::Null), json!(2), "the next call runs");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn env_is_granted_per_call_and_frozen() {
     worker.env = vec![("KEY".into(), "s3cret".into())];
     assert_eq!(worker.json(&Value::Null), json!(["s3cret", null, true, true, ["KEY"]]));
     worker.env.clear();
-    assert_eq!(worker.json(&Value::Null)[4], json!([]), "the next call has no grant of the last");
+    assert_eq!(worker.json(&Value::Null)[4], json!([]), "the next call has no grant of the previous one");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn any_schema_ends_within_its_limits_and_is_blamed_for_its_faults() {
         worker.limits.cpu_ms = 200;
         worker.work = Work::Check(Side::Input);
         worker.schemas = Schemas { input: Some(schema.to_vec().into()), output: None };
-        match worker.take_in(None) {
+        match worker.load_bundle(None) {
             Ok(_) => {}
             Err(LoadFault::Schema(fault)) if fault.side == Side::Input => return,
             Err(LoadFault::Stopped(reason)) if is_the_schemas(&reason) => return,

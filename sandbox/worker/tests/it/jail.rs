@@ -101,7 +101,7 @@ impl Drop for Probe {
     }
 }
 
-#[expect(unsafe_code, reason = "the binding is unsafe for one flag, which is not this one")]
+#[expect(unsafe_code, reason = "the binding is unsafe because of one flag, which is not used here")]
 fn begin_namespace() -> bool {
     // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.is_ok()

@@ -9,7 +9,7 @@ fn refused(source: &str) -> LoadError {
     let mut worker = Worker::start();
     worker.limits.load_wall_ms = 10_000;
     let error = worker.load(source, Language::Js).unwrap_err();
-    assert!(worker.receive().is_none(), "a worker that could not load is gone");
+    assert!(worker.receive().is_none(), "a worker that failed to load is gone");
     error
 }
 
@@ -84,7 +84,7 @@ fn a_top_level_that_does_not_end_is_stopped() {
     let stopped = |text: &'static str| {
         let mut worker = Worker::start();
         worker.limits.load_wall_ms = 10_000;
-        match worker.take_in(Some(Source { text: text.into(), language: Language::Js })) {
+        match worker.load_bundle(Some(Source { text: text.into(), language: Language::Js })) {
             Err(LoadFault::Stopped(reason)) => reason,
             other => panic!("{text}: {other:?}"),
         }

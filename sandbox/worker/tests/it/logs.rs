@@ -40,7 +40,7 @@ fn causes_and_aggregated_errors_follow_the_stack() {
          console.error(new Error('x', { cause: { status: 500 } })); throw outer;";
     let mut worker = Worker::handler(body);
     let tollhouse_protocol::Outcome::Threw(thrown) = worker.call(&Value::Null).outcome else { panic!("it throws") };
-    assert_eq!(thrown.message, "Error: outer", "callers are told no more than before");
+    assert_eq!(thrown.message, "Error: outer", "the message for callers is unchanged");
     for text in [&worker.logs[0].message, &thrown.stack] {
         assert!(text.contains("[cause]: ") && text.contains("inner why") && text.ends_with("[cause]: [circular]"), "{text}");
     }
@@ -123,7 +123,7 @@ fn owner_sees_which_values_json_omits() {
     );
     assert_eq!(warned("return NaN;"), ["JSON cannot represent parts of the result: the result is NaN, and becomes null"]);
     assert_eq!(warned("return [new Error('x')];")[0].matches("is an error").count(), 1);
-    assert_eq!(warned("return Array(9).fill(NaN);")[0].matches("; ").count(), 5, "five are named, and how many more there are");
+    assert_eq!(warned("return Array(9).fill(NaN);")[0].matches("; ").count(), 5, "five are named, and the others are counted");
     let proper = "return { a: undefined, d: new Date(0), u: new URL('https://e.com/'), s: { toJSON: () => 1, f() {} }, get g() { return 1; }, e: {}, l: [] };";
     assert!(warned(proper).is_empty(), "{:?}", warned(proper));
 }

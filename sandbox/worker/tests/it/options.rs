@@ -120,9 +120,9 @@ fn headers_are_read_as_an_object_as_rows_and_as_headers() {
 #[test]
 fn error_of_a_response_has_its_status() {
     let mut worker = Worker::handler(
-        "const told = [];
-         for (const path of ['missing', '10.0.0.1']) await ctx.httpGetJson(`https://${path}/`).catch((e) => told.push([e.name, e.code, e.status ?? null, 'status' in e]));
-         return told;",
+        "const errors = [];
+         for (const path of ['missing', '10.0.0.1']) await ctx.httpGetJson(`https://${path}/`).catch((e) => errors.push([e.name, e.code, e.status ?? null, 'status' in e]));
+         return errors;",
     );
     assert_eq!(worker.json(&Value::Null), json!([["ToolError", "not_json", 404, true], ["ToolError", "forbidden_address", null, false]]));
 }

@@ -32,7 +32,7 @@ fn source(text: &str) -> Source {
 
 fn with(input: Option<Value>, output: Option<Value>) -> Worker {
     let mut worker = blank(input, output);
-    worker.take_in(Some(source(MESSAGE))).unwrap();
+    worker.load_bundle(Some(source(MESSAGE))).unwrap();
     worker
 }
 
@@ -67,7 +67,7 @@ fn invalid_input_reaches_no_handler_and_the_next_call_does() {
     let problems = unfit(worker.call(&json!({ "list": [1, "two"], "else": "secretive" })).outcome, Side::Input);
     assert!(pointers(&problems).contains(&"/list/1"), "{problems:?}");
     assert!(problems.iter().any(|problem| problem.message.contains("url")), "{problems:?}");
-    assert!(!format!("{problems:?}").contains("two") && !format!("{problems:?}").contains("secretive"), "the value itself is not repeated");
+    assert!(!format!("{problems:?}").contains("two") && !format!("{problems:?}").contains("secretive"), "the value is not repeated");
     assert!(worker.logs.is_empty(), "no handler ran");
     assert_eq!(worker.json(&json!({ "url": "u", "answer": 5 })), json!(5));
     assert_eq!(worker.logs.len(), 1);
@@ -108,7 +108,7 @@ fn successful_json_results_are_checked_against_their_schema() {
 /// Returns whether an input schema accepts a value.
 fn fits(schema: &Value, value: &Value) -> bool {
     let mut worker = blank(Some(schema.clone()), None);
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
     matches!(worker.call(value).outcome, Outcome::Returned(_))
 }
@@ -132,7 +132,7 @@ fn formats_are_validated_in_every_draft() {
             }
             blank(Some(schema), None)
         };
-        worker.take_in(None).unwrap();
+        worker.load_bundle(None).unwrap();
         worker.work = Work::Check(Side::Input);
         for (value, right) in [
             (json!({ "u": "2eb8aa08-aa98-11ea-b4aa-73b441d16380", "d": "P1DT12H", "m": "bob@example.com" }), true),
@@ -168,7 +168,7 @@ fn lookaround_patterns_are_matched_within_their_limit() {
         assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern} {text}");
     }
     let mut worker = blank(Some(json!({ "pattern": "^(?=(a+)+$)(a|aa)+\\1b$" })), None);
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
     let problems = unfit(worker.call(&json!("a".repeat(2_000))).outcome, Side::Input);
     assert!(problems[0].message.contains("backtracked"), "{problems:?}");
@@ -270,7 +270,7 @@ fn a_rewritten_pattern_keeps_its_name_its_neighbors_and_its_references() {
         assert_eq!(fits(&schema, &value), right, "{value}");
     }
     let mut worker = blank(Some(schema), None);
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
     let problems = unfit(worker.call(&json!({ "other": "x\r" })).outcome, Side::Input);
     assert_eq!(problems[0].message, "the value does not match \"^x.$\"");
@@ -300,7 +300,7 @@ fn keywords_of_older_drafts_are_reported_with_their_replacement() {
         (json!({ "properties": { "a": { "required": true } } }), "/properties/a/required", "list of names"),
     ] {
         let mut worker = blank(Some(schema), None);
-        let Err(LoadFault::Schema(fault)) = worker.take_in(None) else { panic!("it is refused") };
+        let Err(LoadFault::Schema(fault)) = worker.load_bundle(None) else { panic!("the bundle is rejected") };
         assert!(fault.pointer == pointer && fault.message.contains(word), "{fault:?}");
     }
 }
@@ -308,7 +308,7 @@ fn keywords_of_older_drafts_are_reported_with_their_replacement() {
 #[test]
 fn a_bundle_without_a_handler_only_checks() {
     let mut worker = blank(Some(json!({ "type": "string" })), Some(json!({ "type": "integer" })));
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     for (side, value, fits) in
         [(Side::Input, json!("x"), true), (Side::Input, json!(1), false), (Side::Output, json!("x"), false), (Side::Output, json!(1), true)]
     {
@@ -334,7 +334,7 @@ fn invalid_schema_is_rejected_with_its_location() {
                 Side::Input => blank(Some(schema.clone()), None),
                 Side::Output => blank(None, Some(schema.clone())),
             };
-            match worker.take_in(Some(source(MESSAGE))) {
+            match worker.load_bundle(Some(source(MESSAGE))) {
                 Err(LoadFault::Schema(fault)) => assert_eq!((fault.side, fault.pointer.as_str()), (side, pointer), "{schema}"),
                 other => panic!("{other:?}"),
             }
@@ -374,12 +374,12 @@ fn patterns_with_too_much_memory_are_stopped_while_compiling() {
     let patterns: Map<_, _> = (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\p{{L}}{{9}}{at}$") }))).collect();
     let mut worker = blank(None, Some(json!({ "properties": patterns })));
     worker.limits = Limits { load_cpu_ms: 60_000, load_wall_ms: 60_000, ..Limits::default() };
-    let fault = worker.take_in(Some(source(MESSAGE))).unwrap_err();
+    let fault = worker.load_bundle(Some(source(MESSAGE))).unwrap_err();
     let StopReason::SchemaMemory { side: Side::Output, limit_bytes } = (match fault {
         LoadFault::Stopped(reason) => reason,
         other => panic!("{other:?}"),
     }) else {
-        panic!("stopped for something else")
+        panic!("stopped for another reason")
     };
     assert_eq!(limit_bytes, worker.limits.heap_bytes);
     // The same, limited by time.
@@ -391,7 +391,7 @@ fn patterns_with_too_much_memory_are_stopped_while_compiling() {
     );
     worker.limits = Limits { load_cpu_ms: 50, heap_bytes: 4 << 30, ..Limits::default() };
     assert_eq!(
-        worker.take_in(Some(source(MESSAGE))).unwrap_err(),
+        worker.load_bundle(Some(source(MESSAGE))).unwrap_err(),
         LoadFault::Stopped(StopReason::SchemaTime { side: Side::Output, limit_ms: 50 })
     );
 }

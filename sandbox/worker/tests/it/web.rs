@@ -125,11 +125,11 @@ fn events_and_abort_signals() {
              const once = (e) => seen.push('once ' + e.type); target.addEventListener('x', once, { once: true });
              target.addEventListener('x', { handleEvent(e) { e.preventDefault(); seen.push(e.target === target); } });
              const first = target.dispatchEvent(new Event('x', { cancelable: true })); const second = target.dispatchEvent(new CustomEvent('x', { detail: 1 }));
-             const c = new AbortController(); let told = 0; c.signal.onabort = () => told++; const any = AbortSignal.any([c.signal]);
+             const c = new AbortController(); let aborts = 0; c.signal.onabort = () => aborts++; const any = AbortSignal.any([c.signal]);
              c.abort(); c.abort('again');
              const late = AbortSignal.timeout(5); await new Promise((r) => late.addEventListener('abort', r));
              let thrown; try { c.signal.throwIfAborted(); } catch (e) { thrown = e.name; }
-             return [seen, first, second, told, c.signal.aborted, any.aborted, thrown, late.reason.name, AbortSignal.abort('why').reason];"
+             return [seen, first, second, aborts, c.signal.aborted, any.aborted, thrown, late.reason.name, AbortSignal.abort('why').reason];"
         ),
         json!([["once x", true, true], false, true, 1, true, true, "AbortError", "TimeoutError", "why"])
     );
