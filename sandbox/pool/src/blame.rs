@@ -32,7 +32,7 @@ impl Core {
                     self.note_stop(endpoint, caller, Cause::Run);
                 }
             }
-            Outcome::Unfit(..) | Outcome::Returned(_) | Outcome::Threw(_) => {}
+            Outcome::Invalid(..) | Outcome::Returned(_) | Outcome::Threw(_) => {}
         }
     }
 

@@ -128,7 +128,7 @@ impl Process {
     /// [`PoolError::Spawn`] if the worker ends, sends anything else, or takes longer than
     /// [`PoolConfig::boot_timeout`].
     pub(crate) async fn wait_until_ready(&self, config: &PoolConfig) -> Result<(), PoolError> {
-        let unfit = |reason: &str| PoolError::Spawn(reason.into());
+        let not_ready = |reason: &str| PoolError::Spawn(reason.into());
         let mut buffers = Buffers::default();
         let first = timeout(config.boot_timeout, first_message(&self.link.stream, &mut buffers)).await;
         let jail = match first {
@@ -139,18 +139,18 @@ impl Process {
             }
             Ok(_) => {
                 let how = self.exit().await.map_or_else(String::new, |exit| format!(", {exit}"));
-                return Err(unfit(&format!("worker ended before it was ready{how}")));
+                return Err(not_ready(&format!("worker ended before it was ready{how}")));
             }
-            Err(_) => return Err(unfit("worker was not ready in time")),
+            Err(_) => return Err(not_ready("worker was not ready in time")),
         };
         if let Some(layer) = config.strict.iter().find(|layer| !jail.in_force.contains(layer)) {
             let reason = jail.refused.iter().find(|refused| refused.layer == *layer);
             let reason = reason.map_or_else(|| format!("{layer}, which is not of its tier"), ToString::to_string);
-            return Err(unfit(&format!("its jail must have every required layer, but lacks {reason}")));
+            return Err(not_ready(&format!("its jail must have every required layer, but lacks {reason}")));
         }
         // A process that cannot be measured is not leased.
-        Usage::of(self.pid).map_err(|_| unfit("the worker's entry in /proc cannot be read"))?;
-        self.jail.set(jail).map_err(|_| unfit("worker was ready twice"))
+        Usage::of(self.pid).map_err(|_| not_ready("the worker's entry in /proc cannot be read"))?;
+        self.jail.set(jail).map_err(|_| not_ready("worker was ready twice"))
     }
 
     /// Returns its jail report, once it is ready.

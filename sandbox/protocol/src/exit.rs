@@ -1,12 +1,11 @@
-//! Exit status of a worker that was stopped. It carries the reason if the socket takes no more
-//! messages.
+//! Exit status of a stopped worker. It reports the reason if the socket accepts no more messages.
 
 use crate::{Limits, Side, StopReason};
 
-/// The host is gone or broke the protocol, or the worker cannot say why it ends.
+/// The host is gone or broke the protocol, or the worker cannot report why it ends.
 pub const UNREPORTED: u8 = 70;
 
-/// The process has used all the memory that it may have.
+/// The process has used all its memory.
 pub const OUT_OF_MEMORY: u8 = 75;
 
 impl StopReason {

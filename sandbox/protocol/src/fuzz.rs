@@ -5,7 +5,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{ToHost, ToWorker, frame};
 
 /// Maximum bytes of memory for each byte of a frame. The worst case is a list item of two bytes.
-const AT_MOST: usize = 32;
+const MEMORY_FACTOR: usize = 32;
 
 /// Checks that a decoded message survives encoding unchanged and does not grow.
 fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
@@ -26,7 +26,7 @@ fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 fn worker_bytes_parse_to_one_message_or_none_in_bounded_memory() {
     tollhouse_fuzz::check("to-host", |bytes| {
         if let Some(ToHost::Op { request, .. }) = read(bytes) {
-            assert!(request.bytes() <= size_of_val(&request) + AT_MOST * bytes.len(), "{} bytes of {}", request.bytes(), bytes.len());
+            assert!(request.bytes() <= size_of_val(&request) + MEMORY_FACTOR * bytes.len(), "{} bytes of {}", request.bytes(), bytes.len());
         }
     });
 }

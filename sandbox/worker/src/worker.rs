@@ -262,7 +262,7 @@ impl Worker {
     /// Checks the input, runs the handler, and checks its result.
     fn handle(&mut self, start: &Start, started: Started) -> (Result<(), End>, Option<Outcome>) {
         if let Err(problems) = self.schemas.check(Side::Input, &start.body, &self.budget, &start.limits) {
-            return (Ok(()), Some(Outcome::Unfit(Side::Input, problems)));
+            return (Ok(()), Some(Outcome::Invalid(Side::Input, problems)));
         }
         if start.announced
             && let Err(gone) = self.send(&ToHost::Begun)
@@ -285,7 +285,7 @@ impl Worker {
     fn check_reply(&self, reply: ToolReply, limits: &Limits) -> Outcome {
         match self.schemas.check_reply(&reply, &self.budget, limits) {
             Ok(()) => Outcome::Returned(reply),
-            Err(problems) => Outcome::Unfit(Side::Output, problems),
+            Err(problems) => Outcome::Invalid(Side::Output, problems),
         }
     }
 
@@ -293,7 +293,7 @@ impl Worker {
     fn check(&self, side: Side, start: &Start) -> Outcome {
         match self.schemas.check(side, &start.body, &self.budget, &start.limits) {
             Ok(()) => Outcome::Returned(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from_static(b"null")) }),
-            Err(problems) => Outcome::Unfit(side, problems),
+            Err(problems) => Outcome::Invalid(side, problems),
         }
     }
 

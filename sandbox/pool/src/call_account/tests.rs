@@ -152,31 +152,31 @@ fn messages_out_of_order_are_breaches() {
     assert!(ledger.admit(crashed).is_err());
 }
 
-fn unfit(side: Side, problems: usize) -> ToHost {
+fn invalid(side: Side, problems: usize) -> ToHost {
     let problem = Problem { pointer: format!("/{}", "p".repeat(9_000)), message: "m".repeat(9_000) };
-    ToHost::Done { outcome: Outcome::Unfit(side, vec![problem; problems]), spent: Spent::default() }
+    ToHost::Done { outcome: Outcome::Invalid(side, vec![problem; problems]), spent: Spent::default() }
 }
 
 #[test]
 fn problems_are_limited_and_not_empty() {
-    let Ok(Step::Done(Outcome::Unfit(Side::Output, problems), _)) = ledger().admit(unfit(Side::Output, 100)) else {
+    let Ok(Step::Done(Outcome::Invalid(Side::Output, problems), _)) = ledger().admit(invalid(Side::Output, 100)) else {
         panic!("an invalid value is a clean end")
     };
     assert_eq!(problems.len(), MAX_PROBLEMS);
     assert!(problems.iter().all(|problem| problem.pointer.len() == 1_024 && problem.message.len() == 1_024));
-    assert!(matches!(ledger().admit(unfit(Side::Output, 0)), Err(Breach::Protocol(_))));
+    assert!(matches!(ledger().admit(invalid(Side::Output, 0)), Err(Breach::Protocol(_))));
 }
 
 #[test]
 fn invalid_input_is_reported_before_the_handler_starts() {
-    assert!(matches!(ledger().admit(unfit(Side::Input, 1)), Ok(Step::Done(..))));
+    assert!(matches!(ledger().admit(invalid(Side::Input, 1)), Ok(Step::Done(..))));
     let message = ToHost::Progress(ProgressMessage { message: "m".into(), fraction: None });
     for first in [ToHost::Begun, get(1), log("m", ""), message] {
         let mut ledger = ledger();
         ledger.admit(first).unwrap();
         assert!(matches!(ledger.admit(ToHost::Begun), Err(Breach::Protocol(_))));
-        assert!(matches!(ledger.admit(unfit(Side::Input, 1)), Err(Breach::Protocol(_))));
-        assert!(matches!(ledger.admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
+        assert!(matches!(ledger.admit(invalid(Side::Input, 1)), Err(Breach::Protocol(_))));
+        assert!(matches!(ledger.admit(invalid(Side::Output, 1)), Ok(Step::Done(..))));
     }
 }
 
@@ -184,11 +184,11 @@ fn invalid_input_is_reported_before_the_handler_starts() {
 fn check_runs_no_handler_and_rejects_only_what_it_checked() {
     let check = || CallLedger::new(Limits::default(), Work::Check(Side::Output));
     assert!(matches!(check().admit(returned(4)), Ok(Step::Done(..))));
-    assert!(matches!(check().admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
+    assert!(matches!(check().admit(invalid(Side::Output, 1)), Ok(Step::Done(..))));
     let text = ToHost::Progress(ProgressMessage { message: "m".into(), fraction: None });
     let thrown = Outcome::Threw(Thrown { message: "m".into(), stack: String::new() });
     let threw = ToHost::Done { outcome: thrown, spent: Spent::default() };
-    for message in [unfit(Side::Input, 1), threw, ToHost::Begun, get(1), log("m", ""), text] {
+    for message in [invalid(Side::Input, 1), threw, ToHost::Begun, get(1), log("m", ""), text] {
         assert!(matches!(check().admit(message), Err(Breach::Protocol(_))));
     }
 }

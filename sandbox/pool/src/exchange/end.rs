@@ -55,7 +55,7 @@ impl ExchangeEnd {
 fn mismatch_if_unlisted(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Stopped(StopReason::Unlisted { side }) => {
-            Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".to_owned() }])
+            Outcome::Invalid(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".to_owned() }])
         }
         outcome => outcome,
     }

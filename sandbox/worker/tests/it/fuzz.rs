@@ -27,7 +27,7 @@ fn any_schema_ends_within_its_limits_and_is_blamed_for_its_faults() {
         }
         match worker.call(&value).outcome {
             Outcome::Returned(_) => {}
-            Outcome::Unfit(Side::Input, problems) => assert!((1..=MAX_PROBLEMS).contains(&problems.len())),
+            Outcome::Invalid(Side::Input, problems) => assert!((1..=MAX_PROBLEMS).contains(&problems.len())),
             Outcome::Stopped(reason) if is_the_schemas(&reason) => {}
             other => panic!("{other:?}"),
         }

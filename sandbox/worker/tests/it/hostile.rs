@@ -188,7 +188,7 @@ fn modified_prototypes_do_not_affect_the_runtime() {
             Outcome::Threw(_) => {}
             // QuickJS loses an `await` if the promise's constructor is missing.
             Outcome::Stopped(StopReason::Deadlock) if cfg!(feature = "quickjs") && bend.contains("constructor") => continue,
-            other @ (Outcome::Stopped(_) | Outcome::Unfit(..)) => panic!("{other:?} after {bend}"),
+            other @ (Outcome::Stopped(_) | Outcome::Invalid(..)) => panic!("{other:?} after {bend}"),
         }
         let again = worker.call(&Value::Null).outcome;
         assert!(!matches!(again, Outcome::Stopped(_)), "{again:?} after {bend}");

@@ -37,9 +37,9 @@ fn with(input: Option<Value>, output: Option<Value>) -> Worker {
 }
 
 #[track_caller]
-fn unfit(outcome: Outcome, side: Side) -> Vec<Problem> {
+fn invalid(outcome: Outcome, side: Side) -> Vec<Problem> {
     match outcome {
-        Outcome::Unfit(found, problems) if found == side => problems,
+        Outcome::Invalid(found, problems) if found == side => problems,
         other => panic!("{other:?}"),
     }
 }
@@ -64,7 +64,7 @@ fn invalid_input_reaches_no_handler_and_the_next_call_does() {
         "properties": { "url": { "type": "string" }, "list": { "type": "array", "items": { "type": "integer" } }, "answer": {} },
     });
     let mut worker = with(Some(schema), None);
-    let problems = unfit(worker.call(&json!({ "list": [1, "two"], "else": "secretive" })).outcome, Side::Input);
+    let problems = invalid(worker.call(&json!({ "list": [1, "two"], "else": "secretive" })).outcome, Side::Input);
     assert!(pointers(&problems).contains(&"/list/1"), "{problems:?}");
     assert!(problems.iter().any(|problem| problem.message.contains("url")), "{problems:?}");
     assert!(!format!("{problems:?}").contains("two") && !format!("{problems:?}").contains("secretive"), "the value is not repeated");
@@ -78,11 +78,11 @@ fn problems_are_limited_in_number_and_length() {
     let mut worker = with(Some(json!({ "additionalProperties": { "type": "integer" } })), None);
     let many: Map<_, _> = (0..500).map(|at| (format!("{at}{}", "n".repeat(5_000)), json!("x"))).collect();
     worker.limits.input_bytes = 4 << 20;
-    let problems = unfit(worker.call(&Value::Object(many.clone())).outcome, Side::Input);
+    let problems = invalid(worker.call(&Value::Object(many.clone())).outcome, Side::Input);
     assert_eq!(problems.len(), 16);
     assert!(problems.iter().all(|problem| problem.pointer.len() <= 1_024 && problem.message.len() <= 1_024));
     let mut worker = with(Some(json!({ "additionalProperties": false })), None);
-    let problems = unfit(worker.call(&Value::Object(many)).outcome, Side::Input);
+    let problems = invalid(worker.call(&Value::Object(many)).outcome, Side::Input);
     assert!(problems[0].message.len() <= 1_024);
 }
 
@@ -91,17 +91,17 @@ fn successful_json_results_are_checked_against_their_schema() {
     let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] });
     let mut worker = with(None, Some(schema));
     assert_eq!(worker.json(&json!({ "answer": { "count": 1 } })), json!({ "count": 1 }));
-    let problems = unfit(worker.call(&json!({ "answer": { "count": "1" } })).outcome, Side::Output);
+    let problems = invalid(worker.call(&json!({ "answer": { "count": "1" } })).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/count"]);
     for input in [json!({ "status": 422 }), json!({ "text": "words" })] {
         assert!(matches!(worker.call(&input).outcome, Outcome::Returned(_)), "{input}");
     }
     let blocks = |structured: Value| json!({ "blocks": { "content": [], "structuredContent": structured } });
     assert!(matches!(worker.call(&blocks(json!({ "count": 2 }))).outcome, Outcome::Returned(_)));
-    let problems = unfit(worker.call(&blocks(json!({ "count": "2" }))).outcome, Side::Output);
+    let problems = invalid(worker.call(&blocks(json!({ "count": "2" }))).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/structuredContent/count"]);
     // A field value that looks like an MCP result is not one.
-    let problems = unfit(worker.call(&json!({ "blocks": { "content": [], "count": 1 } })).outcome, Side::Output);
+    let problems = invalid(worker.call(&json!({ "blocks": { "content": [], "count": 1 } })).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/structuredContent"]);
 }
 
@@ -170,7 +170,7 @@ fn lookaround_patterns_are_matched_within_their_limit() {
     let mut worker = blank(Some(json!({ "pattern": "^(?=(a+)+$)(a|aa)+\\1b$" })), None);
     worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
-    let problems = unfit(worker.call(&json!("a".repeat(2_000))).outcome, Side::Input);
+    let problems = invalid(worker.call(&json!("a".repeat(2_000))).outcome, Side::Input);
     assert!(problems[0].message.contains("backtracked"), "{problems:?}");
 }
 
@@ -272,7 +272,7 @@ fn a_rewritten_pattern_keeps_its_name_its_neighbors_and_its_references() {
     let mut worker = blank(Some(schema), None);
     worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
-    let problems = unfit(worker.call(&json!({ "other": "x\r" })).outcome, Side::Input);
+    let problems = invalid(worker.call(&json!({ "other": "x\r" })).outcome, Side::Input);
     assert_eq!(problems[0].message, "the value does not match \"^x.$\"");
 }
 
@@ -315,7 +315,7 @@ fn a_bundle_without_a_handler_only_checks() {
         worker.work = Work::Check(side);
         match worker.call(&value).outcome {
             Outcome::Returned(_) => assert!(fits, "{side} {value}"),
-            outcome => assert!(!fits && unfit(outcome, side).len() == 1, "{side} {value}"),
+            outcome => assert!(!fits && invalid(outcome, side).len() == 1, "{side} {value}"),
         }
     }
 }
@@ -400,7 +400,7 @@ fn patterns_with_too_much_memory_are_stopped_while_compiling() {
 fn begin_is_reported_once_the_input_is_valid() {
     let mut worker = with(Some(json!({ "required": ["answer"] })), None);
     worker.announced = true;
-    unfit(worker.call(&json!({})).outcome, Side::Input);
+    invalid(worker.call(&json!({})).outcome, Side::Input);
     assert_eq!(worker.started, 0);
     assert_eq!(worker.json(&json!({ "answer": 1 })), json!(1));
     assert_eq!(worker.started, 1);

@@ -50,8 +50,8 @@ fn returned(bytes: usize) -> Outcome {
     Outcome::Returned(ToolReply { status: 200, headers: vec![], body })
 }
 
-fn unfit(side: Side) -> Outcome {
-    Outcome::Unfit(side, vec![Problem { pointer: "/a".into(), message: "a is required".into() }])
+fn invalid(side: Side) -> Outcome {
+    Outcome::Invalid(side, vec![Problem { pointer: "/a".into(), message: "a is required".into() }])
 }
 
 /// Looks until the meter has a verdict, as the watchdog does.
@@ -115,14 +115,14 @@ async fn every_kind_of_end_has_its_row() {
     let large = Limits::default().output_bytes;
     let reports = |reason: StopReason| WorkerEnd::Worker(Outcome::Stopped(reason));
     let stopped = Outcome::Stopped;
-    let unlisted = |side| Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".into() }]);
+    let unlisted = |side| Outcome::Invalid(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".into() }]);
     #[rustfmt::skip]
     let rows = [
         // Calls that ended normally. Only a returned result is charged for.
         (WorkerEnd::Worker(returned(1)), returned(1), Call, Untouched, Kept),
         (WorkerEnd::Worker(thrown()), thrown(), Call, Untouched, Kept),
-        (WorkerEnd::Worker(unfit(Side::Input)), unfit(Side::Input), Call, Untouched, Kept),
-        (WorkerEnd::Worker(unfit(Side::Output)), unfit(Side::Output), Call, Untouched, Kept),
+        (WorkerEnd::Worker(invalid(Side::Input)), invalid(Side::Input), Call, Untouched, Kept),
+        (WorkerEnd::Worker(invalid(Side::Output)), invalid(Side::Output), Call, Untouched, Kept),
         (WorkerEnd::Talking(returned(1)), returned(1), Call, Untouched, Ended),
         (WorkerEnd::Late(returned(1)), returned(1), Call, Untouched, Ended),
         (WorkerEnd::Late(thrown()), thrown(), Call, Untouched, Ended),
