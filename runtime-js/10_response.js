@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { define, offer } = parts;
+  const { define, defineGlobal } = parts;
   const { JSONParse, Number, ObjectKeys, RangeError, SafeMap, SafeRegExp,
     RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeSlice, StringPrototypeToWellFormed, SymbolIterator, TypeError, Uint8Array,
     TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt, ArrayPrototypeSort } = parts.primordials;
@@ -282,6 +282,6 @@
   parts.readResponse = read;
   parts.responseHead = head;
   parts.withoutMark = withoutMark;
-  offer("Headers", Headers);
-  offer("Response", Response);
+  defineGlobal("Headers", Headers);
+  defineGlobal("Response", Response);
 })(globalThis.__tollhouse);
