@@ -106,7 +106,7 @@ impl BlankWorker {
         self.host.switch_socket(socket)
     }
 
-    /// Does the one-time work of a first load and call in advance (see [`warm_up`]).
+    /// Does the one-time work of a first load and call in advance (see [`warm_up()`]).
     pub(crate) fn warm_up(&mut self) {
         warm_up(&mut self.runtime, &self.driver, &self.budget);
     }
