@@ -16,7 +16,7 @@ enum Bound {
     Reason(&'static str),
 }
 
-const HEADING: &str = "## What a builder's or caller's bytes can use";
+const HEADING: &str = "## Resources that others can use";
 
 const FEW: Bound = Reason("one row, or as many as the host has settings, jobs or keys");
 const OF_A_HOST: Bound = Reason("a row for each host of the store");
