@@ -22,7 +22,7 @@
   ObjectFreeze(ToolError);
 
   /**
-   * Reads a property that may be a getter or a proxy trap. Returns a string, empty if the value is
+   * Reads a property that can be a getter or a proxy trap. Returns a string, empty if the value is
    * not one.
    */
   function textOf(object, name) {
@@ -36,7 +36,7 @@
 
   /**
    * Returns `{ message, stack }` for any thrown value. The causes follow the stack. Survives the
-   * handler's getters and traps, which it may run.
+   * handler's getters and traps, which it can run.
    */
   function describe(thrown) {
     try {
@@ -106,7 +106,7 @@
     return message !== "" && !StringPrototypeIncludes(stack, message) ? `${head}\n${stack}` : stack;
   }
 
-  /** Reads a property that may be a getter or a proxy trap. */
+  /** Reads a property that can be a getter or a proxy trap. */
   function propertyOf(object, name) {
     try {
       return object[name];

@@ -106,7 +106,7 @@
   }
 
   /**
-   * Called by the worker if nothing else can wake the running call, which may wait for an op of an
+   * Called by the worker if nothing else can wake the running call, which can wait for an op of an
    * ended call. Rejects these ops, and returns whether there were any.
    */
   function rejectUnanswered() {

@@ -189,7 +189,7 @@
 
     static json(value, init = undefined) {
       const text = parts.check.json(value, "the response");
-      // Read only once, because rows may come from an iterator.
+      // Read only once, because rows can come from an iterator.
       const headers = new Headers(init?.headers ?? undefined);
       if (!headers.has("content-type")) headers.set("content-type", JSON_TYPE);
       return new Response(text, { __proto__: null, status: init?.status, statusText: init?.statusText, headers });

@@ -115,7 +115,7 @@
       return this;
     }
   }
-  // Only the runtime may create one: a handler could pass a call of its own.
+  // Only the runtime can create one: a handler could pass a call of its own.
   delete Atomic.prototype.constructor;
 
   /** Returns JSON text of our own array, unaffected by any `toJSON` of a handler. */

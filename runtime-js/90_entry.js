@@ -70,8 +70,8 @@
   }
 
   /**
-   * Receives the ops and limits, and hardens the isolate. `intl` says whether the engine has a
-   * usable `Intl`.
+   * Receives the ops and limits, and hardens the isolate. `intl`: whether the engine has a usable
+   * `Intl`.
    */
   function boot(bindings, decoders, intl) {
     parts.limits.decoders = decoders;

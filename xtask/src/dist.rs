@@ -77,7 +77,7 @@ fn release_binaries(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf),
     let root = paths::root();
     let flags = [(root.as_path(), "/tollhouse"), (&paths::cargo_home(), "/cargo")]
         .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
-    // The separator that cargo expects, because paths may contain spaces.
+    // The separator that cargo expects, because paths can contain spaces.
     let flags = flags.join("\u{1f}");
     let mut worker = workers::cargo(engine, &["build", "--release", "--locked", "--package", "tollhouse-worker"])?;
     shell::run_with_progress(&format!("building the worker ({engine})"), worker.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;

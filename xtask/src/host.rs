@@ -35,7 +35,7 @@ impl Host {
         let folder = std::env::temp_dir().join(format!("tollhouse-xtask-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|reason| format!("cannot create {}: {reason}", folder.display()))?;
         let log = fs::File::create(folder.join("host.log")).map_err(|reason| reason.to_string())?;
-        // Without the settings of the user, who may run a host too.
+        // Without the settings of the user, who can run a host too.
         let inherited = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let mut command = Command::new(binary);
         command.env_clear().envs(inherited).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));

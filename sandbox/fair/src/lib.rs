@@ -39,7 +39,7 @@ pub enum Share {
 }
 
 impl Share {
-    /// Returns whether an owner that has `has` of `max` permits may have one of the `free` ones.
+    /// Returns whether an owner that has `has` of `max` permits can have one of the `free` ones.
     #[must_use]
     pub fn allows(self, max: usize, has: usize, free: usize) -> bool {
         free > 0
@@ -93,7 +93,7 @@ impl<K: Owner> FairSemaphore<K> {
         Arc::new(Self { share, max: max.max(1), state: Mutex::new(State { in_flight: 0, turns: 0, owners: HashMap::new() }) })
     }
 
-    /// Takes a permit if the owner may have one now.
+    /// Takes a permit if the owner can have one now.
     #[must_use]
     pub fn take(self: &Arc<Self>, owner: K) -> Option<FairPermit<K>> {
         self.state().take(self, &owner).then(|| self.permit(owner))
@@ -120,7 +120,7 @@ impl<K: Owner> FairSemaphore<K> {
         FairPermit { fair: Arc::clone(self), owner }
     }
 
-    /// Returns whether an owner that has `has` permits may have one more while `in_flight` are in
+    /// Returns whether an owner that has `has` permits can have one more while `in_flight` are in
     /// use.
     fn allows(&self, has: usize, in_flight: usize) -> bool {
         self.share.allows(self.max, has, self.max - in_flight)
@@ -141,8 +141,8 @@ impl<K: Owner> State<K> {
         self.owners.get_mut(owner).expect("the owner exists or was just inserted")
     }
 
-    /// Takes a permit for an owner, if it may have one. No waiter is overtaken: waiters have
-    /// already received what they may have.
+    /// Takes a permit for an owner, if it can have one. No waiter is overtaken: waiters have
+    /// already received what they can have.
     fn take(&mut self, fair: &FairSemaphore<K>, owner: &K) -> bool {
         let has = self.owners.get(owner).map_or(0, |queue| queue.in_flight);
         let may = fair.allows(has, self.in_flight);
@@ -169,7 +169,7 @@ impl<K: Owner> State<K> {
         self.owners.retain(|_, queue| queue.in_flight > 0 || !queue.waiting.is_empty());
     }
 
-    /// Returns the next waiter that may have a permit.
+    /// Returns the next waiter that can have a permit.
     fn next(&mut self, fair: &FairSemaphore<K>) -> Option<(oneshot::Sender<FairPermit<K>>, K)> {
         let may = self.owners.iter().filter(|(_, queue)| !queue.waiting.is_empty() && fair.allows(queue.in_flight, self.in_flight));
         let owner = may.min_by_key(|(_, queue)| (queue.in_flight, queue.turn))?.0.clone();

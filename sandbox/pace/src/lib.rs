@@ -31,7 +31,7 @@ pub fn lower(pid: u32) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The error of the system. A host without `CAP_SYS_NICE` may not do this.
+/// The error of the system. A host without `CAP_SYS_NICE` cannot do this.
 pub fn raise(pid: u32) -> io::Result<()> {
     set(pid, libc::SCHED_BATCH, NORMAL)
 }

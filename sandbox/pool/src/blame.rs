@@ -40,7 +40,7 @@ impl Core {
         count(if matches!(reason, StopReason::Crashed) { &self.counters.crashes } else { &self.counters.stops });
     }
 
-    /// Records a stop, which may hold the endpoint or slow the caller.
+    /// Records a stop, which can hold the endpoint or slow the caller.
     fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) {
         if self.scheduler.note_stop(endpoint, caller, cause) {
             tracing::warn!(endpoint, "the tool is paused for a moment because it failed repeatedly");

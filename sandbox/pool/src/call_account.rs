@@ -13,7 +13,7 @@ use tollhouse_protocol::{
     ToolReply, Work, limits::STACK_BYTES,
 };
 
-/// By how much a count may exceed its limit before it is a breach, because host and worker count at
+/// Excess of a count over its limit that is not a breach yet, because host and worker count at
 /// different moments.
 const SLACK: u64 = 8;
 

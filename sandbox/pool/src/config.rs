@@ -69,7 +69,7 @@ pub struct PoolConfig {
     /// answers until they are sent. Each owner gets as much as is free, and each call can always
     /// have one op. Default: 1/16 of the memory of the machine or control group, at least 256 MiB.
     pub bytes: usize,
-    /// Calls that may wait for a slot, in addition to those sent ahead. Further calls are refused
+    /// Calls that can wait for a slot, in addition to those sent ahead. Further calls are refused
     /// at once. Default: 256.
     pub queue: usize,
     /// Time that a call waits for a slot or its turn before it is refused. Default: 1 s.

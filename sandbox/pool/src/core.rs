@@ -56,7 +56,7 @@ struct FailedStarts {
 }
 
 impl FailedStarts {
-    /// A single failure may be a slow start on a busy machine.
+    /// A single failure can be a slow start on a busy machine.
     const MANY: u32 = 3;
 }
 

@@ -19,7 +19,7 @@ use crate::{process::Process, process_slots::Shortage, tiers::EachTier, wire};
 pub(crate) struct Idle {
     pub(crate) warm: WarmSet,
     pub(crate) spares: Vec<Arc<Process>>,
-    /// Leased workers that may take calls ahead.
+    /// Leased workers that can take calls ahead.
     pub(crate) pipelined: Vec<Arc<Process>>,
     /// Spares that are starting.
     pub(crate) booting: EachTier<usize>,

@@ -103,7 +103,7 @@ impl Core {
                 }
                 Inspection::Dead => process.end(),
                 Inspection::Over(reason) => {
-                    // Counted before the call learns of the end, because its caller may read the counters next.
+                    // Counted before the call learns of the end, because its caller can read the counters next.
                     count(&self.counters.kills);
                     process.end();
                     tracing::info!(pid = process.pid, reason = %reason, "worker was killed");

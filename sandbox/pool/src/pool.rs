@@ -125,7 +125,7 @@ impl Pool {
     }
 
     /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their
-    /// call. A version is named after its code, which other endpoints may use as well. Their
+    /// call. A version is named after its code, which other endpoints can use as well. Their
     /// workers are not affected.
     pub fn retire(&self, endpoint: &str, version: &str) {
         self.core.retire(endpoint, version);

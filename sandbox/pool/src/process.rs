@@ -89,7 +89,7 @@ pub(crate) struct LoadedCode {
 }
 
 impl LoadedCode {
-    /// Returns whether a worker with this code may serve a call of `endpoint` with this bundle and
+    /// Returns whether a worker with this code can serve a call of `endpoint` with this bundle and
     /// these limits. Another endpoint with the same code gets its own process.
     pub(crate) fn serves(&self, endpoint: &str, bundle: &Arc<Bundle>, limits: &Limits) -> bool {
         *self.endpoint == *endpoint

@@ -122,7 +122,7 @@ impl ProcessSlots {
         }
     }
 
-    /// Signals that a process is idle, so that a waiter may use it or its place.
+    /// Signals that a process is idle, so that a waiter can use it or its place.
     pub(crate) fn notify_idle(&self) {
         if self.state().waiting > 0 {
             self.changed.notify_waiters();

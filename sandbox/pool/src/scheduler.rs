@@ -10,10 +10,10 @@
 //! Owners take turns: the next slot goes to the owner with the fewest computing calls, and among
 //! those to the one that has waited longest since its last slot. Within an owner, calls that resume
 //! go before calls to be admitted. Otherwise the order is first come, first served among those that
-//! may run. A single owner can have every slot and every place in the queue, but only 7/8 of the
+//! can run. A single owner can have every slot and every place in the queue, but only 7/8 of the
 //! processes: a sleeping call keeps its process, and a newcomer would have to wait until it wakes.
 //!
-//! Invariant: after every change no waiter that may run is left waiting. `Queue::dispatch`
+//! Invariant: after every change no waiter that can run is left waiting. `Queue::dispatch`
 //! maintains it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not
 //! run.
 
@@ -51,7 +51,7 @@ pub(crate) enum Admitted<'a> {
     Ahead,
 }
 
-/// Whether a call may be sent ahead to a busy worker.
+/// Whether a call can be sent ahead to a busy worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
     Never,

@@ -37,7 +37,7 @@ pub(crate) struct Ready<'a> {
 }
 
 impl Core {
-    /// Waits until a call may run: it has a running slot, or it was sent ahead and the worker has
+    /// Waits until a call can run: it has a running slot, or it was sent ahead and the worker has
     /// been handed over to it.
     ///
     /// # Errors

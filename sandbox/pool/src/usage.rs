@@ -57,7 +57,7 @@ impl Usage {
         Self::parse(&read(pid, "stat")?)
     }
 
-    /// Parses proc_pid_stat(5). The name in field 2 may contain spaces and parentheses, so parsing
+    /// Parses proc_pid_stat(5). The name in field 2 can contain spaces and parentheses, so parsing
     /// begins after its last parenthesis with field 3, the state. A dead process that nobody has
     /// waited for counts as gone.
     fn parse(text: &str) -> Result<Self, UsageError> {

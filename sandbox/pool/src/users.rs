@@ -34,7 +34,7 @@ impl FromStr for Users {
     fn from_str(text: &str) -> Result<Self, InvalidUserRange> {
         let (first, last) = text.split_once('-').ok_or(InvalidUserRange)?;
         let (first, last) = (first.parse().map_err(|_| InvalidUserRange)?, last.parse().map_err(|_| InvalidUserRange)?);
-        // The largest number stands for "no user".
+        // The largest number means "no user".
         if first == 0 || last < first || last == u32::MAX { Err(InvalidUserRange) } else { Ok(Self { first, last }) }
     }
 }

@@ -183,7 +183,7 @@ mod tests {
                 park_timeout(4 * TICK);
                 looks.load(Ordering::Relaxed) - before
             };
-            // The last look may come late.
+            // The last look can come late.
             let none = || (0..100).any(|_| in_a_while() == 0);
             let some = || (0..100).any(|_| in_a_while() > 1);
             assert_eq!(in_a_while(), 0);

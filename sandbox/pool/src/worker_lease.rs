@@ -78,7 +78,7 @@ impl<'a> WorkerLease<'a> {
                 Err(Handover { process, .. }) => self.process = Some(process),
             }
         }
-        // The process goes first, because the call that gets the slot may need its place.
+        // The process goes first, because the call that gets the slot can need its place.
         drop(self);
         drop(permit);
     }
@@ -96,7 +96,7 @@ impl<'a> WorkerLease<'a> {
         }
     }
 
-    /// Returns whether the worker may serve another call after one that ended normally.
+    /// Returns whether the worker can serve another call after one that ended normally.
     fn is_reusable(&self) -> bool {
         let process = self.process();
         !process.is_retired() && process.link.meter.is_free() && process.link.meter.restore_pace(process.pid)

@@ -59,7 +59,7 @@ pub enum JailLayer {
     MemoryMax,
     /// A control group limits its processes and threads, and those of all workers together.
     PidsMax,
-    /// A control group reserves some processor time for the host, whatever the workers use.
+    /// A control group reserves some processor time for the host.
     CpuMax,
 }
 

@@ -176,7 +176,7 @@ const FAILURE_BYTES: u64 = 1 << 10;
 const FILE_LINE_BYTES: u64 = 1 << 10;
 
 impl OpRequest {
-    /// Returns how many bytes the host may hold to answer the request, at most [`CALL_BYTES`].
+    /// Returns how many bytes the host can hold to answer the request, at most [`CALL_BYTES`].
     #[must_use]
     pub fn answer_bytes(&self, limits: &Limits) -> usize {
         let page = |limit: u32, entry: u64| u64::from(limit).saturating_mul(entry).min(LIST_BYTES as u64);

@@ -88,7 +88,7 @@ pub enum StopReason {
         /// Limit in milliseconds.
         limit_ms: u64,
     },
-    /// Its heap, its buffers or its process grew too large.
+    /// The heap, the buffers or the process grew too large.
     #[error("the handler needed more than its {limit_bytes} bytes of memory")]
     Memory {
         /// Limit in bytes.
@@ -117,13 +117,13 @@ pub enum StopReason {
         /// The schema.
         side: Side,
     },
-    /// Its answer is too large.
+    /// The answer is too large.
     #[error("the result is larger than {limit_bytes} bytes")]
     OutputSize {
         /// Limit in bytes.
         limit_bytes: u64,
     },
-    /// Its answer is nested too deep.
+    /// The answer is nested too deep.
     #[error("the result is nested deeper than {limit} levels")]
     OutputDepth {
         /// Limit in levels.

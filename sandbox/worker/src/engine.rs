@@ -77,7 +77,7 @@ pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRunt
     (runtime, driver)
 }
 
-/// Sets the heap limit of a bundle, which may be lower than the isolate's initial one. A higher
+/// Sets the heap limit of a bundle, which can be lower than the isolate's initial one. A higher
 /// limit is [granted](memory::near_heap_limit) when the heap gets close to it.
 pub(crate) fn limit_heap(isolate: &mut v8::Isolate, memory: &Arc<Memory>) {
     isolate.remove_near_heap_limit_callback(memory::near_heap_limit, memory.heap_bytes());

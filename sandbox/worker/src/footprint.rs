@@ -47,7 +47,7 @@ impl Footprint {
         Some(Self { resident, data: fields.nth(3)?? * page_bytes })
     }
 
-    /// Lets the process grow up to `resident_bytes`. The system may refuse this limit.
+    /// Lets the process grow up to `resident_bytes`. The system can refuse this limit.
     pub(crate) fn bound(&self, resident_bytes: u64) {
         let more = resident_bytes.saturating_sub(self.resident).max(MIN_HEADROOM_BYTES);
         let bytes = Some(self.data + more);

@@ -96,7 +96,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`HostGone::Frame`] if the message is larger than a frame may be. Nothing is added then.
+    /// [`HostGone::Frame`] if the message is larger than a frame can be. Nothing is added then.
     pub(crate) fn put(&mut self, message: &ToHost) -> Result<(), HostGone> {
         frame::encode(message, &mut self.0).map_err(|_| HostGone::Frame)
     }

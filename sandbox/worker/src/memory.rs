@@ -15,7 +15,7 @@ use tollhouse_protocol::StopReason;
 
 use crate::{budget::Budget, footprint};
 
-/// How far the heap may grow beyond its limit once, so that the stop can take effect. 16 MiB.
+/// How far the heap can grow beyond its limit once, so that the stop can take effect. 16 MiB.
 const GRACE_BYTES: usize = 16 << 20;
 /// Buffers up to this size are always granted: V8 allocates them for small typed arrays that were
 /// on its heap, and ends the process if that fails.

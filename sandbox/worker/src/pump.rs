@@ -69,7 +69,7 @@ pub(crate) fn pump(
             continue;
         }
         if !with_call(state, |call| call.ops().is_waiting() || call.ops().is_writing()) {
-            // The handler may wait for unanswered requests of an ended call.
+            // The handler can wait for unanswered requests of an ended call.
             if reject_unanswered(scope, driver) {
                 continue;
             }

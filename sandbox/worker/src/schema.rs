@@ -268,7 +268,7 @@ fn problem(pointer: &str, message: String) -> Vec<Problem> {
     vec![Problem { pointer: pointer.to_owned(), message }]
 }
 
-/// Returns the error's text with field names, but without the invalid value, which may be long or private.
+/// Returns the error's text with field names, but without the invalid value, which can be long or private.
 fn describe_error(error: &ValidationError<'_>, originals: &Originals) -> String {
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{property} is required"),

@@ -202,7 +202,7 @@ impl Forker {
     #[expect(unsafe_code, reason = "no safe binding forks, least of all as a sibling")]
     fn clone_into(&self, flags: i32, group: &OwnedFd) -> libc::c_long {
         let flags = flags as u64 | CLONE_INTO_CGROUP;
-        // SAFETY: all fields may be 0, which means unset.
+        // SAFETY: all fields can be 0, which means unset.
         let mut clone_args: libc::clone_args = unsafe { mem::zeroed() };
         (clone_args.flags, clone_args.child_tid, clone_args.cgroup) = (flags, self.tid_address as u64, group.as_raw_fd() as u64);
         // SAFETY: as in `clone_sibling`. The arguments outlive the call.

@@ -105,7 +105,7 @@ impl Vendored {
     }
 }
 
-/// Parses a line such as `--- @codemirror/state 6.5.2 (MIT)`.
+/// Parses a line, for example `--- @codemirror/state 6.5.2 (MIT)`.
 fn of_the_editor(line: &str) -> Option<Embedded> {
     let (package, license) = line.strip_prefix("--- ")?.split_once(" (")?;
     let (name, version) = package.rsplit_once(' ')?;

@@ -80,7 +80,8 @@ pub(super) fn is_delegated(group: &Path) -> bool {
     DELEGATED.iter().any(is_set)
 }
 
-/// Enables the controllers for subgroups of `group`. `is_ours` says whether this process may do so.
+/// Enables the controllers for subgroups of `group`. `is_ours`: whether the group belongs to this
+/// process.
 pub(super) fn split(group: &Path, is_ours: bool) -> Result<(), Errno> {
     let offered = fs::read_to_string(group.join("cgroup.controllers")).map_err(|error| errno(&error))?;
     let requested: Vec<_> =
@@ -92,7 +93,7 @@ pub(super) fn split(group: &Path, is_ours: bool) -> Result<(), Errno> {
         return Err(Errno::PERM);
     }
     remove_old(group);
-    // Only the machine's root group may keep its processes.
+    // Only the machine's root group can keep its processes.
     if group.join("cgroup.type").exists() {
         move_processes(group).map_err(|error| errno(&error))?;
     }
@@ -124,7 +125,7 @@ fn move_processes(group: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Workers {
     pub(super) folder: PathBuf,
-    /// Locked as long as processes may be workers, so that no other host removes the group as
+    /// Locked as long as there can be workers, so that no other host removes the group as
     /// abandoned, even if it cannot see our processes.
     _lock: File,
 }

@@ -50,7 +50,7 @@ fn groups_of_dead_hosts_are_removed_and_those_of_live_hosts_stay() {
     for name in removed.into_iter().chain(others) {
         fs::create_dir_all(group.path().join(name).join("0")).unwrap();
     }
-    // The process ids cannot decide this: our id may belong to another process in another
+    // The process ids cannot decide this: our id can belong to another process in another
     // namespace.
     let had = own::Workers::new(group.path()).unwrap();
     let next = own::Workers::new(group.path()).unwrap();

@@ -215,7 +215,7 @@ async fn worker_that_continues_after_its_bundle_is_loaded_is_not_used() {
 
 async fn crash(bytes: &'static [u8]) -> ExchangeEnd {
     run(&Host::default(), |mut peer| async move {
-        // The host may close the socket before everything is written.
+        // The host can close the socket before everything is written.
         let _ = peer.0.write_all(bytes).await;
         let _ = peer.0.read(&mut [0]).await;
     })

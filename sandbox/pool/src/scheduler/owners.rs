@@ -40,7 +40,7 @@ impl Owner {
         (self.computing(), self.served)
     }
 
-    /// Returns whether it may have one more of `all` processes, `free` of which are unused.
+    /// Returns whether it can have one more of `all` processes, `free` of which are unused.
     pub(super) fn may_have_process(&self, all: usize, free: usize) -> bool {
         let share = if all < FEW { Share::All } else { Share::OfFree };
         share.allows(all, self.admitted, free)

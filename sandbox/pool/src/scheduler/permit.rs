@@ -8,7 +8,7 @@ use super::{
     waiter::{WaiterGrant, WaiterHandle},
 };
 
-/// Time that a call computes before it may have to yield. Most calls end within it, so calls of
+/// Time that a call computes before it can have to yield. Most calls end within it, so calls of
 /// others do not wait longer for them.
 const SLICE: Duration = Duration::from_millis(10);
 
@@ -154,7 +154,7 @@ impl<'a> Permit<'a> {
         matches!(self.pace, Pace::Running)
     }
 
-    /// Returns whether its worker may compute.
+    /// Returns whether its worker can compute.
     pub(crate) fn computes(&self) -> bool {
         matches!(self.pace, Pace::Running | Pace::Background)
     }

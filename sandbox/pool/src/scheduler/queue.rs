@@ -138,9 +138,9 @@ impl Queue {
         self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_expired(&rules.breaker, now) || endpoint.admitted > 0);
     }
 
-    /// Grants free slots to waiters that may have them.
+    /// Grants free slots to waiters that can have them.
     ///
-    /// Invariant: after every change no waiter that may run is left waiting.
+    /// Invariant: after every change no waiter that can run is left waiting.
     pub(super) fn dispatch(&mut self, rules: &Rules) {
         while self.running < rules.running {
             match self.next(rules) {
@@ -192,7 +192,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether a new call may run at once. While a slot is free, no waiter needs only that
+    /// Returns whether a new call can run at once. While a slot is free, no waiter needs only that
     /// (see [`dispatch`](Self::dispatch)), so no owner's share is at stake.
     pub(super) fn may_enter(&self, rules: &Rules, admission: AdmissionRequest<'_>) -> bool {
         self.running < rules.running && self.owner_may_enter(rules, self.owners.get(admission.owner)) && self.has_room(rules, admission)
@@ -329,7 +329,7 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Returns whether an owner may have one more process. An owner with more calls in the
+    /// Returns whether an owner can have one more process. An owner with more calls in the
     /// background than allowed waits until these have ended.
     fn owner_may_enter(&self, rules: &Rules, owner: Owner) -> bool {
         owner.background <= rules.background && owner.may_have_process(rules.processes, rules.processes - self.admitted)
@@ -342,7 +342,7 @@ impl Queue {
             && self.endpoints.get(admission.endpoint).map_or(0, |endpoint| endpoint.admitted) < admission.concurrency.max(1)
     }
 
-    /// Returns whether one more call of a caller may compute. The limit applies even if nobody
+    /// Returns whether one more call of a caller can compute. The limit applies even if nobody
     /// waits, because a newcomer would have to wait until this call releases its slot.
     fn may_compute(&self, rules: &Rules, caller: Option<IpAddr>) -> bool {
         self.of(caller).computing < rules.caller_running

@@ -244,7 +244,7 @@ async fn closed_scheduler_admits_nobody_and_drains() {
     scheduler.close();
     assert!(matches!((&mut queued).now_or_never(), Some(Err(PoolError::Busy { .. }))));
     assert!(matches!(scheduler.acquire(admission("b", "y")).await, Err(PoolError::Busy { .. })));
-    // A running call may still park and resume.
+    // A running call can still park and resume.
     running.park();
     running.request_resume();
     running.resumed().await;

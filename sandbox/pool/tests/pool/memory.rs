@@ -155,7 +155,7 @@ async fn memory_hog_is_stopped_within_16_mib_of_its_limit() {
         let max = Most::of(&pool, high_water);
         let ran = pool.call(&tool).await.unwrap();
         let max = max.seen();
-        // If a buffer does not fit, the engine may also throw.
+        // If a buffer does not fit, the engine can also throw.
         let is_told = matches!(ran.outcome, Outcome::Stopped(StopReason::Memory { .. }) | Outcome::Threw(_));
         assert!(is_told, "{name}: {:?}", ran.outcome);
         assert!((64 * MIB..=LIMIT + 16 * MIB).contains(&max), "{name}: {} MiB", max / MIB);

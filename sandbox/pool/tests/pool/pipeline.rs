@@ -225,7 +225,7 @@ async fn dying_worker_fails_its_running_call_but_none_that_was_sent_ahead() {
     stopped.pool.close().await;
 }
 
-/// Whatever the worker does with the abandoned call, no other call may see it.
+/// Whatever the worker does with the abandoned call, no other call can see it.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_canceled_behind_another_ends_the_worker_but_not_the_other_call() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
@@ -251,7 +251,7 @@ async fn call_canceled_behind_another_ends_the_worker_but_not_the_other_call() {
     stopped.pool.close().await;
 }
 
-/// A handler that took microseconds may use its whole limit for another input.
+/// A handler that took microseconds can use its whole limit for another input.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_behind_a_long_call_runs_elsewhere() {
     let stopped = Stopped::start(COUNTER, |config| config.pipeline_timeout = Duration::from_millis(100)).await;

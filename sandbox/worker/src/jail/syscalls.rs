@@ -2,9 +2,9 @@
 //!
 //! The list is the result of `strace -ff` for V8 in each tier and for QuickJS, on all threads
 //! between `Ready` and the end, in all tests of the worker. It also contains the calls of V8's
-//! locks under contention, which is rare; these come from its source. Entries that only V8 needs
-//! say so, and so do entries without a trace. Nothing is mapped as executable any more at this
-//! point: V8 reserves all its code range at boot, and QuickJS has none.
+//! locks under contention, which is rare; these come from its source. The reason of an entry mentions
+//! if only V8 needs the call, and if there is no trace of it. Nothing is mapped as executable any
+//! more at this point: V8 reserves its whole code range at boot, and QuickJS has none.
 
 use rustix::{
     io::{Errno, Result},

@@ -184,7 +184,7 @@ fn modified_prototypes_do_not_affect_the_runtime() {
                 assert_eq!(worker.kv.get("k").map(Vec::as_slice), Some(b"1".as_slice()), "{bend}");
                 assert_eq!(worker.logs.len(), 1, "{bend}");
             }
-            // The handler's own `await` may use what it replaced. The worker must not.
+            // The handler's own `await` can use what it replaced. The worker must not.
             Outcome::Threw(_) => {}
             // QuickJS loses an `await` if the promise's constructor is missing.
             Outcome::Stopped(StopReason::Deadlock) if cfg!(feature = "quickjs") && bend.contains("constructor") => continue,

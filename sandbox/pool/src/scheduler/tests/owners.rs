@@ -181,7 +181,7 @@ async fn many_long_calls_of_one_owner_yield_to_another_owner() {
     assert!(scheduler.0.lock().counts_no_owner());
 }
 
-/// Random histories of many owners: nothing is lost or granted twice, and every call that may run
+/// Random histories of many owners: nothing is lost or granted twice, and every call that can run
 /// does.
 #[tokio::test(start_paused = true)]
 async fn owner_counts_are_correct_however_calls_end() {
