@@ -155,7 +155,7 @@ impl Forker {
             return Err(io::Error::last_os_error());
         }
         inherit_all_memory()?;
-        Ok(Self { tid_address: tid_address, namespaces: libc::CLONE_NEWPID })
+        Ok(Self { tid_address, namespaces: libc::CLONE_NEWPID })
     }
 
     /// Forks. Returns 0 in the child, and the child's process id here. The child's parent is the
