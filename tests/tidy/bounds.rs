@@ -118,7 +118,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/pool/src/core.rs", Line("places in line, running slots, processes, starts"), &["everyone"]),
     ("sandbox/pool/src/exchange/ops.rs", Line("ops"), &["waiting"]),
     ("sandbox/pool/src/flow.rs", Line("bytes between host and workers"), &["owners"]),
-    ("sandbox/pool/src/idle/warm.rs", Line("places in line, running slots, processes, starts"), &["of_endpoint", "waiting"]),
+    ("sandbox/pool/src/idle/warm.rs", Line("places in line, running slots, processes, starts"), &["by_endpoint", "waiting"]),
     ("sandbox/pool/src/pipeline.rs", Line("places in line, running slots, processes, starts"), &["ahead"]),
     ("sandbox/pool/src/scheduler/wait_queue.rs", Line("places in line, running slots, processes, starts"), &["lanes"]),
     ("sandbox/pool/src/scheduler/owners.rs", SINCE_A_SWEEP, &["all"]),
