@@ -36,8 +36,8 @@ pub struct TestPool {
 
 impl TestPool {
     pub async fn start(settings: impl FnOnce(&mut PoolConfig)) -> Self {
-        static HOUSES: AtomicU64 = AtomicU64::new(0);
-        let name = format!("th{}-{}", std::process::id(), HOUSES.fetch_add(1, Ordering::Relaxed));
+        static POOLS: AtomicU64 = AtomicU64::new(0);
+        let name = format!("th{}-{}", std::process::id(), POOLS.fetch_add(1, Ordering::Relaxed));
         let link = std::env::temp_dir().join(&name);
         symlink(worker(), &link).unwrap();
         let mut config = PoolConfig::new(&link);

@@ -169,7 +169,7 @@ async fn host_that_is_killed_leaves_no_process() {
     if std::env::var_os(HOST).is_some() {
         let pool = TestPool::start(|_| {}).await;
         assert_eq!(json(pool.call(&Tool::new("warm", COUNTER)).await), "1");
-        println!("\nhouse {}", pool.name);
+        println!("\npool {}", pool.name);
         return std::future::pending().await;
     }
     let mut host = Command::new(std::env::current_exe().unwrap())
@@ -179,7 +179,7 @@ async fn host_that_is_killed_leaves_no_process() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let name = lines.find_map(|line| Some(line.strip_prefix("house ")?.to_owned())).unwrap();
+    let name = lines.find_map(|line| Some(line.strip_prefix("pool ")?.to_owned())).unwrap();
     let remaining = || [processes_called(&name), zygotes_of(&name)].concat();
     assert!(remaining().len() >= 2, "a worker and a zygote: {:?}", remaining());
     host.kill().unwrap();
