@@ -98,7 +98,7 @@ mod tests {
         for (cores, in_100_ticks) in [(1, 20), (2, 20), (4, 20), (8, 40), (64, 320)] {
             let mut turns = Turns::for_cores(cores);
             let had: usize = (0..100).map(|_| turns.turns_due()).sum();
-            assert!(had.abs_diff(in_100_ticks) <= 1, "{cores} cores: {had} turns in 100 looks");
+            assert!(had.abs_diff(in_100_ticks) <= 1, "{cores} cores: {had} turns in 100 ticks");
         }
     }
 }

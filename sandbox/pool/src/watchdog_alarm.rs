@@ -170,18 +170,18 @@ mod tests {
 
     #[test]
     fn watchdog_runs_only_while_a_budget_is_in_force() {
-        let (alarm, looks) = (Alarm::default(), AtomicUsize::new(0));
+        let (alarm, checks) = (Alarm::default(), AtomicUsize::new(0));
         let look = |_| {
-            looks.fetch_add(1, Ordering::Relaxed);
+            checks.fetch_add(1, Ordering::Relaxed);
             Some(Duration::MAX)
         };
         scope(|scope| {
             scope.spawn(|| alarm.run(look));
             let _silenced = StopGuard(&alarm);
             let in_a_while = || {
-                let before = looks.load(Ordering::Relaxed);
+                let before = checks.load(Ordering::Relaxed);
                 park_timeout(4 * TICK);
-                looks.load(Ordering::Relaxed) - before
+                checks.load(Ordering::Relaxed) - before
             };
             // The last look can come late.
             let none = || (0..100).any(|_| in_a_while() == 0);

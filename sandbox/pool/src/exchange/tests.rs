@@ -130,7 +130,7 @@ fn begin() -> StartMessage {
     }))
 }
 
-fn asked<'a>(limits: &'a Limits, flow: &'a FlowControl) -> ExchangeParams<'a> {
+fn params<'a>(limits: &'a Limits, flow: &'a FlowControl) -> ExchangeParams<'a> {
     ExchangeParams { limits, work: Work::Handle, account: flow.account("a") }
 }
 
@@ -167,7 +167,7 @@ async fn run_on<F: Future<Output = ()>>(
     let mut buffers = Buffers::default();
     let flow = FlowControl::new(1 << 30);
     let call = async {
-        let ended = drive(&link, &mut buffers, asked(limits, &flow), begin(), host, &mut permit).await;
+        let ended = drive(&link, &mut buffers, params(limits, &flow), begin(), host, &mut permit).await;
         // As the end of the process would do.
         rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
         ended
@@ -282,7 +282,7 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     let mut buffers = Buffers::default();
     let mut polls = 0;
     let (limits, flow) = (Limits::default(), FlowControl::new(0));
-    let mut call = Box::pin(drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit));
+    let mut call = Box::pin(drive(&link, &mut buffers, params(&limits, &flow), begin(), &host, &mut permit));
     let call = std::future::poll_fn(|context| {
         polls += 1;
         call.as_mut().poll(context)

@@ -129,7 +129,7 @@ async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
 #[tokio::test]
 async fn processor_time_of_a_waiting_call_is_read_less_often() {
     let (busy, meter) = (busy(), Meter::new(Arc::default()));
-    let looks = |parked| {
+    let inspections = |parked| {
         meter.begin(AMPLE);
         meter.set_parked(parked);
         let checked = |_| {
@@ -140,7 +140,7 @@ async fn processor_time_of_a_waiting_call_is_read_less_often() {
         meter.finish();
         first
     };
-    assert_eq!((looks(true), looks(false)), (Some(PARKED_TICKS as usize - 1), Some(0)));
+    assert_eq!((inspections(true), inspections(false)), (Some(PARKED_TICKS as usize - 1), Some(0)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,9 +197,9 @@ fn budget_of_a_dropped_call_is_no_longer_in_force() {
 #[tokio::test]
 async fn processor_time_is_known_between_two_measurements() {
     let meter = Meter::new(Arc::default());
-    for looks in 0..3 {
+    for inspections in 0..3 {
         meter.begin(AMPLE);
-        (0..looks).for_each(|_| drop(meter.inspect(std::process::id(), WatchdogRound::Tick, Duration::ZERO)));
-        assert_eq!(meter.finish().cpu.is_some(), looks > 1, "{looks} looks");
+        (0..inspections).for_each(|_| drop(meter.inspect(std::process::id(), WatchdogRound::Tick, Duration::ZERO)));
+        assert_eq!(meter.finish().cpu.is_some(), inspections > 1, "{inspections} inspections");
     }
 }

@@ -225,7 +225,7 @@ async fn dying_worker_fails_its_running_call_but_none_that_was_sent_ahead() {
     stopped.pool.close().await;
 }
 
-/// Whatever the worker does with the abandoned call, no other call can see it.
+/// No effect of the abandoned call in the worker is visible to another call.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_canceled_behind_another_ends_the_worker_but_not_the_other_call() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;

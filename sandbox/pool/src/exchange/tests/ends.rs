@@ -166,7 +166,7 @@ async fn worker_that_ends_silently_reports_the_reason_by_exit_status() {
     drop(theirs);
     let mut permit = core.scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut lease = WorkerLease::new(&core, process, Buffers::default());
-    let ended = lease.drive(asked(&limits, &core.flow), begin(), &host, &mut permit).await;
+    let ended = lease.drive(params(&limits, &core.flow), begin(), &host, &mut permit).await;
     assert_eq!(ended.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: limits.cpu_ms }));
     assert!(ended.clean.is_none());
 }

@@ -127,7 +127,7 @@ async fn op_beyond_the_calls_budget_waits_and_is_answered() {
         host.resume.add_permits(32);
         // Nobody takes these answers.
         settled().await;
-        assert!(host.started() < 32 && flow.held() <= CALL_BYTES + MIB, "{} begun, {} held", host.started(), flow.held());
+        assert!(host.started() < 32 && flow.held() <= CALL_BYTES + MIB, "{} started, {} held", host.started(), flow.held());
         receives_all(&mut peer, 32).await;
         peer.send(&[done(b"1")]).await;
     })

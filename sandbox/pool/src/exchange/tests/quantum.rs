@@ -26,7 +26,7 @@ async fn a_call_yields_early_to_another_owner_but_not_to_its_own() {
         let admission = |owner, endpoint| AdmissionRequest { owner, endpoint, caller: None, concurrency: 1 };
         let mut permit = scheduler.acquire(admission("a", "x")).await.unwrap();
         let (mut buffers, limits, flow) = (Buffers::default(), Limits::default(), FlowControl::new(0));
-        let call = drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit);
+        let call = drive(&link, &mut buffers, params(&limits, &flow), begin(), &host, &mut permit);
         let others = async {
             let mut peer = Peer(theirs);
             peer.receive().await;
