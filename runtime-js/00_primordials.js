@@ -1,8 +1,8 @@
-// Foundation of the other files: the intrinsics as they were before any handler ran, and `parts`,
-// the object through which these files find each other. Both are removed from the global object
-// before a handler is loaded (see `harden` in 90_entry.js).
+// Foundation of the other files: the original intrinsics (`primordials`), and `parts`, the object
+// that these files share. Both are removed from the global object before a handler is loaded (see
+// `harden` in 90_entry.js).
 //
-// Rule for every file here: call methods through primordials only. A handler may have replaced
+// Rule for every file here: call methods through primordials only. A handler can replace
 // `Array.prototype.push` or `Promise.prototype.then`, which must not affect our code.
 "use strict";
 
@@ -19,14 +19,14 @@ globalThis.__tollhouse = ((primordials) => {
   const globals = { __proto__: null };
 
   /** Factories for the members of a call's `ctx`, by member name. */
-  const given = { __proto__: null };
+  const memberFactories = { __proto__: null };
 
-  /** Offers `value` to handlers as a global that is writable like those of the platform. */
-  function offer(name, value) {
+  /** Defines a global for handlers. Like the globals of the web platform, it is writable. */
+  function defineGlobal(name, value) {
     globals[name] = value;
   }
 
-  /** Freezes `value` and the objects that it directly holds. */
+  /** Freezes `value`, its functions, and their prototypes. */
   function freeze(value) {
     const keys = ReflectOwnKeys(value);
     for (let i = 0; i < keys.length; i++) {
@@ -39,14 +39,14 @@ globalThis.__tollhouse = ((primordials) => {
     return ObjectFreeze(value);
   }
 
-  /** Defines a plain data property, whatever setters `Object.prototype` has gained. */
+  /** Defines a plain data property, even if `Object.prototype` has a setter of that name. */
   function define(object, name, value) {
     ObjectDefineProperty(object, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   }
 
   /** Adds a member to every `ctx`. `make` gets the call that the `ctx` belongs to. */
-  function give(name, make) {
-    given[name] = make;
+  function defineMember(name, make) {
+    memberFactories[name] = make;
   }
 
   /**
@@ -57,5 +57,5 @@ globalThis.__tollhouse = ((primordials) => {
     ObjectDefineProperty(object, SymbolToStringTag, { __proto__: null, value: name, writable: false, enumerable: false, configurable: true });
   }
 
-  return { __proto__: null, primordials, ops, limits, globals, given, offer, give, freeze, define, tag };
+  return { __proto__: null, primordials, ops, limits, globals, memberFactories, defineGlobal, defineMember, freeze, define, tag };
 })(globalThis.__bootstrap.primordials);

@@ -22,7 +22,7 @@
   ObjectFreeze(ToolError);
 
   /**
-   * Reads a property that may be a getter or a proxy trap. Returns a string, empty if the value is
+   * Reads a property that can be a getter or a proxy trap. Returns a string, empty if the value is
    * not one.
    */
   function textOf(object, name) {
@@ -36,22 +36,22 @@
 
   /**
    * Returns `{ message, stack }` for any thrown value. The causes follow the stack. Survives the
-   * handler's getters and traps, which it may run.
+   * handler's getters and traps, which it can run.
    */
   function describe(thrown) {
     try {
       if (thrown === null || (typeof thrown !== "object" && typeof thrown !== "function")) {
         return { __proto__: null, message: String(thrown), stack: "" };
       }
-      const message = headOf(thrown);
+      const message = titleOf(thrown);
       return { __proto__: null, message, stack: `${textOf(thrown, "stack")}${reasonsOf(thrown, [thrown])}` };
     } catch {
       return { __proto__: null, message: "a value that has no text", stack: "" };
     }
   }
 
-  /** Returns name and message of a thrown object, with advice if there is any. */
-  function headOf(thrown) {
+  /** Returns name and message of a thrown object, with advice if available. */
+  function titleOf(thrown) {
     const message = textOf(thrown, "message");
     let name = textOf(thrown, "name");
     if (name === "" && message === "") {
@@ -64,12 +64,12 @@
       return typeof text === "string" ? text : "a value that has no text";
     }
     if (name === "" && !isError(thrown)) name = "Error";
-    const advice = parts.advised(message);
+    const advice = parts.withAdvice(message);
     return name === "" ? advice : advice === "" ? name : `${name}: ${advice}`;
   }
 
   /** Maximum causes and errors of an AggregateError in one text. */
-  const REASONS = 8;
+  const MAX_REASONS = 8;
 
   /**
    * Returns the causes of an error and the errors of an AggregateError, as lines to follow its
@@ -77,37 +77,37 @@
    */
   function reasonsOf(error, seen) {
     let text = "";
-    const cause = heldBy(error, "cause");
+    const cause = propertyOf(error, "cause");
     if (cause !== undefined) text += reason("[cause]", cause, seen);
-    const errors = heldBy(error, "errors");
+    const errors = propertyOf(error, "errors");
     if (ArrayIsArray(errors)) {
-      for (let i = 0; i < errors.length && i < REASONS && seen.length <= REASONS; i++) text += reason(`[errors ${i}]`, errors[i], seen);
+      for (let i = 0; i < errors.length && i < MAX_REASONS && seen.length <= MAX_REASONS; i++) text += reason(`[errors ${i}]`, errors[i], seen);
     }
     return text;
   }
 
   function reason(label, value, seen) {
     for (let i = 0; i < seen.length; i++) if (seen[i] === value) return `\n${label}: [circular]`;
-    if (seen.length > REASONS) return "";
+    if (seen.length > MAX_REASONS) return "";
     parts.define(seen, seen.length, value);
     if (value === null || typeof value !== "object") return `\n${label}: ${String(value)}`;
-    return `\n${label}: ${wholeStack(value)}${reasonsOf(value, seen)}`;
+    return `\n${label}: ${fullStack(value)}${reasonsOf(value, seen)}`;
   }
 
   /**
    * Returns name, message and stack, each once. V8's stacks begin with name and message, those of
    * QuickJS do not.
    */
-  function wholeStack(error) {
-    const head = headOf(error);
+  function fullStack(error) {
+    const head = titleOf(error);
     const stack = textOf(error, "stack");
     if (stack === "") return head;
     const message = textOf(error, "message");
     return message !== "" && !StringPrototypeIncludes(stack, message) ? `${head}\n${stack}` : stack;
   }
 
-  /** Reads a property that may be a getter or a proxy trap. */
-  function heldBy(object, name) {
+  /** Reads a property that can be a getter or a proxy trap. */
+  function propertyOf(object, name) {
     try {
       return object[name];
     } catch {
@@ -126,6 +126,6 @@
   parts.ToolError = ToolError;
   parts.describe = describe;
   /** Returns the full text of an error for a log. Only for errors. */
-  parts.explainError = (error) => `${wholeStack(error)}${reasonsOf(error, [error])}`;
+  parts.explainError = (error) => `${fullStack(error)}${reasonsOf(error, [error])}`;
   parts.isError = isError;
 })(globalThis.__tollhouse);

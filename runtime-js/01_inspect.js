@@ -1,8 +1,8 @@
 // Text of values for logs: JSON, with descriptions for values that JSON cannot represent. Also
 // finds the parts of a result that JSON loses.
 //
-// A log line has limits, so text generation stops once it is longer than any line. The full text is
-// never built first.
+// A log line has limits, so the text ends once it is longer than any line. The full text is never
+// built.
 "use strict";
 
 ((parts) => {
@@ -13,13 +13,13 @@
     ObjectPrototypeIsPrototypeOf, PromisePrototype, ReflectGetOwnPropertyDescriptor, RegExpPrototype, SetPrototype, SetPrototypeForEach, String,
     StringPrototypeSlice, TypedArrayPrototypeGetSymbolToStringTag } = P;
 
-  /** Maximum characters of a text, values in it, and nesting depth. */
-  const ROOM = 64 << 10;
-  const NODES = 5_000;
-  const DEPTH = 32;
+  /** Maximum characters and values of a text, and maximum nesting depth. */
+  const MAX_CHARACTERS = 64 << 10;
+  const MAX_VALUES = 5_000;
+  const MAX_DEPTH = 32;
 
   /** Maximum items of a typed array that are shown. */
-  const ITEMS = 100;
+  const MAX_ITEMS = 100;
 
   const MORE = '"\u2026"';
 
@@ -28,12 +28,12 @@
    */
   function show(value) {
     try {
-      if (typeof value === "string") return value.length > ROOM ? StringPrototypeSlice(value, 0, ROOM) : value;
+      if (typeof value === "string") return value.length > MAX_CHARACTERS ? StringPrototypeSlice(value, 0, MAX_CHARACTERS) : value;
       if (typeof value === "bigint") return `${String(value)}n`;
       if (typeof value === "function") return "[function]";
       if (value === null || typeof value !== "object") return String(value);
       if (isError(value)) return explainError(value);
-      const state = fresh();
+      const state = newState();
       define(state.open, 0, value);
       const kind = kindOf(value);
       if (kind === undefined) return object(value, state);
@@ -46,13 +46,13 @@
   /** Returns any value as JSON text. */
   function jsonOf(value) {
     try {
-      return write(value, fresh()) ?? "null";
+      return write(value, newState()) ?? "null";
     } catch {
       return '"[unprintable]"';
     }
   }
 
-  const fresh = () => ({ __proto__: null, room: ROOM, nodes: NODES, open: [] });
+  const newState = () => ({ __proto__: null, room: MAX_CHARACTERS, nodes: MAX_VALUES, open: [] });
 
   /** Returns `value` as JSON, or undefined if JSON has no representation. */
   function write(value, state) {
@@ -75,7 +75,7 @@
     if (value === null) return "null";
     const { open } = state;
     for (let i = 0; i < open.length; i++) if (open[i] === value) return '"[circular]"';
-    if (open.length >= DEPTH) return MORE;
+    if (open.length >= MAX_DEPTH) return MORE;
     define(open, open.length, value);
     let text;
     if (isError(value)) text = error(value, state);
@@ -128,20 +128,20 @@
     let text = members(about, ObjectKeys(about), state);
     const own = members(value, ObjectKeys(value), state);
     if (own !== "") text += `,${own}`;
-    return `{${text}${behind(value, "cause", state)}${behind(value, "errors", state)}}`;
+    return `{${text}${hiddenMember(value, "cause", state)}${hiddenMember(value, "errors", state)}}`;
   }
 
   /**
-   * Returns the cause of an error as a member, because the language makes that property
-   * non-enumerable.
+   * Returns a non-enumerable property as a member of JSON text. The language makes the cause of an
+   * error non-enumerable.
    */
-  function behind(value, name, state) {
+  function hiddenMember(value, name, state) {
     const held = ReflectGetOwnPropertyDescriptor(value, name);
     const shown = held === undefined || held.enumerable ? undefined : write(held.value, state);
     return shown === undefined ? "" : `,"${name}":${shown}`;
   }
 
-  const isOf = (prototype, value) => ObjectPrototypeIsPrototypeOf(prototype, value);
+  const isInstance = (prototype, value) => ObjectPrototypeIsPrototypeOf(prototype, value);
 
   /**
    * Describes an object that JSON does not represent: its kind, with a text or value that shows the
@@ -149,19 +149,19 @@
    */
   function kindOf(value) {
     try {
-      if (isOf(MapPrototype, value)) {
+      if (isInstance(MapPrototype, value)) {
         const rows = [];
-        MapPrototypeForEach(value, (held, key) => rows.length < NODES && define(rows, rows.length, [key, held]));
+        MapPrototypeForEach(value, (held, key) => rows.length < MAX_VALUES && define(rows, rows.length, [key, held]));
         return { __proto__: null, name: "Map", value: rows };
       }
-      if (isOf(SetPrototype, value)) {
+      if (isInstance(SetPrototype, value)) {
         const rows = [];
-        SetPrototypeForEach(value, (held) => rows.length < NODES && define(rows, rows.length, held));
+        SetPrototypeForEach(value, (held) => rows.length < MAX_VALUES && define(rows, rows.length, held));
         return { __proto__: null, name: "Set", value: rows };
       }
-      if (isOf(RegExpPrototype, value)) return { __proto__: null, text: `/${P.RegExpPrototypeGetSource(value)}/${P.RegExpPrototypeGetFlags(value)}` };
-      if (isOf(DatePrototype, value) && P.NumberIsNaN(P.DatePrototypeGetTime(value))) return { __proto__: null, text: "Invalid Date" };
-      if (isOf(PromisePrototype, value)) return { __proto__: null, text: "[promise]" };
+      if (isInstance(RegExpPrototype, value)) return { __proto__: null, text: `/${P.RegExpPrototypeGetSource(value)}/${P.RegExpPrototypeGetFlags(value)}` };
+      if (isInstance(DatePrototype, value) && P.NumberIsNaN(P.DatePrototypeGetTime(value))) return { __proto__: null, text: "Invalid Date" };
+      if (isInstance(PromisePrototype, value)) return { __proto__: null, text: "[promise]" };
       if (parts.isSearchParams(value)) return { __proto__: null, name: "URLSearchParams", text: parts.searchText(value) };
       const rows = parts.headerList(value);
       if (rows !== undefined) return { __proto__: null, name: "Headers", value: rows };
@@ -171,40 +171,40 @@
       if (name !== undefined) {
         const items = [];
         const length = P.TypedArrayPrototypeGetLength(value);
-        for (let i = 0; i < length && i < ITEMS; i++) define(items, i, value[i]);
-        if (length > ITEMS) define(items, ITEMS, `${length - ITEMS} more`);
+        for (let i = 0; i < length && i < MAX_ITEMS; i++) define(items, i, value[i]);
+        if (length > MAX_ITEMS) define(items, MAX_ITEMS, `${length - MAX_ITEMS} more`);
         return { __proto__: null, name, value: items };
       }
-      if (isOf(ArrayBufferPrototype, value)) return { __proto__: null, name: "ArrayBuffer", text: `${P.ArrayBufferPrototypeGetByteLength(value)} bytes` };
+      if (isInstance(ArrayBufferPrototype, value)) return { __proto__: null, name: "ArrayBuffer", text: `${P.ArrayBufferPrototypeGetByteLength(value)} bytes` };
     } catch {
-      // The object only looks like one of this kind.
+      // The object only has the prototype of this kind.
     }
     return undefined;
   }
 
   /** Maximum values of a result that are checked, and maximum lost parts that are named. */
-  const LOOKED_AT = 2_000;
-  const NAMED = 5;
+  const MAX_CHECKED = 2_000;
+  const MAX_NAMED = 5;
 
   /**
    * Describes the parts of a result that its JSON loses. Empty if there are none. Does not run
-   * getters: the result was read once, and that reading counts.
+   * getters: the result was already read once, and a second reading could differ.
    */
-  function lost(value) {
+  function lostParts(value) {
     const found = [];
-    const state = { __proto__: null, left: LOOKED_AT };
+    const state = { __proto__: null, left: MAX_CHECKED };
     try {
-      look(value, "", 0, found, state);
+      findLost(value, "", 0, found, state);
     } catch {
       // A trap of the handler threw. Report what was found before.
     }
     let text = "";
-    for (let i = 0; i < found.length && i < NAMED; i++) text += `${i === 0 ? "" : "; "}${found[i]}`;
-    return found.length > NAMED ? `${text}; and ${found.length - NAMED} more` : text;
+    for (let i = 0; i < found.length && i < MAX_NAMED; i++) text += `${i === 0 ? "" : "; "}${found[i]}`;
+    return found.length > MAX_NAMED ? `${text}; and ${found.length - MAX_NAMED} more` : text;
   }
 
-  function look(value, path, depth, found, state) {
-    if (depth > DEPTH) return;
+  function findLost(value, path, depth, found, state) {
+    if (depth > MAX_DEPTH) return;
     const note = (what) => define(found, found.length, `${path === "" ? "the result" : `\`${path}\``} ${what}`);
     if (typeof value === "number") {
       if (value - value !== 0) note(`is ${String(value)}, and becomes null`);
@@ -228,7 +228,7 @@
       if (held === undefined) continue;
       if (name === "toJSON" && typeof held === "function") return;
       if (typeof held === "string" || typeof held === "boolean") continue;
-      look(held, isList ? `${path}[${name}]` : path === "" ? name : `${path}.${name}`, depth + 1, found, state);
+      findLost(held, isList ? `${path}[${name}]` : path === "" ? name : `${path}.${name}`, depth + 1, found, state);
     }
   }
 
@@ -237,7 +237,7 @@
    * undefined if it can be treated as plain.
    */
   function special(value) {
-    if (isOf(DatePrototype, value)) {
+    if (isInstance(DatePrototype, value)) {
       return P.NumberIsNaN(P.DatePrototypeGetTime(value)) ? "is an invalid Date, and becomes null" : "itself";
     }
     if (hasOwnJson(value)) return "itself";
@@ -245,7 +245,7 @@
     const kind = kindOf(value);
     if (kind === undefined) return undefined;
     if (TypedArrayPrototypeGetSymbolToStringTag(value) !== undefined) return `is a ${kind.name}, and becomes an object`;
-    return `is a ${kind.name ?? (isOf(PromisePrototype, value) ? "Promise without an await" : "RegExp")}, and becomes {}`;
+    return `is a ${kind.name ?? (isInstance(PromisePrototype, value) ? "Promise without an await" : "RegExp")}, and becomes {}`;
   }
 
   /** Returns the value of an own property that is not a getter. */
@@ -262,5 +262,5 @@
 
   parts.show = show;
   parts.jsonOf = jsonOf;
-  parts.lost = lost;
+  parts.lostParts = lostParts;
 })(globalThis.__tollhouse);

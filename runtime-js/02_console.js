@@ -109,10 +109,10 @@
   }
 
   /** Maximum labels of `console.count`, and of `console.time`. */
-  const LABELS = 100;
+  const MAX_LABELS = 100;
   const counts = new SafeMap();
   const timers = new SafeMap();
-  const silent = () => {};
+  const ignore = () => {};
 
   /** Logs the elapsed time of a `console.time` timer, with additional values. */
   function logTime(name, values) {
@@ -131,8 +131,8 @@
     table: (data, _columns) => line(LEVELS.info, show(data)),
     group: consoleLine(LEVELS.info),
     groupCollapsed: consoleLine(LEVELS.info),
-    groupEnd: silent,
-    clear: silent,
+    groupEnd: ignore,
+    clear: ignore,
     warn: consoleLine(LEVELS.warn),
     error: consoleLine(LEVELS.error),
     trace: (...values) => line(LEVELS.debug, `${join(values)}\n${describe(new Error()).stack}`),
@@ -142,14 +142,14 @@
     count: (label = "default") => {
       const name = String(label);
       const count = (counts.get(name) ?? 0) + 1;
-      if (counts.size < LABELS || counts.has(name)) counts.set(name, count);
+      if (counts.size < MAX_LABELS || counts.has(name)) counts.set(name, count);
       line(LEVELS.info, `${name}: ${count}`);
     },
     countReset: (label = "default") => {
       counts.delete(String(label));
     },
     time: (label = "default") => {
-      if (timers.size < LABELS) timers.set(String(label), parts.clock.now());
+      if (timers.size < MAX_LABELS) timers.set(String(label), parts.clock.now());
     },
     timeLog: (label = "default", ...values) => logTime(String(label), values),
     timeEnd: (label = "default") => {
@@ -157,12 +157,12 @@
       logTime(name, []);
       timers.delete(name);
     },
-    timeStamp: silent,
-    profile: silent,
-    profileEnd: silent,
+    timeStamp: ignore,
+    profile: ignore,
+    profileEnd: ignore,
   };
   parts.tag(console, "console");
 
-  parts.give("log", logOf);
-  parts.offer("console", console);
+  parts.defineMember("log", logOf);
+  parts.defineGlobal("console", console);
 })(globalThis.__tollhouse);

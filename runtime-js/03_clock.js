@@ -32,54 +32,54 @@
     return ReflectConstruct(Date, args, new.target);
   }
 
-  const hidden = (object, name, value) =>
+  const defineHidden = (object, name, value) =>
     ObjectDefineProperty(object, name, { __proto__: null, value, writable: true, enumerable: false, configurable: true });
   ObjectDefineProperty(FrozenDate, "name", { __proto__: null, value: "Date", configurable: true });
   ObjectDefineProperty(FrozenDate, "length", { __proto__: null, value: 7, configurable: true });
   ObjectDefineProperty(FrozenDate, "prototype", { __proto__: null, value: DatePrototype, writable: false });
-  hidden(FrozenDate, "now", () => nowMs);
-  hidden(FrozenDate, "parse", (text) => DateParse(text));
-  hidden(FrozenDate, "UTC", (...parts) => DateUTC(...parts));
-  hidden(DatePrototype, "constructor", FrozenDate);
+  defineHidden(FrozenDate, "now", () => nowMs);
+  defineHidden(FrozenDate, "parse", (text) => DateParse(text));
+  defineHidden(FrozenDate, "UTC", (...parts) => DateUTC(...parts));
+  defineHidden(DatePrototype, "constructor", FrozenDate);
   delete DatePrototype.toTemporalInstant;
 
   // Without a date, format the current time.
-  const formats = globalThis.Intl?.DateTimeFormat?.prototype;
-  if (formats !== undefined) {
-    const { get } = ReflectGetOwnPropertyDescriptor(formats, "format");
-    const { formatToParts } = formats;
+  const dateTimeFormat = globalThis.Intl?.DateTimeFormat?.prototype;
+  if (dateTimeFormat !== undefined) {
+    const { get } = ReflectGetOwnPropertyDescriptor(dateTimeFormat, "format");
+    const { formatToParts } = dateTimeFormat;
     const orNow = (date) => (date === undefined ? nowMs : date);
-    ObjectDefineProperty(formats, "format", {
+    ObjectDefineProperty(dateTimeFormat, "format", {
       __proto__: null, enumerable: false, configurable: true,
       get() {
         const format = ReflectApply(get, this, []);
         return (date) => format(orNow(date));
       },
     });
-    hidden(formats, "formatToParts", function (date) {
+    defineHidden(dateTimeFormat, "formatToParts", function (date) {
       return ReflectApply(formatToParts, this, [orNow(date)]);
     });
   }
 
-  /** Maximum stored marks and measures: the newest of one call. */
-  const ENTRIES = 1_000;
+  /** Maximum stored marks and measures of a call. The next one replaces all of them. */
+  const MAX_ENTRIES = 1_000;
   let entries = [];
 
   function record(name, entryType, startTime, duration, detail) {
     const entry = ObjectFreeze({ name, entryType, startTime, duration, detail });
-    if (entries.length >= ENTRIES) entries = [];
+    if (entries.length >= MAX_ENTRIES) entries = [];
     define(entries, entries.length, entry);
     return entry;
   }
 
-  function chosen(wanted) {
+  function filterEntries(matches) {
     const found = [];
-    for (let i = 0; i < entries.length; i++) if (wanted(entries[i])) define(found, found.length, entries[i]);
+    for (let i = 0; i < entries.length; i++) if (matches(entries[i])) define(found, found.length, entries[i]);
     return found;
   }
 
   /** Returns a time for `measure`: the last mark with a name, or a number. */
-  function moment(given, otherwise) {
+  function timeOf(given, otherwise) {
     if (given === undefined) return otherwise;
     if (typeof given === "number") return given;
     for (let i = entries.length - 1; i >= 0; i--) {
@@ -96,23 +96,23 @@
     mark: (name, options = undefined) => record(String(name), "mark", options?.startTime ?? nowMs - startMs, 0, options?.detail ?? null),
     measure: (name, from = undefined, to = undefined) => {
       const options = from !== null && typeof from === "object" ? from : { __proto__: null, start: from, end: to };
-      const start = moment(options.start, 0);
-      return record(String(name), "measure", start, moment(options.end, nowMs - startMs) - start, options.detail ?? null);
+      const start = timeOf(options.start, 0);
+      return record(String(name), "measure", start, timeOf(options.end, nowMs - startMs) - start, options.detail ?? null);
     },
     clearMarks: (name = undefined) => {
-      entries = chosen((entry) => entry.entryType !== "mark" || (name !== undefined && entry.name !== String(name)));
+      entries = filterEntries((entry) => entry.entryType !== "mark" || (name !== undefined && entry.name !== String(name)));
     },
     clearMeasures: (name = undefined) => {
-      entries = chosen((entry) => entry.entryType !== "measure" || (name !== undefined && entry.name !== String(name)));
+      entries = filterEntries((entry) => entry.entryType !== "measure" || (name !== undefined && entry.name !== String(name)));
     },
-    getEntries: () => chosen(() => true),
-    getEntriesByName: (name, type = undefined) => chosen((entry) => entry.name === String(name) && (type === undefined || entry.entryType === type)),
-    getEntriesByType: (type) => chosen((entry) => entry.entryType === String(type)),
+    getEntries: () => filterEntries(() => true),
+    getEntriesByName: (name, type = undefined) => filterEntries((entry) => entry.name === String(name) && (type === undefined || entry.entryType === type)),
+    getEntriesByType: (type) => filterEntries((entry) => entry.entryType === String(type)),
     toJSON: () => ({ timeOrigin: startMs }),
   };
   parts.tag(performance, "Performance");
 
   parts.clock = clock;
-  parts.offer("Date", FrozenDate);
-  parts.offer("performance", performance);
+  parts.defineGlobal("Date", FrozenDate);
+  parts.defineGlobal("performance", performance);
 })(globalThis.__tollhouse);

@@ -1,6 +1,6 @@
-// Asynchronous ops: each is a number and a promise. The worker sends the request when its turn
-// comes, and calls `deliver` when the host has answered, or at once if the worker refused the
-// request.
+// Asynchronous ops: each is a number and a promise. The worker sends the request when the limits of
+// the call permit it. It calls `deliver` when the host has answered, or at once if the worker refused
+// the request.
 "use strict";
 
 ((parts) => {
@@ -15,7 +15,7 @@
   let unanswered = [];
 
   /** Maximum stored ops of ended calls. The promises of further ones never settle. */
-  const UNANSWERED = 100;
+  const MAX_UNANSWERED = 100;
 
   /** Pending ops by number, with the handlers of their answers. */
   const waiting = new SafeMap();
@@ -97,7 +97,7 @@
   function begin(id) {
     if (waiting.size !== 0) {
       waiting.forEach((op) => {
-        if (op.reject !== undefined && unanswered.length < UNANSWERED) define(unanswered, unanswered.length, op);
+        if (op.reject !== undefined && unanswered.length < MAX_UNANSWERED) define(unanswered, unanswered.length, op);
       });
       waiting.clear();
     }
@@ -106,8 +106,8 @@
   }
 
   /**
-   * Called by the worker if nothing else can wake the running call. It may wait for an op of an
-   * ended call, so those are rejected. Returns whether there were any.
+   * Called by the worker if nothing else can wake the running call, which can wait for an op of an
+   * ended call. Rejects these ops, and returns whether there were any.
    */
   function rejectUnanswered() {
     const ops = unanswered;
@@ -128,8 +128,8 @@
   }
 
   /**
-   * Returns a string argument that names something. Throws for a lone surrogate: on the way to the
-   * host, all lone surrogates would become the same character.
+   * Returns a string argument that names something. Throws for a lone surrogate, because the
+   * encoding for the host converts all lone surrogates to the same character.
    */
   function name(value, what) {
     if (!StringPrototypeIsWellFormed(string(value, what))) {
@@ -145,11 +145,11 @@
     return text;
   }
 
-  /** Returns an optional whole number of at least `least`, or -1 if it is absent. */
-  function whole(value, what, least) {
+  /** Returns an optional whole number of at least `min`, or -1 if it is absent. */
+  function whole(value, what, min) {
     if (value === undefined || value === null) return -1;
-    if (typeof value !== "number" || value !== value || value < least || value > NumberMAX_SAFE_INTEGER || value % 1 !== 0) {
-      throw new TypeError(`${what} must be a whole number of at least ${least}`);
+    if (typeof value !== "number" || value !== value || value < min || value > NumberMAX_SAFE_INTEGER || value % 1 !== 0) {
+      throw new TypeError(`${what} must be a whole number of at least ${min}`);
     }
     return value;
   }
@@ -169,34 +169,34 @@
       for (let k = 0; k < known.length && !isKnown; k++) isKnown = names[i] === known[k];
       if (isKnown) continue;
       const advice = instead[names[i]];
-      throw new TypeError(`${what} has no option \`${names[i]}\`, only ${listed(known)}${advice === undefined ? "" : `: ${advice}`}`);
+      throw new TypeError(`${what} has no option \`${names[i]}\`, only ${enumerate(known)}${advice === undefined ? "" : `: ${advice}`}`);
     }
     return given;
   }
 
   /**
-   * Throws if there are arguments in `others`, which follow the first `most` of `what`. `undefined` and `null` count as
+   * Throws if there are arguments in `others`, which follow the first `max` of `what`. `undefined` and `null` count as
    * absent, and the index and the array that `keys.map(kv.get)` passes are allowed.
    */
-  function noMore(others, what, most) {
+  function noExtraArguments(others, what, max) {
     if (others.length === 2 && typeof others[0] === "number" && ArrayIsArray(others[1])) return;
     for (let i = 0; i < others.length; i++) {
       const given = others[i];
       if (given === undefined || given === null) continue;
       if (i === 0 && typeof given === "object" && !ArrayIsArray(given)) throw new TypeError(`${what} has no options`);
-      throw new TypeError(`${what} takes at most ${most} ${most === 1 ? "argument" : "arguments"}`);
+      throw new TypeError(`${what} takes at most ${max} ${max === 1 ? "argument" : "arguments"}`);
     }
   }
 
-  /** Throws if there are arguments in `others`, which follow the options of `what`, its last of `most` arguments. */
-  function noMoreThanOptions(others, what, most) {
+  /** Throws if there are arguments in `others`, which follow the options of `what`, its last of `max` arguments. */
+  function noArgumentsAfterOptions(others, what, max) {
     for (let i = 0; i < others.length; i++) {
       if (others[i] === undefined || others[i] === null) continue;
-      throw new TypeError(`${what} takes at most ${most} ${most === 1 ? "argument" : "arguments"}: put all options into one object`);
+      throw new TypeError(`${what} takes at most ${max} ${max === 1 ? "argument" : "arguments"}: put all options into one object`);
     }
   }
 
-  function listed(names) {
+  function enumerate(names) {
     let text = "";
     for (let i = 0; i < names.length; i++) text += `${i === 0 ? "" : i === names.length - 1 ? " and " : ", "}\`${names[i]}\``;
     return text;
@@ -210,5 +210,5 @@
   parts.beginCall = begin;
   parts.rejectUnanswered = rejectUnanswered;
   parts.forgetOp = forgetOp;
-  parts.check = { __proto__: null, string, name, json, whole, options, noMore, noMoreThanOptions };
+  parts.check = { __proto__: null, string, name, json, whole, options, noExtraArguments, noArgumentsAfterOptions };
 })(globalThis.__tollhouse);

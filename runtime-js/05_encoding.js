@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { offer, ops } = parts;
+  const { defineGlobal, ops } = parts;
   const { Boolean, Error, ErrorPrototype, ObjectDefineProperty, RangeError, RegExpPrototypeExec, SafeRegExp, String,
     StringPrototypeCharCodeAt, TypeError, TypedArrayPrototypeSet,
     TypedArrayPrototypeSubarray, Uint8Array } = parts.primordials;
@@ -136,9 +136,9 @@
   parts.tag(TextEncoder.prototype, "TextEncoder");
   parts.tag(TextDecoder.prototype, "TextDecoder");
   parts.DOMException = DOMException;
-  offer("DOMException", DOMException);
-  offer("TextEncoder", TextEncoder);
-  offer("TextDecoder", TextDecoder);
-  offer("atob", atob);
-  offer("btoa", btoa);
+  defineGlobal("DOMException", DOMException);
+  defineGlobal("TextEncoder", TextEncoder);
+  defineGlobal("TextDecoder", TextDecoder);
+  defineGlobal("atob", atob);
+  defineGlobal("btoa", btoa);
 })(globalThis.__tollhouse);

@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { define, offer, ops } = parts;
+  const { define, defineGlobal, ops } = parts;
   const { ArrayPrototypeSort, JSONParse, JSONStringify, ObjectKeys, String, StringPrototypeSlice, StringPrototypeStartsWith,
     StringPrototypeToWellFormed, SymbolIterator, TypeError } = parts.primordials;
 
@@ -260,6 +260,6 @@
 
   parts.tag(URLSearchParams.prototype, "URLSearchParams");
   parts.tag(URL.prototype, "URL");
-  offer("URL", URL);
-  offer("URLSearchParams", URLSearchParams);
+  defineGlobal("URL", URL);
+  defineGlobal("URLSearchParams", URLSearchParams);
 })(globalThis.__tollhouse);

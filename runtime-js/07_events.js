@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { DOMException, define, offer } = parts;
+  const { DOMException, define, defineGlobal } = parts;
   const { Boolean, ObjectDefineProperty, ObjectPrototypeIsPrototypeOf, ReflectApply, SafeWeakMap, String, TypeError } = parts.primordials;
 
   let trusted;
@@ -276,9 +276,9 @@
   parts.tag(AbortController.prototype, "AbortController");
   parts.isEvent = trusted.is;
   parts.isEventTarget = (value) => ObjectPrototypeIsPrototypeOf(EventTarget.prototype, value);
-  offer("Event", Event);
-  offer("CustomEvent", CustomEvent);
-  offer("EventTarget", EventTarget);
-  offer("AbortSignal", AbortSignal);
-  offer("AbortController", AbortController);
+  defineGlobal("Event", Event);
+  defineGlobal("CustomEvent", CustomEvent);
+  defineGlobal("EventTarget", EventTarget);
+  defineGlobal("AbortSignal", AbortSignal);
+  defineGlobal("AbortController", AbortController);
 })(globalThis.__tollhouse);

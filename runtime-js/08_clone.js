@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { DOMException, define, offer, isError } = parts;
+  const { DOMException, define, defineGlobal, isError } = parts;
   const P = parts.primordials;
   const { ArrayIsArray, ArrayBufferIsView, BigIntPrototypeValueOf, BooleanPrototypeValueOf, NumberPrototypeValueOf, Object, ObjectDefineProperty, ObjectGetPrototypeOf,
     ObjectKeys, ObjectPrototypeToString, ReflectGetOwnPropertyDescriptor, SafeMap, String, StringPrototypeSlice, StringPrototypeValueOf,
@@ -22,9 +22,9 @@
   function structuredClone(value, options = undefined) {
     if (arguments.length === 0) throw new TypeError("structuredClone needs a value");
     const seen = new SafeMap();
-    const given = options?.transfer;
-    if (given !== undefined && given !== null) {
-      for (const buffer of given) {
+    const transfer = options?.transfer;
+    if (transfer !== undefined && transfer !== null) {
+      for (const buffer of transfer) {
         if (P.ObjectPrototypeIsPrototypeOf(P.ArrayBufferPrototype, buffer) !== true) refuse("what is not an ArrayBuffer");
         if (seen.has(buffer)) refuse("a buffer transferred twice");
         seen.set(buffer, undefined);
@@ -45,7 +45,7 @@
     if (ArrayIsArray(value)) return copyArray(value, seen);
     if (ArrayBufferIsView(value)) return copyView(value, seen);
     if (isError(value)) return parts.isDOMException(value) ? copyException(value, seen) : copyError(value, seen);
-    if (isOfHere(value)) refuse("a value of this kind");
+    if (isPlatformObject(value)) refuse("a value of this kind");
     const name = kindOf(value);
     const copied = name === undefined ? undefined : KINDS[name];
     if (copied === undefined) return copyObject(value, seen);
@@ -54,7 +54,7 @@
     return result;
   }
 
-  const keepsNothing = () => refuse("a value of this kind");
+  const refuseKind = () => refuse("a value of this kind");
 
   /**
    * Copy functions for objects with internal state, by the name that `Object.prototype.toString`
@@ -66,21 +66,21 @@
     Number: (value) => Object(NumberPrototypeValueOf(value)),
     String: (value) => Object(StringPrototypeValueOf(value)),
     BigInt: (value) => Object(BigIntPrototypeValueOf(value)),
-    Symbol: keepsNothing,
+    Symbol: refuseKind,
     Date: (value) => new parts.globals.Date(P.DatePrototypeGetTime(value)),
     RegExp: (value) => new P.RegExp(P.RegExpPrototypeGetSource(value), P.RegExpPrototypeGetFlags(value)),
     ArrayBuffer: (value) => P.ArrayBufferPrototypeSlice(value, 0),
     Map: copyMap,
     Set: copySet,
-    WeakMap: keepsNothing,
-    WeakSet: keepsNothing,
-    WeakRef: keepsNothing,
-    Promise: keepsNothing,
-    Generator: keepsNothing,
-    AsyncGenerator: keepsNothing,
+    WeakMap: refuseKind,
+    WeakSet: refuseKind,
+    WeakRef: refuseKind,
+    Promise: refuseKind,
+    Generator: refuseKind,
+    AsyncGenerator: refuseKind,
   };
 
-  /** Brand checks: each throws for an object of another kind, whatever it claims to be. */
+  /** Brand checks: each throws for an object of another kind, even if its string tag differs. */
   const PROOFS = {
     __proto__: null,
     Boolean: BooleanPrototypeValueOf,
@@ -100,18 +100,18 @@
     WeakMap: (value) => P.WeakMapPrototypeHas(value, PROOFS),
     WeakSet: (value) => P.WeakSetPrototypeHas(value, PROOFS),
     WeakRef: P.WeakRefPrototypeDeref,
-    Promise: descends(P.PromisePrototype),
-    Generator: descends(ObjectGetPrototypeOf(ObjectGetPrototypeOf((function* () {})()))),
-    AsyncGenerator: descends(ObjectGetPrototypeOf(ObjectGetPrototypeOf((async function* () {})()))),
+    Promise: inheritsFrom(P.PromisePrototype),
+    Generator: inheritsFrom(ObjectGetPrototypeOf(ObjectGetPrototypeOf((function* () {})()))),
+    AsyncGenerator: inheritsFrom(ObjectGetPrototypeOf(ObjectGetPrototypeOf((async function* () {})()))),
   };
 
-  function descends(prototype) {
+  function inheritsFrom(prototype) {
     return (value) => {
       if (!P.ObjectPrototypeIsPrototypeOf(prototype, value)) throw value;
     };
   }
 
-  /** Returns the kind of an object by its internal state and not by its claims. */
+  /** Returns the kind of an object by its internal state, not by its string tag. */
   function kindOf(value) {
     const text = ObjectPrototypeToString(value);
     const claimed = StringPrototypeSlice(text, 8, -1);
@@ -137,8 +137,8 @@
     }
   }
 
-  /** Returns whether it is a web platform object that cannot be cloned. */
-  function isOfHere(value) {
+  /** Returns whether `value` is an object of the web platform that cannot be cloned. */
+  function isPlatformObject(value) {
     return (
       parts.isSearchParams(value) || parts.isURL(value) || parts.isEvent(value) || parts.isEventTarget(value) ||
       parts.headerList(value) !== undefined || parts.responseHead(value) !== undefined
@@ -219,5 +219,5 @@
     return result;
   }
 
-  offer("structuredClone", structuredClone);
+  defineGlobal("structuredClone", structuredClone);
 })(globalThis.__tollhouse);

@@ -4,7 +4,7 @@
 "use strict";
 
 ((parts) => {
-  const { DOMException, offer, ops } = parts;
+  const { DOMException, defineGlobal, ops } = parts;
   const { ObjectDefineProperty, String, StringPrototypeToUpperCase, TypeError, TypedArrayPrototypeGetBuffer,
     TypedArrayPrototypeGetSymbolToStringTag, Uint32Array, Uint8Array } = parts.primordials;
 
@@ -49,20 +49,20 @@
   const WORDS = 256;
   const words = new Uint32Array(WORDS);
   const bytes = new Uint8Array(TypedArrayPrototypeGetBuffer(words));
-  let left = 0;
+  let remaining = 0;
 
   const math = {
     random() {
-      if (left === 0) {
+      if (remaining === 0) {
         ops.op_random(bytes);
-        left = WORDS;
+        remaining = WORDS;
       }
-      left -= 2;
+      remaining -= 2;
       // 53 bits, the precision of a number below 1.
-      return ((words[left] >>> 5) * 2 ** 26 + (words[left + 1] >>> 6)) / 2 ** 53;
+      return ((words[remaining] >>> 5) * 2 ** 26 + (words[remaining + 1] >>> 6)) / 2 ** 53;
     },
   };
   ObjectDefineProperty(Math, "random", { __proto__: null, value: math.random, writable: true, enumerable: false, configurable: true });
 
-  offer("crypto", crypto);
+  defineGlobal("crypto", crypto);
 })(globalThis.__tollhouse);

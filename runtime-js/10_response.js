@@ -2,7 +2,7 @@
 "use strict";
 
 ((parts) => {
-  const { define, offer } = parts;
+  const { define, defineGlobal } = parts;
   const { JSONParse, Number, ObjectKeys, RangeError, SafeMap, SafeRegExp,
     RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeSlice, StringPrototypeToWellFormed, SymbolIterator, TypeError, Uint8Array,
     TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt, ArrayPrototypeSort } = parts.primordials;
@@ -189,7 +189,7 @@
 
     static json(value, init = undefined) {
       const text = parts.check.json(value, "the response");
-      // Read only once, because rows may come from an iterator.
+      // Read only once, because rows can come from an iterator.
       const headers = new Headers(init?.headers ?? undefined);
       if (!headers.has("content-type")) headers.set("content-type", JSON_TYPE);
       return new Response(text, { __proto__: null, status: init?.status, statusText: init?.statusText, headers });
@@ -282,6 +282,6 @@
   parts.readResponse = read;
   parts.responseHead = head;
   parts.withoutMark = withoutMark;
-  offer("Headers", Headers);
-  offer("Response", Response);
+  defineGlobal("Headers", Headers);
+  defineGlobal("Response", Response);
 })(globalThis.__tollhouse);

@@ -1,4 +1,4 @@
-// `ctx.kv`: the endpoint's own keys and JSON values.
+// `ctx.kv`: the tool's own keys and JSON values.
 "use strict";
 
 ((parts) => {
@@ -15,7 +15,7 @@
   const INSTEAD = { __proto__: null, ttl: TTL, ex: TTL, px: TTL, expireIn: TTL, expiration: TTL, expirationTtl: TTL, ttlSeconds: TTL };
 
   const lifetime = (options, others, what) => {
-    check.noMoreThanOptions(others, what, 3);
+    check.noArgumentsAfterOptions(others, what, 3);
     return check.whole(check.options(options, what, SET_OPTIONS, INSTEAD).ttlMs, "ttlMs", 1);
   };
 
@@ -23,7 +23,7 @@
     /** Returns the value of `key`, or null. */
     get(key, ...others) {
       return request(call, () => {
-        check.noMore(others, "ctx.kv.get", 1);
+        check.noExtraArguments(others, "ctx.kv.get", 1);
         return promised(ops.op_kv_get(check.name(key, "key")), orNull);
       });
     },
@@ -35,13 +35,13 @@
     },
     delete(key, ...others) {
       return request(call, () => {
-        check.noMore(others, "ctx.kv.delete", 1);
+        check.noExtraArguments(others, "ctx.kv.delete", 1);
         return promised(ops.op_kv_delete(check.name(key, "key")));
       });
     },
     list(options, ...others) {
       return request(call, () => {
-        check.noMoreThanOptions(others, "ctx.kv.list", 1);
+        check.noArgumentsAfterOptions(others, "ctx.kv.list", 1);
         const { prefix, limit, cursor } = check.options(options, "ctx.kv.list", LIST_OPTIONS);
         return promised(
           ops.op_kv_list(
@@ -54,7 +54,7 @@
     },
     atomic(...others) {
       requireRunning(call);
-      check.noMore(others, "ctx.kv.atomic", 0);
+      check.noExtraArguments(others, "ctx.kv.atomic", 0);
       return new Atomic(call);
     },
   });
@@ -69,10 +69,10 @@
       this.#call = call;
     }
 
-    /** Requires that `key` holds `value` now. null or undefined requires that it is absent. */
+    /** Requires that `key` has this value at commit. null or undefined requires that it is absent. */
     check(key, value, ...others) {
       requireRunning(this.#call);
-      check.noMore(others, "check of ctx.kv.atomic", 2);
+      check.noExtraArguments(others, "check of ctx.kv.atomic", 2);
       check.name(key, "key");
       const held = value === undefined || value === null ? null : check.json(value, "value");
       define(this.#checks, this.#checks.length, { __proto__: null, key, value: held });
@@ -86,7 +86,7 @@
     }
     delete(key, ...others) {
       requireRunning(this.#call);
-      check.noMore(others, "delete of ctx.kv.atomic", 1);
+      check.noExtraArguments(others, "delete of ctx.kv.atomic", 1);
       return this.#add({ __proto__: null, Delete: { __proto__: null, key: check.name(key, "key") } });
     }
     /** Adds a whole number to the value of `key`. An absent value counts as 0. */
@@ -98,7 +98,7 @@
     }
     #plus(key, by, others) {
       requireRunning(this.#call);
-      check.noMore(others, "add of ctx.kv.atomic", 2);
+      check.noExtraArguments(others, "add of ctx.kv.atomic", 2);
       if (typeof by !== "number" || by % 1 !== 0 || by > NumberMAX_SAFE_INTEGER || by < -NumberMAX_SAFE_INTEGER) {
         throw new TypeError("the number to add must be whole");
       }
@@ -106,7 +106,7 @@
     }
     commit(...others) {
       return request(this.#call, () => {
-        check.noMore(others, "commit of ctx.kv.atomic", 0);
+        check.noExtraArguments(others, "commit of ctx.kv.atomic", 0);
         return promised(ops.op_kv_atomic(list(this.#checks), list(this.#writes)));
       });
     }
@@ -115,7 +115,7 @@
       return this;
     }
   }
-  // Only the runtime may create one: a handler could pass a call of its own.
+  // Only the runtime can create one: a handler could pass a call of its own.
   delete Atomic.prototype.constructor;
 
   /** Returns JSON text of our own array, unaffected by any `toJSON` of a handler. */
@@ -126,5 +126,5 @@
 
   ObjectFreeze(Atomic.prototype);
   ObjectFreeze(Atomic);
-  parts.give("kv", (call) => ObjectFreeze(kvOf(call)));
+  parts.defineMember("kv", (call) => ObjectFreeze(kvOf(call)));
 })(globalThis.__tollhouse);

@@ -1,4 +1,4 @@
-// `ctx.files`: the endpoint's own files.
+// `ctx.files`: the tool's own files.
 "use strict";
 
 ((parts) => {
@@ -29,7 +29,7 @@
     /** Reads a file. `convert` turns its bytes into the handler's value. */
     const read = (path, others, what, convert) =>
       request(call, () => {
-        check.noMore(others, what, 1);
+        check.noExtraArguments(others, what, 1);
         return promised(ops.op_file_read(check.name(path, "path")), convert);
       });
     return {
@@ -46,7 +46,7 @@
       /** Writes `content`: a string, bytes, or a JSON value. */
       write(path, content, ...others) {
         return request(call, () => {
-          check.noMore(others, "ctx.files.write", 2);
+          check.noExtraArguments(others, "ctx.files.write", 2);
           check.name(path, "path");
           if (typeof content === "string") return promised(ops.op_file_write_text(path, content));
           const bytes = bytesOf(content);
@@ -57,13 +57,13 @@
       },
       delete(path, ...others) {
         return request(call, () => {
-          check.noMore(others, "ctx.files.delete", 1);
+          check.noExtraArguments(others, "ctx.files.delete", 1);
           return promised(ops.op_file_delete(check.name(path, "path")));
         });
       },
       list(options, ...others) {
         return request(call, () => {
-          check.noMoreThanOptions(others, "ctx.files.list", 1);
+          check.noArgumentsAfterOptions(others, "ctx.files.list", 1);
           const { prefix, limit, cursor } = check.options(options, "ctx.files.list", LIST_OPTIONS);
           return promised(
             ops.op_file_list(
@@ -78,5 +78,5 @@
   };
 
   parts.bytesOf = bytesOf;
-  parts.give("files", (call) => ObjectFreeze(filesOf(call)));
+  parts.defineMember("files", (call) => ObjectFreeze(filesOf(call)));
 })(globalThis.__tollhouse);

@@ -51,7 +51,7 @@
   }
 
   function get(url, options, others) {
-    check.noMoreThanOptions(others, "ctx.httpGetJson", 2);
+    check.noArgumentsAfterOptions(others, "ctx.httpGetJson", 2);
     const href = typeof url === "string" ? url : String(url);
     const { headers, timeoutMs, auth } = check.options(options, "ctx.httpGetJson", OPTIONS, INSTEAD);
     const timeout = check.whole(timeoutMs, "timeoutMs", 1);
@@ -60,7 +60,7 @@
     return promised(ops.op_http_get_json(href, JSONStringify(rows), timeout, authOf(auth)));
   }
 
-  parts.give("httpGetJson", (call) =>
+  parts.defineMember("httpGetJson", (call) =>
     ObjectFreeze(function httpGetJson(url, options, ...others) {
       return request(call, () => get(url, options, others));
     }),

@@ -63,9 +63,9 @@
   parts.forgetTimers = () => {
     if (set.size !== 0) set.clear();
   };
-  parts.offer("setTimeout", (callback, ms, ...args) => start(callback, ms, args, false));
-  parts.offer("setInterval", (callback, ms, ...args) => start(callback, ms, args, true));
-  parts.offer("clearTimeout", clear);
-  parts.offer("clearInterval", clear);
-  parts.offer("queueMicrotask", queueMicrotask);
+  parts.defineGlobal("setTimeout", (callback, ms, ...args) => start(callback, ms, args, false));
+  parts.defineGlobal("setInterval", (callback, ms, ...args) => start(callback, ms, args, true));
+  parts.defineGlobal("clearTimeout", clear);
+  parts.defineGlobal("clearInterval", clear);
+  parts.defineGlobal("queueMicrotask", queueMicrotask);
 })(globalThis.__tollhouse);

@@ -5,7 +5,7 @@
   const { ops, check, requireRunning } = parts;
   const { ObjectFreeze, TypeError } = parts.primordials;
 
-  parts.give("progress", (call) =>
+  parts.defineMember("progress", (call) =>
     /** `fraction`: the completed fraction, from 0 to 1. */
     ObjectFreeze((message, fraction, ...others) => {
       requireRunning(call);
@@ -14,7 +14,7 @@
       if (!absent && !(typeof fraction === "number" && fraction >= 0 && fraction <= 1)) {
         throw new TypeError("fraction must be a number from 0 to 1");
       }
-      check.noMore(others, "ctx.progress", 2);
+      check.noExtraArguments(others, "ctx.progress", 2);
       ops.op_progress(message, absent ? -1 : fraction);
     }),
   );

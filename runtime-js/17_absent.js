@@ -1,8 +1,8 @@
 // Common features that handlers lack: error messages that name the alternative.
 //
 // The names stay undefined, so that feature detection (`typeof process`) finds nothing and
-// continues. A ReferenceError that leaves the handler gets the advice on its way to the caller and
-// the log.
+// continues. Advice is added to a ReferenceError that leaves the handler, for the caller and the
+// log.
 "use strict";
 
 ((parts) => {
@@ -36,19 +36,19 @@
   }
 
   /**
-   * Maximum length of a message that is examined: a name, and the text that engines put around it.
+   * Maximum length of a message that can get advice: a name with the text of the engine around it.
    */
-  const LONGEST = 80;
+  const MAX_MESSAGE_LENGTH = 80;
   const MISSING = new SafeRegExp(/^(?:(?:globalThis|self|ctx|context|req)\.)?'?([A-Za-z_]+)'? is not (?:defined|a function|a constructor)$/);
 
   const RECORD = new SafeRegExp(/^[\w.]*\b(headers|query|env)\.(?:get|has|entries) is not a function$/);
 
-  /** Members that `crypto.subtle` and Response have elsewhere, but not here. */
+  /** Members of `crypto.subtle` and Response that exist on other platforms, but not here. */
   const MEMBER = new SafeRegExp(/\b(?:(subtle)\.[A-Za-z]+|[A-Za-z_]+\.(?:blob|formData)) is not a function$/);
 
-  /** Returns an error's message with the alternative for the missing name. */
-  function advised(message) {
-    if (message.length > LONGEST) return message;
+  /** Returns an error message, with the alternative if it is about a missing name. */
+  function withAdvice(message) {
+    if (message.length > MAX_MESSAGE_LENGTH) return message;
     const missing = RegExpPrototypeExec(MISSING, message);
     if (missing !== null && ADVICE.has(missing[1])) return `${message}: ${ADVICE.get(missing[1])}`;
     const member = RegExpPrototypeExec(MEMBER, message);
@@ -59,7 +59,7 @@
   }
 
   /** Prototype of every `req`, with the methods of a web `Request` that it lacks. */
-  const habits = {};
+  const requestPrototype = {};
   for (const [name, instead] of [
     ["json", "the host has already parsed and checked the input, in `req.input`"],
     ["text", "the host has already read the body, and its text is in `req.inputText`"],
@@ -73,10 +73,10 @@
         throw new TypeError(`\`req.${name}()\` does not exist: ${instead}`);
       },
     }[name];
-    ObjectDefineProperty(habits, name, { __proto__: null, value: ObjectFreeze(refuse), writable: false, enumerable: false, configurable: false });
+    ObjectDefineProperty(requestPrototype, name, { __proto__: null, value: ObjectFreeze(refuse), writable: false, enumerable: false, configurable: false });
   }
 
-  parts.advised = advised;
-  parts.noStrings = STRINGS;
-  parts.habits = ObjectFreeze(habits);
+  parts.withAdvice = withAdvice;
+  parts.noCodeFromStrings = STRINGS;
+  parts.requestPrototype = ObjectFreeze(requestPrototype);
 })(globalThis.__tollhouse);

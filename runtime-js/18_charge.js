@@ -5,7 +5,7 @@
   const { ops, promised, request } = parts;
   const { ObjectFreeze, String, TypeError } = parts.primordials;
 
-  parts.give("charge", (call) =>
+  parts.defineMember("charge", (call) =>
     /**
      * `usd`: dollars, as a number or a decimal string. The host parses it, and compares the call's
      * id with the running call.

@@ -1,9 +1,9 @@
-// The driver: boots and hardens the isolate once, then runs each call. Only text, bytes and numbers
-// leave it, through ops.
+// The driver: boots and hardens the isolate once, then runs each call. It passes only text, bytes and
+// numbers to ops.
 "use strict";
 
 ((parts) => {
-  const { clock, describe, given, globals, ops, primordials } = parts;
+  const { clock, describe, memberFactories, globals, ops, primordials } = parts;
   const { EvalError, JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectKeys,
     ObjectSetPrototypeOf, ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, RegExpPrototypeExec, SafeRegExp,
     SafeSet, TypeError } = primordials;
@@ -12,7 +12,7 @@
    * The global names of the language that a handler keeps. Everything else is removed from the
    * global object.
    */
-  const KEPT = new SafeSet();
+  const ALLOWED_GLOBALS = new SafeSet();
   for (const name of [
     "AggregateError", "Array", "ArrayBuffer", "BigInt", "BigInt64Array", "BigUint64Array", "Boolean", "DataView", "Error", "EvalError",
     "FinalizationRegistry", "Float16Array", "Float32Array", "Float64Array", "Function", "Infinity", "Int16Array", "Int32Array", "Int8Array",
@@ -21,14 +21,14 @@
     "URIError", "Uint16Array", "Uint32Array", "Uint8Array", "Uint8ClampedArray", "WeakMap", "WeakRef", "WeakSet", "decodeURI",
     "decodeURIComponent", "encodeURI", "encodeURIComponent", "escape", "globalThis", "isFinite", "isNaN", "parseFloat", "parseInt",
     "undefined", "unescape",
-  ]) KEPT.add(name);
+  ]) ALLOWED_GLOBALS.add(name);
 
-  const NO_STRINGS = parts.noStrings;
+  const NO_CODE_FROM_STRINGS = parts.noCodeFromStrings;
 
-  /** Packages refer to it while they load, and work without it. */
+  /** The global `eval`. Packages refer to it while they load, and work without it. */
   const refusedEval = {
     eval: (_source) => {
-      throw new EvalError(NO_STRINGS);
+      throw new EvalError(NO_CODE_FROM_STRINGS);
     },
   }.eval;
 
@@ -36,7 +36,7 @@
   function denyCode(prototype, name) {
     const denied = {
       [name]: function () {
-        throw new EvalError(NO_STRINGS);
+        throw new EvalError(NO_CODE_FROM_STRINGS);
       },
     }[name];
     ObjectDefineProperty(denied, "prototype", { __proto__: null, value: prototype, writable: false });
@@ -49,15 +49,15 @@
     const keys = ReflectOwnKeys(globalThis);
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i];
-      if (typeof key === "string" && KEPT.has(key)) continue;
+      if (typeof key === "string" && ALLOWED_GLOBALS.has(key)) continue;
       if (ReflectDeleteProperty(globalThis, key)) continue;
-      const held = ReflectGetOwnPropertyDescriptor(globalThis, key);
-      if (held !== undefined && held.writable) globalThis[key] = undefined;
+      const descriptor = ReflectGetOwnPropertyDescriptor(globalThis, key);
+      if (descriptor !== undefined && descriptor.writable) globalThis[key] = undefined;
     }
-    const offered = ObjectKeys(globals);
-    for (let i = 0; i < offered.length; i++) {
-      ObjectDefineProperty(globalThis, offered[i], {
-        __proto__: null, value: globals[offered[i]], writable: true, enumerable: false, configurable: true,
+    const names = ObjectKeys(globals);
+    for (let i = 0; i < names.length; i++) {
+      ObjectDefineProperty(globalThis, names[i], {
+        __proto__: null, value: globals[names[i]], writable: true, enumerable: false, configurable: true,
       });
     }
     ObjectDefineProperty(globalThis, "eval", { __proto__: null, value: refusedEval, writable: true, enumerable: false, configurable: true });
@@ -70,14 +70,14 @@
   }
 
   /**
-   * Receives the ops and limits, and hardens the isolate. `intl` says whether the engine has a
-   * usable `Intl`.
+   * Receives the ops and limits, and hardens the isolate. `intl`: whether the engine has a usable
+   * `Intl`.
    */
-  function boot(bound, decoders, intl) {
+  function boot(bindings, decoders, intl) {
     parts.limits.decoders = decoders;
-    const names = ObjectKeys(bound);
+    const names = ObjectKeys(bindings);
     for (let i = 0; i < names.length; i++) {
-      if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bound[names[i]];
+      if (primordials.StringPrototypeStartsWith(names[i], "op_")) ops[names[i]] = bindings[names[i]];
     }
     harden();
     if (!intl) ReflectDeleteProperty(globalThis, "Intl");
@@ -97,22 +97,22 @@
         return (env ??= parts.env(call, granted));
       },
       get log() {
-        return (log ??= given.log(call));
+        return (log ??= memberFactories.log(call));
       },
       get kv() {
-        return (kv ??= given.kv(call));
+        return (kv ??= memberFactories.kv(call));
       },
       get files() {
-        return (files ??= given.files(call));
+        return (files ??= memberFactories.files(call));
       },
       get httpGetJson() {
-        return (httpGetJson ??= given.httpGetJson(call));
+        return (httpGetJson ??= memberFactories.httpGetJson(call));
       },
       get progress() {
-        return (progress ??= given.progress(call));
+        return (progress ??= memberFactories.progress(call));
       },
       get charge() {
-        return (charge ??= given.charge(call));
+        return (charge ??= memberFactories.charge(call));
       },
     });
   }
@@ -126,7 +126,7 @@
     if (value === undefined) return ops.op_returned("null");
     const text = JSONStringify(value);
     if (typeof text !== "string") throw new TypeError(`handler returned a ${typeof value}, which has no JSON form`);
-    const lost = parts.lost(value);
+    const lost = parts.lostParts(value);
     if (lost !== "") ops.op_log(2, `JSON cannot represent parts of the result: ${lost}`, "");
     ops.op_returned(text);
   }
@@ -178,7 +178,7 @@
       parts.define(req, "input", input);
       // Not enumerable, so that an answer made from `req` does not repeat its input.
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
-      ObjectSetPrototypeOf(req, parts.habits);
+      ObjectSetPrototypeOf(req, parts.requestPrototype);
       answer(await handler(req, context(call, granted)));
     } catch (error) {
       threw(error);
@@ -188,7 +188,7 @@
   /** Starts the call `id`. `op_returned`, `op_responded` or `op_threw` reports its end. */
   function call(nowMs, head, body, granted, id) {
     clock.start(nowMs);
-    // An answer to an earlier call must not wake anything in this one.
+    // A late answer to an earlier call must not wake anything in this one.
     const running = parts.beginCall(id);
     parts.forgetTimers();
     drive(running, head, body, granted);

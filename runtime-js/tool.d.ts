@@ -13,8 +13,8 @@
  *
  * - The module cannot import anything or evaluate strings. `tollhouse deploy` bundles imports
  *   first.
- * - It reaches the world only through `ctx`. There is no `fetch`, `Buffer`, `process` or
- *   `document`.
+ * - Network and storage are available through `ctx` only. There is no `fetch`, `Buffer`,
+ *   `process` or `document`.
  * - A process keeps its module state for later calls of the same version, but can end at any time.
  *   Store data that must last in `ctx.kv` or `ctx.files`.
  * - A call ends when its handler does. Pending writes to `ctx.kv` and `ctx.files` are completed
@@ -23,8 +23,8 @@
  *   advances with each answer that you await from `ctx` or a timer.
  * - `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not available. `Intl` is available on V8
  *   only.
- * - `eval` and `Function` exist, because packages refer to them while they load. They throw an
- *   `EvalError`.
+ * - `eval` and `Function` throw an `EvalError`. They exist because packages refer to them while
+ *   they load.
  *
  * The end of this file declares the web's globals, and there are no others. Check the types of a
  * handler without the DOM:
@@ -45,6 +45,12 @@
  * - A `BigInt` throws a `TypeError`.
  *
  * If a result loses values other than undefined this way, the tool's log gets a warning.
+ *
+ * @example
+ * ```ts
+ * const report: Json = { title: "Sales", rows: [["EUR", 12.5], ["USD", null]] };
+ * await ctx.files.write("report.json", report);
+ * ```
  */
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
@@ -62,22 +68,22 @@ type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => T
 /**
  * The result of a handler: a JSON value, or a `Response`.
  *
- * A JSON value has status 200, and `undefined` is sent as `null`. A `Response` has its own status
- * and headers. The caller gets these headers, 8 KiB at most: `content-type`, `content-language`,
- * `content-disposition`, `location`, `retry-after` and `link`.
+ * A JSON value is sent with status 200, and `undefined` as `null`. A `Response` has its own status
+ * and headers. Of its headers, the caller gets `content-type`, `content-language`,
+ * `content-disposition`, `location`, `retry-after` and `link`, at most 8 KiB together.
  *
  * The call fails and is not charged if:
  *
  * - the handler throws, or returns a value without a JSON form
- * - the type is `application/json` and the body is not JSON
+ * - the `content-type` is `application/json` and the body is not JSON
  * - the status is not 2xx
- * - the status is from 300 to 399 with `location`, because clients would send the caller's payment
- *   or key to that address
+ * - the response is a redirect (3xx with `location`), because clients would send the caller's
+ *   payment or key to the new address
  * - the result is MCP content blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`
  *
- * Every way to call returns the same result. If the caller gets JSON, another body becomes
- * `{ mediaType, text }` for `text/*` in UTF-8, else `{ mediaType, base64 }`. Over MCP it becomes a
- * content block of its kind.
+ * Callers over HTTP, streams and MCP get the same result. Where the protocol requires JSON, a body
+ * that is not JSON becomes `{ mediaType, text }` for `text/*` in UTF-8, and `{ mediaType, base64 }`
+ * otherwise. Over MCP it becomes a content block of the matching type.
  *
  * @example
  * ```ts
@@ -101,9 +107,9 @@ type ToolResult = unknown | Response;
  * ```
  */
 interface ToolRequest<Input = any> {
-  /** The HTTP method: `POST` or `GET`. */
+  /** The HTTP method: `POST` or `GET`. Over MCP, `POST`. */
   readonly method: string;
-  /** The complete URL that the caller requested. Over MCP, the URL of the tool. */
+  /** The complete URL of the request, with its query. Over MCP, the URL of the tool. */
   readonly url: string;
   /** The path of the URL, for example `/tools/shout`. */
   readonly path: string;
@@ -111,15 +117,16 @@ interface ToolRequest<Input = any> {
    * The query parameters, by name.
    *
    * If a name repeats, the last value counts, as in `Object.fromEntries(url.searchParams)`. For a
-   * GET, the host builds `input` from the query and `inputSchema`, including lists. Has no
-   * prototype: a name that was not sent is undefined.
+   * GET, the host builds `input` from the query and `inputSchema`, including lists. The record has
+   * no prototype: a name that was not sent is undefined.
    */
   readonly query: Record<string, string>;
   /**
    * Some of the request headers, with lowercase names.
    *
-   * These are `accept`, `accept-language`, `content-type`, `user-agent`, `traceparent` and
-   * `tracestate`. Never contains credentials or payments. Has no prototype, like `query`.
+   * Contains `accept`, `accept-language`, `content-type`, `user-agent`, `traceparent` and
+   * `tracestate`, if the caller sent them. Never contains credentials or payments. Has no
+   * prototype, like `query`.
    */
   readonly headers: Record<string, string>;
   /** The same value as `input`. */
@@ -127,13 +134,13 @@ interface ToolRequest<Input = any> {
   /** The input, which already matches the tool's `inputSchema`. */
   readonly input: Input;
   /**
-   * The JSON text of the input as the caller sent it, also over MCP.
+   * The JSON text of the input, exactly as the caller sent it over HTTP or MCP.
    *
-   * Keeps the digits of numbers that exceed the precision of a double. For a GET, the JSON that the
-   * host built from the query.
+   * Preserves the digits of numbers that exceed the precision of a double. For a GET, it is the
+   * JSON that the host built from the query.
    */
   readonly inputText: string;
-  /** The caller, and how the call is paid. */
+  /** The caller, the payment and the receipt of this call. */
   readonly caller: ToolCaller;
   /** @deprecated Does not compile, and throws a `TypeError`. Use `input`. */
   json(use: "input"): never;
@@ -149,13 +156,21 @@ interface ToolRequest<Input = any> {
   formData(use: "input"): never;
 }
 
-/** The caller of a request. */
+/**
+ * The caller of a request.
+ *
+ * @example
+ * ```ts
+ * const { payer, free, receiptId } = req.caller;
+ * ctx.log.info("called", { payer: payer ?? "no address", free, receiptId });
+ * ```
+ */
 interface ToolCaller {
   /** The paying address, shortened. Absent for free calls and calls on credit. */
   readonly payer?: string;
   /** Whether this call is free of charge. */
   readonly free: boolean;
-  /** The id of the receipt that this call gets if it succeeds. */
+  /** The id of the receipt that the caller gets if this call succeeds. */
   readonly receiptId: string;
   /**
    * The id of the payment. Use it as an idempotency key for side effects.
@@ -164,14 +179,14 @@ interface ToolCaller {
    *
    * - If the host crashes after a run and before the settlement, nothing is charged, and a retry
    *   with the same payment runs the handler again.
-   * - A retry after a failed run does so too, possibly with another input.
+   * - A retry after a failed run also runs the handler again, possibly with another input.
    *
    * The id is the same in each of these runs, even after a restart. Effects of an earlier run
    * remain, in `ctx.kv`, in `ctx.files` and outside.
    *
-   * On credit, the id is the same for the same `Idempotency-Key`. Without that header each call has
-   * its own, and no crash repeats it. Absent for free calls and the owner's calls, which no crash
-   * repeats either.
+   * On credit, calls with the same `Idempotency-Key` have the same id. A call without that header
+   * has an id of its own, and a crash never repeats it. Free calls and the owner's calls have no
+   * id, and a crash never repeats them.
    *
    * @example
    * ```ts
@@ -186,16 +201,28 @@ interface ToolCaller {
 }
 
 /**
- * The functions that a handler can use.
+ * Access to the host: storage, secrets, the log, the network, progress and the price.
  *
  * A member that needs a capability rejects with the code `not_granted` until the capability is
  * granted. Request capabilities in `tool.json`.
  *
- * A `ctx` belongs to its call. After the call has ended, each member rejects or throws with
- * `call_ended`, even while another call runs. So await what a call begins. If calls share a
- * promise, let each use its own `ctx`.
+ * A `ctx` works during its own call only. Afterwards each member rejects or throws with
+ * `call_ended`, even while another call runs. Await each operation before the handler returns, and
+ * do not store a `ctx` outside of the handler.
  *
- * An unknown option throws a `TypeError` that lists the known ones, and nothing is sent.
+ * An unknown option throws a `TypeError` that lists the known ones, and nothing is sent. A call
+ * that exceeds its limit of operations (1,000) or timers (100) is stopped.
+ *
+ * @example
+ * ```ts
+ * export default async (req: ToolRequest<{ city: string }>, ctx: ToolContext): Promise<ToolResult> => {
+ *   const cached = await ctx.kv.get(`weather/${req.input.city}`);
+ *   if (cached !== null) return cached;
+ *   const { json } = await ctx.httpGetJson(`https://api.example.com/weather?city=${req.input.city}`);
+ *   await ctx.kv.set(`weather/${req.input.city}`, json, { ttlMs: 60_000 });
+ *   return json;
+ * };
+ * ```
  */
 interface ToolContext {
   /** Capability `kv`. Stores JSON values of this tool, by key. */
@@ -205,12 +232,15 @@ interface ToolContext {
   /**
    * The tool's secrets by name, as of the start of the call. Frozen.
    *
-   * A secret that is not set, or is only for `auth`, is undefined.
+   * A secret that is not set, or that has `visibility: "auth"`, is undefined.
    *
-   * The host hides values of 8 bytes or more in results, errors and logs: verbatim and in base64,
-   * hex, percent-encoding and JSON escapes. It does not find values that a handler encodes
-   * differently, splits, or stores in `ctx.kv` or `ctx.files`. If the handler need not read a
-   * secret, set it with `visibility: "auth"` and send it with `httpGetJson(url, { auth })`.
+   * **Warning:** Do not return or store a secret. The host redacts values of 8 bytes or more in
+   * results, errors and logs: verbatim and in base64, hex, percent-encoding and JSON escapes. It
+   * does not find values that a handler splits, encodes differently, or stores in `ctx.kv` or
+   * `ctx.files`.
+   *
+   * If the handler only sends a secret to a server, set it with `visibility: "auth"` and pass its
+   * name to `httpGetJson(url, { auth })`.
    *
    * @example
    * ```ts
@@ -224,19 +254,19 @@ interface ToolContext {
   /**
    * Capability `httpGetJson`. Requests JSON from one of the tool's `allowedHosts`.
    *
-   * Sends a GET without a body, and follows up to 3 redirects to allowed hosts. An answer with any
-   * status resolves. Default limits of a call: 10 requests, 5,000 ms and 1 MiB for each.
+   * Sends a GET without a body, and follows up to 3 redirects to allowed hosts. Resolves for a
+   * response with any status. Default limits: 10 requests in a call, 5,000 ms and 1 MiB for each
+   * request. A call that makes too many requests is stopped.
    *
    * Rejects with a `ToolError`:
    *
    * - `not_granted`: the capability, the host or the secret is not granted
-   * - `invalid_argument`: the URL or a header is invalid
-   * - `forbidden_address`: the address is private, a redirect leads elsewhere, or `auth` is used
-   *   without https
+   * - `invalid_argument`: the URL or a header is invalid, or only the host can set the header
+   * - `forbidden_address`: the address is private, a redirect leads to a host that is not allowed,
+   *   or `auth` is used without https
    * - `too_many_redirects`, `timeout`, `unreachable`, `body_too_large` or `bad_response`: the
    *   request failed
-   * - `not_json`: the answer is not JSON; `status` has its status
-   * - `quota_exceeded`: a limit of the call is reached
+   * - `not_json`: the response is not JSON; `status` contains its HTTP status
    *
    * @example
    * ```ts
@@ -252,13 +282,13 @@ interface ToolContext {
   /**
    * Reports progress to the caller, without a capability.
    *
-   * Callers get it as a `progress` event of a stream, or over MCP as a progress notification or the
-   * status of a task. Other callers get nothing. It is sent when the handler next waits for `ctx`
-   * or a timer.
+   * A caller with a stream gets a `progress` event. An MCP client gets a progress notification or
+   * the status of its task. Other callers get nothing. The message is sent when the handler next
+   * awaits `ctx` or a timer.
    *
-   * `fraction` is the completed fraction, from 0 to 1. A message is cut at 512 bytes. Messages
-   * beyond 20 in a second or 256 in a call are dropped, unless the tool's limits differ. Secrets
-   * are hidden as in logs. Throws a `TypeError` if an argument is invalid.
+   * `fraction`: the completed part, from 0 to 1. Default: none. A message is cut at 512 bytes.
+   * Messages beyond 20 in a second or 256 in a call are dropped, unless the tool's limits differ.
+   * Secrets are redacted as in logs. Throws a `TypeError` if an argument is invalid.
    *
    * @example
    * ```ts
@@ -269,15 +299,14 @@ interface ToolContext {
   /**
    * Sets the price of this call, if the tool has a `maxPriceUsd`. Needs no capability.
    *
-   * `usd` is in dollars with at most 6 decimals, as a number or a decimal string. It is at most
-   * `maxPriceUsd`, which the payer has authorized. The last amount counts.
+   * `usd`: US dollars with at most 6 decimals, as a number or a decimal string, from 0 to
+   * `maxPriceUsd`. The last amount counts. Default: the tool's `priceUsd`, which can be 0.
    *
-   * Without it a call costs `priceUsd`, which can be 0. A call that costs nothing settles nothing.
-   * Only a call that succeeds is charged. It also works in the owner's calls, where nothing is
-   * charged.
+   * The caller is charged once, after the handler has succeeded. A call that fails or costs nothing
+   * is not charged, and neither are the owner's calls.
    *
    * Rejects with `invalid_argument` if the amount is invalid, exceeds the maximum, or the tool has
-   * a fixed price. The previous amount remains then.
+   * a fixed price. The previous amount then remains.
    *
    * @example
    * ```ts
@@ -291,12 +320,17 @@ interface ToolContext {
 /**
  * Keys and JSON values of this tool, shared by all its calls and versions.
  *
- * A key is at most 512 bytes, a value at most 64 KiB as JSON. A tool has at most 10,000 keys and 16
- * MiB. The tool's `limits` can raise all of these except the size of a key.
+ * A key is at most 512 bytes, a value at most 64 KiB as JSON. A tool has at most 10,000 keys with
+ * 16 MiB together. The tool's `limits` can raise all of these except the size of a key.
  *
- * Rejects with a `ToolError`: `not_granted`, `quota_exceeded`, `invalid_argument`, or
- * `store_unavailable` if the host's store is down. A key with half of a surrogate pair is an
- * `invalid_argument`.
+ * Rejects with a `ToolError`:
+ *
+ * - `not_granted`: the capability is not granted
+ * - `invalid_argument`: a key is empty, too long or not well-formed Unicode, or an argument is
+ *   invalid
+ * - `quota_exceeded`: a value is too large, or the tool's storage is full
+ * - `contended`: other writes of the same key came first at every attempt; try again
+ * - `store_unavailable`: the host's storage is down; try again
  *
  * @example
  * ```ts
@@ -305,22 +339,45 @@ interface ToolContext {
  * ```
  */
 interface ToolKv {
-  /** Returns the value of a key, or null if there is none. */
+  /**
+   * Returns the value of a key, or null if the key does not exist or has expired.
+   *
+   * @example
+   * ```ts
+   * const count = (await ctx.kv.get<number>("count")) ?? 0;
+   * ```
+   */
   get<T = any>(key: string): Promise<T | null>;
   /**
-   * Sets the value of a key.
+   * Sets the value of a key, and replaces its expiry.
    *
-   * `ttlMs`: the key expires after this many milliseconds, at least 1. Default: never. There are no
-   * other options. Throws a `TypeError` if the value has no JSON form.
+   * `ttlMs`: the key expires after this many milliseconds, from 1 to 10 years. Default: never.
+   * Rejects with a `TypeError` if the value has no JSON form.
+   *
+   * @example
+   * ```ts
+   * await ctx.kv.set("session/1", { user: "ann" }, { ttlMs: 3_600_000 });
+   * ```
    */
   set(key: string, value: unknown, options?: { ttlMs?: number }): Promise<void>;
-  /** Deletes a key, whether it exists or not. */
+  /**
+   * Deletes a key. Succeeds if the key does not exist.
+   *
+   * @example
+   * ```ts
+   * await ctx.kv.delete("session/1");
+   * ```
+   */
   delete(key: string): Promise<void>;
   /**
-   * Lists keys with their values, in byte order.
+   * Lists keys with their values, in the byte order of the keys.
    *
-   * `limit` is 100 unless given, at most 1000; pass the `cursor` of a page to get the next. The
-   * last page has the cursor null.
+   * - `prefix`: lists only keys that start with it. Default: all keys.
+   * - `limit`: entries per page, at least 1. Default: 100. Higher values than 1000 count as 1000.
+   * - `cursor`: the `cursor` of the previous page. Default: the first page.
+   *
+   * A page also ends after 1 MiB, so it can have fewer entries than `limit`. The last page has the
+   * cursor null.
    *
    * @example
    * ```ts
@@ -336,41 +393,86 @@ interface ToolKv {
     entries: { key: string; value: T }[];
     cursor: string | null;
   }>;
-  /** Starts a transaction: its writes are applied together or not at all. */
+  /**
+   * Starts a transaction: its writes are applied together or not at all.
+   *
+   * @example
+   * ```ts
+   * await ctx.kv.atomic().add("calls", 1).set("last", Date.now()).commit();
+   * ```
+   */
   atomic(): ToolAtomic;
 }
 
 /**
- * A transaction of `ctx.kv`. Add checks and writes, then call `commit()` once.
+ * A transaction of `ctx.kv`. Add checks and writes, then await `commit()` once.
+ *
+ * Has at most 100 checks and 100 writes. Writes are applied in the order in which you add them.
+ * Methods other than `commit` throw at once if an argument is invalid.
  *
  * @example
  * ```ts
- * const stock = (await ctx.kv.get<number>("stock")) ?? 0;
+ * const stock = await ctx.kv.get<number>("stock");
+ * if (stock === null || stock < 1) throw new Error("sold out");
  * const { ok } = await ctx.kv.atomic().check("stock", stock).set("stock", stock - 1).add("sold", 1).commit();
- * if (!ok) throw new Error("another call was faster");
+ * if (!ok) throw new Error("another call changed the stock");
  * ```
  */
 interface ToolAtomic {
   /**
-   * Requires that `key` has exactly this value at commit. null or undefined requires that it is
-   * absent.
+   * Requires at commit that `key` has this value, compared as JSON.
+   *
+   * Without a value, or with null, requires that the key does not exist.
+   *
+   * @example
+   * ```ts
+   * const { ok } = await ctx.kv.atomic().check("lock").set("lock", true, { ttlMs: 10_000 }).commit();
+   * ```
    */
   check(key: string, value?: unknown): this;
-  /** Sets the value of a key, with the options of `ctx.kv.set`. */
+  /**
+   * Sets the value of a key, with the options of `ctx.kv.set`.
+   *
+   * @example
+   * ```ts
+   * await ctx.kv.atomic().set("a", 1).set("b", 2, { ttlMs: 60_000 }).commit();
+   * ```
+   */
   set(key: string, value: unknown, options?: { ttlMs?: number }): this;
-  /** Deletes a key, whether it exists or not. */
+  /**
+   * Deletes a key. Succeeds if the key does not exist.
+   *
+   * @example
+   * ```ts
+   * await ctx.kv.atomic().delete("draft").set("published", true).commit();
+   * ```
+   */
   delete(key: string): this;
   /**
-   * Adds a whole number to the value of `key`. An absent value counts as 0. Never loses an update.
+   * Adds a whole number, which can be negative, to the value of `key`. Never loses an update.
+   *
+   * A key that does not exist counts as 0. Its expiry remains. `commit` rejects with
+   * `invalid_argument` if the value is not an integer, or the sum is not a safe integer.
+   *
+   * @example
+   * ```ts
+   * await ctx.kv.atomic().add("calls", 1).add("credits", -5).commit();
+   * ```
    */
   add(key: string, by: number): this;
-  /** The same as `add`. */
+  /** The same as `add`, for code that was written for Deno KV. */
   sum(key: string, by: number): this;
   /**
-   * Applies the writes. `ok` is false, and nothing is written, if a check failed.
+   * Applies the writes if all checks hold.
    *
-   * Rejects with `contended` if other writes of the same keys came first at every attempt. Nothing
-   * is written then, and you can try again.
+   * If a check fails, `ok` is false and nothing is written. Rejects with the codes of `ctx.kv`.
+   * After `contended`, nothing is written either: build the transaction again.
+   *
+   * @example
+   * ```ts
+   * const { ok } = await ctx.kv.atomic().check("owner").set("owner", "ann").commit();
+   * if (!ok) ctx.log.info("the owner is already set");
+   * ```
    */
   commit(): Promise<{ ok: boolean }>;
 }
@@ -378,8 +480,9 @@ interface ToolAtomic {
 /**
  * Files of this tool, by path, shared by all its calls and versions.
  *
- * Default limits: 1 MiB for each file, 100 files and 16 MiB in all. Rejects with the same codes as
- * `ctx.kv`.
+ * Default limits: 1 MiB for each file, and 100 files with 16 MiB together. A path has at most 512
+ * bytes, in parts of at most 255 bytes. It does not begin or end with `/` and contains no `..`, `\`
+ * or control characters. Rejects with the codes of `ctx.kv`.
  *
  * @example
  * ```ts
@@ -389,21 +492,70 @@ interface ToolAtomic {
  * ```
  */
 interface ToolFiles {
-  /** Returns the bytes of a file, or null if there is no such file. */
+  /**
+   * Returns the bytes of a file, or null if it does not exist.
+   *
+   * @example
+   * ```ts
+   * const image = await ctx.files.read("logo.png");
+   * return image === null ? null : new Response(image, { headers: { "content-type": "image/png" } });
+   * ```
+   */
   read(path: string): Promise<Uint8Array | null>;
-  /** Returns a file decoded as UTF-8, or null if there is no such file. */
+  /**
+   * Returns a file decoded as UTF-8, or null if it does not exist.
+   *
+   * @example
+   * ```ts
+   * const lines = ((await ctx.files.readText("names.txt")) ?? "").split("\n");
+   * ```
+   */
   readText(path: string): Promise<string | null>;
   /**
-   * Returns a file parsed as JSON, or null if there is none. Rejects with a `SyntaxError` for other
-   * content.
+   * Returns a file parsed as JSON, or null if it does not exist.
+   *
+   * Rejects with a `SyntaxError` if the file is not JSON.
+   *
+   * @example
+   * ```ts
+   * const config = await ctx.files.readJson<{ limit: number }>("config.json");
+   * const limit = config?.limit ?? 10;
+   * ```
    */
   readJson<T = any>(path: string): Promise<T | null>;
-  /** Writes a string as UTF-8, bytes as they are, and anything else as JSON. Replaces the file. */
+  /**
+   * Writes a file, and replaces it if it exists.
+   *
+   * A string is written as UTF-8, bytes as they are, and any other value as JSON. Rejects with a
+   * `TypeError` if the content has no JSON form.
+   *
+   * @example
+   * ```ts
+   * await ctx.files.write("names.txt", "ann\nbob\n");
+   * await ctx.files.write("pixel.bin", new Uint8Array([0, 255]));
+   * await ctx.files.write("config.json", { limit: 10 });
+   * ```
+   */
   write(path: string, content: string | ArrayBuffer | ArrayBufferView | Json): Promise<void>;
-  /** Deletes a file, whether it exists or not. */
+  /**
+   * Deletes a file. Succeeds if it does not exist.
+   *
+   * @example
+   * ```ts
+   * await ctx.files.delete("names.txt");
+   * ```
+   */
   delete(path: string): Promise<void>;
   /**
-   * Lists files by path, with their sizes in bytes and UTC times. Pages work as in `ctx.kv.list`.
+   * Lists files by path, with the same options and pages as `ctx.kv.list`.
+   *
+   * `size` is in bytes, `modifiedAt` an RFC 3339 time in UTC.
+   *
+   * @example
+   * ```ts
+   * const { files } = await ctx.files.list({ prefix: "reports/", limit: 10 });
+   * for (const { path, size, modifiedAt } of files) ctx.log.info(path, { size, modifiedAt });
+   * ```
    */
   list(options?: { prefix?: string; limit?: number; cursor?: string | null }): Promise<{
     files: { path: string; size: number; modifiedAt: string }[];
@@ -415,8 +567,10 @@ interface ToolFiles {
  * The log of this call, which only the tool's owner and admins can read.
  *
  * Calling it directly logs at level `info`. Errors are shown with their stack and causes, wherever
- * they occur in a value. If a line is too long, its fields are cut: `{ "cut": "…" }`. Default
- * limits: 256 lines of 4 KiB, and 64 KiB for each call; further lines are dropped and counted.
+ * they occur in a value. If a line is too long, its fields are cut: `{ "cut": "…" }`.
+ *
+ * Default limits: 4 KiB for each line, and 256 lines with 64 KiB for each call. Further lines are
+ * dropped and counted.
  *
  * @example
  * ```ts
@@ -437,36 +591,67 @@ interface ToolLog {
   error(message: unknown, fields?: object): void;
 }
 
-/** The options of `ctx.httpGetJson`. */
+/**
+ * The options of `ctx.httpGetJson`.
+ *
+ * @example
+ * ```ts
+ * const options: HttpGetJsonOptions = {
+ *   headers: { "accept-language": "en" },
+ *   timeoutMs: 2_000,
+ *   auth: { header: "x-api-key", env: "RATE_KEY" },
+ * };
+ * const { json } = await ctx.httpGetJson("https://api.example.com/rate", options);
+ * ```
+ */
 interface HttpGetJsonOptions {
-  /** Request headers. */
+  /**
+   * Request headers, at most 32 with 8 KiB together. Default: `accept: application/json`.
+   *
+   * Only the host can set headers of the connection and of the body, for example `host` and
+   * `content-type`.
+   */
   headers?: ToolHeadersInit;
   /**
-   * Milliseconds, redirects included. Default and maximum: the tool's limit `httpWallMs`, 5,000
-   * unless raised.
+   * The time limit in milliseconds, redirects included. At least 1.
+   *
+   * Default and maximum: the tool's limit `httpWallMs`, 5,000 unless raised.
    */
   timeoutMs?: number;
   /**
-   * Sends the secret `env` in the header `header`. The handler does not see its value.
+   * Sends the secret `env` in the header `header`, for example `authorization`.
    *
-   * It is sent over https only, to the URL's own host, and never to the target of a redirect.
+   * The handler does not see the value. The host sends it over https only, to the URL's own host,
+   * and never to the target of a redirect.
    */
   auth?: { header: string; env: string };
 }
 
 /**
- * The answer of `ctx.httpGetJson`, with any status.
+ * The response of `ctx.httpGetJson`, with any status.
  *
  * The body is parsed as JSON if its type is `application/json` or `…+json`. It is also parsed if
  * its type is `text/*`, bytes, JavaScript or missing and the body is JSON. gzip and deflate are
- * decoded. Otherwise the call rejects with `not_json`, and the error has the answer's `status`.
+ * decoded. Any other body rejects with `not_json`, and the error has the response's `status`.
+ *
+ * @example
+ * ```ts
+ * const response = await ctx.httpGetJson<{ rate: number }>("https://api.example.com/rate");
+ * if (response.status === 429) throw new Error(`retry after ${response.headers["retry-after"]} s`);
+ * return { rate: response.json.rate, at: response.headers.date };
+ * ```
  */
 interface HttpGetJsonResult<T = any> {
   /** The HTTP status. */
   status: number;
-  /** The response headers, with lowercase names. */
+  /**
+   * Some of the response headers, with lowercase names.
+   *
+   * Contains headers about caching, rate limits, dates, types and links, for example `etag` and
+   * `retry-after`. Repeated headers are joined with `, `.
+   */
   headers: Record<string, string>;
-  /** The parsed body. */
+  /** The parsed body, or null if the body is empty. */
   json: T;
 }
 
@@ -491,27 +676,29 @@ interface ToolError extends Error {
    * The reason, for programs.
    *
    * - `not_granted`: a capability, host or secret is not granted
-   * - `quota_exceeded`: a limit is reached
+   * - `quota_exceeded`: a limit of the tool or of the call is reached
    * - `invalid_argument`: an argument is invalid
    * - `call_ended`: the call that this `ctx` belongs to has ended
    * - `contended`: other writes came first at every attempt; try again
    * - `store_unavailable`: the host's storage is down; try again
-   * - `too_large`: the answer is more than the worker can take
+   * - `too_large`: the response is larger than the worker accepts
    * - `forbidden_address`, `too_many_redirects`, `timeout`, `unreachable`, `body_too_large`,
    *   `bad_response`, `not_json`: see `ctx.httpGetJson`
    */
   readonly code: string;
-  /** The status of the answer, for example 404, if an answer of `httpGetJson` is not JSON. */
+  /** The HTTP status of a `not_json` response of `httpGetJson`, for example 404. */
   readonly status?: number;
 }
 
 // The web's globals that a handler has.
 
-/** Bytes, as an `ArrayBuffer` or a view of it. */
+/** Bytes: an `ArrayBuffer`, or a view of one, for example a `Uint8Array`. */
 type ToolBytes = ArrayBuffer | ArrayBufferView;
 
 /**
- * An answer with a status, headers and any body. Return it if a JSON value alone is not enough.
+ * A response with a status, headers and any body. Return it if a JSON value alone is not enough.
+ *
+ * A body can be read once. A second read rejects with a `TypeError`.
  *
  * @example
  * ```ts
@@ -519,57 +706,97 @@ type ToolBytes = ArrayBuffer | ArrayBufferView;
  * ```
  */
 interface Response {
-  /** The HTTP status. */
+  /** The HTTP status, from 200 to 599. */
   readonly status: number;
-  /** The text of the status. */
+  /** The status message. Default: empty. */
   readonly statusText: string;
   /** Whether the status is from 200 to 299. */
   readonly ok: boolean;
-  /** The headers. */
+  /** The headers, which you can change. */
   readonly headers: Headers;
+  /** Always `default`. */
   readonly type: "default";
+  /** Always empty. */
   readonly url: string;
+  /** Always false. */
   readonly redirected: boolean;
+  /** Whether the body was read. */
   readonly bodyUsed: boolean;
-  /** Reads the body as text. A body can be read once. */
+  /** Reads the body as text, decoded as UTF-8. */
   text(): Promise<string>;
-  /** Reads the body as JSON. */
+  /** Reads the body as JSON. Rejects with a `SyntaxError` if it is not JSON. */
   json(): Promise<any>;
   /** Reads the body as bytes. */
   bytes(): Promise<Uint8Array>;
   /** Reads the body as an `ArrayBuffer`. */
   arrayBuffer(): Promise<ArrayBuffer>;
-  /** Copies an answer whose body was not read yet. */
+  /** Copies the response. Throws a `TypeError` if the body was read. */
   clone(): Response;
 }
-/** The options of a `Response`. */
+/**
+ * The options of a `Response`.
+ *
+ * @example
+ * ```ts
+ * const init: ToolResponseInit = { status: 404, headers: { "content-type": "text/plain" } };
+ * return new Response("no such city", init);
+ * ```
+ */
 interface ToolResponseInit {
   /**
-   * From 200 to 599, except 401, 402 and 407, which only the host sends. Fractions are truncated.
-   * Default: 200.
+   * The HTTP status, from 200 to 599. Default: 200. Fractions are truncated.
+   *
+   * Throws a `RangeError` for other values. Do not return 401, 402 or 407, which only the host
+   * sends.
    */
   status?: number;
+  /** The status message. Default: empty. Callers do not get it. */
   statusText?: string;
+  /** The headers. A text body without `content-type` is `text/plain`, parameters are a form. */
   headers?: ToolHeadersInit;
 }
 declare var Response: {
   readonly prototype: Response;
+  /**
+   * Creates a response. Default body: none.
+   *
+   * Throws a `TypeError` if the status is 204, 205 or 304 and there is a body.
+   */
   new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
-  /** Creates an answer with a JSON body. */
+  /**
+   * Creates a response with a JSON body. Throws a `TypeError` if the value has no JSON form.
+   *
+   * @example
+   * ```ts
+   * return Response.json({ error: "unknown city" }, { status: 404 });
+   * ```
+   */
   json(value: unknown, init?: ToolResponseInit): Response;
   /**
-   * Creates a redirect. Default status: 302. If a handler returns it, the call fails: a tool cannot
-   * redirect.
+   * Creates a redirect. Default status: 302.
+   *
+   * A tool cannot redirect: if a handler returns it, the call fails. Throws a `TypeError` if the
+   * URL is not complete, and a `RangeError` for a status that is not a redirect.
    */
   redirect(url: string | URL, status?: number): Response;
-  /** Throws a `TypeError`, because an answer needs a status. */
+  /** Throws a `TypeError`, because a response needs a status. */
   error(): never;
 };
 
-/** Headers as an object, rows of name and value, or `Headers`. */
+/**
+ * Headers as a record, as rows of name and value, or as `Headers`.
+ *
+ * @example
+ * ```ts
+ * const record: ToolHeadersInit = { "content-type": "text/csv" };
+ * const rows: ToolHeadersInit = [["link", "</a>; rel=next"], ["link", "</b>; rel=prev"]];
+ * ```
+ */
 type ToolHeadersInit = Headers | Record<string, string> | readonly (readonly [string, string])[] | Iterable<readonly [string, string]>;
 /**
- * HTTP headers. Names are case-insensitive.
+ * HTTP headers. Names are case-insensitive, and sorted when you iterate.
+ *
+ * Throws a `TypeError` for a name or value that cannot be sent.
  *
  * @example
  * ```ts
@@ -578,87 +805,158 @@ type ToolHeadersInit = Headers | Record<string, string> | readonly (readonly [st
  * ```
  */
 interface Headers {
+  /** Adds a value. Existing values of the name remain. */
   append(name: string, value: string): void;
+  /** Removes all values of a name. */
   delete(name: string): void;
+  /** Returns the values of a name, joined with `, `, or null if there are none. */
   get(name: string): string | null;
+  /** Returns each value of `set-cookie`. */
   getSetCookie(): string[];
+  /** Returns whether the name has a value. */
   has(name: string): boolean;
+  /** Replaces all values of a name. */
   set(name: string, value: string): void;
+  /** Calls `callback` for each name, with `self` as its `this`. */
   forEach(callback: (value: string, name: string, headers: Headers) => void, self?: any): void;
+  /** Iterates over names and values. */
   entries(): IterableIterator<[string, string]>;
+  /** Iterates over names. */
   keys(): IterableIterator<string>;
+  /** Iterates over values. */
   values(): IterableIterator<string>;
+  /** The same as `entries`. */
   [Symbol.iterator](): IterableIterator<[string, string]>;
 }
 declare var Headers: {
   readonly prototype: Headers;
+  /** Creates headers. Default: none. */
   new (init?: ToolHeadersInit): Headers;
 };
 
 /**
- * A URL, as in the URL standard.
+ * A URL, as in the [URL standard](https://url.spec.whatwg.org/#url-class).
+ *
+ * An assignment to a part is ignored if the part would be invalid.
  *
  * @example
  * ```ts
  * const url = new URL("/v1/rate", "https://api.example.com");
  * url.searchParams.set("currency", "EUR");
+ * const { status } = await ctx.httpGetJson(url);
  * ```
  */
 interface URL {
+  /** The complete URL. Throws a `TypeError` if you assign an invalid one. */
   href: string;
+  /** Scheme, host and port, for example `https://example.com:8443`. */
   readonly origin: string;
+  /** The scheme with a colon, for example `https:`. */
   protocol: string;
+  /** The user name, or an empty string. */
   username: string;
+  /** The password, or an empty string. */
   password: string;
+  /** The host with its port, for example `example.com:8443`. */
   host: string;
+  /** The host without its port. */
   hostname: string;
+  /** The port, or an empty string for the default port of the scheme. */
   port: string;
+  /** The path, for example `/v1/rate`. */
   pathname: string;
+  /** The query with its `?`, or an empty string. */
   search: string;
+  /** The fragment with its `#`, or an empty string. */
   hash: string;
+  /** The parameters of the query. Changes apply to the URL. */
   readonly searchParams: URLSearchParams;
+  /** Returns `href`. */
   toString(): string;
+  /** Returns `href`. */
   toJSON(): string;
 }
 declare var URL: {
   readonly prototype: URL;
+  /** Parses a URL, relative to `base` if given. Throws a `TypeError` if it is invalid. */
   new (url: string | URL, base?: string | URL): URL;
+  /** Returns whether the URL is valid. */
   canParse(url: string | URL, base?: string | URL): boolean;
+  /** Parses a URL. Returns null if it is invalid. */
   parse(url: string | URL, base?: string | URL): URL | null;
 };
 
-/** The parameters of a query, as in the URL standard. */
+/**
+ * The parameters of a query, as in the
+ * [URL standard](https://url.spec.whatwg.org/#interface-urlsearchparams).
+ *
+ * @example
+ * ```ts
+ * const params = new URLSearchParams({ city: "Berlin", units: "metric" });
+ * const { json } = await ctx.httpGetJson(`https://api.example.com/weather?${params}`);
+ * ```
+ */
 interface URLSearchParams {
+  /** The number of parameters. */
   readonly size: number;
+  /** Adds a parameter. Existing parameters with the name remain. */
   append(name: string, value: string): void;
+  /** Removes the parameters with the name, or only those with this value. */
   delete(name: string, value?: string): void;
+  /** Returns the first value of a name, or null if there is none. */
   get(name: string): string | null;
+  /** Returns all values of a name. */
   getAll(name: string): string[];
+  /** Returns whether a parameter has the name, and the value if given. */
   has(name: string, value?: string): boolean;
+  /** Replaces all values of a name. */
   set(name: string, value: string): void;
+  /** Sorts the parameters by name. Those with the same name keep their order. */
   sort(): void;
+  /** Calls `callback` for each parameter, with `self` as its `this`. */
   forEach(callback: (value: string, name: string, params: URLSearchParams) => void, self?: any): void;
+  /** Iterates over names and values. */
   entries(): IterableIterator<[string, string]>;
+  /** Iterates over names. */
   keys(): IterableIterator<string>;
+  /** Iterates over values. */
   values(): IterableIterator<string>;
+  /** The same as `entries`. */
   [Symbol.iterator](): IterableIterator<[string, string]>;
+  /** Returns the query without `?`, percent-encoded. */
   toString(): string;
 }
 declare var URLSearchParams: {
   readonly prototype: URLSearchParams;
+  /** Parses a query, with or without `?`, or takes rows or a record. Default: no parameters. */
   new (
     init?: string | URLSearchParams | Record<string, string> | readonly (readonly [string, string])[] | Iterable<readonly [string, string]>,
   ): URLSearchParams;
 };
 
-/** Encodes text as UTF-8. */
+/**
+ * Encodes text as UTF-8.
+ *
+ * @example
+ * ```ts
+ * const { byteLength } = new TextEncoder().encode(req.inputText);
+ * ```
+ */
 interface TextEncoder {
+  /** Always `utf-8`. */
   readonly encoding: "utf-8";
+  /** Returns the bytes of a text. Default: no bytes. */
   encode(text?: string): Uint8Array;
+  /**
+   * Writes as many whole characters as fit into `target`.
+   *
+   * Returns the UTF-16 code units that were read and the bytes that were written.
+   */
   encodeInto(text: string, target: Uint8Array): { read: number; written: number };
 }
 declare var TextEncoder: {
   readonly prototype: TextEncoder;
+  /** Creates an encoder. */
   new (): TextEncoder;
 };
 
@@ -671,15 +969,19 @@ declare var TextEncoder: {
  * ```
  */
 interface TextDecoder {
+  /** The name of the encoding, in lower case. */
   readonly encoding: string;
+  /** Whether invalid bytes throw. */
   readonly fatal: boolean;
+  /** Whether a byte order mark is part of the text. */
   readonly ignoreBOM: boolean;
   /**
-   * Decodes bytes.
+   * Decodes bytes. Default: no bytes.
    *
-   * With `stream`, more of the text follows in this call. Unfinished text is dropped at the end of
-   * the call. At most 256 texts are decoded in pieces at once. With `fatal`, throws a `TypeError`
-   * for invalid bytes.
+   * With `stream: true`, more bytes of the text follow in a later `decode` of the same call.
+   * At most 256 texts are decoded in pieces at once; the next throws a `RangeError`.
+   *
+   * Invalid bytes become U+FFFD. With `fatal`, they throw a `TypeError`.
    */
   decode(input?: ToolBytes, options?: { stream?: boolean }): string;
 }
@@ -688,20 +990,34 @@ declare var TextDecoder: {
   /**
    * Creates a decoder.
    *
-   * `label`: any label of the [Encoding
-   * standard](https://encoding.spec.whatwg.org/#names-and-labels) except those of `replacement`.
-   * Throws a `RangeError` for others. Default: UTF-8.
+   * `label`: any label of the
+   * [Encoding standard](https://encoding.spec.whatwg.org/#names-and-labels) except those of
+   * `replacement`. Default: `utf-8`. Throws a `RangeError` for other labels. Both options are false
+   * by default.
    */
   new (label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean }): TextDecoder;
 };
 
 /**
- * Decodes base64 to a string with one character per byte. Throws a `DOMException` for invalid text.
+ * Decodes base64 to a string with one character per byte.
+ *
+ * Throws a `DOMException` (`InvalidCharacterError`) for invalid base64.
+ *
+ * @example
+ * ```ts
+ * const bytes = Uint8Array.from(atob("AAH/"), (character) => character.charCodeAt(0));
+ * ```
  */
 declare function atob(data: string): string;
 /**
- * Encodes a string with one character per byte as base64. Throws a `DOMException` for other
- * characters.
+ * Encodes a string with one character per byte as base64.
+ *
+ * Throws a `DOMException` (`InvalidCharacterError`) for a character above U+00FF.
+ *
+ * @example
+ * ```ts
+ * const base64 = btoa(String.fromCharCode(...new Uint8Array([0, 1, 255])));
+ * ```
  */
 declare function btoa(data: string): string;
 
@@ -709,14 +1025,21 @@ declare function btoa(data: string): string;
  * Copies a value deeply.
  *
  * Copies plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their
- * views, with cycles. Throws a `DOMException` (`DataCloneError`) for other values.
+ * views, with cycles. `transfer`: buffers to move instead of copying them. Throws a `DOMException`
+ * (`DataCloneError`) for other values.
+ *
+ * @example
+ * ```ts
+ * const copy = structuredClone(req.input);
+ * ```
  */
 declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;
 
 /**
  * Random values and digests.
  *
- * There are no keys or ciphers: bundle a package, for example `@noble/hashes` for HMAC.
+ * Keys, signatures and ciphers are not available: bundle a package, for example `@noble/hashes` for
+ * HMAC.
  *
  * @example
  * ```ts
@@ -727,7 +1050,9 @@ declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer
  */
 interface Crypto {
   /**
-   * Fills an array of integers with random values, and returns it. At most 65,536 bytes at once.
+   * Fills an array of integers with random values, and returns it.
+   *
+   * Throws a `DOMException` (`QuotaExceededError`) for more than 65,536 bytes.
    */
   getRandomValues<
     T extends
@@ -746,7 +1071,14 @@ interface Crypto {
   /** Digests. */
   readonly subtle: SubtleCrypto;
 }
-/** Digests. */
+/**
+ * Digests.
+ *
+ * @example
+ * ```ts
+ * const digest = await crypto.subtle.digest("SHA-512", new Uint8Array([1, 2, 3]));
+ * ```
+ */
 interface SubtleCrypto {
   /**
    * Hashes bytes with `SHA-1`, `SHA-256`, `SHA-384` or `SHA-512`.
@@ -755,24 +1087,51 @@ interface SubtleCrypto {
    */
   digest(algorithm: string | { name: string }, data: ToolBytes): Promise<ArrayBuffer>;
 }
+/** Random values and digests. */
 declare var crypto: Crypto;
 
-/** An event, as in the DOM standard. */
+/**
+ * An event, as in the [DOM standard](https://dom.spec.whatwg.org/#interface-event).
+ *
+ * Targets have no parents here, so an event reaches only the target to which it is dispatched.
+ *
+ * @example
+ * ```ts
+ * const target = new EventTarget();
+ * target.addEventListener("ready", (event) => ctx.log.info(event.type));
+ * target.dispatchEvent(new Event("ready"));
+ * ```
+ */
 interface Event {
+  /** The name of the event. */
   readonly type: string;
+  /** As given to the constructor. Has no effect. */
   readonly bubbles: boolean;
+  /** Whether `preventDefault` has an effect. */
   readonly cancelable: boolean;
+  /** As given to the constructor. Has no effect. */
   readonly composed: boolean;
+  /** Whether a listener canceled the event. */
   readonly defaultPrevented: boolean;
+  /** The target to which the event was dispatched, or null before that. */
   readonly target: EventTarget | null;
+  /** The same as `target`. */
   readonly srcElement: EventTarget | null;
+  /** The target while its listeners run, otherwise null. */
   readonly currentTarget: EventTarget | null;
+  /** `AT_TARGET` while listeners run, otherwise `NONE`. */
   readonly eventPhase: number;
+  /** When the event was created, in milliseconds since 1970. */
   readonly timeStamp: number;
+  /** Whether the runtime created the event, for example the `abort` of a signal. */
   readonly isTrusted: boolean;
+  /** Returns the target while listeners run, otherwise an empty list. */
   composedPath(): EventTarget[];
+  /** Cancels the event, if it is `cancelable`: `dispatchEvent` then returns false. */
   preventDefault(): void;
+  /** Before the dispatch, prevents it. */
   stopPropagation(): void;
+  /** Skips the remaining listeners. */
   stopImmediatePropagation(): void;
   readonly NONE: number;
   readonly CAPTURING_PHASE: number;
@@ -781,12 +1140,16 @@ interface Event {
 }
 /** The options of an event. */
 interface ToolEventInit {
+  /** Default: false. Has no effect. */
   bubbles?: boolean;
+  /** Whether `preventDefault` has an effect. Default: false. */
   cancelable?: boolean;
+  /** Default: false. Has no effect. */
   composed?: boolean;
 }
 declare var Event: {
   readonly prototype: Event;
+  /** Creates an event. */
   new (type: string, init?: ToolEventInit): Event;
   readonly NONE: number;
   readonly CAPTURING_PHASE: number;
@@ -794,13 +1157,22 @@ declare var Event: {
   readonly BUBBLING_PHASE: number;
 };
 
-/** An event with data. */
+/**
+ * An event with data.
+ *
+ * @example
+ * ```ts
+ * const event = new CustomEvent("page", { detail: { number: 3 } });
+ * ctx.log.info(event.type, { page: event.detail.number });
+ * ```
+ */
 interface CustomEvent<T = any> extends Event {
-  /** The data. */
+  /** The data. Default: null. */
   readonly detail: T;
 }
 declare var CustomEvent: {
   readonly prototype: CustomEvent;
+  /** Creates an event with `detail`. */
   new <T = any>(type: string, init?: ToolEventInit & { detail?: T }): CustomEvent<T>;
   readonly NONE: number;
   readonly CAPTURING_PHASE: number;
@@ -810,25 +1182,44 @@ declare var CustomEvent: {
 
 /** A function or object that receives events. */
 type ToolEventListener = ((event: Event) => void) | { handleEvent(event: Event): void };
-/** Sends events to listeners. */
+/**
+ * Sends events to listeners.
+ *
+ * A listener that throws adds a line to the log, and does not affect the others.
+ *
+ * @example
+ * ```ts
+ * const target = new EventTarget();
+ * target.addEventListener("done", () => ctx.log.info("done"), { once: true });
+ * target.dispatchEvent(new Event("done"));
+ * ```
+ */
 interface EventTarget {
+  /**
+   * Adds a listener, unless it was already added for this type.
+   *
+   * `once`: removes it after the first event. `signal`: removes it when the signal aborts.
+   */
   addEventListener(
     type: string,
     listener: ToolEventListener | null,
     options?: boolean | { capture?: boolean; once?: boolean; signal?: AbortSignal },
   ): void;
+  /** Removes a listener that was added with the same `capture`. */
   removeEventListener(type: string, listener: ToolEventListener | null, options?: boolean | { capture?: boolean }): void;
+  /** Calls the listeners of an event. Returns false if one of them canceled it. */
   dispatchEvent(event: Event): boolean;
 }
 declare var EventTarget: {
   readonly prototype: EventTarget;
+  /** Creates a target without listeners. */
   new (): EventTarget;
 };
 
 /**
- * Reports that something was aborted.
+ * Reports that an operation of your own was aborted.
  *
- * Operations of `ctx` take no signal; `httpGetJson` has `timeoutMs`.
+ * The operations of `ctx` do not accept a signal. `httpGetJson` has `timeoutMs`.
  *
  * @example
  * ```ts
@@ -837,33 +1228,69 @@ declare var EventTarget: {
  * ```
  */
 interface AbortSignal extends EventTarget {
+  /** Whether the signal has aborted. */
   readonly aborted: boolean;
+  /** The reason, or undefined before the abort. */
   readonly reason: any;
+  /** A listener of `abort`. Default: null. */
   onabort: ((event: Event) => void) | null;
+  /** Throws the reason if the signal has aborted. */
   throwIfAborted(): void;
 }
 declare var AbortSignal: {
   readonly prototype: AbortSignal;
+  /** Returns an aborted signal. Default reason: a `DOMException` (`AbortError`). */
   abort(reason?: any): AbortSignal;
+  /** Returns a signal that aborts with the first of these. */
   any(signals: Iterable<AbortSignal>): AbortSignal;
-  /** Returns a signal that aborts after this many milliseconds. */
+  /**
+   * Returns a signal that aborts after this many milliseconds.
+   *
+   * The reason is a `DOMException` (`TimeoutError`). The signal counts as a timer of the call.
+   */
   timeout(ms: number): AbortSignal;
 };
 
-/** Creates and aborts an `AbortSignal`. */
+/**
+ * Creates and aborts an `AbortSignal`.
+ *
+ * @example
+ * ```ts
+ * const controller = new AbortController();
+ * setTimeout(() => controller.abort(new Error("too slow")), 500);
+ * while (!controller.signal.aborted) await new Promise<void>((done) => setTimeout(done, 100));
+ * ```
+ */
 interface AbortController {
+  /** The signal that `abort` aborts. */
   readonly signal: AbortSignal;
+  /** Aborts the signal, once. Default reason: a `DOMException` (`AbortError`). */
   abort(reason?: any): void;
 }
 declare var AbortController: {
   readonly prototype: AbortController;
+  /** Creates a controller with a new signal. */
   new (): AbortController;
 };
 
-/** The error of `atob`, `structuredClone`, aborts and other globals. Its `name` says which. */
+/**
+ * The error of `atob`, `btoa`, `structuredClone`, `crypto`, aborts and other globals.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   atob("*");
+ * } catch (error) {
+ *   if (!(error instanceof DOMException && error.name === "InvalidCharacterError")) throw error;
+ * }
+ * ```
+ */
 interface DOMException extends Error {
+  /** The kind of error, for example `DataCloneError`. */
   readonly name: string;
+  /** The reason, for people. */
   readonly message: string;
+  /** The number of `name`: one of these constants, or 0 for newer names. */
   readonly code: number;
   readonly INDEX_SIZE_ERR: number;
   readonly DOMSTRING_SIZE_ERR: number;
@@ -893,6 +1320,7 @@ interface DOMException extends Error {
 }
 declare var DOMException: {
   readonly prototype: DOMException;
+  /** Creates an error. Default name: `Error`. */
   new (message?: string, name?: string | { name?: string; cause?: unknown }): DOMException;
   readonly INDEX_SIZE_ERR: number;
   readonly DOMSTRING_SIZE_ERR: number;
@@ -924,8 +1352,10 @@ declare var DOMException: {
 /**
  * Calls a function once, after `ms` milliseconds. Returns the number of the timer.
  *
- * Timers end with their call, and a call can have 100 at once. Default: 1 ms. If a callback throws,
- * the log gets a line.
+ * `ms`: from 1 to 2,147,483,647. Default: 1. Other values count as 1. `args` are passed to the
+ * callback. If the callback throws, the log gets a line.
+ *
+ * Timers end with their call. A call with more than 100 timers at once is stopped.
  *
  * @example
  * ```ts
@@ -933,13 +1363,42 @@ declare var DOMException: {
  * ```
  */
 declare function setTimeout<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
-/** Calls a function every `ms` milliseconds, until `clearInterval` or the end of the call. */
+/**
+ * Calls a function every `ms` milliseconds, until `clearInterval` or the end of the call.
+ *
+ * Has the arguments and limits of `setTimeout`.
+ *
+ * @example
+ * ```ts
+ * const timer = setInterval(() => ctx.progress("waiting"), 1_000);
+ * await ctx.httpGetJson("https://api.example.com/slow");
+ * clearInterval(timer);
+ * ```
+ */
 declare function setInterval<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
-/** Stops a timer. */
+/**
+ * Stops a timer of `setTimeout` or `setInterval`. Ignores an unknown number.
+ *
+ * @example
+ * ```ts
+ * const timer = setTimeout(() => ctx.log.warn("slow"), 1_000);
+ * await ctx.kv.get("key");
+ * clearTimeout(timer);
+ * ```
+ */
 declare function clearTimeout(timer?: number): void;
-/** Stops an interval. */
+/** The same as `clearTimeout`. */
 declare function clearInterval(timer?: number): void;
-/** Calls a function after the current one, before timers. */
+/**
+ * Calls a function after the current code, and before timers.
+ *
+ * If it throws, the log gets a line.
+ *
+ * @example
+ * ```ts
+ * queueMicrotask(() => ctx.log.debug("after the current code"));
+ * ```
+ */
 declare function queueMicrotask(callback: () => void): void;
 
 /**
@@ -966,29 +1425,31 @@ interface Console {
   error(...values: any[]): void;
   /** Logs at level `debug`, with the stack. */
   trace(...values: any[]): void;
-  /** Logs a value at level `info`. The options are ignored. */
+  /** Logs a value at level `info`. Ignores the options. */
   dir(value?: any, options?: any): void;
+  /** Logs at level `info`. */
   dirxml(...values: any[]): void;
-  /** Logs a value as JSON, not as a table. The columns are ignored. */
+  /** Logs a value at level `info`, as JSON and not as a table. Ignores the columns. */
   table(data?: any, columns?: any): void;
-  /** Logs a line. There is no indentation. */
+  /** Logs at level `info`. Later lines are not indented. */
   group(...values: any[]): void;
+  /** The same as `group`. */
   groupCollapsed(...values: any[]): void;
   /** Does nothing. */
   groupEnd(): void;
   /** Does nothing. */
   clear(): void;
-  /** Logs at level `error` if `holds` is false or missing. */
-  assert(holds?: boolean, ...values: any[]): void;
-  /** Logs how often it was called with this label. */
+  /** Logs at level `error` if the condition is false or missing. */
+  assert(condition?: boolean, ...values: any[]): void;
+  /** Logs how often it was called with this label. Default label: `default`. */
   count(label?: string): void;
-  /** Starts to count from 0 again. */
+  /** Resets the count of a label to 0. */
   countReset(label?: string): void;
-  /** Starts to measure time, by the clock of `Date`. */
+  /** Starts a timer, by the clock of `Date`. Default label: `default`. At most 100 run at once. */
   time(label?: string): void;
   /** Logs the milliseconds since `time`. */
   timeLog(label?: string, ...values: any[]): void;
-  /** Logs the milliseconds since `time`, and ends the measurement. */
+  /** Logs the milliseconds since `time`, and stops the timer. */
   timeEnd(label?: string): void;
   /** Does nothing. */
   timeStamp(label?: string): void;
@@ -997,46 +1458,67 @@ interface Console {
   /** Does nothing. */
   profileEnd(label?: string): void;
 }
+/** The log of the running call. */
 declare var console: Console;
 
 /**
  * Times of the running call, in milliseconds.
  *
- * Uses the same clock as `Date`, which stands still while a handler computes. Marks and measures
- * belong to the call. At most 1,000 are stored: the next one replaces them all.
+ * Uses the clock of `Date`, which stands still while a handler computes. Marks and measures belong
+ * to the call. At most 1,000 are stored: the next one replaces all of them.
+ *
+ * @example
+ * ```ts
+ * performance.mark("request");
+ * await ctx.httpGetJson("https://api.example.com/rate");
+ * const { duration } = performance.measure("rate", "request");
+ * ```
  */
 interface Performance {
-  /** Milliseconds since the call began. */
+  /** Returns the milliseconds since the call began. */
   now(): number;
   /** The start of the call, in milliseconds since 1970. */
   readonly timeOrigin: number;
-  /** Stores the current time under a name. */
+  /** Stores a time under a name. Default: now. */
   mark(name: string, options?: { detail?: any; startTime?: number }): ToolPerformanceEntry;
   /**
-   * Stores the time between two marks. Throws a `DOMException` (`SyntaxError`) if a mark is
-   * missing.
+   * Stores the time between two marks. Default: from the start of the call until now.
+   *
+   * Throws a `DOMException` (`SyntaxError`) if a mark does not exist.
    */
   measure(
     name: string,
     from?: string | { start?: string | number; end?: string | number; detail?: any },
     to?: string,
   ): ToolPerformanceEntry;
+  /** Removes the marks with a name, or all. */
   clearMarks(name?: string): void;
+  /** Removes the measures with a name, or all. */
   clearMeasures(name?: string): void;
+  /** Returns all marks and measures, oldest first. */
   getEntries(): ToolPerformanceEntry[];
+  /** Returns the marks and measures with a name, or those of one type. */
   getEntriesByName(name: string, type?: string): ToolPerformanceEntry[];
+  /** Returns all entries of the type `mark` or `measure`. */
   getEntriesByType(type: string): ToolPerformanceEntry[];
+  /** Returns the time origin. */
   toJSON(): { timeOrigin: number };
 }
-/** A mark or a measure. Times are in milliseconds. */
+/** A mark or a measure. */
 interface ToolPerformanceEntry {
+  /** The name that it was stored under. */
   readonly name: string;
+  /** `mark` or `measure`. */
   readonly entryType: string;
+  /** Milliseconds from the start of the call to the mark, or to the start of the measure. */
   readonly startTime: number;
+  /** The length of the measure in milliseconds, or 0 for a mark. */
   readonly duration: number;
+  /** The `detail` option. Default: null. */
   readonly detail: any;
 }
+/** Times of the running call. */
 declare var performance: Performance;
 
-/** The global object. */
+/** The global object, the same as `globalThis`. */
 declare var self: typeof globalThis;

@@ -11,6 +11,8 @@ mod named;
 mod samples;
 #[path = "docs/session.rs"]
 mod session;
+#[path = "docs/tool_types.rs"]
+mod tool_types;
 #[path = "docs/transcript.rs"]
 mod transcript;
 

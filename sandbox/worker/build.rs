@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-#[expect(clippy::disallowed_methods, reason = "reading the scripts and writing what is built of them is what this script is for")]
+#[expect(clippy::disallowed_methods, reason = "this build script reads the scripts and writes the files made from them")]
 fn main() {
     println!("cargo:rerun-if-changed=../../runtime-js");
     // Read at run time, because this build script stays in use after the checkout was moved.
     let given = |name: &str| PathBuf::from(std::env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")));
     let (folder, out) = (given("CARGO_MANIFEST_DIR").join("../../runtime-js"), given("OUT_DIR"));
-    let mut scripts: Vec<_> = fs::read_dir(folder).expect("the scripts are there").flatten().map(|entry| entry.path()).collect();
+    let mut scripts: Vec<_> = fs::read_dir(folder).expect("the scripts exist").flatten().map(|entry| entry.path()).collect();
     scripts.retain(|path| path.extension().is_some_and(|extension| extension == "js"));
     scripts.sort();
     let rows = scripts.iter().map(|path| format!("script!({:?}, {:?}),\n", specifier(path), name_of(path)));
@@ -31,7 +31,7 @@ fn name_of(path: &Path) -> String {
 }
 
 #[cfg(feature = "v8")]
-#[expect(clippy::disallowed_methods, reason = "reading the scripts is what this script is for")]
+#[expect(clippy::disallowed_methods, reason = "this build script reads the scripts")]
 fn snapshot(scripts: &[PathBuf]) -> Box<[u8]> {
     use deno_core::{
         Extension, ExtensionFileSource,
@@ -39,7 +39,7 @@ fn snapshot(scripts: &[PathBuf]) -> Box<[u8]> {
     };
 
     let source = |path: &PathBuf| {
-        let text = fs::read_to_string(path).expect("a script is text");
+        let text = fs::read_to_string(path).expect("a script is valid UTF-8");
         ExtensionFileSource::new_computed(specifier(path).leak(), text.into())
     };
     let extension = Extension { name: "tollhouse", js_files: scripts.iter().map(source).collect(), ..Default::default() };

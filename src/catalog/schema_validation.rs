@@ -88,7 +88,7 @@ impl LiveEndpoint {
         };
         match pool.run(job, &NoGrants(asker)).await.map_err(ValidationError::Pool)?.outcome {
             Outcome::Returned(_) => Ok(()),
-            Outcome::Unfit(_, problems) => Err(ValidationError::Mismatch(Mismatch { problems })),
+            Outcome::Invalid(_, problems) => Err(ValidationError::Mismatch(Mismatch { problems })),
             Outcome::Stopped(reason) => Err(ValidationError::Stopped(reason)),
             // No code ran that could throw.
             Outcome::Threw(_) => Err(ValidationError::Stopped(StopReason::Crashed)),

@@ -18,11 +18,11 @@ pub fn examine() -> Finding {
 fn clock_finding(state: Result<tollhouse_pace::ClockState, String>, set_by_systemd: bool) -> Finding {
     const REMEDY: &str = "run an NTP client (systemd-timesyncd or chrony): the host checks payments by this machine's clock";
     match state {
-        Ok(state) if state.follows && state.off_by <= MAX_CLOCK_ERROR => {
-            Finding::ok("clock", format!("follows a time server, off by at most {} ms", state.off_by.as_millis()))
+        Ok(state) if state.is_synchronized && state.max_error <= MAX_CLOCK_ERROR => {
+            Finding::ok("clock", format!("follows a time server, off by at most {} ms", state.max_error.as_millis()))
         }
-        Ok(state) if state.follows => {
-            Finding::warn("clock", format!("follows a time server, but can be off by {:.1} s", state.off_by.as_secs_f64()), REMEDY)
+        Ok(state) if state.is_synchronized => {
+            Finding::warn("clock", format!("follows a time server, but can be off by {:.1} s", state.max_error.as_secs_f64()), REMEDY)
         }
         Ok(_) if set_by_systemd => Finding::ok("clock", "was set from a time server, but the kernel does not report that it follows one"),
         Ok(_) => Finding::warn("clock", "the kernel reports that it does not follow a time server", REMEDY),
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn synchronized_clock_is_ok() {
-        let state = |follows, ms| Ok(ClockState { follows, off_by: Duration::from_millis(ms) });
+        let state = |is_synchronized, ms| Ok(ClockState { is_synchronized, max_error: Duration::from_millis(ms) });
         let level = |state, set| clock_finding(state, set).level;
         assert_eq!((level(state(true, 3), false), level(state(false, 3), true)), (Level::Ok, Level::Ok));
         assert_eq!((level(state(true, 1_001), false), level(state(false, 3), false)), (Level::Warn, Level::Warn));

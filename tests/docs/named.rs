@@ -12,7 +12,7 @@ const SECTIONS: [(&str, &str); 6] = [
     ("ARCHITECTURE.md", "## Invariants of money"),
     ("ARCHITECTURE.md", "## Invariants of isolation"),
     ("sandbox/README.md", "## Between owners"),
-    ("sandbox/README.md", "## What a builder's or caller's bytes can use"),
+    ("sandbox/README.md", "## Resources that others can use"),
     ("CONTRIBUTING.md", "## Evidence: what hosts of one store share"),
     RETAINED,
 ];

@@ -194,7 +194,7 @@ declare module "node:fs" {
 "#;
 
 /// Returns the options of the compiler for samples: those of handlers, or of programs for Node.
-fn options(is_handler: bool) -> Value {
+pub(crate) fn options(is_handler: bool) -> Value {
     let libraries = if is_handler { json!(["es2023"]) } else { json!(["es2023", "dom"]) };
     json!({
         "strict": true, "noEmit": true, "target": "es2023", "module": "esnext", "moduleResolution": "bundler", "skipLibCheck": true,

@@ -16,7 +16,7 @@ enum Bound {
     Reason(&'static str),
 }
 
-const HEADING: &str = "## What a builder's or caller's bytes can use";
+const HEADING: &str = "## Resources that others can use";
 
 const FEW: Bound = Reason("one row, or as many as the host has settings, jobs or keys");
 const OF_A_HOST: Bound = Reason("a row for each host of the store");
@@ -118,7 +118,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("sandbox/pool/src/core.rs", Line("places in line, running slots, processes, starts"), &["everyone"]),
     ("sandbox/pool/src/exchange/ops.rs", Line("ops"), &["waiting"]),
     ("sandbox/pool/src/flow.rs", Line("bytes between host and workers"), &["owners"]),
-    ("sandbox/pool/src/idle/warm.rs", Line("places in line, running slots, processes, starts"), &["of_endpoint", "waiting"]),
+    ("sandbox/pool/src/idle/warm.rs", Line("places in line, running slots, processes, starts"), &["by_endpoint", "waiting"]),
     ("sandbox/pool/src/pipeline.rs", Line("places in line, running slots, processes, starts"), &["ahead"]),
     ("sandbox/pool/src/scheduler/wait_queue.rs", Line("places in line, running slots, processes, starts"), &["lanes"]),
     ("sandbox/pool/src/scheduler/owners.rs", SINCE_A_SWEEP, &["all"]),

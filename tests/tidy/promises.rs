@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::PathBuf};
 use crate::root;
 
 /// The headings whose tables name a test in the last column of each row.
-const HEADINGS: [&str; 2] = ["## What is promised", "## Between owners"];
+const HEADINGS: [&str; 2] = ["## Promises", "## Between owners"];
 
 /// Prefix of a hostile handler in a row.
 const HANDLER: &str = "hostile/";

@@ -61,33 +61,33 @@ pub(crate) struct Args {
 
 impl Args {
     /// Parses the arguments.
-    pub(crate) fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, Failure> {
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Failure> {
         let mut args = Self { engine: from_env("TOLLHOUSE_ENGINE").as_deref().map(parse_engine).transpose()?, ..Self::default() };
-        while let Some(word) = given.next() {
+        while let Some(word) = words.next() {
             let (name, mut value) = match word.split_once('=') {
                 Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
                 _ => (word, None),
             };
-            let mut value = || value.take().or_else(|| given.next()).ok_or(format!("`{name}` wants a value"));
+            let mut value = || value.take().or_else(|| words.next()).ok_or(format!("`{name}` needs a value"));
             match name.as_str() {
                 "--engine" => args.engine = Some(parse_engine(&value()?)?),
-                "--seconds" => args.seconds = Some(value()?.parse().map_err(|_| "`--seconds` wants a whole number".to_owned())?),
-                "--minutes" => args.minutes = Some(value()?.parse().map_err(|_| "`--minutes` wants a whole number".to_owned())?),
-                "--rounds" => args.rounds = Some(value()?.parse().map_err(|_| "`--rounds` wants a whole number".to_owned())?),
+                "--seconds" => args.seconds = Some(value()?.parse().map_err(|_| "`--seconds` needs a whole number".to_owned())?),
+                "--minutes" => args.minutes = Some(value()?.parse().map_err(|_| "`--minutes` needs a whole number".to_owned())?),
+                "--rounds" => args.rounds = Some(value()?.parse().map_err(|_| "`--rounds` needs a whole number".to_owned())?),
                 "--tier" => args.tier = Some(value()?),
                 "--before" => args.before = Some(value()?),
                 "--short" => args.short = true,
                 "--full" => args.full = true,
                 "--debug" => args.debug = true,
                 "--accept" => args.accept = true,
-                "--tools" => args.tools = Some(value()?.parse().map_err(|_| "`--tools` wants a whole number".to_owned())?),
-                "--receipts" => args.receipts = Some(value()?.parse().map_err(|_| "`--receipts` wants a whole number".to_owned())?),
+                "--tools" => args.tools = Some(value()?.parse().map_err(|_| "`--tools` needs a whole number".to_owned())?),
+                "--receipts" => args.receipts = Some(value()?.parse().map_err(|_| "`--receipts` needs a whole number".to_owned())?),
                 "--check" => args.check = true,
                 "--prose" => args.prose = true,
                 "--write-baseline" => args.write_baseline = true,
                 "--from" => args.from = Some(value()?.into()),
-                "--" => args.rest.extend(given.by_ref()),
-                _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
+                "--" => args.rest.extend(words.by_ref()),
+                _ if name.starts_with('-') => return Err(format!("unknown option `{name}`; put options of the program itself after `--`")),
                 _ => args.words.push(name),
             }
         }
@@ -105,7 +105,7 @@ fn parse_engine(name: &str) -> Result<EngineArg, Failure> {
         "v8" => Ok(EngineArg::V8),
         "quickjs" => Ok(EngineArg::QuickJs),
         "both" => Ok(EngineArg::Both),
-        _ => Err(format!("no engine `{name}`; there are `v8` and `quickjs`, and `both` for tests")),
+        _ => Err(format!("unknown engine `{name}`; use `v8` or `quickjs`, or `both` for tests")),
     }
 }
 
@@ -159,6 +159,6 @@ mod tests {
     fn unknown_options_and_engines_are_refused_by_name() {
         assert!(parse(&["--fast"]).unwrap_err().contains("`--fast`"));
         assert!(parse(&["--engine", "jsc"]).unwrap_err().contains("`jsc`"));
-        assert!(parse(&["--engine"]).unwrap_err().contains("wants a value"));
+        assert!(parse(&["--engine"]).unwrap_err().contains("needs a value"));
     }
 }

@@ -26,20 +26,20 @@ const SUBJECTS: [&str; 14] = [
     "store",
     "victims",
 ];
-const WHICH: &str = "there are fourteen measurements: `cargo xtask bench call`, `catalogue`, `cli`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
+const USAGE: &str = "the benchmarks are `cargo xtask bench call`, `catalogue`, `cli`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
 
-/// Runs a benchmark. No figure makes it fail, but `fairness` fails if a victim was not served. The short form of
-/// `victims` measures nothing: it checks that each row works, on a test build.
+/// Runs a benchmark. It never fails because of a figure, but `fairness` fails if a victim was not served. The short form
+/// of `victims` measures nothing: it checks that each row works, on a test build.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let [subject] = args.words.as_slice() else { return Err(WHICH.to_owned()) };
+    let [subject] = args.words.as_slice() else { return Err(USAGE.to_owned()) };
     if !SUBJECTS.contains(&subject.as_str()) {
-        return Err(WHICH.to_owned());
+        return Err(USAGE.to_owned());
     }
     if ["ledger", "many", "store"].contains(&subject.as_str()) {
         packages::require_postgres()?;
     }
     if args.short && subject != "victims" {
-        return Err("`victims` alone has a short form".to_owned());
+        return Err("only `victims` has a short form".to_owned());
     }
     let engine = engine::pick(args.engine)?;
     let worker = match from_env("TOLLHOUSE_WORKER").filter(|_| args.short) {
@@ -51,13 +51,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut bench = shell::cargo(&words);
     bench.arg("--host").arg(host).arg("--worker").arg(worker).args(["--engine", engine.name(), "--subject", subject]);
     if subject == "mcp" {
-        let clients = conformance::prepare().join().map_err(|_| "the installation of the clients broke")??;
+        let clients = conformance::prepare().join().map_err(|_| "the installation of the clients failed")??;
         bench.arg("--node").arg(conformance::node(&clients)?).arg("--clients").arg(clients);
     }
     if subject == "paid" {
         let (payers, express) = (clients::prepare(), clients::prepare_express());
-        let payers = payers.join().map_err(|_| "the installation of the payers broke")??;
-        let express = express.join().map_err(|_| "the installation of the middleware broke")??;
+        let payers = payers.join().map_err(|_| "the installation of the payers failed")??;
+        let express = express.join().map_err(|_| "the installation of the middleware failed")??;
         bench.arg("--node").arg("node").arg("--clients").arg(payers).arg("--express").arg(express);
     }
     if args.short {

@@ -75,15 +75,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let all = || STORIES.iter().chain([&PICTURES]);
     if let Some(unknown) = args.words.iter().find(|word| all().all(|story| story.name != **word)) {
         let names: Vec<_> = all().map(|story| story.name).collect();
-        return Err(format!("no story `{unknown}`; there are {}", names.join(", ")));
+        return Err(format!("unknown story `{unknown}`; the stories are {}", names.join(", ")));
     }
     let worker = match from_env("TOLLHOUSE_WORKER") {
         Some(built) => PathBuf::from(built),
         None => workers::build(engine::pick(args.engine)?)?,
     };
     let host = if args.debug { debug_host()? } else { workers::build_host()? };
-    let packages = packages.join().map_err(|_| "the installation of what looks at pages broke")??;
-    let payers = clients::prepare().join().map_err(|_| "the installation of the chain broke")??;
+    let packages = packages.join().map_err(|_| "the installation of the browser tests failed")??;
+    let payers = clients::prepare().join().map_err(|_| "the installation of the chain failed")??;
     let stories: Vec<_> = match args.words.as_slice() {
         [] => {
             vendor::check()?;
@@ -91,11 +91,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         words => all().filter(|story| words.iter().any(|word| *word == story.name)).collect(),
     };
-    let position = StoryContext { host: &host, worker: &worker, packages: &packages, payers: &payers, browser: &browser::find()? };
-    let request = [(args.full, "--full"), (args.short, "--short"), (args.debug, "--debug"), (args.accept, "--accept")];
+    let context = StoryContext { host: &host, worker: &worker, packages: &packages, payers: &payers, browser: &browser::find()? };
+    let flags = [(args.full, "--full"), (args.short, "--short"), (args.debug, "--debug"), (args.accept, "--accept")];
     let tools = args.tools.map(|tools| format!("--tools={tools}"));
-    let words: Vec<_> = request.into_iter().filter_map(|(is_asked, word)| is_asked.then_some(word)).chain(tools.as_deref()).collect();
-    position.run(&stories, &words)
+    let words: Vec<_> = flags.into_iter().filter_map(|(is_set, word)| is_set.then_some(word)).chain(tools.as_deref()).collect();
+    context.run(&stories, &words)
 }
 
 /// Starts the installation of the packages that [`check`] needs.
@@ -112,7 +112,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path, payers: &Path) 
 
 /// Builds the host as the tests do.
 pub(crate) fn debug_host() -> Result<PathBuf, Failure> {
-    shell::run_behind("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
+    shell::run_with_progress("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
     Ok(paths::target().join("debug/tollhouse"))
 }
 
@@ -136,18 +136,18 @@ impl StoryContext<'_> {
                 failed += 1;
             }
         }
-        println!("{} of {} stories end well, {} s", stories.len() - failed, stories.len(), started.elapsed().as_secs());
-        if failed == 0 { Ok(()) } else { Err(format!("{failed} stories did not end well")) }
+        println!("{} of {} stories pass, {} s", stories.len() - failed, stories.len(), started.elapsed().as_secs());
+        if failed == 0 { Ok(()) } else { Err(format!("{failed} stories failed")) }
     }
 
     /// Runs one script against a new host. The script prints a line for each check.
     fn run_story(&self, story: &Story, words: &[&str]) -> Result<(), Failure> {
-        let nothing = self.packages.join("nothing");
-        fs::create_dir_all(&nothing).map_err(|reason| format!("cannot make {}: {reason}", nothing.display()))?;
+        let no_tools = self.packages.join("nothing");
+        fs::create_dir_all(&no_tools).map_err(|reason| format!("cannot create {}: {reason}", no_tools.display()))?;
         // Registration is free.
         let mut settings = vec![("TOLLHOUSE_REGISTRATION_PRICE_USD", OsStr::new("0"))];
         if story.catalogue == Catalogue::Empty {
-            settings.push(("TOLLHOUSE_TOOLS", nothing.as_os_str()));
+            settings.push(("TOLLHOUSE_TOOLS", no_tools.as_os_str()));
         }
         let chain = story.on_chain.then(|| Chain::start(self.payers)).transpose()?;
         let mut node = Command::new("node");

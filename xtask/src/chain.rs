@@ -8,11 +8,11 @@ use std::{
 
 use crate::Failure;
 
-/// A chain that clients take for Base Sepolia. It ends when this is dropped.
+/// A chain that looks like Base Sepolia to clients. Dropping it ends the chain.
 pub(crate) struct Chain {
     process: Child,
     /// The script's output: one JSON object whose strings have no escapes.
-    told: String,
+    output: String,
 }
 
 impl Chain {
@@ -22,9 +22,9 @@ impl Chain {
         node.args(["chain.mjs", "0"]).current_dir(clients).stdout(Stdio::piped());
         let mut process = node.spawn().map_err(|reason| format!("cannot start node: {reason}"))?;
         let stdout = process.stdout.take();
-        let mut chain = Self { process, told: String::new() };
+        let mut chain = Self { process, output: String::new() };
         if let Some(stdout) = stdout {
-            BufReader::new(stdout).read_line(&mut chain.told).map_err(|reason| reason.to_string())?;
+            BufReader::new(stdout).read_line(&mut chain.output).map_err(|reason| reason.to_string())?;
         }
         chain.info("url")?;
         Ok(chain)
@@ -32,8 +32,8 @@ impl Chain {
 
     /// Returns one value that the chain reported: `url`, `gasKey`, `payer` or `payerKey`.
     pub(crate) fn info(&self, what: &str) -> Result<&str, Failure> {
-        let message = self.told.split_once(&format!("\"{what}\":\"")).and_then(|(_, rest)| rest.split('"').next());
-        message.ok_or_else(|| format!("the chain did not tell its `{what}`: {}", self.told))
+        let message = self.output.split_once(&format!("\"{what}\":\"")).and_then(|(_, rest)| rest.split('"').next());
+        message.ok_or_else(|| format!("the chain did not report its `{what}`: {}", self.output))
     }
 }
 

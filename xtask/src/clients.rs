@@ -17,10 +17,12 @@ use crate::{Failure, packages, paths, shell};
 /// scripts.
 pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied("clients")?;
-        once(&to, "package-lock.json", npm)?;
-        once(&to, "requirements.txt", |folder, list| pip(folder, list, "venv", &[]))?;
-        once(&to, "requirements-lint.txt", |folder, list| pip(folder, list, "venv-lint", &["--no-deps", "--ignore-requires-python"]))?;
+        let to = copy_fixture("clients")?;
+        install_once(&to, "package-lock.json", npm)?;
+        install_once(&to, "requirements.txt", |folder, list| pip(folder, list, "venv", &[]))?;
+        install_once(&to, "requirements-lint.txt", |folder, list| {
+            pip(folder, list, "venv-lint", &["--no-deps", "--ignore-requires-python"])
+        })?;
         Ok(to)
     })
 }
@@ -29,10 +31,10 @@ pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
 /// `fixtures/mcp-clients`: `node_modules`, `venv-1` and `venv-2`, the scripts and the baselines.
 pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied("mcp-clients")?;
-        once(&to, "package-lock.json", npm)?;
-        once(&to, "requirements-1.txt", |folder, list| pip(folder, list, "venv-1", &[]))?;
-        once(&to, "requirements-2.txt", |folder, list| pip(folder, list, "venv-2", &[]))?;
+        let to = copy_fixture("mcp-clients")?;
+        install_once(&to, "package-lock.json", npm)?;
+        install_once(&to, "requirements-1.txt", |folder, list| pip(folder, list, "venv-1", &[]))?;
+        install_once(&to, "requirements-2.txt", |folder, list| pip(folder, list, "venv-2", &[]))?;
         Ok(to)
     })
 }
@@ -41,8 +43,8 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
 /// `fixtures/express`.
 pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied("express")?;
-        once(&to, "package-lock.json", npm)?;
+        let to = copy_fixture("express")?;
+        install_once(&to, "package-lock.json", npm)?;
         Ok(to)
     })
 }
@@ -51,8 +53,8 @@ pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
 /// `fixtures/contract`.
 pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied("contract")?;
-        once(&to, "package-lock.json", npm)?;
+        let to = copy_fixture("contract")?;
+        install_once(&to, "package-lock.json", npm)?;
         Ok(to)
     })
 }
@@ -61,8 +63,8 @@ pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
 /// `fixtures/packages`. The test of the command line uses them.
 pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied("packages")?;
-        once(&to, "package-lock.json", npm)?;
+        let to = copy_fixture("packages")?;
+        install_once(&to, "package-lock.json", npm)?;
         Ok(to)
     })
 }
@@ -71,8 +73,8 @@ pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
 /// The browser itself is not among them.
 pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied("browser")?;
-        once(&to, "package-lock.json", npm)?;
+        let to = copy_fixture("browser")?;
+        install_once(&to, "package-lock.json", npm)?;
         Ok(to)
     })
 }
@@ -81,21 +83,21 @@ pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
 /// `xtask/vendor`.
 pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied_from(&paths::root().join("xtask/vendor"), "vendor")?;
-        once(&to, "package-lock.json", npm)?;
+        let to = copy_from(&paths::root().join("xtask/vendor"), "vendor")?;
+        install_once(&to, "package-lock.json", npm)?;
         Ok(to)
     })
 }
 
 /// Copies a folder of the fixtures into the target folder, every time: Node resolves modules from
 /// the folder of the script.
-fn copied(name: &str) -> Result<PathBuf, Failure> {
-    copied_from(&paths::root().join("fixtures").join(name), name)
+fn copy_fixture(name: &str) -> Result<PathBuf, Failure> {
+    copy_from(&paths::root().join("fixtures").join(name), name)
 }
 
-fn copied_from(from: &Path, name: &str) -> Result<PathBuf, Failure> {
+fn copy_from(from: &Path, name: &str) -> Result<PathBuf, Failure> {
     let to = paths::target().join(name);
-    fs::create_dir_all(&to).map_err(|reason| format!("cannot make {}: {reason}", to.display()))?;
+    fs::create_dir_all(&to).map_err(|reason| format!("cannot create {}: {reason}", to.display()))?;
     for entry in fs::read_dir(from).map_err(|reason| format!("cannot read {}: {reason}", from.display()))?.flatten() {
         if entry.path().is_file() {
             fs::copy(entry.path(), to.join(entry.file_name()))
@@ -105,8 +107,8 @@ fn copied_from(from: &Path, name: &str) -> Result<PathBuf, Failure> {
     Ok(to)
 }
 
-/// Runs an installation, unless it already succeeded for the same list.
-fn once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
+/// Runs an installation, unless it has already succeeded for the same list.
+fn install_once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
     let bytes = fs::read(folder.join(list)).map_err(|reason| format!("cannot read {list}: {reason}"))?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&bytes);
@@ -120,7 +122,7 @@ fn once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failur
 
 fn npm(folder: &Path, _: &str) -> Result<(), Failure> {
     if shell::find("npm").is_none() {
-        return Err("the tests need Node 20 or newer with npm".to_owned());
+        return Err("the tests need Node.js 20 or later with npm".to_owned());
     }
     let mut npm = Command::new("npm");
     npm.args(["ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
@@ -128,7 +130,7 @@ fn npm(folder: &Path, _: &str) -> Result<(), Failure> {
 }
 
 fn pip(folder: &Path, list: &str, venv: &str, flags: &[&str]) -> Result<(), Failure> {
-    let python = python().ok_or("the payers need Python 3.10 or newer")?;
+    let python = python().ok_or("the payers need Python 3.10 or later")?;
     let venv = folder.join(venv);
     let make =
         || shell::run_silently(&folder.join(format!("{list}.venv.log")), Command::new(python).args(["-m", "venv", "--clear"]).arg(&venv));
@@ -143,8 +145,8 @@ fn pip(folder: &Path, list: &str, venv: &str, flags: &[&str]) -> Result<(), Fail
 }
 
 fn python() -> Option<&'static str> {
-    let new_enough = "import sys; sys.exit(sys.version_info < (3, 10))";
+    let is_recent = "import sys; sys.exit(sys.version_info < (3, 10))";
     ["python3", "python3.13", "python3.12", "python3.11", "python3.10"]
         .into_iter()
-        .find(|python| shell::succeeds(Command::new(python).args(["-c", new_enough])))
+        .find(|python| shell::succeeds(Command::new(python).args(["-c", is_recent])))
 }

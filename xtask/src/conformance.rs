@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => workers::build(engine::pick(args.engine)?)?,
     };
     let host = workers::build_host()?;
-    let packages = packages.join().map_err(|_| "the installation of the clients broke")??;
+    let packages = packages.join().map_err(|_| "the installation of the clients failed")??;
     check(&host, &worker, &packages)
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
     {
         let host = Host::start(host, worker, &[("TOLLHOUSE_MCP_CONFORMANCE_TOOLS", &fixtures.join("mcp-conformance"))])?;
         let url = host.mcp();
-        for (what, package, words, baseline) in [
+        for (name, package, words, baseline) in [
             ("suite 0.1.16", "conformance-0.1", ["--suite", "all"], "baseline-0.1.yaml"),
             ("suite 0.2.0-alpha.12, 2025-11-25", "conformance-0.2", ["--requirements", "2025-11-25"], "baseline-2025-11-25.yaml"),
             ("suite 0.2.0-alpha.12, 2026-07-28", "conformance-0.2", ["--requirements", "2026-07-28"], "baseline-2026-07-28.yaml"),
@@ -56,7 +56,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
             suite.arg(packages.join("node_modules").join(package).join("dist/index.js")).args(["server", "--url", &url]);
             suite.args(words).arg("--expected-failures").arg(packages.join(baseline)).current_dir(packages);
             suite.arg("--output-dir").arg(packages.join("results"));
-            table.add(what, suite_row(&mut suite));
+            table.add(name, suite_row(&mut suite));
         }
     }
     {
@@ -89,8 +89,8 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
         ("@apify/mcpc 0.2, pays twice", &node, vec!["pay-mcpc.mjs", &url, "paid"], PAID_TWICE),
         ("x402-mcp 0.0.5, pays", &node, vec!["pay-x402-mcp.mjs", &url, "paid"], PAID),
     ];
-    for (what, program, words, requested) in rows {
-        table.add(what, client_row(Command::new(program).args(words).current_dir(packages), requested));
+    for (name, program, words, expected) in rows {
+        table.add(name, client_row(Command::new(program).args(words).current_dir(packages), expected));
     }
     for era in ["legacy", "modern"] {
         let words = ["--cli", &url, "--transport", "http", "--protocol-era", era, "--method", "tools/list"];
@@ -153,10 +153,10 @@ fn suite_row(suite: &mut Command) -> Row {
     Err(format!("{checks}\n{}", &text[from..]))
 }
 
-fn client_row(client: &mut Command, requested: &[&str]) -> Row {
+fn client_row(client: &mut Command, expected: &[&str]) -> Row {
     let done = client.stdin(Stdio::null()).output().map_err(|reason| reason.to_string())?;
     let listed: String = String::from_utf8_lossy(&done.stdout).split_whitespace().collect();
-    let missing: Vec<_> = requested.iter().filter(|part| !listed.contains(**part)).copied().collect();
+    let missing: Vec<_> = expected.iter().filter(|part| !listed.contains(**part)).copied().collect();
     if done.status.success() && missing.is_empty() {
         return Ok("passes".to_owned());
     }
@@ -170,7 +170,7 @@ struct Table {
 }
 
 impl Table {
-    fn add(&mut self, what: &str, row: Row) {
+    fn add(&mut self, name: &str, row: Row) {
         self.rows += 1;
         let (mark, message) = match row {
             Ok(message) => ("✓", message),
@@ -179,7 +179,7 @@ impl Table {
                 ("✗", message)
             }
         };
-        println!("{mark} {what:<46}{message}");
+        println!("{mark} {name:<46}{message}");
     }
 
     fn end(self, started: Instant) -> Result<(), Failure> {

@@ -13,13 +13,13 @@ pub(crate) fn check() -> Result<(), Failure> {
     let mut deny = Command::new(tools::DENY.program()?);
     deny.args(["--workspace", "--locked"]).current_dir(paths::root());
     let list = list();
-    if list == List::Kept {
+    if list == List::Cached {
         deny.arg("--offline");
     }
     deny.args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]);
     match list {
-        List::Fetched | List::Kept => _ = deny.arg("advisories"),
-        List::Away => eprintln!("dependencies: known faults left out, for {ADVISORIES} cannot be reached"),
+        List::Fetched | List::Cached => _ = deny.arg("advisories"),
+        List::Unavailable => eprintln!("dependencies: known vulnerabilities are not checked, because {ADVISORIES} cannot be reached"),
     }
     shell::run(&mut deny)
 }
@@ -29,20 +29,20 @@ pub(crate) fn check() -> Result<(), Failure> {
 enum List {
     Fetched,
     /// A copy from an earlier run.
-    Kept,
-    Away,
+    Cached,
+    Unavailable,
 }
 
 fn list() -> List {
     if shell::succeeds(Command::new("curl").args(["-sfIL", "--connect-timeout", "3", "--max-time", "8", ADVISORIES])) {
         return List::Fetched;
     }
-    if holds_a_list(&paths::cargo_home().join("advisory-dbs")) { List::Kept } else { List::Away }
+    if has_list(&paths::cargo_home().join("advisory-dbs")) { List::Cached } else { List::Unavailable }
 }
 
 /// Returns whether cargo-deny's folder contains a list. The first attempt to fetch one already
 /// leaves a lock file there.
-fn holds_a_list(folder: &Path) -> bool {
+fn has_list(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut lists| lists.any(|list| list.is_ok_and(|list| list.path().join(".git").is_dir())))
 }
 
@@ -51,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lock_alone_is_not_a_list_of_known_faults() {
+    fn lock_file_alone_is_not_a_list_of_vulnerabilities() {
         let lists = std::env::temp_dir().join(format!("xtask-deny-{}", std::process::id()));
-        assert!(!holds_a_list(&lists));
+        assert!(!has_list(&lists));
         fs::create_dir(&lists).unwrap();
         fs::write(lists.join("db.lock"), "").unwrap();
-        assert!(!holds_a_list(&lists));
+        assert!(!has_list(&lists));
         fs::create_dir_all(lists.join("advisory-db-1/.git")).unwrap();
-        assert!(holds_a_list(&lists));
+        assert!(has_list(&lists));
         fs::remove_dir_all(lists).unwrap();
     }
 }

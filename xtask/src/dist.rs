@@ -35,10 +35,10 @@ use crate::{
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     let folder = paths::target().join("dist");
-    fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(|reason| format!("cannot create {}: {reason}", folder.display()))?;
     let (host, worker) = match args.debug {
-        true => as_tests_have_them(engine, &folder)?,
-        false => in_release(engine, &folder)?,
+        true => debug_binaries(engine, &folder)?,
+        false => release_binaries(engine, &folder)?,
     };
     let release = Release {
         version: version()?,
@@ -51,9 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         quick: args.debug,
     };
     let tree = stage::stage(&release)?;
-    let made = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, attachment(&release, &tree, "sbom.cdx.json")?];
-    let sums = checksums(&release.folder, &made)?;
-    for file in made.iter().chain([&sums]) {
+    let files = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, attachment(&release, &tree, "sbom.cdx.json")?];
+    let sums = checksums(&release.folder, &files)?;
+    for file in files.iter().chain([&sums]) {
         println!("{}", file.display());
     }
     if args.check { check::run(&release, &tree, args) } else { Ok(()) }
@@ -61,26 +61,28 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Builds the host as tests do, and uses their worker. This is enough to check everything except
 /// the bytes of a release.
-fn as_tests_have_them(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
-    shell::run_behind("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
+fn debug_binaries(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    shell::run_with_progress("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
     let worker = from_env("TOLLHOUSE_WORKER").map_or_else(|| workers::path(engine), PathBuf::from);
     if !worker.is_file() {
-        return Err("`--debug` takes the worker that `cargo xtask test` has built, or that TOLLHOUSE_WORKER names".to_owned());
+        return Err(
+            "`--debug` uses the worker of `cargo xtask test` or of TOLLHOUSE_WORKER: run the tests first, or set the variable".to_owned()
+        );
     }
     stripped(&paths::target().join("debug/tollhouse"), &worker, folder)
 }
 
 /// Builds host and worker in release mode, without paths of this machine in them.
-fn in_release(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+fn release_binaries(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     let root = paths::root();
     let flags = [(root.as_path(), "/tollhouse"), (&paths::cargo_home(), "/cargo")]
         .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
-    // The separator that cargo expects, because paths may contain spaces.
+    // The separator that cargo expects, because paths can contain spaces.
     let flags = flags.join("\u{1f}");
     let mut worker = workers::cargo(engine, &["build", "--release", "--locked", "--package", "tollhouse-worker"])?;
-    shell::run_behind(&format!("building the worker ({engine})"), worker.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
+    shell::run_with_progress(&format!("building the worker ({engine})"), worker.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
     let mut host = shell::cargo(&["build", "--release", "--locked", "--package", "tollhouse", "--bin", "tollhouse"]);
-    shell::run_behind("building the host", host.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
+    shell::run_with_progress("building the host", host.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
     let built = paths::target().join("release");
     stripped(&built.join("tollhouse"), &built.join("tollhouse-worker"), folder)
 }
@@ -102,14 +104,15 @@ fn version() -> Result<String, Failure> {
 }
 
 fn arch() -> Result<String, Failure> {
-    let message = shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("a Debian package requires dpkg")?;
+    let message =
+        shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("`dpkg` is missing, which a Debian package requires")?;
     Ok(message.trim().to_owned())
 }
 
 fn epoch() -> Result<u64, Failure> {
-    let given = from_env("SOURCE_DATE_EPOCH");
+    let configured = from_env("SOURCE_DATE_EPOCH");
     let of_commit = || shell::output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(paths::root()));
-    let text = given.or_else(of_commit).ok_or("name the time of the release in SOURCE_DATE_EPOCH")?;
+    let text = configured.or_else(of_commit).ok_or("set SOURCE_DATE_EPOCH to the time of the release")?;
     text.trim().parse().map_err(|_| format!("`{}` is not a number of seconds", text.trim()))
 }
 
@@ -121,11 +124,11 @@ fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar", "--xz", "-cf"]).arg(&file);
     tar.args([&mtime, &prefix]).arg("-C").arg(tree).arg(".").env("XZ_OPT", if release.quick { "-0 -T2" } else { "-6 -T2" });
-    shell::run_behind("packing the tarball", &mut tar)?;
+    shell::run_with_progress("packing the tarball", &mut tar)?;
     Ok(file)
 }
 
-/// Copies one of the documents in the tree next to the packages.
+/// Copies a document from the tree to the folder of the packages.
 fn attachment(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
     let to = release.folder.join(format!("tollhouse-{}.{name}", release.version));
     fs::copy(tree.join(stage::DOC).join(name), &to).map_err(|reason| format!("cannot write {}: {reason}", to.display()))?;

@@ -10,5 +10,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(word) = args.words.first() {
         return Err(format!("`cargo xtask docs` takes no `{word}`"));
     }
-    shell::run_behind("writing the tables", shell::cargo(WRITER).env("TOLLHOUSE_DOCS", "write"))
+    shell::run_with_progress("writing the tables", shell::cargo(WRITER).env("TOLLHOUSE_DOCS", "write"))
 }

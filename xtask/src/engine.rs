@@ -47,7 +47,7 @@ impl fmt::Display for Engine {
 /// exist.
 pub(crate) fn pick(request: Option<EngineArg>) -> Result<Engine, Failure> {
     let (engine, reason) = match request {
-        Some(EngineArg::Both) => return Err("one engine at a time; `both` is for `cargo xtask test`".to_owned()),
+        Some(EngineArg::Both) => return Err("this command uses one engine; `both` is for `cargo xtask test`".to_owned()),
         Some(EngineArg::V8) => (Engine::V8, "as requested".to_owned()),
         Some(EngineArg::QuickJs) => (Engine::QuickJs, "as requested".to_owned()),
         None => find_v8(&paths::root(), &paths::cargo_home(), &paths::target()),
@@ -84,10 +84,10 @@ fn find_v8(root: &Path, cargo_home: &Path, target: &Path) -> (Engine, String) {
     if head {
         return (Engine::V8, "its prebuilt archive can be downloaded".to_owned());
     }
-    (Engine::QuickJs, format!("V8's archive cannot be reached; for V8 download {url} and set RUSTY_V8_ARCHIVE to the file"))
+    (Engine::QuickJs, format!("the archive of V8 cannot be reached; for V8, download {url} and set RUSTY_V8_ARCHIVE to the file"))
 }
 
-/// Returns the address from which the build script of the `v8` crate would download.
+/// Returns the URL from which the build script of the `v8` crate downloads its archive.
 fn prebuilt(root: &Path) -> Option<String> {
     let lock = fs::read_to_string(root.join("Cargo.lock")).ok()?;
     let version = version_in(&lock, "v8")?;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn address_is_that_of_the_locked_v8() {
+    fn archive_url_has_the_locked_version_of_v8() {
         let url = prebuilt(&paths::root()).unwrap();
         assert!(url.starts_with(RELEASES) && url.ends_with(".a.gz"), "{url}");
     }

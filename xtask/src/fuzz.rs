@@ -35,10 +35,10 @@ const PROCESS_MIB: u32 = 2_048;
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let all = targets(&paths::root().join("tests/fuzz/seeds"))?;
     if let Some(unknown) = args.words.iter().find(|word| !all.contains(word)) {
-        return Err(format!("no target `{unknown}`; there are {}", all.join(", ")));
+        return Err(format!("unknown target `{unknown}`; the targets are {}", all.join(", ")));
     }
     let requested = if args.words.is_empty() { &all } else { &args.words };
-    requested.iter().try_for_each(|target| look_into(target, args))
+    requested.iter().try_for_each(|target| fuzz_target(target, args))
 }
 
 /// Returns the names of the targets, which are those of the folders with their seeds.
@@ -49,11 +49,11 @@ fn targets(seeds: &Path) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
+fn fuzz_target(target: &str, args: &Args) -> Result<(), Failure> {
     let home = paths::target().join("fuzz");
     let (found, broken) = (home.join("found").join(target), home.join("broken"));
     for folder in [&found, &broken] {
-        fs::create_dir_all(folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
+        fs::create_dir_all(folder).map_err(|reason| format!("cannot create {}: {reason}", folder.display()))?;
     }
     let options = [
         found.display().to_string(),
@@ -83,7 +83,7 @@ fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
 /// counters.
 fn host() -> Result<String, Failure> {
     let about = shell::output(Command::new("rustc").arg("-vV")).ok_or("`rustc -vV` failed")?;
-    about.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned).ok_or_else(|| "rustc names no host".to_owned())
+    about.lines().find_map(|line| line.strip_prefix("host: ")).map(str::to_owned).ok_or_else(|| "`rustc -vV` reports no host".to_owned())
 }
 
 #[cfg(test)]
@@ -94,17 +94,17 @@ mod tests {
     fn every_target_with_seeds_is_a_test_of_some_package() {
         let mut named = Vec::new();
         for folder in ["src", "sandbox"] {
-            gather(&paths::root().join(folder), &mut named);
+            collect_targets(&paths::root().join(folder), &mut named);
         }
         named.sort_unstable();
         named.dedup();
         assert_eq!(named, targets(&paths::root().join("tests/fuzz/seeds")).unwrap());
     }
 
-    fn gather(folder: &Path, named: &mut Vec<String>) {
+    fn collect_targets(folder: &Path, named: &mut Vec<String>) {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
-                gather(&path, named);
+                collect_targets(&path, named);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(path).unwrap();
                 let calls = text.split("tollhouse_fuzz::check(\"").skip(1);

@@ -33,12 +33,12 @@ impl Host {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("tollhouse-xtask-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
+        fs::create_dir_all(&folder).map_err(|reason| format!("cannot create {}: {reason}", folder.display()))?;
         let log = fs::File::create(folder.join("host.log")).map_err(|reason| reason.to_string())?;
-        // Without the settings of the person who runs this and may have a host of their own running.
-        let stored = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        // Without the settings of the user, who can run a host too.
+        let inherited = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let mut command = Command::new(binary);
-        command.env_clear().envs(stored).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+        command.env_clear().envs(inherited).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
         for (name, value) in settings {
             command.env(name, value);
         }

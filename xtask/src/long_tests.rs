@@ -16,7 +16,7 @@ struct LongTest {
     /// The environment variable with the number of rounds.
     rounds: &'static str,
     /// The default number of rounds.
-    usual: u32,
+    default_rounds: u32,
 }
 
 /// Flips and truncations anywhere in the files of a store.
@@ -24,36 +24,37 @@ const DAMAGE: LongTest = LongTest {
     command: "damage",
     test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"],
     rounds: "TOLLHOUSE_DAMAGE_ROUNDS",
-    usual: 200,
+    default_rounds: 200,
 };
 
-/// Kills of a store whose tree is renewed all the time.
+/// Kills of a store whose tree is rewritten all the time.
 const RENEWALS: LongTest = LongTest {
     command: "renewals",
     test: &["--test", "store_contract", "no_kill_of_a_renewal"],
     rounds: "TOLLHOUSE_RENEWAL_ROUNDS",
-    usual: 200,
+    default_rounds: 200,
 };
 
-/// Kills of a host that is paid, and of one that starts: with simulated money, with an unreliable
+/// Kills of a host during paid calls and at its start: with simulated money, with an unreliable
 /// facilitator, and on a chain.
-const CRASH: LongTest = LongTest { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS", usual: 200 };
+const CRASH: LongTest =
+    LongTest { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS", default_rounds: 200 };
 
 /// Hosts that share a database and a bucket: kills of hosts behind a load balancer and of the
 /// database, one payment presented to all at once, the delay until changes apply, and upgrades.
 const CLUSTER: LongTest =
-    LongTest { command: "cluster", test: &["--test", "it", "cluster::"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS", usual: 30 };
+    LongTest { command: "cluster", test: &["--test", "it", "cluster::"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS", default_rounds: 30 };
 
 /// All hostile fixtures, one after the other, each with the clock checked against its limit.
 const HOSTILE: LongTest =
-    LongTest { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS", usual: 3 };
+    LongTest { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS", default_rounds: 3 };
 
 /// Prometheus scrapes a loaded host, for this many seconds.
 const SCRAPE: LongTest = LongTest {
     command: "scrape",
     test: &["--test", "it", "prometheus_scrapes_a_loaded_host"],
     rounds: "TOLLHOUSE_SCRAPE_SECONDS",
-    usual: 60,
+    default_rounds: 60,
 };
 
 /// Runs the Prometheus test.
@@ -86,7 +87,7 @@ pub(crate) fn renewals(args: &Args) -> Result<(), Failure> {
 /// none), or if the chain is not available.
 pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
     let worker = worker(args)?;
-    let clients = clients::prepare().join().map_err(|_| "the installation of the chain broke")??;
+    let clients = clients::prepare().join().map_err(|_| "the installation of the chain failed")??;
     run(&CRASH, args, &[("TOLLHOUSE_WORKER", worker), ("TOLLHOUSE_CLIENTS", clients)])
 }
 
@@ -100,8 +101,8 @@ pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
 pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
     packages::require_postgres()?;
     packages::HAPROXY.require()?;
-    let clients = clients::prepare().join().map_err(|_| "the installation of clients broke")??;
-    // One test after the other, because some check times.
+    let clients = clients::prepare().join().map_err(|_| "the installation of clients failed")??;
+    // One test after the other, because some measure times.
     let alone = ("RUST_TEST_THREADS", PathBuf::from("1"));
     let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?), ("TOLLHOUSE_CLIENTS", clients), alone];
     if let Some(before) = &args.before {
@@ -136,12 +137,12 @@ fn worker(args: &Args) -> Result<PathBuf, Failure> {
 }
 
 fn run(long: &LongTest, args: &Args, paths: &[(&str, PathBuf)]) -> Result<(), Failure> {
-    let LongTest { command, test, rounds, usual } = long;
+    let LongTest { command, test, rounds, default_rounds } = long;
     if let Some(word) = args.words.first() {
         return Err(format!("`cargo xtask {command}` takes no `{word}`"));
     }
     let words = [&["test", "--package", "tollhouse"], *test, &["--", "--nocapture"]].concat();
     let mut cargo = shell::cargo(&words);
-    cargo.env(rounds, args.rounds.unwrap_or(*usual).to_string()).envs(paths.iter().cloned());
+    cargo.env(rounds, args.rounds.unwrap_or(*default_rounds).to_string()).envs(paths.iter().cloned());
     shell::run(&mut cargo)
 }

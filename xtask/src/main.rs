@@ -4,7 +4,7 @@
 //! seconds on a machine with empty caches.
 
 #![warn(missing_docs)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool prints to its terminal")]
 
 mod args;
 mod bench;
@@ -47,33 +47,32 @@ cargo xtask bench cli                                    help, a local deploy, a
 cargo xtask bench mcp  [--seconds N]                     MCP's tools/call, compared with a bare axum route and the TypeScript SDK
 cargo xtask bench paid [--seconds N]                     paid calls on a chain, compared with Express and its x402 middleware
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
-cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with more and more receipts
+cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with a growing number of receipts
 cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 tools
-cargo xtask bench fairness [--seconds N]                 one builder's attacks during another's calls: none of these is refused
+cargo xtask bench fairness [--seconds N]                 attacks of one builder during calls of another, none of which is refused
 cargo xtask bench neighbours [--seconds N]               p99 of a call next to attackers, as a ratio to honest neighbors
-cargo xtask bench search                                 how often the search finds the right tool, and how long it takes
+cargo xtask bench search                                 precision and duration of the search for tools
 cargo xtask bench store [--seconds N]                    durable commits per second on disk and in a database
-cargo xtask soak [--minutes 30] [--short]                free calls at full rate during attacks: memory, disk, descriptors stay flat
+cargo xtask soak [--minutes 30] [--short]                free calls at full rate during attacks: memory, disk and descriptors do not grow
 cargo xtask crash [--rounds 200]                         kills during paid calls and at start: no receipt is lost, nothing is charged twice
 cargo xtask cluster [--rounds 30] [--before HOST]        kills of three hosts and their PostgreSQL during paid calls; HOST is upgraded
 cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as expected
 cargo xtask scrape [--seconds 60]                        Prometheus scrapes a loaded host, and every dashboard panel has data
-cargo xtask damage [--rounds 200]                        flipped and cut bytes in store files: all are noticed
+cargo xtask damage [--rounds 200]                        flipped and cut bytes in store files: all are detected
 cargo xtask renewals [--rounds 200]                      kills during a compaction of the store: no commit is lost
 cargo xtask conformance [--engine v8|quickjs]            the MCP front end with the protocol's suite and common clients
 cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: axe, weight, policy, user stories
-cargo xtask faces snapshots --accept                     store how pages are read out; without the flag, compare
-cargo xtask faces speed [--tools 1000]                   how long the list of tools takes
+cargo xtask faces snapshots --accept                     write the accessibility snapshots; without the flag, compare them
+cargo xtask faces speed [--tools 1000]                   load time of the list of tools
 cargo xtask vendor [--check]                             build the page editor from the packages locked in xtask/vendor
-cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, try them
-cargo xtask lint                                         formatting, prose, clippy, documentation and dependencies; warnings are errors
-cargo xtask lint --prose [--write-baseline]              the style of documents, pages, help, errors and comments alone
+cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, test them
+cargo xtask lint                                         formatting, clippy, documentation and dependencies; warnings are errors
 cargo xtask docs                                         write the tables of the documents from the code
-cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted input that breaks something
-cargo xtask mutants CRATE [-- ARGS]                      small changes of a crate's code that no test notices
+cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted input that breaks a parser
+cargo xtask mutants CRATE [-- ARGS]                      find small changes of a crate's code that no test notices
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), to cargo-mutants (`-- --re FILE`), or to libFuzzer. FILTERs are parts of test names.
-TOLLHOUSE_ENGINE also sets the engine. The default is V8 if its archive is available.";
+TOLLHOUSE_ENGINE sets the engine too. By default it is V8 if its archive is available, otherwise QuickJS.";
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -101,7 +100,7 @@ fn main() -> ExitCode {
             println!("{HELP}");
             Ok(())
         }
-        Some(other) => Err(format!("no command `{other}`\n\n{HELP}")),
+        Some(other) => Err(format!("unknown command `{other}`\n\n{HELP}")),
         None => Err(HELP.to_owned()),
     };
     match done {

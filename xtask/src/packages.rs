@@ -62,8 +62,7 @@ pub(crate) fn require_postgres() -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// If we may not install packages, the error is the command to run; otherwise it is that of
-/// apt-get.
+/// The command to run if this user cannot install packages, otherwise the error of apt-get.
 pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
     let line = format!("apt-get update && apt-get install -y {}", packages.join(" "));
     if shell::find("apt-get").is_none() {
@@ -72,7 +71,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
     let root = shell::output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0");
     let sudo = !root && shell::succeeds(Command::new("sudo").args(["-n", "true"]));
     if !root && !sudo {
-        return Err(format!("missing: {}. Run this once, then again what you ran:\n  sudo sh -c '{line}'", packages.join(", ")));
+        return Err(format!("missing: {}. Run this command once, then repeat yours:\n  sudo sh -c '{line}'", packages.join(", ")));
     }
     let apt = |words: &[&str]| {
         let mut command = if sudo { Command::new("sudo") } else { Command::new("env") };
@@ -84,8 +83,8 @@ pub(crate) fn install(packages: &[&str]) -> Result<(), Failure> {
     };
     let mut words = vec!["install", "-y", "--no-install-recommends"];
     words.extend(packages);
-    shell::run_behind("looking for newer package lists", &mut apt(&["update"]))?;
-    shell::run_behind(&format!("installing {}", packages.join(", ")), &mut apt(&words))
+    shell::run_with_progress("updating the package lists", &mut apt(&["update"]))?;
+    shell::run_with_progress(&format!("installing {}", packages.join(", ")), &mut apt(&words))
 }
 
 fn simde() -> Option<PathBuf> {

@@ -28,8 +28,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let mut host = Command::new(host);
     host.arg("serve").args(&args.rest).current_dir(paths::root()).env("TOLLHOUSE_WORKER", worker);
 
-    // The reader is in its own process group. An interrupt from the terminal is for the host, which
-    // still has output to write.
+    // The reader is in its own process group, so that an interrupt from the terminal reaches only the
+    // host, which still writes output.
     let mut reader = Command::new(std::env::current_exe().map_err(|reason| reason.to_string())?)
         .args([ANNOUNCE, &data])
         .stdin(Stdio::piped())

@@ -32,7 +32,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 /// Runs a program that writes to the terminal itself.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let status = command.status().map_err(|reason| cannot_start(command.get_program(), &reason))?;
-    if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(command))) }
+    if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", command_line(command))) }
 }
 
 /// Kills the processes that a process has started.
@@ -64,33 +64,37 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// Runs a program whose output appears only if it fails. Meanwhile one line has the description,
-/// the number of crates that Cargo has compiled, and the time.
-pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failure> {
+/// Runs a program whose output appears only if it fails. While it runs, one line shows the
+/// description, the number of crates that Cargo has compiled, and the time.
+pub(crate) fn run_with_progress(what: &str, command: &mut Command) -> Result<(), Failure> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|reason| cannot_start(command.get_program(), &reason))?;
-    let line = Line::begin(what);
+    let line = ProgressLine::begin(what);
     let (stored, ended) = listen(&mut child, &line.crates);
     ended.map_err(|reason| reason.to_string())?;
     let status = child.wait().map_err(|reason| reason.to_string())?;
     line.end(if status.success() { "done" } else { "failed" });
-    if status.success() { Ok(()) } else { Err(format!("{stored}\n`{}` failed: {status}", shown(command))) }
+    if status.success() { Ok(()) } else { Err(format!("{stored}\n`{}` failed: {status}", command_line(command))) }
 }
 
 /// Runs a program silently, with its output in `log`.
 pub(crate) fn run_silently(log: &Path, command: &mut Command) -> Result<(), Failure> {
     let file = std::fs::File::create(log).map_err(|reason| format!("cannot write {}: {reason}", log.display()))?;
-    let twin = file.try_clone().map_err(|reason| reason.to_string())?;
-    let status =
-        command.stdin(Stdio::null()).stdout(file).stderr(twin).status().map_err(|reason| cannot_start(command.get_program(), &reason))?;
+    let stderr_file = file.try_clone().map_err(|reason| reason.to_string())?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file)
+        .stderr(stderr_file)
+        .status()
+        .map_err(|reason| cannot_start(command.get_program(), &reason))?;
     if status.success() {
         return Ok(());
     }
-    Err(format!("{}\n`{}` failed: {status}", std::fs::read_to_string(log).unwrap_or_default(), shown(command)))
+    Err(format!("{}\n`{}` failed: {status}", std::fs::read_to_string(log).unwrap_or_default(), command_line(command)))
 }
 
 /// Reads both streams of a child to the end, and counts Cargo's `Compiling` lines.
@@ -116,26 +120,31 @@ fn listen(child: &mut Child, crates: &Arc<AtomicUsize>) -> (String, std::io::Res
 
 /// The progress line. On a terminal it is redrawn every second; elsewhere a new line is written
 /// every half minute.
-struct Line {
+struct ProgressLine {
     what: String,
     started_at: Instant,
     crates: Arc<AtomicUsize>,
-    over: Arc<AtomicBool>,
-    pen: Arc<Mutex<()>>,
+    has_ended: Arc<AtomicBool>,
+    drawing: Arc<Mutex<()>>,
 }
 
-impl Line {
+impl ProgressLine {
     fn begin(what: &str) -> Self {
-        let line =
-            Self { what: what.to_owned(), started_at: Instant::now(), crates: Arc::default(), over: Arc::default(), pen: Arc::default() };
-        let (what, started, crates, over, pen) =
-            (line.what.clone(), line.started_at, Arc::clone(&line.crates), Arc::clone(&line.over), Arc::clone(&line.pen));
+        let line = Self {
+            what: what.to_owned(),
+            started_at: Instant::now(),
+            crates: Arc::default(),
+            has_ended: Arc::default(),
+            drawing: Arc::default(),
+        };
+        let (what, started, crates, has_ended, drawing) =
+            (line.what.clone(), line.started_at, Arc::clone(&line.crates), Arc::clone(&line.has_ended), Arc::clone(&line.drawing));
         thread::spawn(move || {
             let every = if stderr().is_terminal() { 1 } else { 30 };
             for tick in 1_u64.. {
                 thread::sleep(Duration::from_secs(1));
-                let _held = pen.lock().unwrap_or_else(PoisonError::into_inner);
-                if over.load(Ordering::Relaxed) {
+                let _held = drawing.lock().unwrap_or_else(PoisonError::into_inner);
+                if has_ended.load(Ordering::Relaxed) {
                     return;
                 }
                 if tick % every == 0 {
@@ -149,10 +158,10 @@ impl Line {
         line
     }
 
-    fn end(self, how: &str) {
-        let _held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
-        self.over.store(true, Ordering::Relaxed);
-        draw(&self.what, how, self.started_at);
+    fn end(self, result: &str) {
+        let _held = self.drawing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_ended.store(true, Ordering::Relaxed);
+        draw(&self.what, result, self.started_at);
         if stderr().is_terminal() {
             eprintln!();
         }
@@ -166,9 +175,9 @@ fn count(crates: &AtomicUsize) -> String {
     }
 }
 
-fn draw(what: &str, how: &str, started: Instant) {
+fn draw(what: &str, result: &str, started: Instant) {
     let seconds = started.elapsed().as_secs();
-    let text = format!("{what} … {how}{}{} min {:02} s", if how.is_empty() { "" } else { ", " }, seconds / 60, seconds % 60);
+    let text = format!("{what} … {result}{}{} min {:02} s", if result.is_empty() { "" } else { ", " }, seconds / 60, seconds % 60);
     if stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");
         stderr().flush().ok();
@@ -181,6 +190,6 @@ fn cannot_start(program: &OsStr, reason: &std::io::Error) -> Failure {
     format!("cannot start `{}`: {reason}", program.to_string_lossy())
 }
 
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }

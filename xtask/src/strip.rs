@@ -1,4 +1,4 @@
-//! Strips release binaries. The debug information is kept in a file next to the binary.
+//! Strips release binaries. The debug information goes to a file next to the binary.
 
 use std::{
     ffi::OsString,
@@ -14,7 +14,7 @@ const TOOLS: &[&str] = &["objcopy", "llvm-objcopy"];
 
 /// Copies `built` to `to` without symbols and debug information. These are in a file with the
 /// additional extension `.debug`, which the binary names: debuggers, `perf`, valgrind and the
-/// program's own backtraces look for it there. If there is no tool for it, the binary is copied
+/// program's own backtraces look for it there. Without one of the [`TOOLS`], the binary is copied
 /// unchanged.
 pub(crate) fn strip(built: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |reason: io::Error| format!("cannot put {} at {}: {reason}", built.display(), to.display());
@@ -72,7 +72,7 @@ mod tests {
             let size = |file: &Path| fs::metadata(file).unwrap().len();
             assert!(size(&to) < size(&built) && size(&to) < size(&debug_file(&to)));
             let named = fs::read(&to).unwrap().windows(b"tests.debug\0".len()).any(|bytes| bytes == b"tests.debug\0");
-            assert!(named, "it says where the rest is");
+            assert!(named, "the binary names its debug file");
         }
         assert_eq!(
             fs::read_dir(&folder).unwrap().filter(|file| file.as_ref().unwrap().path().to_string_lossy().ends_with(".new")).count(),

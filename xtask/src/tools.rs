@@ -26,7 +26,7 @@ impl Tool {
         let build = home.join("build");
         let mut install = shell::cargo(&["install", "--locked", "--root"]);
         install.arg(&home).arg(format!("{name}@{version}")).env("CARGO_TARGET_DIR", &build);
-        shell::run_behind(&format!("building {name} {version}"), &mut install)?;
+        shell::run_with_progress(&format!("building {name} {version}"), &mut install)?;
         fs::remove_dir_all(&build).map_err(|reason| format!("cannot remove {}: {reason}", build.display()))?;
         Ok(program)
     }

@@ -1,12 +1,12 @@
-//! `cargo xtask vendor`: bundles third-party packages into one module, the editor of the pages,
-//! which is part of the repository.
+//! `cargo xtask vendor`: bundles third-party packages into the editor of the pages, a module that is
+//! part of the repository.
 
 use std::{fs, path::Path, process::Command};
 
 use crate::{Failure, args::Args, clients, paths, shell};
 
 /// The resulting files: the module and the licenses of its sources.
-const MADE: [&str; 2] = ["codemirror.js", "codemirror.LICENSES"];
+const OUTPUTS: [&str; 2] = ["codemirror.js", "codemirror.LICENSES"];
 
 /// Their folder in the repository.
 const VENDORED: &str = "src/web/assets/vendor";
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if args.check {
         return check();
     }
-    for (name, text) in made()? {
+    for (name, text) in build()? {
         let file = paths::root().join(VENDORED).join(name);
         fs::write(&file, text).map_err(|reason| format!("cannot write {}: {reason}", file.display()))?;
     }
@@ -32,24 +32,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Compares the files in the repository with a new build, byte for byte.
 pub(crate) fn check() -> Result<(), Failure> {
-    for (name, text) in made()? {
+    for (name, text) in build()? {
         if fs::read(paths::root().join(VENDORED).join(name)).ok() != Some(text) {
-            return Err(format!("{VENDORED}/{name} is not what `cargo xtask vendor` makes of xtask/vendor"));
+            return Err(format!("{VENDORED}/{name} differs from a build of xtask/vendor: run `cargo xtask vendor`"));
         }
     }
     Ok(())
 }
 
 /// Builds the files, and returns them by name.
-fn made() -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
-    let folder = clients::prepare_vendor().join().map_err(|_| "the installation of the editor broke")??;
+fn build() -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+    let folder = clients::prepare_vendor().join().map_err(|_| "the installation of the editor failed")??;
     let to = folder.join("made");
-    fs::create_dir_all(&to).map_err(|reason| format!("cannot make {}: {reason}", to.display()))?;
+    fs::create_dir_all(&to).map_err(|reason| format!("cannot create {}: {reason}", to.display()))?;
     shell::run_silently(&folder.join("bundle.log"), Command::new("node").arg("bundle.mjs").arg(&to).current_dir(&folder))?;
     let read = |file: &Path| fs::read(file).map_err(|reason| format!("cannot read {}: {reason}", file.display()));
-    let made = MADE.into_iter().map(|name| Ok((name, read(&to.join(name))?))).collect::<Result<Vec<_>, Failure>>()?;
-    match made.iter().find(|(_, text)| text.len() > MAX_BYTES) {
-        Some((name, text)) => Err(format!("{name} has {} bytes, and {MAX_BYTES} are enough", text.len())),
-        None => Ok(made),
+    let build = OUTPUTS.into_iter().map(|name| Ok((name, read(&to.join(name))?))).collect::<Result<Vec<_>, Failure>>()?;
+    match build.iter().find(|(_, text)| text.len() > MAX_BYTES) {
+        Some((name, text)) => Err(format!("{name} has {} bytes, and the maximum is {MAX_BYTES}", text.len())),
+        None => Ok(build),
     }
 }

@@ -16,16 +16,19 @@ const QUICKJS: &[&str] = &["--no-default-features", "--features", "quickjs"];
 /// can exist at the same time.
 pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
     let mut cargo = cargo(engine, &["build", "--release", "--package", "tollhouse-worker"])?;
-    shell::run_behind(&format!("building the worker ({engine})"), &mut cargo)?;
+    shell::run_with_progress(&format!("building the worker ({engine})"), &mut cargo)?;
     let (built, copy) = (paths::target().join("release/tollhouse-worker"), path(engine));
     strip::strip(&built, &copy)?;
     Ok(copy)
 }
 
-/// Builds the host in release mode, and [strips](strip) it. Cargo puts its own file back at the
-/// next build.
+/// Builds the host in release mode, and [strips](strip) it. Cargo restores its own file at the next
+/// build.
 pub(crate) fn build_host() -> Result<PathBuf, Failure> {
-    shell::run_behind("building the host", &mut shell::cargo(&["build", "--release", "--package", "tollhouse", "--bin", "tollhouse"]))?;
+    shell::run_with_progress(
+        "building the host",
+        &mut shell::cargo(&["build", "--release", "--package", "tollhouse", "--bin", "tollhouse"]),
+    )?;
     let host = paths::target().join("release/tollhouse");
     strip::strip(&host, &host)?;
     Ok(host)

@@ -1,8 +1,8 @@
 //! Fair limit on concurrent work, shared by owners. For work that takes long or cannot be
 //! interrupted.
 //!
-//! The next permit goes to the owner with the fewest, and among those to the one that has waited
-//! longest since its last. The [`Share`] says how many one owner can have.
+//! The next permit goes to the owner with the fewest permits, and among those to the one that has
+//! waited longest since its last permit. The [`Share`] limits the permits of one owner.
 
 #![warn(missing_docs)]
 
@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 /// The owner name for the host's own work.
 pub const HOST: &str = "";
 
-/// An owner may have at most this many times as many as it leaves free.
+/// Maximum ratio between the permits of an owner and those that it leaves free.
 const TIMES_FREE: usize = 7;
 
 /// Maximum permits of one owner.
@@ -30,17 +30,16 @@ const TIMES_FREE: usize = 7;
 pub enum Share {
     /// All of them. For short work.
     All,
-    /// All except this many, even if nobody else wants one, and at least one. For work so long that
+    /// All except this many, but at least one, even if nobody else wants one. For work so long that
     /// nobody should wait for it.
     AllBut(usize),
-    /// Seven times as many as it leaves free. A single owner gets all except 1/8, two owners get
-    /// 7/15 each, and a newcomer always finds one free. The unused eighth is the price for never
-    /// interrupting work.
+    /// Seven times as many as it leaves free. A single owner gets 7/8, two owners get 7/15 each, and
+    /// a newcomer always finds one free. Some permits stay unused, because work is never interrupted.
     OfFree,
 }
 
 impl Share {
-    /// Returns whether an owner that has `has` of `most` permits may have one of the `free` ones.
+    /// Returns whether an owner that has `has` of `max` permits can have one of the `free` ones.
     #[must_use]
     pub fn allows(self, max: usize, has: usize, free: usize) -> bool {
         free > 0
@@ -94,10 +93,10 @@ impl<K: Owner> FairSemaphore<K> {
         Arc::new(Self { share, max: max.max(1), state: Mutex::new(State { in_flight: 0, turns: 0, owners: HashMap::new() }) })
     }
 
-    /// Takes a permit if the owner may have one now.
+    /// Takes a permit if the owner can have one now.
     #[must_use]
     pub fn take(self: &Arc<Self>, owner: K) -> Option<FairPermit<K>> {
-        self.state().take(self, &owner).then(|| self.leave(owner))
+        self.state().take(self, &owner).then(|| self.permit(owner))
     }
 
     /// Waits for a permit for `owner`. If the future is dropped, its permit passes to the next
@@ -105,23 +104,23 @@ impl<K: Owner> FairSemaphore<K> {
     ///
     /// # Panics
     ///
-    /// Never: every waiter gets its turn, because each permit ends.
+    /// Never: every waiter gets a permit, because each permit ends.
     pub async fn turn(self: &Arc<Self>, owner: K) -> FairPermit<K> {
-        let coming = {
+        let granted = {
             let mut state = self.state();
             if state.take(self, &owner) {
-                return self.leave(owner);
+                return self.permit(owner);
             }
-            state.line(&owner).wait()
+            state.queue_of(&owner).wait()
         };
-        coming.await.expect("a waiter gets its turn, because leaves end")
+        granted.await.expect("every waiter is notified, because permits end")
     }
 
-    fn leave(self: &Arc<Self>, owner: K) -> FairPermit<K> {
+    fn permit(self: &Arc<Self>, owner: K) -> FairPermit<K> {
         FairPermit { fair: Arc::clone(self), owner }
     }
 
-    /// Returns whether an owner that has `has` permits may have one more while `under_way` are in
+    /// Returns whether an owner that has `has` permits can have one more while `in_flight` are in
     /// use.
     fn allows(&self, has: usize, in_flight: usize) -> bool {
         self.share.allows(self.max, has, self.max - in_flight)
@@ -133,23 +132,23 @@ impl<K: Owner> FairSemaphore<K> {
 }
 
 impl<K: Owner> State<K> {
-    fn line(&mut self, owner: &K) -> &mut OwnerQueue<K> {
+    fn queue_of(&mut self, owner: &K) -> &mut OwnerQueue<K> {
         if !self.owners.contains_key(owner) {
             // A new owner goes behind those that already wait.
             self.turns += 1;
             self.owners.insert(owner.clone(), OwnerQueue { in_flight: 0, turn: self.turns, waiting: VecDeque::new() });
         }
-        self.owners.get_mut(owner).expect("it was put in, if it was not there")
+        self.owners.get_mut(owner).expect("the owner exists or was just inserted")
     }
 
-    /// Takes a permit for an owner, if it may have one. No waiter is overtaken: waiters have
-    /// already received what they may have.
+    /// Takes a permit for an owner, if it can have one. No waiter is overtaken: waiters have
+    /// already received what they can have.
     fn take(&mut self, fair: &FairSemaphore<K>, owner: &K) -> bool {
-        let has = self.owners.get(owner).map_or(0, |line| line.in_flight);
+        let has = self.owners.get(owner).map_or(0, |queue| queue.in_flight);
         let may = fair.allows(has, self.in_flight);
         if may {
             self.in_flight += 1;
-            self.line(owner).in_flight += 1;
+            self.queue_of(owner).in_flight += 1;
         }
         may
     }
@@ -159,22 +158,22 @@ impl<K: Owner> State<K> {
         self.turns += 1;
         self.in_flight -= 1;
         let turn = self.turns;
-        let line = self.line(owner);
-        (line.in_flight, line.turn) = (line.in_flight - 1, turn);
+        let queue = self.queue_of(owner);
+        (queue.in_flight, queue.turn) = (queue.in_flight - 1, turn);
         // Abandoned waiters are removed, and so is an owner without permits and waiters.
-        for line in self.owners.values_mut() {
-            while line.waiting.front().is_some_and(oneshot::Sender::is_closed) {
-                line.waiting.pop_front();
+        for queue in self.owners.values_mut() {
+            while queue.waiting.front().is_some_and(oneshot::Sender::is_closed) {
+                queue.waiting.pop_front();
             }
         }
-        self.owners.retain(|_, line| line.in_flight > 0 || !line.waiting.is_empty());
+        self.owners.retain(|_, queue| queue.in_flight > 0 || !queue.waiting.is_empty());
     }
 
-    /// Returns the next waiter that may have a permit.
+    /// Returns the next waiter that can have a permit.
     fn next(&mut self, fair: &FairSemaphore<K>) -> Option<(oneshot::Sender<FairPermit<K>>, K)> {
-        let may = self.owners.iter().filter(|(_, line)| !line.waiting.is_empty() && fair.allows(line.in_flight, self.in_flight));
-        let owner = may.min_by_key(|(_, line)| (line.in_flight, line.turn))?.0.clone();
-        let turn = self.line(&owner).waiting.pop_front()?;
+        let may = self.owners.iter().filter(|(_, queue)| !queue.waiting.is_empty() && fair.allows(queue.in_flight, self.in_flight));
+        let owner = may.min_by_key(|(_, queue)| (queue.in_flight, queue.turn))?.0.clone();
+        let turn = self.queue_of(&owner).waiting.pop_front()?;
         self.take(fair, &owner);
         Some((turn, owner))
     }
@@ -187,9 +186,9 @@ impl<K: Owner> OwnerQueue<K> {
             self.waiting.retain(|turn| !turn.is_closed());
             self.waiting.reserve(self.waiting.len().max(4));
         }
-        let (turn, coming) = oneshot::channel();
+        let (turn, granted) = oneshot::channel();
         self.waiting.push_back(turn);
-        coming
+        granted
     }
 }
 
@@ -203,7 +202,7 @@ impl<K: Owner> Drop for FairPermit<K> {
         for (turn, owner) in next {
             // The lock is free again here: if the waiter is gone, the permit comes back and is
             // dropped, which takes the lock.
-            drop(turn.send(self.fair.leave(owner)));
+            drop(turn.send(self.fair.permit(owner)));
         }
     }
 }
@@ -211,12 +210,16 @@ impl<K: Owner> Drop for FairPermit<K> {
 impl<K: Owner> fmt::Debug for FairSemaphore<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let in_flight = self.state().in_flight;
-        f.debug_struct("Fair").field("share", &self.share).field("most", &self.max).field("under_way", &in_flight).finish_non_exhaustive()
+        f.debug_struct("FairSemaphore")
+            .field("share", &self.share)
+            .field("max", &self.max)
+            .field("in_flight", &in_flight)
+            .finish_non_exhaustive()
     }
 }
 
 impl<K: Owner + fmt::Debug> fmt::Debug for FairPermit<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leave").field("owner", &self.owner).finish_non_exhaustive()
+        f.debug_struct("FairPermit").field("owner", &self.owner).finish_non_exhaustive()
     }
 }

@@ -20,21 +20,21 @@ fn lone_owner_gets_its_share() {
 }
 
 #[test]
-fn an_owner_alone_has_all_places_but_an_eighth() {
+fn lone_owner_gets_seven_eighths_of_the_permits() {
     for (max, has) in [(1, 1), (2, 1), (8, 7), (64, 56), (512, 448)] {
         assert_eq!(take_all(&FairSemaphore::new(max, Share::OfFree), "one").len(), has, "{max}");
     }
 }
 
 #[test]
-fn an_owner_may_have_seven_times_as_many_as_it_leaves_free() {
+fn owner_can_have_seven_times_as_many_as_it_leaves_free() {
     let allows = |has, free| Share::OfFree.allows(64, has, free);
     assert_eq!([allows(6, 2), allows(7, 2), allows(13, 3), allows(14, 3)], [true, false, true, false]);
     assert_eq!([allows(0, 0), allows(0, 1), allows(1, 1)], [false, true, false]);
 }
 
 #[test]
-fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
+fn newcomer_finds_a_permit_next_to_an_owner_that_takes_all() {
     for (share, max) in [(Share::AllBut(4), 64), (Share::OfFree, 64)] {
         let fair = FairSemaphore::new(max, share);
         let (_greedy, others) = (take_all(&fair, "greedy"), ["a", "b", "c", "d"].map(|owner| fair.take(owner)));
@@ -43,23 +43,23 @@ fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
 }
 
 #[tokio::test]
-async fn two_owners_that_want_all_come_to_the_same() {
+async fn two_greedy_owners_get_equal_shares() {
     let fair = FairSemaphore::new(60, Share::OfFree);
     let mut has = take_all(&fair, "first");
     let mut waiting: Vec<_> = (0..120).map(|number| Box::pin(fair.turn(if number % 2 == 0 { "first" } else { "second" }))).collect();
     for _ in 0..200 {
-        waiting.retain_mut(|waiter| waiter.as_mut().now_or_never().map(|leave| has.push(leave)).is_none());
+        waiting.retain_mut(|waiter| waiter.as_mut().now_or_never().map(|permit| has.push(permit)).is_none());
         if waiting.len() < 60 {
             break;
         }
         has.remove(0);
     }
-    let of = |name: &str| has.iter().filter(|leave| leave.owner == name).count();
+    let of = |name: &str| has.iter().filter(|permit| permit.owner == name).count();
     assert!(of("first").abs_diff(of("second")) <= 1 && of("first") >= 27, "{} and {}", of("first"), of("second"));
 }
 
 #[tokio::test]
-async fn owner_alone_has_every_turn_and_another_has_the_next() {
+async fn lone_owner_gets_every_turn_and_a_newcomer_the_next() {
     let fair = FairSemaphore::new(2, Share::All);
     let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
     let in_flight: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
@@ -67,12 +67,12 @@ async fn owner_alone_has_every_turn_and_another_has_the_next() {
     let mut other = Box::pin(fair.turn("b"));
     assert!((&mut other).now_or_never().is_none());
     drop(in_flight);
-    assert!((&mut other).now_or_never().is_some(), "those of the flood that came before it wait");
+    assert!((&mut other).now_or_never().is_some(), "earlier calls of the flood wait");
     assert!((&mut flood[2]).now_or_never().is_some() && (&mut flood[3]).now_or_never().is_some());
 }
 
 #[tokio::test]
-async fn slots_an_owner_leaves_are_free_for_others_at_once() {
+async fn permits_beyond_the_share_are_free_for_others_at_once() {
     let fair = FairSemaphore::new(4, Share::AllBut(2));
     let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
     let in_flight: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
@@ -102,12 +102,12 @@ async fn owner_with_fewest_slots_is_next_then_the_one_waiting_longest() {
 }
 
 #[tokio::test]
-async fn owners_with_as_many_in_flight_take_turns() {
+async fn owners_with_equal_permits_take_turns() {
     let fair = FairSemaphore::new(1, Share::All);
     let first = fair.turn("a").await;
     let order = AsyncMutex::new(vec![]);
     let calls = ["a", "a", "a", "b", "b", "c"].map(async |owner| {
-        let _leave = fair.turn(owner).await;
+        let _permit = fair.turn(owner).await;
         order.lock().await.push(owner);
     });
     tokio::join!(join_all(calls), async { drop(first) });
@@ -115,11 +115,11 @@ async fn owners_with_as_many_in_flight_take_turns() {
 }
 
 #[tokio::test]
-async fn owners_that_have_none_come_in_their_order() {
+async fn owners_without_permits_are_served_in_arrival_order() {
     let (fair, order) = (FairSemaphore::new(1, Share::All), AsyncMutex::new(vec![]));
     let held = fair.turn(u8::MAX).await;
     let calls = (0..12).map(async |owner| {
-        let _leave = fair.turn(owner).await;
+        let _permit = fair.turn(owner).await;
         order.lock().await.push(owner);
     });
     tokio::join!(join_all(calls), async { drop(held) });
@@ -127,7 +127,7 @@ async fn owners_that_have_none_come_in_their_order() {
 }
 
 #[tokio::test]
-async fn owner_that_waits_comes_before_those_that_come_later() {
+async fn waiting_owner_goes_before_later_arrivals() {
     let fair = FairSemaphore::new(1, Share::All);
     let first = fair.turn("first").await;
     let mut waits = [Box::pin(fair.turn("waits")), Box::pin(fair.turn("waits"))];
@@ -148,19 +148,19 @@ async fn owner_that_waits_comes_before_those_that_come_later() {
 }
 
 #[tokio::test]
-async fn unused_turn_passes_to_the_next() {
+async fn unused_permit_passes_to_the_next_waiter() {
     let fair = FairSemaphore::new(1, Share::All);
     let held = fair.turn("one").await;
-    let mut removed = Box::pin(fair.turn("two"));
-    assert!(removed.as_mut().now_or_never().is_none());
-    let mut reported = Box::pin(fair.turn("three"));
-    assert!(reported.as_mut().now_or_never().is_none());
-    drop(removed);
+    let mut abandoned = Box::pin(fair.turn("two"));
+    assert!(abandoned.as_mut().now_or_never().is_none());
+    let mut granted = Box::pin(fair.turn("three"));
+    assert!(granted.as_mut().now_or_never().is_none());
+    drop(abandoned);
     drop(held);
     // The permit goes to a waiter that is dropped before it looks.
     let mut last = Box::pin(fair.turn("four"));
     assert!(last.as_mut().now_or_never().is_none());
-    drop(reported);
+    drop(granted);
     assert!(last.as_mut().now_or_never().is_some());
     drop(last);
     assert_eq!(fair.state().in_flight, 0);
@@ -194,16 +194,16 @@ fn slots_are_not_lost_or_doubled_and_nobody_waits_needlessly() {
                 4 if !waiting.is_empty() => drop(waiting.swap_remove(random.usize(..waiting.len()))),
                 _ => {}
             }
-            waiting.retain_mut(|(_, waiter)| waiter.as_mut().now_or_never().map(|leave| held.push(leave)).is_none());
+            waiting.retain_mut(|(_, waiter)| waiter.as_mut().now_or_never().map(|permit| held.push(permit)).is_none());
             let in_flight = fair.state().in_flight;
             assert!(in_flight == held.len() && in_flight <= fair.max, "seed {seed}, step {step}");
-            let has = |owner: &str| held.iter().filter(|leave| leave.owner == owner).count();
+            let has = |owner: &str| held.iter().filter(|permit| permit.owner == owner).count();
             for (owner, _) in &waiting {
                 assert!(!fair.allows(has(owner), in_flight), "seed {seed}, step {step}: {owner} waits");
             }
         }
         drop((held, waiting));
         let state = fair.state();
-        assert!(state.in_flight == 0 && state.owners.is_empty(), "seed {seed}: nobody is remembered");
+        assert!(state.in_flight == 0 && state.owners.is_empty(), "seed {seed}: no owner is remembered");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::{io, time::Duration};
 
-/// Whether the clock is synchronized, and how well.
+/// Synchronization of the system clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockState {
-    /// Whether a time service steers the clock.
-    pub follows: bool,
+    /// Whether a time service synchronizes the clock.
+    pub is_synchronized: bool,
     /// The maximum error, as estimated by that service.
-    pub off_by: Duration,
+    pub max_error: Duration,
 }
 
 /// Reads the state of the clock (adjtimex(2)), without changing it.
@@ -26,9 +26,9 @@ pub fn clock() -> io::Result<ClockState> {
     if state < 0 {
         return Err(io::Error::last_os_error());
     }
-    let follows = state != libc::TIME_ERROR && request.status & libc::STA_UNSYNC == 0;
+    let is_synchronized = state != libc::TIME_ERROR && request.status & libc::STA_UNSYNC == 0;
     // `maxerror` is in microseconds.
-    Ok(ClockState { follows, off_by: Duration::from_micros(u64::try_from(request.maxerror).unwrap_or(u64::MAX)) })
+    Ok(ClockState { is_synchronized, max_error: Duration::from_micros(u64::try_from(request.maxerror).unwrap_or(u64::MAX)) })
 }
 
 #[cfg(test)]
@@ -42,6 +42,6 @@ mod tests {
             return;
         };
         let second = super::clock().unwrap();
-        assert_eq!(first.follows, second.follows);
+        assert_eq!(first.is_synchronized, second.is_synchronized);
     }
 }

@@ -14,11 +14,11 @@ pub use self::clock::{ClockState, clock};
 /// Nice values. They have no effect besides the policy, but let proc_stat(5) account for slowed
 /// processes separately.
 const SLOWED: i32 = 19;
-const USUAL: i32 = 0;
+const NORMAL: i32 = 0;
 
 /// Gives a process only the processor time that others leave (sched(7), `SCHED_IDLE`). Measured
-/// with six computing processes next to a host on four cores: the host keeps 0.94 of its calls/s,
-/// against 0.56 with a nice value of 19.
+/// with six computing processes next to a host on four cores: the host keeps 94 % of its calls per
+/// second, compared with 56 % for a nice value of 19.
 ///
 /// # Errors
 ///
@@ -31,9 +31,9 @@ pub fn lower(pid: u32) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The error of the system. A host without `CAP_SYS_NICE` may not do this.
+/// The error of the system. A host without `CAP_SYS_NICE` cannot do this.
 pub fn raise(pid: u32) -> io::Result<()> {
-    set(pid, libc::SCHED_BATCH, USUAL)
+    set(pid, libc::SCHED_BATCH, NORMAL)
 }
 
 /// Sets the policy of all threads, because Linux keeps one for each thread.
@@ -42,7 +42,7 @@ fn set(pid: u32, policy: libc::c_int, niceness: i32) -> io::Result<()> {
         let thread = thread?.file_name().to_str().and_then(|name| name.parse().ok());
         match thread.map_or(Ok(()), |thread| set_one(thread, policy, niceness)) {
             // The thread has ended meanwhile.
-            Err(removed) if removed.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
             ended => ended?,
         }
     }
@@ -83,10 +83,10 @@ mod tests {
         lower(child.id()).unwrap();
         assert_eq!((policy(child.id()), policy(std::process::id())), ((libc::SCHED_IDLE, SLOWED), own));
         if raise(child.id()).is_ok() {
-            assert_eq!(policy(child.id()), (libc::SCHED_BATCH, USUAL));
+            assert_eq!(policy(child.id()), (libc::SCHED_BATCH, NORMAL));
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(lower(child.id()).is_err(), "a process that is gone");
+        assert!(lower(child.id()).is_err(), "the process is gone");
     }
 }

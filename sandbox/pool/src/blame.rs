@@ -1,4 +1,4 @@
-//! Consequences of a stop: what the pool counts it as, and against whom.
+//! Consequences of a stop: how the pool counts it, and against whom.
 
 use std::net::IpAddr;
 
@@ -28,11 +28,11 @@ impl Core {
         match &ended.outcome {
             Outcome::Stopped(reason) => {
                 self.count_stop(reason);
-                if counts(reason) {
+                if counts_as_failure(reason) {
                     self.note_stop(endpoint, caller, Cause::Run);
                 }
             }
-            Outcome::Unfit(..) | Outcome::Returned(_) | Outcome::Threw(_) => {}
+            Outcome::Invalid(..) | Outcome::Returned(_) | Outcome::Threw(_) => {}
         }
     }
 
@@ -40,7 +40,7 @@ impl Core {
         count(if matches!(reason, StopReason::Crashed) { &self.counters.crashes } else { &self.counters.stops });
     }
 
-    /// Records a stop, which may hold the endpoint or slow the caller.
+    /// Records a stop, which can hold the endpoint or slow the caller.
     fn note_stop(&self, endpoint: &str, caller: Option<IpAddr>, cause: Cause) {
         if self.scheduler.note_stop(endpoint, caller, cause) {
             tracing::warn!(endpoint, "the tool is paused for a moment because it failed repeatedly");
@@ -58,7 +58,7 @@ impl Core {
             }
             LoadFault::Stopped(reason) => {
                 self.count_stop(&reason);
-                // Nothing but the owner's code was in the worker yet.
+                // Only the owner's code was in the worker.
                 self.note_stop(endpoint, None, Cause::Code);
                 match reason {
                     StopReason::SchemaTime { .. } | StopReason::SchemaMemory { .. } => PoolError::Stopped(reason),
@@ -69,9 +69,9 @@ impl Core {
     }
 }
 
-/// Returns whether a stop counts against the endpoint or caller. Each stop costs a process,
-/// whatever its reason. A stop in the input schema is not the code's fault.
-fn counts(reason: &StopReason) -> bool {
+/// Returns whether a stop counts against the endpoint or caller. Each stop costs a process, whatever
+/// its reason. A stop in the input schema is not the code's fault.
+fn counts_as_failure(reason: &StopReason) -> bool {
     match reason {
         StopReason::Crashed
         | StopReason::CpuTime { .. }
@@ -82,7 +82,7 @@ fn counts(reason: &StopReason) -> bool {
         | StopReason::Ops { .. }
         | StopReason::Deadlock => true,
         StopReason::SchemaTime { side, .. } | StopReason::SchemaMemory { side, .. } => *side == Side::Output,
-        // It has become a validation failure before it is counted.
+        // The pool has turned it into a validation failure before.
         StopReason::Unlisted { .. } => false,
     }
 }
@@ -101,9 +101,10 @@ mod tests {
         let (process, _theirs) = Process::standin_that(script);
         process.wait_for_exit().await;
         weigh(&core, &process).await;
-        let counts = [&core.counters.calls, &core.counters.stops, &core.counters.crashes].map(|count| count.load(Ordering::Relaxed));
+        let counts_as_failure =
+            [&core.counters.calls, &core.counters.stops, &core.counters.crashes].map(|count| count.load(Ordering::Relaxed));
         let held = core.scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.is_err();
-        (counts, held)
+        (counts_as_failure, held)
     }
 
     #[tokio::test]
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn call_that_ended_otherwise_keeps_its_own_result() {
+    async fn call_with_another_outcome_keeps_it() {
         let limit = StopReason::Deadlock;
         let ended = || ExchangeEnd { outcome: Outcome::Stopped(limit.clone()), ..ExchangeEnd::crashed() };
         let call = count_weighted("kill -9 $$", async |core, process| core.note_end_on(process, ("x", None), &ended()).await);

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use tollhouse_protocol::{Limits, StopReason};
 
-/// Interval between two looks of the watchdog.
+/// Interval between two ticks of the watchdog.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
-/// Longest interval between two looks at the memory of a process that is far from its limit.
-const RARELY: Duration = Duration::from_millis(250);
+/// Longest interval between two memory measurements of a process that is far from its limit.
+const MAX_MEMORY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Assumed maximum growth of a process, in bytes per microsecond: 2 GiB/s, the speed of filling
 /// fresh pages.
-const GROWTH: u64 = 2_148;
-/// How far a process may exceed its limit before a look in time sees it, in bytes. The same amount
-/// again is reserved for a late look.
-const BEYOND_BYTES: u64 = 8 << 20;
+const GROWTH_BYTES_PER_US: u64 = 2_148;
+/// How far a process can exceed its limit before a timely measurement detects it, in bytes. The same
+/// amount again is reserved for a late one.
+const OVERSHOOT_BYTES: u64 = 8 << 20;
 
 /// A budget that is in force.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +37,8 @@ impl Budget {
 
     /// Returns how long the memory of a process that holds `rss_bytes` can go unchecked.
     pub(crate) fn until_full(&self, rss_bytes: u64) -> Duration {
-        let remaining = self.rss_bytes.saturating_sub(rss_bytes).saturating_add(BEYOND_BYTES);
-        Duration::from_micros(remaining / GROWTH).min(RARELY)
+        let remaining = self.rss_bytes.saturating_sub(rss_bytes).saturating_add(OVERSHOOT_BYTES);
+        Duration::from_micros(remaining / GROWTH_BYTES_PER_US).min(MAX_MEMORY_INTERVAL)
     }
 
     /// Returns which part of the budget is exceeded. `grace` is added to the limits on time.
@@ -57,7 +57,7 @@ impl Budget {
 #[derive(Debug, Default)]
 pub(crate) struct BudgetReport {
     pub(crate) wall: Duration,
-    /// Processor time. `None` if the call ended before the watchdog had looked twice.
+    /// Processor time. `None` if the call ended before the watchdog's second tick.
     pub(crate) cpu: Option<Duration>,
     /// Why the watchdog ended the process, if it did.
     pub(crate) verdict: Option<StopReason>,
@@ -67,7 +67,7 @@ pub(crate) struct BudgetReport {
 
 impl BudgetReport {
     /// Returns an upper bound of the processor time used. It adds one tick before the watchdog's
-    /// first look and one after its last.
+    /// first measurement and one after its last.
     pub(crate) fn cpu_at_most(&self) -> Duration {
         self.cpu.map_or(self.wall, |cpu| self.wall.min(cpu + 2 * TICK))
     }
@@ -88,19 +88,19 @@ mod tests {
     }
 
     #[test]
-    fn process_is_looked_at_before_it_may_have_grown_too_far_beyond_its_limit() {
+    fn process_is_measured_before_it_can_grow_too_far_beyond_its_limit() {
         let budget = Budget { wall_ms: 300, cpu_ms: 100, rss_bytes: 224 << 20 };
         for holds in (0..300).map(|mib: u64| mib << 20) {
             let until = budget.until_full(holds);
-            let grown = holds + u64::try_from(until.as_micros()).unwrap() * GROWTH;
-            assert!(grown <= budget.rss_bytes.max(holds) + BEYOND_BYTES, "from {holds} after {until:?} to {grown}");
+            let grown = holds + u64::try_from(until.as_micros()).unwrap() * GROWTH_BYTES_PER_US;
+            assert!(grown <= budget.rss_bytes.max(holds) + OVERSHOOT_BYTES, "from {holds} after {until:?} to {grown}");
             assert!((3..=250).contains(&until.as_millis()), "{until:?}");
         }
         assert!(budget.until_full(20 << 20) > TICK && budget.until_full(200 << 20) < TICK);
     }
 
     #[test]
-    fn ticks_that_nobody_saw_count_as_used_up_to_the_time_that_passed() {
+    fn unobserved_ticks_count_as_used_up_to_the_elapsed_time() {
         let at_most = |wall, cpu: Option<u64>| {
             let [wall, cpu] = [Some(wall), cpu].map(|ms| ms.map(Duration::from_millis));
             BudgetReport { wall: wall.unwrap_or_default(), cpu, ..BudgetReport::default() }.cpu_at_most().as_millis()

@@ -13,7 +13,7 @@ use tollhouse_protocol::{
     ToolReply, Work, limits::STACK_BYTES,
 };
 
-/// By how much a count may exceed its limit before it is a breach, because host and worker count at
+/// Excess of a count over its limit that is not a breach yet, because host and worker count at
 /// different moments.
 const SLACK: u64 = 8;
 
@@ -200,7 +200,7 @@ impl CallLedger {
             Outcome::Returned(reply) => self.check_reply(reply).map(Outcome::Returned),
             Outcome::Threw(_) if matches!(self.work, Work::Check(_)) => Err(Breach::Protocol("a check that threw")),
             Outcome::Threw(thrown) => Ok(Outcome::Threw(self.truncate_thrown(thrown))),
-            Outcome::Unfit(side, problems) => self.check_problems(side, problems),
+            Outcome::Invalid(side, problems) => self.check_problems(side, problems),
             Outcome::Stopped(StopReason::Crashed) => Err(Breach::Protocol("a reported crash of its own process")),
             Outcome::Stopped(StopReason::Unlisted { side }) => self.check_side(side).map(|()| outcome),
             Outcome::Stopped(reason) => Ok(Outcome::Stopped(reason)),
@@ -227,7 +227,7 @@ impl CallLedger {
             cut(pointer, self.limits.error_bytes);
             cut(message, self.limits.error_bytes);
         }
-        Ok(Outcome::Unfit(side, problems))
+        Ok(Outcome::Invalid(side, problems))
     }
 
     /// Checks that `side` can be found invalid at this point. An input is checked before its

@@ -43,8 +43,7 @@ use self::file::{errno, write};
 use crate::{config::PoolConfig, machine::Machine};
 
 /// Memory that a worker's group can use beyond its `rssBytes`, because it includes the kernel's
-/// memory. Before that point the worker's own limit has refused it memory and the watchdog has had
-/// time to act.
+/// memory. Before that point, the worker's own limit applies and the watchdog has had time to act.
 const RESERVE_BYTES: u64 = 16 << 20;
 
 /// Maximum processes and threads in a worker's group: twice what a worker has.
@@ -54,12 +53,12 @@ const TASKS: u64 = 4;
 /// for the next period.
 const PERIOD_US: u64 = 10_000;
 
-/// Share of each core that workers always leave to the host, in percent.
-const LEFT_PERCENT: u64 = 5;
+/// Share of each core that is reserved for the host, in percent.
+const HOST_PERCENT: u64 = 5;
 
-/// CPU weight of the workers; the host has 100. Within the workers' group their priorities count,
-/// but not between it and the host. Measured with six long computations on two cores: other calls
-/// keep 0.9 of their rate, against 0.6 with weight 100.
+/// CPU weight of the workers' group; the host has 100. Priorities count only within that group, not
+/// between it and the host. Measured with six long computations on two cores: other calls keep 0.9
+/// of their rate, against 0.6 with weight 100.
 const WEIGHT: u64 = 10;
 
 /// The control groups of a pool.
@@ -69,9 +68,10 @@ pub(crate) struct Groups {
     workers: Option<own::Workers>,
     /// The layers that a process in a group has.
     layers: JailReport,
-    /// Groups of workers that have ended, and how many groups were made.
+    /// Groups of workers that have ended.
     free: Mutex<Vec<GroupState>>,
-    made: AtomicUsize,
+    /// Number of groups so far.
+    created: AtomicUsize,
 }
 
 /// A worker's group and its current limit, independent of the process in it.
@@ -84,24 +84,24 @@ struct GroupState {
 impl Groups {
     /// Creates the groups of a pool. There are none if this host may not create any.
     pub(crate) fn new(config: &PoolConfig) -> Arc<Self> {
-        Self::within(own::divided(), config)
+        Self::within(own::own_group(), config)
     }
 
     /// Returns empty groups. Existing ones are removed with their last process.
     pub(crate) fn none() -> Arc<Self> {
-        Arc::new(Self { workers: None, layers: refused(Errno::SHUTDOWN), free: Mutex::default(), made: AtomicUsize::new(0) })
+        Arc::new(Self { workers: None, layers: refused(Errno::SHUTDOWN), free: Mutex::default(), created: AtomicUsize::new(0) })
     }
 
     fn within(own: Result<&Path, Errno>, config: &PoolConfig) -> Arc<Self> {
-        let made = own.and_then(|own| own::Workers::new(own).map_err(|error| errno(&error)));
-        let (workers, layers) = match made {
+        let created = own.and_then(|own| own::Workers::new(own).map_err(|error| errno(&error)));
+        let (workers, layers) = match created {
             Ok(workers) => {
-                let layers = bound(&workers.folder, config);
+                let layers = limit_workers(&workers.folder, config);
                 (Some(workers), layers)
             }
             Err(errno) => (None, refused(errno)),
         };
-        let groups = Self { workers, layers, free: Mutex::default(), made: AtomicUsize::new(0) };
+        let groups = Self { workers, layers, free: Mutex::default(), created: AtomicUsize::new(0) };
         Arc::new(groups)
     }
 
@@ -118,7 +118,7 @@ impl Groups {
     }
 
     fn make(&self, workers: &Path) -> io::Result<GroupState> {
-        let path = workers.join(self.made.fetch_add(1, Ordering::Relaxed).to_string());
+        let path = workers.join(self.created.fetch_add(1, Ordering::Relaxed).to_string());
         fs::create_dir(&path)?;
         if self.has(JailLayer::PidsMax) {
             write(&path, "pids.max", TASKS)?;
@@ -154,7 +154,7 @@ struct Group {
     groups: Arc<Groups>,
     state: Option<GroupState>,
     /// The group's out-of-memory count before this process.
-    ran_out: u64,
+    is_out_of_memory: u64,
 }
 
 impl GroupLimits {
@@ -194,19 +194,19 @@ impl GroupLimits {
 
     /// Returns whether the group has run out of memory since the process started. If the kernel
     /// then kills the process, that is the reason.
-    pub(crate) fn ran_out(&self) -> bool {
-        self.group.as_ref().is_some_and(|group| times_out(group.path()) > group.ran_out)
+    pub(crate) fn is_out_of_memory(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| oom_count(group.path()) > group.is_out_of_memory)
     }
 }
 
 impl Group {
     fn new(groups: &Arc<Groups>, stored: GroupState) -> Self {
-        let ran_out = times_out(&stored.path);
-        Self { groups: Arc::clone(groups), state: Some(stored), ran_out }
+        let is_out_of_memory = oom_count(&stored.path);
+        Self { groups: Arc::clone(groups), state: Some(stored), is_out_of_memory }
     }
 
     fn state(&self) -> &GroupState {
-        self.state.as_ref().expect("a group is given back when it is dropped")
+        self.state.as_ref().expect("a group has its state until it is dropped")
     }
 
     fn path(&self) -> &Path {
@@ -221,18 +221,18 @@ impl Drop for Group {
 }
 
 /// Limits all workers together, and prepares a group for each. Returns which layers are in force.
-fn bound(workers: &Path, config: &PoolConfig) -> JailReport {
+fn limit_workers(workers: &Path, config: &PoolConfig) -> JailReport {
     // Memory beyond the limit must not go to swap instead. Not every system has this file.
     let _ = write(workers, "memory.swap.max", 0);
     let _ = write(workers, "cpu.weight", WEIGHT);
     let mut report = JailReport::default();
     for layer in JailLayer::OF_GROUPS {
         let bounded = match layer {
-            JailLayer::MemoryMax => write(workers, "memory.max", memory_of(config.memory, Machine::this().memory_bytes))
+            JailLayer::MemoryMax => write(workers, "memory.max", total_memory_max(config.memory, Machine::this().memory_bytes))
                 .and_then(|()| write(workers, "cgroup.subtree_control", "+memory")),
             JailLayer::PidsMax => write(workers, "pids.max", config.max_processes as u64 * TASKS)
                 .and_then(|()| write(workers, "cgroup.subtree_control", "+pids")),
-            _ => write(workers, "cpu.max", format!("{} {PERIOD_US}", time_on(available_parallelism().map_or(1, usize::from)))),
+            _ => write(workers, "cpu.max", format!("{} {PERIOD_US}", cpu_quota_us(available_parallelism().map_or(1, usize::from)))),
         };
         match bounded {
             Ok(()) => report.in_force.push(layer),
@@ -242,15 +242,15 @@ fn bound(workers: &Path, config: &PoolConfig) -> JailReport {
     report
 }
 
-/// Returns the kernel's memory limit for workers that should use `budget` together. Running calls
-/// may grow beyond the budget, and the machine must keep some memory.
-fn memory_of(budget: u64, machine: u64) -> u64 {
+/// Returns the kernel's memory limit for workers that should use `budget` bytes together. Running
+/// calls can exceed the budget, but the machine must keep some memory.
+fn total_memory_max(budget: u64, machine: u64) -> u64 {
     budget + machine.saturating_sub(budget) / 2
 }
 
 /// Returns the processor time of the workers in one period, in microseconds.
-fn time_on(cores: usize) -> u64 {
-    cores as u64 * PERIOD_US * (100 - LEFT_PERCENT) / 100
+fn cpu_quota_us(cores: usize) -> u64 {
+    cores as u64 * PERIOD_US * (100 - HOST_PERCENT) / 100
 }
 
 fn refused(errno: Errno) -> JailReport {
@@ -258,8 +258,8 @@ fn refused(errno: Errno) -> JailReport {
     JailReport { in_force: Vec::new(), refused: refused.into() }
 }
 
-/// Returns how often an allocation in the group met its limit and only a kill could help.
-fn times_out(group: &Path) -> u64 {
+/// Returns how often the group ran out of memory so that the kernel killed a process.
+fn oom_count(group: &Path) -> u64 {
     let events = fs::read_to_string(group.join("memory.events")).unwrap_or_default();
     events.lines().find_map(|line| line.strip_prefix("oom ")?.parse().ok()).unwrap_or(0)
 }

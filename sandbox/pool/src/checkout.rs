@@ -1,4 +1,4 @@
-//! Provides a worker for a handler: a warm one if there is one, else a blank one that loads the
+//! Provides a worker for a handler: a warm one if available, otherwise a blank one that loads the
 //! handler.
 
 use std::{sync::Arc, time::Duration};
@@ -43,8 +43,8 @@ impl<'a> WorkerRequest<'a> {
 pub(crate) type CpuTimeSink<'a> = dyn Fn(Duration) + Sync + 'a;
 
 impl Core {
-    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now.
-    /// Also returns whether the worker is a cold one. `used` gets the processor time of a cold
+    /// Leases a worker that meets `request`: a warm one if available, otherwise a cold one that loads
+    /// the bundle now. Also returns whether it is a cold one. `used` gets the processor time of a cold
     /// worker's start and load, even if the load fails.
     ///
     /// # Errors
@@ -53,55 +53,55 @@ impl Core {
     /// started to load it.
     pub(crate) async fn lease(
         self: &Arc<Self>,
-        requested: WorkerRequest<'_>,
+        request: WorkerRequest<'_>,
         used: &CpuTimeSink<'_>,
     ) -> Result<(WorkerLease<'_>, bool), PoolError> {
-        if requested.isolation == Isolation::Warm
-            && let Some(lease) = self.lease_idle(requested)
+        if request.isolation == Isolation::Warm
+            && let Some(lease) = self.lease_idle(request)
         {
             return Ok((lease, false));
         }
         count(&self.counters.cold_calls);
-        let loaded = self.lease_loaded(requested, used).await;
+        let loaded = self.lease_loaded(request, used).await;
         // After the load, so that the replacement does not compete with it.
         self.refill();
         loaded.map(|(lease, _)| (lease, true))
     }
 
-    /// Leases a worker that has loaded `wanted` and served no call, with the proof that the load
-    /// ended normally. For `used` see [`lease`](Self::lease).
+    /// Leases a worker that has loaded the bundle of `request` and served no call, with the proof that
+    /// the load ended normally. For `used` see [`lease`](Self::lease).
     pub(crate) async fn lease_loaded(
         self: &Arc<Self>,
-        requested: WorkerRequest<'_>,
+        request: WorkerRequest<'_>,
         used: &CpuTimeSink<'_>,
     ) -> Result<(WorkerLease<'_>, CleanEnd), PoolError> {
-        let mut lease = self.lease_blank(requested.owner, requested.tier).await?;
-        let mut loaded = load(&mut lease, requested, used).await;
+        let mut lease = self.lease_blank(request.owner, request.tier).await?;
+        let mut loaded = load(&mut lease, request, used).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
             // The worker may have been dying when it was leased. Nothing has run, so a retry is
             // safe.
             drop(lease);
-            lease = self.start_blank(requested.owner, requested.tier).await?;
-            loaded = load(&mut lease, requested, used).await;
+            lease = self.start_blank(request.owner, request.tier).await?;
+            loaded = load(&mut lease, request, used).await;
         }
         let clean = match loaded {
             Ok((_, clean)) => clean,
-            Err(fault) => return Err(self.load_error(lease.process(), requested.endpoint, fault).await),
+            Err(fault) => return Err(self.load_error(lease.process(), request.endpoint, fault).await),
         };
         let holding = LoadedCode {
-            bundle: Arc::clone(requested.bundle),
-            owner: requested.owner.into(),
-            endpoint: requested.endpoint.into(),
-            limits: *requested.limits,
-            isolation: requested.isolation,
+            bundle: Arc::clone(request.bundle),
+            owner: request.owner.into(),
+            endpoint: request.endpoint.into(),
+            limits: *request.limits,
+            isolation: request.isolation,
         };
         lease.process().loaded.set(holding).map_err(|_| PoolError::Spawn("a blank worker held a handler".into()))?;
         Ok((lease, clean))
     }
 
-    fn lease_idle(self: &Arc<Self>, requested: WorkerRequest<'_>) -> Option<WorkerLease<'_>> {
+    fn lease_idle(self: &Arc<Self>, request: WorkerRequest<'_>) -> Option<WorkerLease<'_>> {
         loop {
-            let Warm { process, buffers, .. } = self.take_idle(requested)?;
+            let Warm { process, buffers, .. } = self.take_idle(request)?;
             let lease = WorkerLease::new(self, process, buffers);
             if lease.is_fit() {
                 return Some(lease);
@@ -110,9 +110,9 @@ impl Core {
         }
     }
 
-    fn take_idle(&self, requested: WorkerRequest<'_>) -> Option<Warm> {
+    fn take_idle(&self, request: WorkerRequest<'_>) -> Option<Warm> {
         let mut idle = self.idle();
-        let warm = idle.warm.take(requested.endpoint, |process| requested.is_held_by(process))?;
+        let warm = idle.warm.take(request.endpoint, |process| request.is_held_by(process))?;
         if warm.process.link.pipeline.is_brief() {
             idle.pipelined.push(Arc::clone(&warm.process));
         }
@@ -120,14 +120,15 @@ impl Core {
     }
 }
 
-/// Loads `wanted` into a blank worker. `used` gets the processor time of that worker since its
-/// start, even if the future is dropped.
-async fn load(lease: &mut WorkerLease<'_>, requested: WorkerRequest<'_>, used: &CpuTimeSink<'_>) -> Result<(Loaded, CleanEnd), LoadFault> {
+/// Loads the bundle of `request` into a blank worker. `used` gets the processor time of that worker
+/// since its start, even if the future is dropped.
+async fn load(lease: &mut WorkerLease<'_>, request: WorkerRequest<'_>, used: &CpuTimeSink<'_>) -> Result<(Loaded, CleanEnd), LoadFault> {
     let _starting = StartingWorker::new(lease.process(), used);
-    lease.load(requested.bundle, requested.limits).await
+    lease.load(request.bundle, request.limits).await
 }
 
-/// Marks a worker as loading a handler: nobody waits for its process while this lives.
+/// Reports the processor time of a worker since its start when dropped. The process must not be
+/// reaped before.
 pub(crate) struct StartingWorker<'a> {
     pid: u32,
     used: &'a CpuTimeSink<'a>,
@@ -141,6 +142,6 @@ impl<'a> StartingWorker<'a> {
 
 impl Drop for StartingWorker<'_> {
     fn drop(&mut self) {
-        (self.used)(Usage::cpu_since_birth(self.pid));
+        (self.used)(Usage::cpu_since_start(self.pid));
     }
 }

@@ -7,15 +7,13 @@ use tollhouse_protocol::{JailLayer, Tier};
 
 use crate::{machine::Machine, users::Users};
 
-/// Minimum memory of a worker process, in bytes. More processes than fit by this figure are
-/// useless.
+/// Minimum memory of a worker process, in bytes, for the default of [`PoolConfig::max_processes`].
 const PROCESS_BYTES: u64 = 8 << 20;
 /// Threads of a worker.
 const PROCESS_TASKS: u64 = 2;
 
-/// Minimum default of [`PoolConfig::bytes`]. It gives full room to as many calls as a small machine
-/// has processes for.
-const LEAST_BYTES: usize = 256 << 20;
+/// Minimum default of [`PoolConfig::bytes`]: enough for all calls of a small machine.
+const MIN_BYTES: usize = 256 << 20;
 
 /// Settings of a [`Pool`](crate::Pool).
 #[derive(Debug, Clone)]
@@ -41,7 +39,7 @@ pub struct PoolConfig {
     /// calls. A useful value is a few times the cost of waking another process. Default: 250 µs.
     pub pipeline_time: Duration,
     /// Time that a call that was sent ahead waits for its turn before it runs elsewhere, at most
-    /// [`patience`](Self::patience). The worker that it leaves is ended after its current call.
+    /// [`timeout`](Self::timeout). The worker that it leaves is ended after its current call.
     /// Default: 100 ms.
     pub pipeline_timeout: Duration,
     /// Blank workers kept ready for cold calls, for each tier in use. Default: 2.
@@ -71,7 +69,7 @@ pub struct PoolConfig {
     /// answers until they are sent. Each owner gets as much as is free, and each call can always
     /// have one op. Default: 1/16 of the memory of the machine or control group, at least 256 MiB.
     pub bytes: usize,
-    /// Calls that may wait for a slot, in addition to those sent ahead. Further calls are refused
+    /// Calls that can wait for a slot, in addition to those sent ahead. Further calls are refused
     /// at once. Default: 256.
     pub queue: usize,
     /// Time that a call waits for a slot or its turn before it is refused. Default: 1 s.
@@ -134,9 +132,9 @@ impl PoolConfig {
             zygote_forks: 1_000,
             zygote_life: Duration::from_mins(10),
             zygote_timeout: Duration::from_millis(250),
-            max_processes: processes_on(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
+            max_processes: default_max_processes(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
             memory: machine.memory_bytes / 2,
-            bytes: bytes_on(machine),
+            bytes: default_bytes(machine),
             queue: 256,
             timeout: Duration::from_secs(1),
             caller_running_percent: 75,
@@ -156,13 +154,13 @@ impl PoolConfig {
     }
 }
 
-fn processes_on(machine: Machine, descriptors: u64) -> usize {
+fn default_max_processes(machine: Machine, descriptors: u64) -> usize {
     let processes = (machine.memory_bytes / 2 / PROCESS_BYTES).min(descriptors / 2).min(machine.tasks / 2 / PROCESS_TASKS);
     usize::try_from(processes).unwrap_or(usize::MAX).max(4)
 }
 
-fn bytes_on(machine: Machine) -> usize {
-    usize::try_from(machine.memory_bytes / 16).unwrap_or(usize::MAX).max(LEAST_BYTES)
+fn default_bytes(machine: Machine) -> usize {
+    usize::try_from(machine.memory_bytes / 16).unwrap_or(usize::MAX).max(MIN_BYTES)
 }
 
 #[cfg(test)]
@@ -170,9 +168,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_take_half_of_the_memory_and_are_a_few_at_least() {
+    fn processes_use_half_of_the_memory_with_a_minimum() {
         let gigabyte = 1 << 30;
-        let on = |memory_bytes, tasks, descriptors| processes_on(Machine { memory_bytes, tasks }, descriptors);
+        let on = |memory_bytes, tasks, descriptors| default_max_processes(Machine { memory_bytes, tasks }, descriptors);
         assert_eq!(on(4 * gigabyte, u64::MAX, 1 << 20), 256);
         assert_eq!(on(1_000 * gigabyte, u64::MAX, 256), 128);
         assert_eq!(on(1_000 * gigabyte, 256, 1 << 20), 64);
@@ -181,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_in_flight_are_a_sixteenth_of_the_memory_and_enough_for_a_small_machine() {
-        let on = |memory_bytes| bytes_on(Machine { memory_bytes, tasks: u64::MAX });
+    fn bytes_in_flight_are_a_sixteenth_of_memory_with_a_minimum() {
+        let on = |memory_bytes| default_bytes(Machine { memory_bytes, tasks: u64::MAX });
         assert_eq!([1 << 30, 4 << 30, 64 << 30].map(on), [256 << 20, 256 << 20, 4 << 30]);
         assert_eq!(on((4 << 30) + 16), (256 << 20) + 1);
     }

@@ -56,7 +56,7 @@ struct FailedStarts {
 }
 
 impl FailedStarts {
-    /// A single failure may be a slow start on a busy machine.
+    /// A single failure can be a slow start on a busy machine.
     const MANY: u32 = 3;
 }
 
@@ -67,7 +67,7 @@ impl Core {
     ///
     /// [`PoolError::Spawn`] if threads cannot be started.
     pub(crate) fn new(config: PoolConfig) -> Result<Arc<Self>, PoolError> {
-        let slots = ProcessSlots::new(config.max_processes, config.memory, config.users.next_free());
+        let slots = ProcessSlots::new(config.max_processes, config.memory, config.users.allocator());
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
             flow: FlowControl::new(config.bytes),
@@ -143,7 +143,7 @@ impl Core {
             // Ending a process takes a while, and the current call should not wait for it.
             self.tasks.spawn(async move { core.kill_process(&warm.process) });
         }
-        self.slots.note_idle();
+        self.slots.notify_idle();
     }
 
     /// Prevents further calls on a worker. An idle worker is ended now, a busy one after its call.
@@ -203,12 +203,12 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.stopped.cancel();
-        self.alarm.silence();
+        self.alarm.stop();
     }
 }
 
 /// Returns `percent` of `whole`, at least 1.
-fn part(whole: usize, percent: usize) -> usize {
+fn percent_of(whole: usize, percent: usize) -> usize {
     (whole * percent / 100).max(1)
 }
 
@@ -216,12 +216,12 @@ fn rules(config: &PoolConfig) -> Rules {
     Rules {
         running: config.running.max(1),
         processes: config.max_processes.max(1),
-        caller_running: part(config.running, config.caller_running_percent),
-        caller_processes: part(config.max_processes, config.caller_process_percent),
+        caller_running: percent_of(config.running, config.caller_running_percent),
+        caller_processes: percent_of(config.max_processes, config.caller_process_percent),
         background: config.running.max(1),
         quantum: config.quantum,
         queue: config.queue,
-        caller_queue: part(config.queue, config.caller_queue_percent),
+        caller_queue: percent_of(config.queue, config.caller_queue_percent),
         timeout: config.timeout,
         breaker: BreakerRules { stops: config.breaker_kills.max(1), window: config.breaker_window, hold: config.breaker_hold },
     }

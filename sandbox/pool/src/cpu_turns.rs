@@ -1,5 +1,5 @@
-//! Turns for slowed calls: they run in the processor time that others leave, and still make
-//! progress if that is nothing.
+//! Turns for slowed calls, which run in the processor time that others leave free, so that they make
+//! progress even if that is none.
 
 use std::thread::available_parallelism;
 
@@ -10,23 +10,23 @@ use crate::watchdog::Meter;
 /// Share of all cores that slowed calls get together, however busy the others are.
 const SHARE: f64 = 0.05;
 /// Minimum of that share, in cores, for small machines.
-const LEAST_CORES: f64 = 0.2;
+const MIN_CORES: f64 = 0.2;
 
 /// Counts the turns that are due. A turn is one core for one watchdog interval.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turns {
-    each_tick: f64,
+    per_tick: f64,
     due: f64,
 }
 
 impl Turns {
-    pub(crate) fn of_this_machine() -> Self {
-        Self::of_cores(available_parallelism().map_or(1, usize::from))
+    pub(crate) fn for_this_machine() -> Self {
+        Self::for_cores(available_parallelism().map_or(1, usize::from))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of cores")]
-    pub(crate) fn of_cores(cores: usize) -> Self {
-        Self { each_tick: (cores as f64 * SHARE).max(LEAST_CORES), due: 0.0 }
+    pub(crate) fn for_cores(cores: usize) -> Self {
+        Self { per_tick: (cores as f64 * SHARE).max(MIN_CORES), due: 0.0 }
     }
 
     /// Runs one tick: the calls that have starved longest get the turns that are due.
@@ -34,18 +34,18 @@ impl Turns {
         let waiting = everyone.filter_map(|(pid, meter)| Some((meter.starved_since()?, pid, meter)));
         let mut waiting: Vec<(Instant, u32, &Meter)> = waiting.collect();
         waiting.sort_unstable_by_key(|(since, ..)| *since);
-        for (since, pid, meter) in waiting.into_iter().take(self.now()) {
+        for (since, pid, meter) in waiting.into_iter().take(self.turns_due()) {
             meter.give_turn(pid, since);
         }
     }
 
     /// Returns how many turns to give in this tick. Unused turns are lost.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few")]
-    fn now(&mut self) -> usize {
-        self.due += self.each_tick;
-        let now = self.due.trunc();
-        self.due -= now;
-        now as usize
+    fn turns_due(&mut self) -> usize {
+        self.due += self.per_tick;
+        let turns_due = self.due.trunc();
+        self.due -= turns_due;
+        turns_due as usize
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{budget::Budget, watchdog_alarm::WatchdogTick};
+    use crate::{budget::Budget, watchdog_alarm::WatchdogRound};
 
     const AMPLE: Budget = Budget { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40 };
 
@@ -79,13 +79,13 @@ mod tests {
             let meter = Meter::new(Arc::default());
             meter.begin(AMPLE);
             meter.slow_down();
-            meter.look(pid, WatchdogTick::Tick, Duration::ZERO);
+            meter.inspect(pid, WatchdogRound::Tick, Duration::ZERO);
             meter
         });
         let since = || [slowed[0].starved_since(), slowed[1].starved_since()];
         let before = since();
         assert!(before[0].is_some() && before[0] < before[1], "both starve: {before:?}");
-        let mut turns = Turns { each_tick: 0.5, due: 0.0 };
+        let mut turns = Turns { per_tick: 0.5, due: 0.0 };
         turns.tick(pids.into_iter().zip(&slowed).rev());
         assert_eq!(since(), before, "none is due");
         turns.tick(pids.into_iter().zip(&slowed).rev());
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn slowed_processes_share_a_twentieth_of_the_cores() {
         for (cores, in_100_ticks) in [(1, 20), (2, 20), (4, 20), (8, 40), (64, 320)] {
-            let mut turns = Turns::of_cores(cores);
-            let had: usize = (0..100).map(|_| turns.now()).sum();
-            assert!(had.abs_diff(in_100_ticks) <= 1, "{cores} cores: {had} turns in 100 looks");
+            let mut turns = Turns::for_cores(cores);
+            let had: usize = (0..100).map(|_| turns.turns_due()).sum();
+            assert!(had.abs_diff(in_100_ticks) <= 1, "{cores} cores: {had} turns in 100 ticks");
         }
     }
 }

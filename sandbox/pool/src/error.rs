@@ -10,7 +10,7 @@ pub enum PoolError {
     /// No slot came free in time, the queue is full, or the pool is shut down.
     #[error("all workers are busy")]
     Busy {
-        /// Time after which a retry may find a slot.
+        /// Time after which a retry can find a slot.
         retry_after: Duration,
     },
     /// The endpoint's code was stopped too often recently.

@@ -2,8 +2,8 @@
 //! claim.
 //!
 //! The task that runs the call reads and writes the worker's socket itself. The
-//! [`Ledger`](crate::call_account::CallLedger) detects each message that an honest worker would not send, and
-//! the call ends there.
+//! [`CallLedger`](crate::call_account::CallLedger) detects each message that an honest worker would
+//! not send, and the call then ends.
 
 mod drive;
 mod end;

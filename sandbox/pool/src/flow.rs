@@ -1,13 +1,13 @@
 //! Bytes in transit between the host and its workers: requests of ops, room reserved for their
 //! answers, and answers that no socket has taken yet.
 //!
-//! An op begins only when its bytes fit: those of its request, and as many as its answer may have.
+//! An op begins only when its bytes fit: those of its request, and as many as its answer can have.
 //! They count until the socket has taken the answer. A call has
-//! [`CALL_BYTES`](tollhouse_protocol::limits::CALL_BYTES). An owner can have as much as is left free
-//! by all. A single owner gets half, two get a third each, and a newcomer always finds as much as
-//! the largest owner has.
+//! [`CALL_BYTES`](tollhouse_protocol::limits::CALL_BYTES). An owner can have as much as all owners
+//! leave free: a single owner gets half, two get a third each, and a newcomer always finds as much
+//! as the largest owner has.
 //!
-//! Invariant: a call with nothing in transit may begin an op whatever others hold. So no call waits
+//! Invariant: a call with nothing in transit can begin an op, however much others hold. So no call waits
 //! for the end of another, and there is no deadlock. The total is therefore at most the maximum
 //! plus one op and its request for each call.
 
@@ -71,7 +71,7 @@ pub(crate) struct CallAccount<'a> {
 }
 
 impl<'a> CallAccount<'a> {
-    /// Sets the bytes in transit, whether they fit or not.
+    /// Sets the bytes in transit, even if they do not fit.
     pub(crate) fn set(&mut self, bytes: usize) {
         if self.held.unwrap_or_default() != bytes {
             self.change(bytes, |_, _| true);

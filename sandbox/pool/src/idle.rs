@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tollhouse_protocol::Tier;
 
 pub(crate) use self::warm::{Warm, WarmSet};
-use crate::{process::Process, process_slots::SlotShortage, tiers::EachTier, wire};
+use crate::{process::Process, process_slots::Shortage, tiers::EachTier, wire};
 
 /// The idle workers. Bounded only by the [places](crate::process_slots) of all processes: a new process
 /// can always replace an idle one.
@@ -19,7 +19,7 @@ use crate::{process::Process, process_slots::SlotShortage, tiers::EachTier, wire
 pub(crate) struct Idle {
     pub(crate) warm: WarmSet,
     pub(crate) spares: Vec<Arc<Process>>,
-    /// Leased workers that may take calls ahead.
+    /// Leased workers that can take calls ahead.
     pub(crate) pipelined: Vec<Arc<Process>>,
     /// Spares that are starting.
     pub(crate) booting: EachTier<usize>,
@@ -69,17 +69,17 @@ impl Idle {
     }
 
     /// Removes the least useful idle worker.
-    pub(crate) fn evict(&mut self, lack: SlotShortage) -> Option<Arc<Process>> {
-        self.evict_warm(lack).or_else(|| self.spares.pop())
+    pub(crate) fn evict(&mut self, shortage: Shortage) -> Option<Arc<Process>> {
+        self.evict_warm(shortage).or_else(|| self.spares.pop())
     }
 
     /// Removes a warm worker: the one with the most memory if memory is short, else the oldest.
-    pub(crate) fn evict_warm(&mut self, lack: SlotShortage) -> Option<Arc<Process>> {
-        let missed_least = match lack {
-            SlotShortage::Places => self.warm.oldest(),
-            SlotShortage::Memory => self.warm.largest(),
+    pub(crate) fn evict_warm(&mut self, shortage: Shortage) -> Option<Arc<Process>> {
+        let victim = match shortage {
+            Shortage::Places => self.warm.oldest(),
+            Shortage::Memory => self.warm.largest(),
         };
-        let process = Arc::clone(missed_least?);
+        let process = Arc::clone(victim?);
         self.warm.remove(&process).map(|warm| warm.process)
     }
 

@@ -19,7 +19,7 @@ pub trait OpHost: Send + Sync {
     fn log(&self, line: LogLine);
     /// Receives a progress message for the caller, already counted and cut to the limits. Must not
     /// block.
-    fn progress(&self, said: ProgressMessage);
+    fn progress(&self, message: ProgressMessage);
     /// Receives processor time that the call used since the last report: the start and load of a
     /// worker if none was ready, then the run. Also called if the call's future is dropped.
     fn used(&self, cpu: Duration);

@@ -30,25 +30,25 @@ impl Machine {
     /// controller.
     fn within(self, root: &Path, own: &str) -> Self {
         own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).fold(self, |remaining, (controllers, path)| {
-            let least = |folders: &[&str], file, known| {
-                folders.iter().filter_map(|folder| least_of(&root.join(folder), path, file)).fold(known, u64::min)
+            let lowest = |folders: &[&str], file, known| {
+                folders.iter().filter_map(|folder| lowest_limit(&root.join(folder), path, file)).fold(known, u64::min)
             };
             match controllers {
                 "" => Self {
-                    memory_bytes: least(&["", "unified"], "memory.max", remaining.memory_bytes),
-                    tasks: least(&["", "unified"], "pids.max", remaining.tasks),
+                    memory_bytes: lowest(&["", "unified"], "memory.max", remaining.memory_bytes),
+                    tasks: lowest(&["", "unified"], "pids.max", remaining.tasks),
                 },
-                "memory" => Self { memory_bytes: least(&["memory"], "memory.limit_in_bytes", remaining.memory_bytes), ..remaining },
-                "pids" => Self { tasks: least(&["pids"], "pids.max", remaining.tasks), ..remaining },
+                "memory" => Self { memory_bytes: lowest(&["memory"], "memory.limit_in_bytes", remaining.memory_bytes), ..remaining },
+                "pids" => Self { tasks: lowest(&["pids"], "pids.max", remaining.tasks), ..remaining },
                 _ => remaining,
             }
         })
     }
 }
 
-/// Returns the lowest number in `file` of the group at `path` and of its ancestors. In a container
-/// the path may be outside the visible tree. Then the root is the group.
-fn least_of(root: &Path, path: &str, file: &str) -> Option<u64> {
+/// Returns the lowest number in `file` of the group at `path` and of its ancestors. In a container,
+/// the path can be outside the visible tree. The root is then the group.
+fn lowest_limit(root: &Path, path: &str, file: &str) -> Option<u64> {
     let group = root.join(path.trim_start_matches('/'));
     let groups = group.ancestors().take_while(|group| group.starts_with(root));
     groups.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_some_memory() {
-        assert!(Machine::this().memory_bytes > 64 << 20, "this process uses as much");
+    fn memory_of_this_machine_is_read() {
+        assert!(Machine::this().memory_bytes > 64 << 20, "this process uses more");
     }
 }

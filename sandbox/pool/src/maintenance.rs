@@ -17,14 +17,15 @@ use crate::{
     error::PoolError,
     process::Process,
     status::count,
-    watchdog::WatchdogFinding,
-    watchdog_alarm::{Alarm, WatchdogTick},
+    watchdog::Inspection,
+    watchdog_alarm::{Alarm, WatchdogRound},
 };
 
 /// Interval between two maintenance rounds.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Private memory below which growth of a process is not taken for a leak, in bytes. A young heap fills up.
+/// Private memory below which the growth of a process is no leak, in bytes, because a young heap
+/// fills up.
 const YOUNG_BYTES: u64 = 40 << 20;
 
 /// Starts a pool in the current runtime, with its spares in the background.
@@ -54,8 +55,8 @@ pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
 
 /// Runs the watchdog. It has its own thread, so that a busy runtime does not delay it.
 fn watch(alarm: &Alarm, core: &Weak<Core>) {
-    let mut turns = Turns::of_this_machine();
-    alarm.ring(|round| Some(core.upgrade()?.inspect_all(round, &mut turns)));
+    let mut turns = Turns::for_this_machine();
+    alarm.run(|round| Some(core.upgrade()?.inspect_all(round, &mut turns)));
 }
 
 async fn maintain(core: Weak<Core>) {
@@ -90,32 +91,32 @@ impl Core {
         holders.for_each(|process| self.retire_process(&process));
     }
 
-    /// Looks once at every process. Returns the time until the next look.
-    fn inspect_all(&self, round: WatchdogTick, turns: &mut Turns) -> Duration {
+    /// Inspects every process. Returns the time until the next round.
+    fn inspect_all(&self, round: WatchdogRound, turns: &mut Turns) -> Duration {
         let (everyone, mut soonest) = (self.everyone(), Duration::MAX);
         for process in &everyone {
-            match process.link.meter.look(process.pid, round, self.config.kill_grace) {
-                WatchdogFinding::Free => {}
-                WatchdogFinding::Well { own_bytes, next } => {
+            match process.link.meter.inspect(process.pid, round, self.config.kill_grace) {
+                Inspection::Free => {}
+                Inspection::WithinBudget { own_bytes, next } => {
                     own_bytes.into_iter().for_each(|bytes| process.record_own_bytes(bytes));
                     soonest = soonest.min(next);
                 }
-                WatchdogFinding::Dead => process.end(),
-                WatchdogFinding::Over(reason) => {
-                    // Counted before the call learns of the end, because its caller may read the counters next.
+                Inspection::Dead => process.end(),
+                Inspection::Over(reason) => {
+                    // Counted before the call learns of the end, because its caller can read the counters next.
                     count(&self.counters.kills);
                     process.end();
                     tracing::info!(pid = process.pid, reason = %reason, "worker was killed");
                 }
             }
         }
-        if round == WatchdogTick::Tick {
+        if round == WatchdogRound::Tick {
             turns.tick(everyone.iter().map(|process| (process.pid, &process.link.meter)));
         }
         soonest
     }
 
-    /// Ends workers that were idle for long, and replaces those that are due.
+    /// Ends workers that were idle for too long, and replaces those that are due.
     fn maintain(self: &Arc<Self>) {
         self.scheduler.prune_idle();
         self.sweep_idle();
@@ -150,7 +151,7 @@ impl Core {
             return false;
         }
         let calls = process.calls.load(Ordering::Relaxed);
-        process.born.elapsed() >= self.config.max_life || calls >= self.config.max_calls || (calls > 0 && self.has_grown(process))
+        process.started.elapsed() >= self.config.max_life || calls >= self.config.max_calls || (calls > 0 && self.has_grown(process))
     }
 
     fn has_grown(&self, process: &Process) -> bool {
@@ -160,7 +161,7 @@ impl Core {
     }
 }
 
-/// Returns whether growth from `first` to `now` bytes is taken for a leak.
+/// Returns whether growth from `first` to `now` bytes counts as a leak.
 fn is_leak(first: u64, now: u64, max_growth: u64) -> bool {
     now > first.saturating_mul(max_growth).max(YOUNG_BYTES)
 }
@@ -179,7 +180,7 @@ async fn replace(core: Arc<Core>, old: Arc<Process>) {
         }
         Err(_) if core.idle().closed => {}
         Err(error) => {
-            tracing::warn!(error = %error, "a worker's replacement could not be made ready");
+            tracing::warn!(error = %error, "the replacement of a worker could not be started");
             old.is_being_replaced.store(false, Ordering::Release);
         }
     }

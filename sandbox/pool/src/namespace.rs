@@ -29,9 +29,9 @@ impl PidNamespace {
     ///
     /// Those of `start`, and the system's error if switching back fails.
     pub(crate) fn outside<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let remaining = begin();
+        let unshared = begin();
         let started = start();
-        if remaining.is_ok() {
+        if unshared.is_ok() {
             self.rejoin()?;
         }
         started
@@ -42,7 +42,7 @@ impl PidNamespace {
     }
 }
 
-#[expect(deprecated, reason = "the one that takes its place is unsafe for a flag that is not this one")]
+#[expect(deprecated, reason = "its replacement is unsafe because of a flag that is not used here")]
 fn begin() -> io::Result<()> {
     Ok(rustix::thread::unshare(UnshareFlags::NEWPID)?)
 }

@@ -2,8 +2,8 @@
 //! call.
 //!
 //! For a handler that answers within microseconds, waking a process costs more than the call. Its
-//! calls are therefore pipelined, like requests in HTTP or Redis: the worker finds the next calls
-//! in its socket and runs them in order, and each call hands the worker over to the next.
+//! calls are therefore pipelined, like requests in HTTP or Redis: the worker reads the next calls
+//! from its socket and runs them in order, and each call hands the worker over to the next.
 //!
 //! ```text
 //! call A  drive ─────────────▶ Done ─┐
@@ -58,7 +58,7 @@ pub(crate) struct Pipeline<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    /// Whether a call may be sent ahead: the running call and all those sent ahead were written
+    /// Whether a call can be sent ahead: the running call and all those sent ahead were written
     /// completely, the running call has used no ops, and the worker is not about to become idle.
     open: bool,
     /// Estimated maximum cost of a call, from the last ones, in microseconds. Rises at once, falls
@@ -90,7 +90,7 @@ impl<T> Pipeline<T> {
         state.open = state.rest.is_empty();
     }
 
-    /// Returns how many calls may be sent ahead now.
+    /// Returns how many calls can be sent ahead now.
     pub(crate) fn room(&self) -> usize {
         self.capacity_in(&self.lock())
     }
@@ -111,7 +111,7 @@ impl<T> Pipeline<T> {
         buffers.put_encoded(&mut self.lock().rest);
     }
 
-    /// Returns whether calls may be sent ahead once this worker runs one.
+    /// Returns whether calls can be sent ahead once this worker runs one.
     pub(crate) fn is_brief(&self) -> bool {
         self.max > 0 && self.lock().cost_us <= self.time_us
     }
@@ -128,7 +128,7 @@ impl<T> Pipeline<T> {
         state.rest.is_empty() && state.ahead.pop_front().is_some()
     }
 
-    /// Returns the call that the worker runs next. Without one, no more calls may be sent ahead.
+    /// Returns the call that the worker runs next. Without one, no more calls can be sent ahead.
     pub(crate) fn next(&self, spent: &Spent) -> Option<Next<T>> {
         let mut state = self.lock();
         let cost_us = if spent.ops == 0 { spent.cpu_us } else { UNKNOWN_US };
@@ -138,7 +138,7 @@ impl<T> Pipeline<T> {
         next
     }
 
-    /// Ends the pipeline with its worker. Waiting calls learn that they must run elsewhere.
+    /// Ends the pipeline together with its worker. Waiting calls must run elsewhere.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.open = false;
@@ -154,7 +154,7 @@ impl<T> Pipeline<T> {
             if self.capacity_in(&state) == 0 {
                 return None;
             }
-            // Before writing, because the answer may arrive before `try_write` returns.
+            // Before writing, because the answer can arrive before `try_write` returns.
             state.ahead.push_back(Next { budget, turn });
         }
         // A closed socket takes nothing. The next call to use it will notice.
@@ -168,8 +168,8 @@ impl<T> Pipeline<T> {
     }
 
     fn capacity_in(&self, state: &State<T>) -> usize {
-        let bearable = usize::try_from(self.time_us / state.cost_us.max(1)).unwrap_or(usize::MAX).min(self.max);
-        if state.open { bearable.saturating_sub(state.ahead.len()) } else { 0 }
+        let affordable = usize::try_from(self.time_us / state.cost_us.max(1)).unwrap_or(usize::MAX).min(self.max);
+        if state.open { affordable.saturating_sub(state.ahead.len()) } else { 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {

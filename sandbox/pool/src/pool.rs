@@ -69,8 +69,8 @@ impl Pool {
         // All checks of an owner share one endpoint name, so endless code delays only that owner's
         // uploads, whatever their names.
         let endpoint = &format!("{owner}/publishing");
-        let ask = AdmissionRequest { owner, endpoint, caller: None, concurrency: CHECKS };
-        let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
+        let admission = AdmissionRequest { owner, endpoint, caller: None, concurrency: CHECKS };
+        let permit = self.core.scheduler.acquire(admission).await.inspect_err(|_| count(&self.core.counters.refused))?;
         let mut lease = self.core.lease_blank(owner, tier).await?;
         let starting = StartingWorker::new(lease.process(), used);
         let loaded = lease.load(bundle, &limits).await;
@@ -94,14 +94,15 @@ impl Pool {
     pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<CompletedRun, PoolError> {
         let core = &self.core;
         let Job { bundle, owner, endpoint, caller, by_owner, isolation, tier, concurrency, start } = job;
-        let (ask, limits, work) = (AdmissionRequest { owner, endpoint, caller, concurrency }, start.limits, start.work);
-        let requested = WorkerRequest { bundle, owner, endpoint, limits: &limits, isolation, tier };
-        let Ready { lease, mut permit, begin } = core.ready(requested, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
+        let (admission, limits, work) = (AdmissionRequest { owner, endpoint, caller, concurrency }, start.limits, start.work);
+        let request = WorkerRequest { bundle, owner, endpoint, limits: &limits, isolation, tier };
+        let Ready { lease, mut permit, begin } =
+            core.ready(request, admission, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);
         let ran = async {
             let (mut lease, cold) = match lease {
                 Some(lease) => (lease, false),
-                None => core.lease(requested, &|cpu| host.used(cpu)).await?,
+                None => core.lease(request, &|cpu| host.used(cpu)).await?,
             };
             let request = ExchangeParams { limits: &limits, work, account: core.flow.account(owner) };
             host.placed();
@@ -124,7 +125,7 @@ impl Pool {
     }
 
     /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their
-    /// call. A version is named after its code, which other endpoints may use as well. Their
+    /// call. A version is named after its code, which other endpoints can use as well. Their
     /// workers are not affected.
     pub fn retire(&self, endpoint: &str, version: &str) {
         self.core.retire(endpoint, version);
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn tier_of_a_pool_is_the_one_that_is_set() {
+    async fn tier_of_a_pool_is_the_configured_one() {
         for tier in Tier::ALL {
             let config = PoolConfig { tier, spares: 0, ..PoolConfig::new("/bin/false") };
             assert_eq!(Pool::start(config).unwrap().tier(), tier);

@@ -29,10 +29,10 @@ use crate::{
 };
 
 /// Maximum wait for the exit of a process after its stream has ended, and the interval of the
-/// checks. A process that broke the protocol has not exited at all. On a busy machine an exiting
-/// one may have to wait for the processor.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// checks. A process that broke the protocol does not exit. On a busy machine, an exiting process
+/// can wait for the processor.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A worker process. Dropping it kills the process.
 #[derive(Debug)]
@@ -41,11 +41,11 @@ pub(crate) struct Process {
     /// How the process runs code.
     pub(crate) tier: Tier,
     pub(crate) link: Link,
-    pub(crate) born: Instant,
+    pub(crate) started: Instant,
     child: Mutex<ProcessGuard>,
     /// Its place, until the system has removed the process.
     slot: Weak<ProcessSlot>,
-    /// How it ended, once determined. Determined only once, even if several tasks ask.
+    /// How it ended, once determined. Determined only once, even if several tasks need it.
     exited: OnceCell<Option<ProcessExit>>,
     jail: OnceLock<JailReport>,
     /// Its code, once loaded.
@@ -89,7 +89,7 @@ pub(crate) struct LoadedCode {
 }
 
 impl LoadedCode {
-    /// Returns whether a worker with this code may serve a call of `endpoint` with this bundle and
+    /// Returns whether a worker with this code can serve a call of `endpoint` with this bundle and
     /// these limits. Another endpoint with the same code gets its own process.
     pub(crate) fn serves(&self, endpoint: &str, bundle: &Arc<Bundle>, limits: &Limits) -> bool {
         *self.endpoint == *endpoint
@@ -107,7 +107,7 @@ impl Process {
             pid,
             tier,
             link,
-            born: Instant::now(),
+            started: Instant::now(),
             child: Mutex::new(child),
             slot,
             exited: OnceCell::new(),
@@ -128,29 +128,29 @@ impl Process {
     /// [`PoolError::Spawn`] if the worker ends, sends anything else, or takes longer than
     /// [`PoolConfig::boot_timeout`].
     pub(crate) async fn wait_until_ready(&self, config: &PoolConfig) -> Result<(), PoolError> {
-        let unfit = |reason: &str| PoolError::Spawn(reason.into());
+        let not_ready = |reason: &str| PoolError::Spawn(reason.into());
         let mut buffers = Buffers::default();
         let first = timeout(config.boot_timeout, first_message(&self.link.stream, &mut buffers)).await;
         let jail = match first {
             Ok(Some(ToHost::Ready { mut jail })) if buffers.are_empty() => {
                 let slot = self.slot.upgrade();
-                slot.as_deref().and_then(ProcessSlot::bounds).into_iter().for_each(|bounds| bounds.report(&mut jail));
+                slot.as_deref().and_then(ProcessSlot::group_limits).into_iter().for_each(|group_limits| group_limits.report(&mut jail));
                 jail
             }
             Ok(_) => {
                 let how = self.exit().await.map_or_else(String::new, |exit| format!(", {exit}"));
-                return Err(unfit(&format!("worker ended before it was ready{how}")));
+                return Err(not_ready(&format!("worker ended before it was ready{how}")));
             }
-            Err(_) => return Err(unfit("worker was not ready in time")),
+            Err(_) => return Err(not_ready("worker was not ready in time")),
         };
         if let Some(layer) = config.strict.iter().find(|layer| !jail.in_force.contains(layer)) {
             let reason = jail.refused.iter().find(|refused| refused.layer == *layer);
             let reason = reason.map_or_else(|| format!("{layer}, which is not of its tier"), ToString::to_string);
-            return Err(unfit(&format!("its jail must have every required layer, but lacks {reason}")));
+            return Err(not_ready(&format!("its jail must have every required layer, but lacks {reason}")));
         }
-        // A process that cannot be watched is not leased.
-        Usage::of(self.pid).map_err(|_| unfit("the worker's entry in /proc cannot be read"))?;
-        self.jail.set(jail).map_err(|_| unfit("worker was ready twice"))
+        // A process that cannot be measured is not leased.
+        Usage::of(self.pid).map_err(|_| not_ready("the worker's entry in /proc cannot be read"))?;
+        self.jail.set(jail).map_err(|_| not_ready("worker was ready twice"))
     }
 
     /// Returns its jail report, once it is ready.
@@ -171,8 +171,8 @@ impl Process {
         self.exit().await.is_some_and(ProcessExit::is_external)
     }
 
-    /// Returns why a worker ended without saying so, from its exit status and the limits that were
-    /// in force.
+    /// Returns why a worker ended without a message, from its exit status and the limits that were in
+    /// force.
     pub(crate) async fn last_reason(&self, limits: &Limits) -> StopReason {
         match self.exit().await {
             Some(ProcessExit::Status(status)) => StopReason::of_exit_status(status, limits).unwrap_or(StopReason::Crashed),
@@ -190,8 +190,7 @@ impl Process {
     async fn exit(&self) -> Option<ProcessExit> {
         let exit = || self.child.lock().unwrap_or_else(PoisonError::into_inner).exit();
         let ended = async {
-            // A long computation was slowed, and the process must release its memory before it
-            // exits.
+            // The process may have been slowed, and must release its memory before it exits.
             if self.is_live() {
                 let _ = pace::raise(self.pid);
             }
@@ -200,16 +199,17 @@ impl Process {
                 if exit.is_some() || !self.is_live() {
                     return exit;
                 }
-                sleep(BETWEEN_LOOKS).await;
+                sleep(EXIT_POLL_INTERVAL).await;
             }
         };
-        *self.exited.get_or_init(|| async { timeout(LAST_MOMENT, ended).await.ok().flatten() }).await
+        *self.exited.get_or_init(|| async { timeout(EXIT_TIMEOUT, ended).await.ok().flatten() }).await
     }
 
-    /// Limits the memory of the process as `limits` say. Ends the process if that fails.
+    /// Applies the memory limit of `limits` to the process. Ends the process if that fails.
     pub(crate) fn limit_to(&self, limits: &Limits) {
         let slot = self.slot.upgrade();
-        let held = slot.as_deref().and_then(ProcessSlot::bounds).map_or(Ok(()), |bounds| bounds.limit_to(limits.rss_bytes));
+        let held =
+            slot.as_deref().and_then(ProcessSlot::group_limits).map_or(Ok(()), |group_limits| group_limits.limit_to(limits.rss_bytes));
         if let Err(error) = held {
             tracing::warn!(%error, "a worker's memory could not be bounded");
             self.end();
@@ -226,7 +226,7 @@ impl Process {
     const MEASURES: u64 = 3;
     const ROUND: u64 = 4;
 
-    /// Measures its private memory, unless it has done nothing since the last measurements.
+    /// Measures its private memory, unless it has served no call since the last measurements.
     pub(crate) fn measure(&self) {
         let served = self.calls.load(Ordering::Relaxed) * Self::ROUND;
         let measured = self.measured.load(Ordering::Relaxed).max(served);
@@ -246,7 +246,7 @@ impl Process {
         }
     }
 
-    /// Returns whether nobody has ended it yet.
+    /// Returns whether it has not been ended.
     pub(crate) fn is_live(&self) -> bool {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).is_live()
     }
@@ -354,7 +354,7 @@ mod tests {
             Arc::new(Bundle { version: version.into(), schemas, ..(**bundle).clone() })
         };
         assert!(holding.serves("x", bundle, &limits) && holding.serves("x", &another("1", None), &limits));
-        assert!(holding.serves("x", bundle, &Limits { cpu_ms: 1, ..limits }), "each call brings its own");
+        assert!(holding.serves("x", bundle, &Limits { cpu_ms: 1, ..limits }), "each call has its own limit");
         assert!(!holding.serves("y", bundle, &limits) && !holding.serves("y", &another("1", None), &limits));
         assert!(!holding.serves("x", &another("2", None), &limits) && !holding.serves("x", &another("1", Some("{}")), &limits));
         assert!(!holding.serves("x", bundle, &Limits { heap_bytes: 1, ..limits }));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_status_explains_a_dead_worker() {
+    async fn exit_status_shows_why_a_worker_died() {
         let limits = Limits::default();
         let time = StopReason::CpuTime { limit_ms: limits.cpu_ms };
         for (script, reason) in [
@@ -380,11 +380,11 @@ mod tests {
         }
         let (process, _theirs) = Process::standin_that("exec sleep 600");
         process.end();
-        assert_eq!(process.last_reason(&limits).await, StopReason::Crashed, "it was ended here");
+        assert_eq!(process.last_reason(&limits).await, StopReason::Crashed, "the pool ended it");
     }
 
     #[tokio::test]
-    async fn end_of_a_worker_is_waited_for_unless_it_was_ended_here() {
+    async fn exit_of_a_worker_is_awaited_unless_the_pool_ended_it() {
         let (process, _theirs) = Process::standin();
         assert_eq!(process.was_killed_externally().now_or_never(), None);
         process.end();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_is_ready_when_it_reports_it_and_nothing_else() {
+    async fn worker_is_ready_if_it_sends_ready_and_nothing_else() {
         let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![LayerRefusal { layer: JailLayer::Landlock, errno: 95 }] };
         let ready = ToHost::Ready { jail: jail.clone() };
         for (text, fits) in
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_that_lacks_a_layer_that_is_named_is_not_ready() {
+    async fn worker_without_a_required_layer_is_not_ready() {
         let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![LayerRefusal { layer: JailLayer::Landlock, errno: 1 }] };
         for (strict, lacks) in [
             (vec![JailLayer::Seccomp], None),

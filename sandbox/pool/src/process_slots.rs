@@ -1,6 +1,6 @@
 //! Places for processes: limits their number and their total memory.
 //!
-//! A place is taken before a process is ordered, and released when the process is gone from the
+//! A place is taken before a process is started, and released when the process is gone from the
 //! system, because a killed process keeps its memory for a while. The memory of a process is
 //! measured. Until then it counts as [`UNMEASURED_BYTES`]. Zygotes need no place, but their memory
 //! counts. One process is always allowed, however little memory there is.
@@ -47,7 +47,7 @@ struct Share {
 
 /// The resource that is short: a waiter cannot get a place, or the limit is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SlotShortage {
+pub(crate) enum Shortage {
     Places,
     Memory,
 }
@@ -57,7 +57,7 @@ pub(crate) enum SlotShortage {
 pub(crate) struct ProcessSlot {
     slots: Arc<ProcessSlots>,
     user: Option<u32>,
-    bounds: OnceLock<GroupLimits>,
+    group_limits: OnceLock<GroupLimits>,
     held: Mutex<HeldSlot>,
 }
 
@@ -93,7 +93,7 @@ impl ProcessSlots {
 
     fn slot(self: &Arc<Self>, user: Option<u32>) -> Arc<ProcessSlot> {
         let held = Mutex::new(HeldSlot { bytes: UNMEASURED_BYTES, is_leaving: false });
-        Arc::new(ProcessSlot { slots: Arc::clone(self), user, bounds: OnceLock::new(), held })
+        Arc::new(ProcessSlot { slots: Arc::clone(self), user, group_limits: OnceLock::new(), held })
     }
 
     /// Registers a waiter for a place, as long as the value lives.
@@ -102,28 +102,28 @@ impl ProcessSlots {
         SlotWaiter(self)
     }
 
-    /// Returns what will be short after the departing processes are gone: places or memory for
-    /// waiters, or memory for existing processes.
-    pub(crate) fn lack(&self) -> Option<SlotShortage> {
-        self.lack_with(0)
+    /// Returns the resource that is short even after the ended processes are gone: places or memory
+    /// for waiters, or memory for existing processes.
+    pub(crate) fn shortage(&self) -> Option<Shortage> {
+        self.shortage_with(0)
     }
 
-    /// Returns the lack as if `others` were waiting too.
-    pub(crate) fn lack_with(&self, others: usize) -> Option<SlotShortage> {
+    /// Returns the shortage as if `others` were waiting too.
+    pub(crate) fn shortage_with(&self, others: usize) -> Option<Shortage> {
         let State { taken, leaving, waiting, zygotes, .. } = *self.state();
         let waiting = waiting + others;
         let staying = Share { slots: taken.slots - leaving.slots, bytes: taken.bytes - leaving.bytes };
         if staying.slots == 0 {
             None
         } else if staying.slots + waiting > self.max {
-            Some(SlotShortage::Places)
+            Some(Shortage::Places)
         } else {
-            (staying.bytes + zygotes.bytes + waiting as u64 * UNMEASURED_BYTES > self.max_bytes).then_some(SlotShortage::Memory)
+            (staying.bytes + zygotes.bytes + waiting as u64 * UNMEASURED_BYTES > self.max_bytes).then_some(Shortage::Memory)
         }
     }
 
-    /// Signals that a process is idle, so that a waiter may use it or its place.
-    pub(crate) fn note_idle(&self) {
+    /// Signals that a process is idle, so that a waiter can use it or its place.
+    pub(crate) fn notify_idle(&self) {
         if self.state().waiting > 0 {
             self.changed.notify_waiters();
         }
@@ -146,10 +146,10 @@ impl ProcessSlots {
     }
 
     /// Records the measured memory of the zygotes.
-    pub(crate) fn note_zygotes(&self, zygotes: ZygoteCounts) {
+    pub(crate) fn record_zygotes(&self, zygotes: ZygoteCounts) {
         let before = std::mem::replace(&mut self.state().zygotes, zygotes);
         if zygotes.bytes < before.bytes {
-            self.note_idle();
+            self.notify_idle();
         }
     }
 
@@ -183,13 +183,13 @@ impl ProcessSlot {
     }
 
     /// Sets the limits of its process, which has just started. They are final.
-    pub(crate) fn bind(&self, bounds: GroupLimits) {
-        let _ = self.bounds.set(bounds);
+    pub(crate) fn bind(&self, group_limits: GroupLimits) {
+        let _ = self.group_limits.set(group_limits);
     }
 
     /// Returns those limits, once there is a process.
-    pub(crate) fn bounds(&self) -> Option<&GroupLimits> {
-        self.bounds.get()
+    pub(crate) fn group_limits(&self) -> Option<&GroupLimits> {
+        self.group_limits.get()
     }
 
     /// Returns the measured memory of its process, in bytes.
@@ -205,10 +205,10 @@ impl ProcessSlot {
         if held.is_leaving {
             state.leaving.bytes = state.leaving.bytes - held.bytes + bytes;
         }
-        let may_do = bytes < held.bytes && state.waiting > 0;
+        let frees_memory = bytes < held.bytes && state.waiting > 0;
         held.bytes = bytes;
         drop(state);
-        if may_do {
+        if frees_memory {
             self.slots.changed.notify_waiters();
         }
     }

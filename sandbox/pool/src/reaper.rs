@@ -18,8 +18,8 @@ use crate::{cgroups::GroupLimits, process_slots::ProcessSlot};
 /// operator, or at the end of a session.
 const SENT: [Signal; 5] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
 
-/// Waits for ended processes, so that nobody else has to. Its thread stops after the reaper is
-/// dropped and the last process is gone.
+/// Waits for ended processes. Its thread stops after the reaper is dropped and the last process is
+/// gone.
 #[derive(Debug)]
 pub(crate) struct Reaper {
     ended: mpsc::Sender<KilledProcess>,
@@ -116,7 +116,7 @@ impl ProcessGuard {
         }
     }
 
-    /// Returns whether nobody has ended it yet.
+    /// Returns whether it has not been ended.
     pub(crate) fn is_live(&self) -> bool {
         self.running.is_some()
     }
@@ -129,7 +129,7 @@ impl ProcessGuard {
         let status = waitid(WaitId::Pid(*child), options).ok()??;
         let exit = status.exit_status().map(ProcessExit::Status).or_else(|| status.terminating_signal().map(ProcessExit::Signal))?;
         let is_killed = exit == ProcessExit::Signal(Signal::KILL.as_raw());
-        Some(if is_killed && slot.bounds().is_some_and(GroupLimits::ran_out) { ProcessExit::OutOfMemory } else { exit })
+        Some(if is_killed && slot.group_limits().is_some_and(GroupLimits::is_out_of_memory) { ProcessExit::OutOfMemory } else { exit })
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
     use crate::process_slots::ProcessSlots;
 
     #[test]
-    fn a_process_says_how_it_ended_and_whether_that_came_from_outside() {
+    fn exit_of_a_process_shows_how_it_ended_and_whether_it_was_killed() {
         let (reaper, slot) = (Reaper::start().unwrap(), || ProcessSlots::new(1, 0, Default::default()).take().unwrap());
         let start = |command: &mut Command| reaper.adopt(Pid::from_child(&command.spawn().unwrap()), slot());
         let cases = [
@@ -168,23 +168,23 @@ mod tests {
             ("kill -KILL $$", ProcessExit::Signal(9), true),
             ("kill $$", ProcessExit::Signal(15), true),
         ];
-        for (does, exit, from_outside) in cases {
-            let mut adopted = start(Command::new("/bin/sh").args(["-c", does]));
+        for (script, exit, from_outside) in cases {
+            let mut adopted = start(Command::new("/bin/sh").args(["-c", script]));
             while adopted.exit().is_none() {
                 thread::yield_now();
             }
-            assert_eq!((adopted.exit(), adopted.is_live()), (Some(exit), true), "{does}: to look changes nothing");
-            assert_eq!(exit.is_external(), from_outside, "{does}");
+            assert_eq!((adopted.exit(), adopted.is_live()), (Some(exit), true), "{script}: a check changes nothing");
+            assert_eq!(exit.is_external(), from_outside, "{script}");
             adopted.end();
-            assert_eq!(adopted.exit(), Some(exit), "{does}: it is known of one that was waited for");
+            assert_eq!(adopted.exit(), Some(exit), "{script}: the exit of a reaped process is known");
         }
         let mut adopted = start(Command::new("/bin/sleep").arg("600"));
         adopted.end();
-        assert_eq!(adopted.exit(), None, "it was we who ended it");
+        assert_eq!(adopted.exit(), None, "the pool ended it");
     }
 
     #[tokio::test]
-    async fn process_has_its_place_until_it_is_waited_for() {
+    async fn process_keeps_its_place_until_it_is_reaped() {
         let (reaper, slots) = (Reaper::start().unwrap(), ProcessSlots::new(1, 0, Default::default()));
         #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
         let sleeper = || {

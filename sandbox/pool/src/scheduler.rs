@@ -4,16 +4,16 @@
 //! A call is *admitted* and holds a [`Permit`] until it ends or hands the permit over to the next
 //! call of its endpoint on the same worker. A call that is sent ahead to a worker needs no permit
 //! until its turn. A permit always counts for one process and for its endpoint, but for a running
-//! slot only while the call computes: [`Permit::park`] releases the slot, [`Permit::ask_to_resume`]
+//! slot only while the call computes: [`Permit::park`] releases the slot, [`Permit::request_resume`]
 //! and [`Permit::resumed`] take one again.
 //!
 //! Owners take turns: the next slot goes to the owner with the fewest computing calls, and among
 //! those to the one that has waited longest since its last slot. Within an owner, calls that resume
 //! go before calls to be admitted. Otherwise the order is first come, first served among those that
-//! may run. A single owner can have every slot and every place in the queue, but only 7/8 of the
+//! can run. A single owner can have every slot and every place in the queue, but only 7/8 of the
 //! processes: a sleeping call keeps its process, and a newcomer would have to wait until it wakes.
 //!
-//! Invariant: after every change no waiter that may run is left waiting. `Queue::dispatch`
+//! Invariant: after every change no waiter that can run is left waiting. `Queue::dispatch`
 //! maintains it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not
 //! run.
 
@@ -51,7 +51,7 @@ pub(crate) enum Admitted<'a> {
     Ahead,
 }
 
-/// Whether a call may be sent ahead to a busy worker.
+/// Whether a call can be sent ahead to a busy worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ahead {
     Never,
@@ -72,8 +72,8 @@ impl Scheduler {
 
     /// Takes over the permit that another call of the same owner and endpoint left behind (see
     /// [`Permit::hand_over`]).
-    pub(crate) fn take_over<'a>(&'a self, ask: AdmissionRequest<'a>) -> Permit<'a> {
-        Permit::taken_over(&self.0, ask)
+    pub(crate) fn take_over<'a>(&'a self, admission: AdmissionRequest<'a>) -> Permit<'a> {
+        Permit::taken_over(&self.0, admission)
     }
 
     /// Waits for a running slot and a process.
@@ -83,10 +83,10 @@ impl Scheduler {
     /// [`PoolError::Busy`] if the queue is full, the patience is over or the pool is shut down;
     /// [`PoolError::Held`] while the endpoint's breaker is open, [`PoolError::Slowed`] while it is
     /// open for the caller only.
-    pub(crate) async fn acquire<'a>(&'a self, ask: AdmissionRequest<'a>) -> Result<Permit<'a>, PoolError> {
-        match self.wait(ask, Ahead::Never, self.deadline()).await? {
+    pub(crate) async fn acquire<'a>(&'a self, admission: AdmissionRequest<'a>) -> Result<Permit<'a>, PoolError> {
+        match self.wait(admission, Ahead::Never, self.deadline()).await? {
             Admitted::Permit(permit) => Ok(permit),
-            Admitted::Ahead => unreachable!("`Ahead::Never` admits with a permit only"),
+            Admitted::Ahead => unreachable!("only permitted calls are sent ahead"),
         }
     }
 
@@ -100,29 +100,34 @@ impl Scheduler {
     /// # Errors
     ///
     /// The same as [`acquire`](Self::acquire).
-    pub(crate) async fn wait<'a>(&'a self, ask: AdmissionRequest<'a>, ahead: Ahead, deadline: Instant) -> Result<Admitted<'a>, PoolError> {
+    pub(crate) async fn wait<'a>(
+        &'a self,
+        admission: AdmissionRequest<'a>,
+        ahead: Ahead,
+        deadline: Instant,
+    ) -> Result<Admitted<'a>, PoolError> {
         let (shared, rules) = (&self.0, &self.0.rules);
         let turn = {
             let mut queue = shared.lock();
-            queue.check_open(&ask, rules)?;
-            if ahead == Ahead::Now && queue.may_run_ahead(ask.endpoint) {
+            queue.check_open(&admission, rules)?;
+            if ahead == Ahead::Now && queue.may_run_ahead(admission.endpoint) {
                 return Ok(Admitted::Ahead);
             }
-            if queue.may_enter(rules, ask) {
-                queue.admit(ask);
-                return Ok(Admitted::Permit(Permit::running(shared, ask)));
+            if queue.may_enter(rules, admission) {
+                queue.admit(admission);
+                return Ok(Admitted::Permit(Permit::running(shared, admission)));
             }
-            if !queue.evict_for(rules, ask) {
+            if !queue.evict_for(rules, admission) {
                 return Err(self.busy());
             }
-            queue.enqueue(ask, ahead != Ahead::Never)
+            queue.enqueue(admission, ahead != Ahead::Never)
         };
-        let mut waiting = QueueGuard { shared, ask, turn };
+        let mut waiting = QueueGuard { shared, admission, turn };
         match timeout_at(deadline, &mut waiting.turn.granted).await {
             Ok(Ok(granted)) => {
                 let admitted = waiting.into_admitted(granted);
-                let held = shared.lock().check_held(&ask, rules);
-                held.map(|()| admitted)
+                let open = shared.lock().check_held(&admission, rules);
+                open.map(|()| admitted)
             }
             Ok(Err(_)) | Err(_) => Err(self.busy()),
         }
@@ -173,7 +178,7 @@ impl Scheduler {
 /// A place in the queue. Dropping it leaves the queue, or returns what was granted meanwhile.
 struct QueueGuard<'a> {
     shared: &'a Shared,
-    ask: AdmissionRequest<'a>,
+    admission: AdmissionRequest<'a>,
     turn: WaiterHandle,
 }
 
@@ -181,7 +186,7 @@ impl<'a> QueueGuard<'a> {
     /// Converts the grant. The waiter has left the queue, and nothing more arrives on `turn`.
     fn into_admitted(self, granted: WaiterGrant) -> Admitted<'a> {
         match granted {
-            WaiterGrant::Slot => Admitted::Permit(Permit::running(self.shared, self.ask)),
+            WaiterGrant::Slot => Admitted::Permit(Permit::running(self.shared, self.admission)),
             WaiterGrant::Ahead => Admitted::Ahead,
         }
     }
@@ -190,10 +195,10 @@ impl<'a> QueueGuard<'a> {
 impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
-        queue.dequeue(self.ask, self.turn.ticket);
+        queue.dequeue(self.admission, self.turn.ticket);
         if self.turn.granted.try_recv() == Ok(WaiterGrant::Slot) {
-            queue.pause(self.ask);
-            queue.leave(self.ask);
+            queue.release_slot(self.admission);
+            queue.leave(self.admission);
         }
         self.shared.settle(&mut queue);
     }

@@ -27,7 +27,7 @@ const FRAME_BYTES: usize = 1_024;
 /// Largest frame that is sent ahead, in bytes. Sixteen of them nearly fill a socket buffer.
 const MAX_AHEAD_BYTES: usize = 16 << 10;
 
-/// A call that may run now.
+/// A call that can run now.
 #[derive(Debug)]
 pub(crate) struct Ready<'a> {
     /// The worker, if another call handed it over.
@@ -37,7 +37,7 @@ pub(crate) struct Ready<'a> {
 }
 
 impl Core {
-    /// Waits until a call may run: it has a running slot, or it was sent ahead and the worker has
+    /// Waits until a call can run: it has a running slot, or it was sent ahead and the worker has
     /// been handed over to it.
     ///
     /// # Errors
@@ -45,22 +45,22 @@ impl Core {
     /// The same as [`Scheduler::acquire`](crate::scheduler::Scheduler::acquire).
     pub(crate) async fn ready<'a>(
         self: &'a Arc<Self>,
-        requested: WorkerRequest<'_>,
-        ask: AdmissionRequest<'a>,
+        request: WorkerRequest<'_>,
+        admission: AdmissionRequest<'a>,
         start: Start,
     ) -> Result<Ready<'a>, PoolError> {
         let deadline = self.scheduler.deadline();
-        let mut ahead = if requested.isolation == Isolation::Warm { Ahead::Now } else { Ahead::Never };
+        let mut ahead = if request.isolation == Isolation::Warm { Ahead::Now } else { Ahead::Never };
         let call = ToWorker::Call(start);
         loop {
-            if let Admitted::Permit(permit) = self.scheduler.wait(ask, ahead, deadline).await? {
+            if let Admitted::Permit(permit) = self.scheduler.wait(admission, ahead, deadline).await? {
                 return Ok(Ready { lease: None, permit, begin: StartMessage::Now(call) });
             }
             ahead = Ahead::Queued;
-            if let Some(sent) = self.send_ahead(requested, ask, &call) {
+            if let Some(sent) = self.send_ahead(request, admission, &call) {
                 let begin = StartMessage::SentAhead(sent.since);
-                let soon = sent.since + self.config.pipeline_timeout;
-                if let Some((lease, permit)) = sent.turn(soon.min(deadline)).await {
+                let turn_deadline = sent.since + self.config.pipeline_timeout;
+                if let Some((lease, permit)) = sent.turn(turn_deadline.min(deadline)).await {
                     return Ok(Ready { lease: Some(lease), permit, begin });
                 }
                 ahead = Ahead::Never;
@@ -68,24 +68,24 @@ impl Core {
         }
     }
 
-    /// Sends a call ahead to a worker that holds `wanted` and is still busy with another call.
+    /// Sends a call ahead to a worker that meets `request` and is still busy with another call.
     fn send_ahead<'a>(
         self: &'a Arc<Self>,
-        requested: WorkerRequest<'_>,
-        ask: AdmissionRequest<'a>,
+        request: WorkerRequest<'_>,
+        admission: AdmissionRequest<'a>,
         call: &ToWorker,
     ) -> Option<SentAhead<'a>> {
-        let process = self.pipelined(requested)?;
-        let ahead = SentAhead::send(self, ask, &process, call, Budget::of_call(requested.limits))?;
+        let process = self.pipelined(request)?;
+        let ahead = SentAhead::send(self, admission, &process, call, Budget::of_call(request.limits))?;
         count(&self.counters.pipelined);
         Some(ahead)
     }
 
-    fn pipelined(&self, requested: WorkerRequest<'_>) -> Option<Arc<Process>> {
+    fn pipelined(&self, request: WorkerRequest<'_>) -> Option<Arc<Process>> {
         self.idle()
             .pipelined
             .iter()
-            .find(|process| requested.is_held_by(process) && !process.is_retired() && process.link.pipeline.room() > 0)
+            .find(|process| request.is_held_by(process) && !process.is_retired() && process.link.pipeline.room() > 0)
             .cloned()
     }
 }
@@ -94,18 +94,18 @@ impl Core {
 #[derive(Debug)]
 struct SentAhead<'a> {
     core: &'a Arc<Core>,
-    ask: AdmissionRequest<'a>,
+    admission: AdmissionRequest<'a>,
     turn: oneshot::Receiver<Handover>,
     since: Instant,
 }
 
 impl<'a> SentAhead<'a> {
     /// Sends a call ahead to `process`. Returns `None` if the process takes no calls ahead now.
-    fn send(core: &'a Arc<Core>, ask: AdmissionRequest<'a>, process: &Process, call: &ToWorker, budget: Budget) -> Option<Self> {
+    fn send(core: &'a Arc<Core>, admission: AdmissionRequest<'a>, process: &Process, call: &ToWorker, budget: Budget) -> Option<Self> {
         let mut encoded = Vec::with_capacity(FRAME_BYTES);
         frame::encode(call, &mut encoded).ok().filter(|()| encoded.len() <= MAX_AHEAD_BYTES)?;
         let turn = process.link.pipeline.send(&process.link.stream, &encoded, budget)?;
-        Some(Self { core, ask, turn, since: Instant::now() })
+        Some(Self { core, admission, turn, since: Instant::now() })
     }
 
     /// Waits for the turn of this call. Returns `None` at `deadline`, or as soon as the worker has
@@ -116,15 +116,15 @@ impl<'a> SentAhead<'a> {
     }
 
     fn take(&self, Handover { process, buffers }: Handover) -> (WorkerLease<'a>, Permit<'a>) {
-        (WorkerLease::new(self.core, process, buffers), self.core.scheduler.take_over(self.ask))
+        (WorkerLease::new(self.core, process, buffers), self.core.scheduler.take_over(self.admission))
     }
 }
 
 impl Drop for SentAhead<'_> {
     fn drop(&mut self) {
         self.turn.close();
-        // The turn came while the call was being abandoned. Ends the worker, because it may have
-        // begun the call.
+        // The turn came while the call was being abandoned. The worker may have begun the call, so
+        // it is ended.
         if let Ok(turn) = self.turn.try_recv() {
             drop(self.take(turn));
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn call_goes_ahead_only_to_a_worker_with_its_code_that_continues_and_has_room() {
+    async fn call_is_sent_ahead_only_to_a_fitting_worker_with_room() {
         let (core, holding) = (core(), LoadedCode::standin("x"));
         busy(&core, "y");
         busy(&core, "x").retire();
@@ -160,16 +160,16 @@ mod tests {
         assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jit)).is_none());
         let process = busy(&core, "x");
         assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jit)).is_some_and(|found| Arc::ptr_eq(&found, &process)));
-        assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jitless)).is_none(), "its code is not compiled anymore");
+        assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jitless)).is_none(), "its code must not be compiled any more");
     }
 
     #[tokio::test]
-    async fn worker_whose_turn_comes_to_a_call_just_given_up_is_ended_and_its_slot_is_free() {
-        let (core, ask) = (core(), AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 });
+    async fn worker_is_ended_and_its_slot_freed_if_the_next_call_was_canceled() {
+        let (core, admission) = (core(), AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 });
         let (process, _theirs) = Process::standin();
         let (hands_over, turn) = oneshot::channel();
-        let sent = SentAhead { core: &core, ask, turn, since: Instant::now() };
-        let permit = core.scheduler.acquire(ask).await.unwrap();
+        let sent = SentAhead { core: &core, admission, turn, since: Instant::now() };
+        let permit = core.scheduler.acquire(admission).await.unwrap();
         hands_over.send(Handover { process: Arc::clone(&process), buffers: Buffers::default() }).unwrap();
         permit.hand_over();
         drop(sent);

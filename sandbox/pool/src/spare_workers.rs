@@ -11,7 +11,7 @@ use crate::{
     error::PoolError,
     idle::Idle,
     process::Process,
-    process_slots::{ProcessSlot, SlotShortage},
+    process_slots::{ProcessSlot, Shortage},
     status::count,
     wire::Buffers,
     worker_lease::WorkerLease,
@@ -43,7 +43,7 @@ impl Core {
     ///
     /// [`PoolError::Busy`] if there is no memory for it, [`PoolError::Spawn`] if it does not start.
     pub(crate) async fn start_blank(self: &Arc<Self>, owner: &str, tier: Tier) -> Result<WorkerLease<'_>, PoolError> {
-        match self.blank(tier).await? {
+        match self.wait_for_blank(tier).await? {
             SpareWorker::Spare(lease) => Ok(lease),
             SpareWorker::Place(slot) => self.boot(owner, tier, slot).await,
         }
@@ -51,7 +51,7 @@ impl Core {
 
     /// Waits for a place, or for a spare of a tier. Idle workers of any tier are ended to make
     /// room.
-    async fn blank(self: &Arc<Self>, tier: Tier) -> Result<SpareWorker<'_>, PoolError> {
+    async fn wait_for_blank(self: &Arc<Self>, tier: Tier) -> Result<SpareWorker<'_>, PoolError> {
         let (started, _waits) = (Instant::now(), self.slots.wait());
         loop {
             let mut changed = pin!(self.slots.changed());
@@ -63,11 +63,11 @@ impl Core {
                 return Ok(SpareWorker::Spare(lease));
             }
             self.evict_one();
-            // There are as many places as admitted calls, so without a place the call waits for an
-            // ended process to be gone.
-            let (timeout, refused) = match self.slots.lack() {
-                Some(SlotShortage::Memory) => (self.config.timeout, PoolError::Busy { retry_after: self.config.timeout }),
-                Some(SlotShortage::Places) | None => (self.config.boot_timeout, PoolError::Spawn("no process has ended in time".into())),
+            // There are as many places as admitted calls. Without a free one, the call waits until an
+            // ended process is gone.
+            let (timeout, refused) = match self.slots.shortage() {
+                Some(Shortage::Memory) => (self.config.timeout, PoolError::Busy { retry_after: self.config.timeout }),
+                Some(Shortage::Places) | None => (self.config.boot_timeout, PoolError::Spawn("no process has ended in time".into())),
             };
             if timeout_at(started + timeout, changed).await.is_err() {
                 count(&self.counters.refused);
@@ -120,8 +120,8 @@ impl Core {
         if missing == 0 {
             return;
         }
-        while let Some(lack) = self.slots.lack_with(missing) {
-            let evicted = self.idle().evict_warm(lack);
+        while let Some(shortage) = self.slots.shortage_with(missing) {
+            let evicted = self.idle().evict_warm(shortage);
             let Some(process) = evicted else { return };
             self.kill_process(&process);
         }
@@ -183,8 +183,8 @@ impl Core {
 
     /// Ends idle workers while waiters need their places, or running ones need their memory.
     pub(crate) fn evict_one(&self) {
-        while let Some(lack) = self.slots.lack() {
-            let evicted = self.idle().evict(lack);
+        while let Some(shortage) = self.slots.shortage() {
+            let evicted = self.idle().evict(shortage);
             let Some(process) = evicted else { return };
             self.kill_process(&process);
         }
@@ -208,7 +208,7 @@ mod tests {
     use crate::{config::PoolConfig, idle::Warm};
 
     #[tokio::test]
-    async fn spares_on_their_way_count_as_those_that_are_there_until_they_fail() {
+    async fn starting_spares_count_until_they_fail() {
         for (spares, max_processes) in [(2, 9), (9, 2)] {
             let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
             core.refill();
@@ -235,7 +235,7 @@ mod tests {
         core.tasks.wait().await;
         assert_eq!((core.status().workers, core.cannot_start()), (0, false));
         assert!(core.lease_blank("a", Tier::Jit).await.is_err());
-        assert!(core.cannot_start(), "a third in a row");
+        assert!(core.cannot_start(), "the third in a row");
         core.note_start(None);
         assert_eq!((core.status().starts_fail, core.cannot_start()), (None, false));
     }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tier_has_spares_while_it_is_asked_for_and_the_usual_one_always() {
+    async fn tier_in_use_has_spares_and_the_default_tier_always() {
         let core = Core::new(PoolConfig { spares: 2, ..PoolConfig::new("/bin/false") }).unwrap();
         let missing = || core.missing_spares(&core.idle());
         assert_eq!(missing(), [Tier::Jit; 2]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn oldest_warm_worker_makes_room_for_spares_where_all_places_are_taken() {
+    async fn oldest_warm_worker_makes_room_for_spares_if_all_places_are_taken() {
         for (spares, max_processes, staying) in [(0, 2, 2), (2, 2, 2), (1, 4, 4), (2, 8, 8)] {
             let core = Core::new(PoolConfig { spares, max_processes, ..PoolConfig::new("/bin/false") }).unwrap();
             let workers: Vec<_> = (0..max_processes).map(|_| Process::standin_at(core.slots.take().unwrap()).0).collect();
@@ -294,15 +294,15 @@ mod tests {
             let _held = core.slots.take().unwrap();
             let (warm, _theirs) = Process::standin();
             drop(core.idle().put(Warm::just_now(&warm)));
-            let request = Instant::now();
+            let started = Instant::now();
             let refused = core.start_blank("a", Tier::Jit).await.unwrap_err();
-            assert_eq!((matches!(refused, PoolError::Busy { .. }), request.elapsed()), (memory == 0, timeout));
+            assert_eq!((matches!(refused, PoolError::Busy { .. }), started.elapsed()), (memory == 0, timeout));
             assert!(!warm.is_live() && core.idle().warm.len() == 0);
         }
     }
 
     #[tokio::test]
-    async fn pool_that_ends_has_no_spares() {
+    async fn ended_pool_has_no_spares() {
         let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
         core.idle().closed = true;
         core.refill();

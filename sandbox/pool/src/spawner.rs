@@ -2,8 +2,8 @@
 //! possible.
 //!
 //! The kernel sends a worker its parent-death signal when the *thread* that started it ends.
-//! Therefore a dedicated thread starts workers, and not one of the runtime's threads, which come
-//! and go. Workers end by SIGKILL. Another thread waits for them, see [`Reaper`].
+//! Therefore a dedicated thread starts workers: the threads of the runtime can end earlier. Workers
+//! are ended with SIGKILL. Another thread waits for them, see [`Reaper`].
 
 use std::{
     io,
@@ -41,13 +41,13 @@ use crate::{
     zygote::{ForkedWorker, WorkerSpec, Zygote, ZygoteCounts, Zygotes},
 };
 
-/// Interval between two looks at the zygotes. Twice as long while workers are being started.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval between two checks of the zygotes. Up to twice as long while workers are being started.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts processes. Its threads end with it.
 #[derive(Debug)]
 pub(crate) struct Spawner {
-    orders: mpsc::Sender<SpawnRequest>,
+    requests: mpsc::Sender<SpawnRequest>,
     reaper: Arc<Reaper>,
 }
 
@@ -78,7 +78,7 @@ impl Spawner {
     ///
     /// [`PoolError::Spawn`] if the threads cannot be started.
     pub(crate) fn new(config: &PoolConfig, slots: Arc<ProcessSlots>) -> Result<Self, PoolError> {
-        let (orders, ordered) = mpsc::channel::<SpawnRequest>();
+        let (requests, receiver) = mpsc::channel::<SpawnRequest>();
         let reaper = Arc::new(Reaper::start().map_err(failed)?);
         let mut starter = SpawnerThread {
             zygotes: Zygotes::new(config),
@@ -93,23 +93,23 @@ impl Spawner {
         let serve = move || {
             let mut checked = Instant::now();
             loop {
-                match ordered.recv_timeout(LOOK) {
-                    Ok(order) => starter.serve(order),
+                match receiver.recv_timeout(CHECK_INTERVAL) {
+                    Ok(request) => starter.serve(request),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
-                if checked.elapsed() >= LOOK {
-                    starter.look();
+                if checked.elapsed() >= CHECK_INTERVAL {
+                    starter.check();
                     checked = Instant::now();
                 }
             }
         };
         thread::Builder::new().name("tollhouse-start".into()).spawn(serve).map_err(failed)?;
-        Ok(Self { orders, reaper })
+        Ok(Self { requests, reaper })
     }
 
-    /// Starts a process of a tier, which keeps `place` until it is gone from the system. Also
-    /// returns whether it was forked from a zygote.
+    /// Starts a process of a tier, which keeps `slot` until it is gone from the system. Also returns
+    /// whether it was forked from a zygote.
     ///
     /// # Errors
     ///
@@ -121,8 +121,8 @@ impl Spawner {
         alarm: &Arc<Alarm>,
         slot: Arc<ProcessSlot>,
     ) -> Result<(Process, bool), PoolError> {
-        let (order, answer) = oneshot::channel();
-        self.orders.send(SpawnRequest::Start(tier, slot, order)).map_err(failed)?;
+        let (request, answer) = oneshot::channel();
+        self.requests.send(SpawnRequest::Start(tier, slot, request)).map_err(failed)?;
         let SpawnedProcess { pid, child, slot, socket, is_forked } = answer.await.map_err(failed)?.map_err(failed)?;
         let pid = pid.as_raw_nonzero().get().cast_unsigned();
         let stream = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)).map_err(failed)?;
@@ -132,13 +132,13 @@ impl Spawner {
 
     /// Reports that a started process does not work, so that all zygotes are replaced.
     pub(crate) fn distrust_zygotes(&self) {
-        let _ = self.orders.send(SpawnRequest::Distrust);
+        let _ = self.requests.send(SpawnRequest::Distrust);
     }
 
     /// Ends the zygotes, and waits until they are gone from the system.
     pub(crate) async fn close(&self) {
         let (ended, wait) = oneshot::channel();
-        let _ = self.orders.send(SpawnRequest::Close(ended));
+        let _ = self.requests.send(SpawnRequest::Close(ended));
         let _ = wait.await;
     }
 
@@ -160,37 +160,37 @@ struct SpawnerThread {
 }
 
 impl SpawnerThread {
-    fn serve(&mut self, order: SpawnRequest) {
-        match order {
+    fn serve(&mut self, request: SpawnRequest) {
+        match request {
             // If the receiver is gone, the delivery is returned and dropped.
-            SpawnRequest::Start(tier, slot, order) => drop(order.send(self.start(tier, slot))),
+            SpawnRequest::Start(tier, slot, request) => drop(request.send(self.start(tier, slot))),
             SpawnRequest::Distrust => self.zygotes.distrust(),
             SpawnRequest::Close(ended) => {
                 self.zygotes.close();
                 self.groups = Groups::none();
-                self.slots.note_zygotes(ZygoteCounts::default());
+                self.slots.record_zygotes(ZygoteCounts::default());
                 let _ = ended.send(());
             }
         }
     }
 
-    fn look(&mut self) {
-        self.zygotes.look();
-        self.slots.note_zygotes(self.zygotes.census());
+    fn check(&mut self) {
+        self.zygotes.check();
+        self.slots.record_zygotes(self.zygotes.counts());
     }
 
     fn start(&mut self, tier: Tier, slot: Arc<ProcessSlot>) -> io::Result<SpawnedProcess> {
-        let (config, user, mut bounds) = (&self.config, slot.user(), self.groups.take());
-        let folder = bounds.folder();
-        let terms = WorkerSpec { user, group: folder.as_ref().map(AsFd::as_fd) };
-        let forked = self.zygotes.fork_worker(|| Zygote::start(&mut command(config, tier)), tier, terms);
+        let (config, user, mut group_limits) = (&self.config, slot.user(), self.groups.take());
+        let folder = group_limits.folder();
+        let spec = WorkerSpec { user, group: folder.as_ref().map(AsFd::as_fd) };
+        let forked = self.zygotes.fork_worker(|| Zygote::start(&mut command(config, tier)), tier, spec);
         let is_forked = forked.is_some();
         let ForkedWorker { pid, socket, is_in_group } = forked.map_or_else(|| spawn(config, tier, user, self.namespace.as_ref()), Ok)?;
         let (child, weak) = (self.reaper.adopt(pid, Arc::clone(&slot)), Arc::downgrade(&slot));
         if !is_in_group {
-            bounds.add_process(pid);
+            group_limits.add_process(pid);
         }
-        slot.bind(bounds);
+        slot.bind(group_limits);
         Ok(SpawnedProcess { pid, child, slot: weak, socket, is_forked })
     }
 }
@@ -231,7 +231,7 @@ mod tests {
     use crate::users::UserAllocator;
 
     #[tokio::test]
-    async fn started_process_has_its_place_until_it_is_dropped_and_is_waited_for() {
+    async fn started_process_keeps_its_place_until_it_is_dropped_and_reaped() {
         let config = PoolConfig::new("/bin/false");
         let slots = ProcessSlots::new(2, u64::MAX, UserAllocator::default());
         let spawner = Spawner::new(&config, Arc::clone(&slots)).unwrap();
@@ -244,11 +244,11 @@ mod tests {
         spawner.all_reaped().await;
         assert_eq!(slots.taken(), 0);
         drop(start());
-        assert_eq!(slots.taken(), 0, "it was not ordered yet");
+        assert_eq!(slots.taken(), 0, "it was not started yet");
     }
 
     #[tokio::test]
-    async fn process_that_was_delivered_to_nobody_is_ended_and_waited_for() {
+    async fn started_process_without_a_receiver_is_ended_and_reaped() {
         let config = PoolConfig::new("/bin/false");
         let (slots, alarm) = (ProcessSlots::new(1, u64::MAX, UserAllocator::default()), Arc::default());
         let spawner = Spawner::new(&config, Arc::clone(&slots)).unwrap();
@@ -264,9 +264,9 @@ mod tests {
 
     #[test]
     fn spawner_is_notified_of_a_broken_process() {
-        let (orders, ordered) = mpsc::channel();
-        let spawner = Spawner { orders, reaper: Arc::new(Reaper::start().unwrap()) };
+        let (requests, receiver) = mpsc::channel();
+        let spawner = Spawner { requests, reaper: Arc::new(Reaper::start().unwrap()) };
         spawner.distrust_zygotes();
-        assert!(matches!(ordered.try_recv(), Ok(SpawnRequest::Distrust)));
+        assert!(matches!(receiver.try_recv(), Ok(SpawnRequest::Distrust)));
     }
 }

@@ -43,9 +43,9 @@ pub(crate) enum UsageError {
 
 impl Usage {
     /// Returns the processor time of a process since its start, even if it has exited. The kernel
-    /// rounds user time and system time down to its tick. One tick is added, so that the error is
-    /// as often positive as negative.
-    pub(crate) fn cpu_since_birth(pid: u32) -> Duration {
+    /// rounds user time and system time down to its tick. One tick is added, so that the mean error
+    /// is zero.
+    pub(crate) fn cpu_since_start(pid: u32) -> Duration {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let usage = text.rsplit_once(')').and_then(|(_, fields)| Self::parse_fields(fields));
         usage.map_or(Duration::ZERO, |usage| usage.cpu + Duration::from_millis(1_000 / rustix::param::clock_ticks_per_second()))
@@ -57,7 +57,7 @@ impl Usage {
         Self::parse(&read(pid, "stat")?)
     }
 
-    /// Parses proc_pid_stat(5). The name in field 2 may contain spaces and parentheses, so parsing
+    /// Parses proc_pid_stat(5). The name in field 2 can contain spaces and parentheses, so parsing
     /// begins after its last parenthesis with field 3, the state. A dead process that nobody has
     /// waited for counts as gone.
     fn parse(text: &str) -> Result<Self, UsageError> {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_counted_behind_the_name() {
+    fn stat_fields_are_counted_after_the_process_name() {
         let stat = "77 (a) b (c) S 1 77 77 0 -1 4194560 6000 0 0 0 120 30 0 0 20 0 5 0 1000 90000000 2500 18446744073709551615 1 1";
         let usage = Usage::parse(stat).unwrap();
         assert_eq!(usage.cpu.as_millis() as u64, 150 * 1_000 / rustix::param::clock_ticks_per_second());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn resident_memory_is_its_own_but_for_what_is_shared() {
+    fn own_memory_excludes_shared_memory() {
         let page = rustix::param::page_size() as u64;
         assert_eq!(Resident::parse("9000 2500 1500 4 0 500 0\n"), Some(Resident { bytes: 2_500 * page, own_bytes: 1_000 * page }));
         assert_eq!((Resident::parse("9000 2500"), Resident::parse("")), (None, None));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_has_ended_still_says_what_it_used_and_a_tick_more() {
+    fn usage_of_an_ended_process_is_known_plus_one_tick() {
         let count = "n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done";
         let mut child = std::process::Command::new("/bin/sh").args(["-c", count]).spawn().unwrap();
         while Usage::of(child.id()) != Err(UsageError::Gone) {
@@ -123,8 +123,8 @@ mod tests {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
         let counted = Usage::parse(&text.replace(") Z ", ") S ")).unwrap().cpu;
         let tick = Duration::from_secs(1) / u32::try_from(rustix::param::clock_ticks_per_second()).unwrap();
-        assert_eq!(Usage::cpu_since_birth(child.id()), counted + tick);
+        assert_eq!(Usage::cpu_since_start(child.id()), counted + tick);
         child.wait().unwrap();
-        assert_eq!(Usage::cpu_since_birth(child.id()), Duration::ZERO);
+        assert_eq!(Usage::cpu_since_start(child.id()), Duration::ZERO);
     }
 }

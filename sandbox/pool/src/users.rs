@@ -34,7 +34,7 @@ impl FromStr for Users {
     fn from_str(text: &str) -> Result<Self, InvalidUserRange> {
         let (first, last) = text.split_once('-').ok_or(InvalidUserRange)?;
         let (first, last) = (first.parse().map_err(|_| InvalidUserRange)?, last.parse().map_err(|_| InvalidUserRange)?);
-        // The largest number stands for "no user".
+        // The largest number means "no user".
         if first == 0 || last < first || last == u32::MAX { Err(InvalidUserRange) } else { Ok(Self { first, last }) }
     }
 }
@@ -48,19 +48,19 @@ impl Users {
     }
 
     fn max_with(self, own: CapabilitySet) -> usize {
-        if can_allocate(own) { usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1) } else { usize::MAX }
+        if can_switch(own) { usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1) } else { usize::MAX }
     }
 
-    /// Returns the users for assignment. Empty if this process cannot change users.
-    pub(crate) fn next_free(self) -> UserAllocator {
-        self.next_free_with(own_capabilities(), std::process::id())
+    /// Returns an allocator of these users. It is empty if this process cannot change users.
+    pub(crate) fn allocator(self) -> UserAllocator {
+        self.allocator_with(own_capabilities(), std::process::id())
     }
 
     /// Starts at a user that depends on the process id, so that two hosts on one machine rarely
     /// collide.
-    pub(crate) fn next_free_with(self, own: CapabilitySet, process: u32) -> UserAllocator {
+    pub(crate) fn allocator_with(self, own: CapabilitySet, process: u32) -> UserAllocator {
         let next = self.first + (u64::from(process) * 4_096 % (u64::from(self.last - self.first) + 1)) as u32;
-        UserAllocator { users: can_allocate(own).then_some(self), next, taken: HashSet::new() }
+        UserAllocator { users: can_switch(own).then_some(self), next, taken: HashSet::new() }
     }
 }
 
@@ -91,7 +91,7 @@ impl UserAllocator {
     }
 }
 
-fn can_allocate(own: CapabilitySet) -> bool {
+fn can_switch(own: CapabilitySet) -> bool {
     NEEDED.iter().all(|needed| own.contains(*needed))
 }
 
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
 
     fn turn(range: &str, process: u32) -> UserAllocator {
-        range.parse::<Users>().unwrap().next_free_with(CapabilitySet::all(), process)
+        range.parse::<Users>().unwrap().allocator_with(CapabilitySet::all(), process)
     }
 
     #[test]
-    fn users_come_in_turn_and_none_that_somebody_has() {
+    fn users_are_assigned_in_turn_and_never_twice() {
         let mut turn = turn("10-13", 0);
         let mut take = |back: &[u32]| {
             back.iter().for_each(|user| turn.release(*user));
@@ -119,31 +119,31 @@ mod tests {
     }
 
     #[test]
-    fn hosts_side_by_side_begin_elsewhere() {
+    fn concurrent_hosts_start_with_different_users() {
         assert_eq!([1, 2].map(|process| turn("10-5010", process).take()), [Some(10 + 4_096), Some(10 + 8_192 % 5_001)]);
         assert_eq!(turn("7-7", 99).take(), Some(7));
     }
 
     #[test]
-    fn workers_become_others_only_where_they_can_then_be_ended_and_slowed() {
+    fn workers_switch_users_only_if_the_host_can_still_kill_and_slow_them() {
         let range: Users = "10-13".parse().unwrap();
-        let given = |own| (range.next_free_with(own, 0).take(), range.max_with(own));
-        assert_eq!(given(CapabilitySet::all()), (Some(10), 4));
+        let assigned = |own| (range.allocator_with(own, 0).take(), range.max_with(own));
+        assert_eq!(assigned(CapabilitySet::all()), (Some(10), 4));
         for lacking in [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL, CapabilitySet::SYS_NICE] {
-            assert_eq!(given(CapabilitySet::all().difference(lacking)), (None, usize::MAX), "{lacking:?}");
+            assert_eq!(assigned(CapabilitySet::all().difference(lacking)), (None, usize::MAX), "{lacking:?}");
         }
     }
 
     #[test]
     fn granted_capabilities_are_limited_to_those_of_this_process() {
         let range: Users = "100000-165535".parse().unwrap();
-        let given = range.next_free().take();
-        assert_eq!(given, range.next_free_with(own_capabilities(), std::process::id()).take());
-        assert_eq!((given.is_some(), range.max()), if can_allocate(own_capabilities()) { (true, 65_536) } else { (false, usize::MAX) });
+        let assigned = range.allocator().take();
+        assert_eq!(assigned, range.allocator_with(own_capabilities(), std::process::id()).take());
+        assert_eq!((assigned.is_some(), range.max()), if can_switch(own_capabilities()) { (true, 65_536) } else { (false, usize::MAX) });
     }
 
     #[test]
-    fn nobody_becomes_root_or_no_user_at_all() {
+    fn root_and_the_invalid_user_are_rejected() {
         for text in ["", "1", "0-9", "9-1", "1-4294967295", "1-4294967296", "a-b", "-1-5"] {
             assert_eq!(text.parse::<Users>(), Err(InvalidUserRange), "{text}");
         }

@@ -1,11 +1,11 @@
 //! The watchdog: enforces budgets by the host's own clocks.
 //!
 //! A [`Meter`] holds the budget of the call that its worker runs. One thread per pool (see
-//! [`Alarm::ring`]) looks at every meter each [`TICK`] while any budget is in force, and ends a
+//! [`Alarm::run`]) inspects every meter each [`TICK`] while any budget is in force, and ends a
 //! process that is over its budget: wall clock and processor time at limit + grace, resident memory
 //! at its limit. The closer a process is to its memory limit, the sooner its memory is measured
-//! again (see [`Budget::until_full`]). The reason is kept in the meter, so that the call finds it
-//! at the end of its stream. Nothing here trusts the worker.
+//! again (see [`Budget::until_full`]). The meter stores the reason, so that the call finds it at the
+//! end of its stream. Nothing here trusts the worker.
 //!
 //! Processor time counts from the first tick that sees the call. So a worker gains at most one
 //! tick, and a shorter call costs no system call.
@@ -25,7 +25,7 @@ use tollhouse_protocol::StopReason;
 use crate::{
     budget::{Budget, BudgetReport, TICK},
     usage::{Resident, Usage, UsageError},
-    watchdog_alarm::{Alarm, WatchdogTick},
+    watchdog_alarm::{Alarm, WatchdogRound},
 };
 
 /// Ticks between two measurements of processor time for a call that waits in ops.
@@ -50,7 +50,7 @@ struct WatchedBudget {
     budget: Budget,
     since: Instant,
     parked: bool,
-    /// Whether the process gets low priority at the next look.
+    /// Whether the process gets low priority at the next tick.
     slow: bool,
     /// When its last turn at normal priority began, or the call.
     last_turn: Instant,
@@ -88,7 +88,7 @@ impl Meter {
         });
         self.alarm.arm();
         if until_full < TICK {
-            self.alarm.set_hurried();
+            self.alarm.wake();
         }
     }
 
@@ -99,7 +99,7 @@ impl Meter {
         }
     }
 
-    /// Lowers the priority of the process at the next look.
+    /// Lowers the priority of the process at the next tick.
     pub(crate) fn slow_down(&self) {
         if let Some(watch) = &mut *self.lock() {
             watch.slow = true;
@@ -113,7 +113,7 @@ impl Meter {
         self.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
     }
 
-    /// Gives a [starving](Self::starved_since) process normal priority until the next look, if the
+    /// Gives a [starving](Self::starved_since) process normal priority until the next tick, if the
     /// system permits it.
     pub(crate) fn give_turn(&self, pid: u32, since: Instant) {
         if let Some(watch) = self.lock().as_mut().filter(|watch| watch.last_turn == since) {
@@ -144,21 +144,21 @@ impl Meter {
         self.lock().is_none()
     }
 
-    /// Measures the process. If it is over its budget, keeps the reason for its call.
-    pub(crate) fn look(&self, pid: u32, round: WatchdogTick, grace: Duration) -> WatchdogFinding {
+    /// Measures the process. If it is over its budget, stores the reason for its call.
+    pub(crate) fn inspect(&self, pid: u32, round: WatchdogRound, grace: Duration) -> Inspection {
         let mut watch = self.lock();
-        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return WatchdogFinding::Free };
-        if round == WatchdogTick::Tick && std::mem::take(&mut watch.slow) {
+        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Inspection::Free };
+        if round == WatchdogRound::Tick && std::mem::take(&mut watch.slow) {
             match pace::lower(pid) {
                 Ok(()) => self.is_slowed.store(true, Ordering::Release),
                 Err(error) => tracing::warn!(%error, "a worker that computes for a long time could not be slowed down"),
             }
         }
-        let look = watch.look(pid, round, grace, &self.resident);
-        if let WatchdogFinding::Over(reason) = &look {
+        let inspect = watch.inspect(pid, round, grace, &self.resident);
+        if let Inspection::Over(reason) = &inspect {
             watch.verdict = Some(reason.clone());
         }
-        look
+        inspect
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<WatchedBudget>> {
@@ -173,14 +173,14 @@ impl Drop for Meter {
     }
 }
 
-/// The result of a look by the watchdog.
+/// The result of an inspection by the watchdog.
 #[derive(Debug)]
-pub(crate) enum WatchdogFinding {
+pub(crate) enum Inspection {
     /// No budget is in force, or the process is already being ended.
     Free,
     /// Within its budget. Contains its private memory, if that was measured, and the time until the
     /// next measurement.
-    Well {
+    WithinBudget {
         own_bytes: Option<u64>,
         next: Duration,
     },
@@ -190,7 +190,7 @@ pub(crate) enum WatchdogFinding {
 }
 
 impl WatchedBudget {
-    fn look(&mut self, pid: u32, round: WatchdogTick, grace: Duration, resident: &AtomicU64) -> WatchdogFinding {
+    fn inspect(&mut self, pid: u32, round: WatchdogRound, grace: Duration, resident: &AtomicU64) -> Inspection {
         match self.measure(pid, round) {
             Ok(measured) => {
                 let rss_bytes = measured.map_or(0, |measured| measured.bytes);
@@ -199,18 +199,18 @@ impl WatchedBudget {
                     self.memory_due = Instant::now() + self.budget.until_full(rss_bytes);
                 }
                 let next = self.memory_due.saturating_duration_since(Instant::now());
-                let well = WatchdogFinding::Well { own_bytes: measured.map(|measured| measured.own_bytes), next };
-                self.budget.overrun(self.since.elapsed(), self.cpu, rss_bytes, grace).map_or(well, WatchdogFinding::Over)
+                let well = Inspection::WithinBudget { own_bytes: measured.map(|measured| measured.own_bytes), next };
+                self.budget.overrun(self.since.elapsed(), self.cpu, rss_bytes, grace).map_or(well, Inspection::Over)
             }
-            Err(UsageError::Gone) => WatchdogFinding::Dead,
+            Err(UsageError::Gone) => Inspection::Dead,
             // A process that cannot be watched must not run.
-            Err(UsageError::Unreadable) => WatchdogFinding::Over(StopReason::Crashed),
+            Err(UsageError::Unreadable) => Inspection::Over(StopReason::Crashed),
         }
     }
 
     /// Measures what is due: processor time if the round is a tick, memory if its time has come.
-    fn measure(&mut self, pid: u32, round: WatchdogTick) -> Result<Option<Resident>, UsageError> {
-        if round == WatchdogTick::Tick {
+    fn measure(&mut self, pid: u32, round: WatchdogRound) -> Result<Option<Resident>, UsageError> {
+        if round == WatchdogRound::Tick {
             self.ticks += 1;
             if !self.parked || self.ticks.is_multiple_of(PARKED_TICKS) {
                 let now = Usage::of(pid)?;

@@ -1,4 +1,4 @@
-//! Timing of the watchdog thread, which looks at workers only while a budget is in force.
+//! Timing of the watchdog thread, which inspects workers only while a budget is in force.
 
 use std::{
     sync::{
@@ -14,34 +14,34 @@ use crate::budget::TICK;
 
 /// The scope of a watchdog round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WatchdogTick {
-    /// Everything that is measured.
+pub(crate) enum WatchdogRound {
+    /// Measures everything.
     Tick,
-    /// The memory of processes that are near their limit.
+    /// Measures only the memory of processes that are near their limit.
     Between,
 }
 
-/// Counts the budgets in force. Wakes the watchdog for the first budget, and when one needs a look
-/// soon.
+/// Counts the budgets in force. Wakes the watchdog for the first budget, and when a process must be
+/// measured soon.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
     armed: AtomicUsize,
-    bell: Mutex<Bell>,
-    rings: Condvar,
+    state: Mutex<AlarmState>,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Bell {
+struct AlarmState {
     /// Whether the watchdog waits for the first budget.
     awaits_first: bool,
-    is_hurried: bool,
-    is_silenced: bool,
+    is_woken: bool,
+    is_stopped: bool,
 }
 
 impl Alarm {
-    /// Calls `look` every [`TICK`] while any budget is in force. `look` returns the time until an
-    /// earlier round, if it needs one. Returns when the alarm is [silenced](Self::silence).
-    pub(crate) fn ring(&self, mut look: impl FnMut(WatchdogTick) -> Option<Duration>) {
+    /// Calls `inspect` every [`TICK`] while any budget is in force. `inspect` returns the time until
+    /// an earlier round, if it needs one. Returns when the alarm is [stopped](Self::stop).
+    pub(crate) fn run(&self, mut inspect: impl FnMut(WatchdogRound) -> Option<Duration>) {
         let mut rounds = TickSchedule::from(Instant::now());
         loop {
             if self.wait_for_first() {
@@ -50,34 +50,34 @@ impl Alarm {
             if !self.wait(rounds.timeout(Instant::now())) {
                 return;
             }
-            let Some(soonest) = look(rounds.next(Instant::now())) else { return };
+            let Some(soonest) = inspect(rounds.next(Instant::now())) else { return };
             rounds.soonest = soonest;
         }
     }
 
-    /// Stops the thread in [`ring`](Self::ring).
-    pub(crate) fn silence(&self) {
-        self.bell().is_silenced = true;
-        self.rings.notify_all();
+    /// Stops the thread in [`run`](Self::run).
+    pub(crate) fn stop(&self) {
+        self.state().is_stopped = true;
+        self.changed.notify_all();
     }
 
     /// Waits until a budget is in force. Returns false if one already is.
     fn wait_for_first(&self) -> bool {
-        let mut bell = self.bell();
-        bell.awaits_first = true;
-        let waits = |bell: &mut Bell| !bell.is_silenced && !self.is_armed();
-        let waited = waits(&mut bell);
-        let mut bell = self.rings.wait_while(bell, waits).unwrap_or_else(PoisonError::into_inner);
-        bell.awaits_first = false;
+        let mut state = self.state();
+        state.awaits_first = true;
+        let waits = |state: &mut AlarmState| !state.is_stopped && !self.is_armed();
+        let waited = waits(&mut state);
+        let mut state = self.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+        state.awaits_first = false;
         waited
     }
 
-    /// Waits for `patience`, or until a look is urgent. Returns false when the alarm is silenced.
+    /// Waits for `timeout`, or until a round is urgent. Returns false when the alarm is stopped.
     fn wait(&self, timeout: Duration) -> bool {
-        let quiet = |bell: &mut Bell| bell.is_quiet();
-        let (mut bell, _) = self.rings.wait_timeout_while(self.bell(), timeout, quiet).unwrap_or_else(PoisonError::into_inner);
-        bell.is_hurried = false;
-        !bell.is_silenced
+        let quiet = |state: &mut AlarmState| state.is_quiet();
+        let (mut state, _) = self.changed.wait_timeout_while(self.state(), timeout, quiet).unwrap_or_else(PoisonError::into_inner);
+        state.is_woken = false;
+        !state.is_stopped
     }
 
     /// Records that a budget came into force.
@@ -88,8 +88,8 @@ impl Alarm {
     }
 
     fn notify_first(&self) {
-        if self.bell().awaits_first {
-            self.rings.notify_one();
+        if self.state().awaits_first {
+            self.changed.notify_one();
         }
     }
 
@@ -98,10 +98,10 @@ impl Alarm {
         self.armed.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Requests a look now, which decides when the next one is due.
-    pub(crate) fn set_hurried(&self) {
-        self.bell().is_hurried = true;
-        self.rings.notify_one();
+    /// Requests a round now, which determines when the next one is due.
+    pub(crate) fn wake(&self) {
+        self.state().is_woken = true;
+        self.changed.notify_one();
     }
 
     /// Returns whether any budget is in force.
@@ -109,14 +109,14 @@ impl Alarm {
         self.armed.load(Ordering::Acquire) > 0
     }
 
-    fn bell(&self) -> MutexGuard<'_, Bell> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, AlarmState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Bell {
+impl AlarmState {
     fn is_quiet(&self) -> bool {
-        !self.is_silenced && !self.is_hurried
+        !self.is_stopped && !self.is_woken
     }
 }
 
@@ -137,19 +137,19 @@ impl TickSchedule {
         self.soonest.min(self.tick.saturating_duration_since(now))
     }
 
-    fn next(&mut self, now: Instant) -> WatchdogTick {
+    fn next(&mut self, now: Instant) -> WatchdogRound {
         if now < self.tick {
-            return WatchdogTick::Between;
+            return WatchdogRound::Between;
         }
         self.tick = now + TICK;
-        WatchdogTick::Tick
+        WatchdogRound::Tick
     }
 }
 
 #[cfg(test)]
 impl Alarm {
-    pub(crate) fn is_hurried(&self) -> bool {
-        self.bell().is_hurried
+    pub(crate) fn is_woken(&self) -> bool {
+        self.state().is_woken
     }
 }
 
@@ -160,30 +160,30 @@ mod tests {
     use super::*;
 
     /// Silences an alarm when dropped, also if the test fails.
-    struct SilenceGuard<'a>(&'a Alarm);
+    struct StopGuard<'a>(&'a Alarm);
 
-    impl Drop for SilenceGuard<'_> {
+    impl Drop for StopGuard<'_> {
         fn drop(&mut self) {
-            self.0.silence();
+            self.0.stop();
         }
     }
 
     #[test]
-    fn watchdog_looks_while_any_budget_is_in_force_and_no_longer() {
-        let (alarm, looks) = (Alarm::default(), AtomicUsize::new(0));
+    fn watchdog_runs_only_while_a_budget_is_in_force() {
+        let (alarm, checks) = (Alarm::default(), AtomicUsize::new(0));
         let look = |_| {
-            looks.fetch_add(1, Ordering::Relaxed);
+            checks.fetch_add(1, Ordering::Relaxed);
             Some(Duration::MAX)
         };
         scope(|scope| {
-            scope.spawn(|| alarm.ring(look));
-            let _silenced = SilenceGuard(&alarm);
+            scope.spawn(|| alarm.run(look));
+            let _silenced = StopGuard(&alarm);
             let in_a_while = || {
-                let before = looks.load(Ordering::Relaxed);
+                let before = checks.load(Ordering::Relaxed);
                 park_timeout(4 * TICK);
-                looks.load(Ordering::Relaxed) - before
+                checks.load(Ordering::Relaxed) - before
             };
-            // The last look may come late.
+            // The last look can come late.
             let none = || (0..100).any(|_| in_a_while() == 0);
             let some = || (0..100).any(|_| in_a_while() > 1);
             assert_eq!(in_a_while(), 0);
@@ -201,39 +201,39 @@ mod tests {
     }
 
     #[test]
-    fn watchdog_ticks_at_its_times_and_looks_between_when_that_is_sooner() {
+    fn watchdog_ticks_on_schedule_and_measures_earlier_if_needed() {
         let (started, instant) = (Instant::now(), Duration::from_nanos(1));
         let mut rounds = TickSchedule::from(started);
         assert_eq!([Duration::ZERO, TICK / 2, 3 * TICK].map(|passed| rounds.timeout(started + passed)), [TICK, TICK / 2, Duration::ZERO]);
         rounds.soonest = instant;
         assert_eq!(rounds.timeout(started), instant);
-        assert_eq!(rounds.next(started + TICK - instant), WatchdogTick::Between);
-        assert_eq!(rounds.next(started + TICK), WatchdogTick::Tick);
-        assert_eq!(rounds.next(started + TICK), WatchdogTick::Between);
-        assert_eq!(rounds.next(started + 9 * TICK), WatchdogTick::Tick);
+        assert_eq!(rounds.next(started + TICK - instant), WatchdogRound::Between);
+        assert_eq!(rounds.next(started + TICK), WatchdogRound::Tick);
+        assert_eq!(rounds.next(started + TICK), WatchdogRound::Between);
+        assert_eq!(rounds.next(started + 9 * TICK), WatchdogRound::Tick);
         rounds.soonest = Duration::MAX;
-        assert_eq!(rounds.timeout(started + 9 * TICK), TICK, "what it missed it does not catch up with");
+        assert_eq!(rounds.timeout(started + 9 * TICK), TICK, "missed ticks are skipped");
     }
 
     #[test]
-    fn bell_is_quiet_until_somebody_has_haste_or_it_is_silenced() {
-        let quiet = |is_silenced, is_hurried| Bell { is_silenced, is_hurried, ..Bell::default() }.is_quiet();
+    fn alarm_waits_until_it_is_woken_or_stopped() {
+        let quiet = |is_stopped, is_woken| AlarmState { is_stopped, is_woken, ..AlarmState::default() }.is_quiet();
         assert_eq!([quiet(false, false), quiet(false, true), quiet(true, false), quiet(true, true)], [true, false, false, false]);
         let alarm = Alarm::default();
-        alarm.set_hurried();
-        assert!(alarm.is_hurried() && alarm.wait(Duration::from_secs(600)));
-        assert!(!alarm.is_hurried(), "one look is enough");
+        alarm.wake();
+        assert!(alarm.is_woken() && alarm.wait(Duration::from_secs(600)));
+        assert!(!alarm.is_woken(), "one round is enough");
     }
 
     #[test]
-    fn watchdog_looks_between_ticks_when_it_is_reported_to_and_ends_when_that_is_over() {
+    fn watchdog_measures_between_ticks_when_woken_and_then_stops() {
         let (alarm, mut rounds) = (Alarm::default(), Vec::new());
         alarm.arm();
-        alarm.ring(|round| {
+        alarm.run(|round| {
             rounds.push(round);
             match rounds.len() {
                 1 => {
-                    alarm.set_hurried();
+                    alarm.wake();
                     Some(Duration::MAX)
                 }
                 2..8 => Some(Duration::ZERO),
@@ -241,6 +241,6 @@ mod tests {
             }
         });
         assert_eq!(rounds.len(), 8);
-        assert!(rounds[1..].contains(&WatchdogTick::Between), "{rounds:?}");
+        assert!(rounds[1..].contains(&WatchdogRound::Between), "{rounds:?}");
     }
 }

@@ -37,7 +37,7 @@ impl<'a> WorkerLease<'a> {
     /// Loads a bundle, within the limits of loading.
     pub(crate) async fn load(&mut self, bundle: &Bundle, limits: &Limits) -> Result<(Loaded, CleanEnd), LoadFault> {
         let load = Load { bundle: bundle.clone(), limits: *limits };
-        let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
+        let process = self.process.as_ref().expect("a lease has its process until it is returned");
         process.limit_to(limits);
         match exchange::load(&process.link, &mut self.buffers, load).await {
             Err(LoadFault::Stopped(StopReason::Crashed)) => Err(LoadFault::Stopped(process.last_reason(&limits.of_load()).await)),
@@ -53,13 +53,13 @@ impl<'a> WorkerLease<'a> {
         host: &dyn OpHost,
         permit: &mut Permit<'_>,
     ) -> ExchangeEnd {
-        let process = self.process.as_ref().expect("a leased worker has its process until it is given back");
+        let process = self.process.as_ref().expect("a lease has its process until it is returned");
         process.calls.fetch_add(1, Ordering::Relaxed);
         let limits = request.limits;
         process.limit_to(limits);
         let ended = exchange::drive(&process.link, &mut self.buffers, request, begin, host, permit).await;
         match ended.outcome {
-            Outcome::Stopped(StopReason::Crashed) => ended.because(process.last_reason(limits).await),
+            Outcome::Stopped(StopReason::Crashed) => ended.with_reason(process.last_reason(limits).await),
             _ => ended,
         }
     }
@@ -68,17 +68,17 @@ impl<'a> WorkerLease<'a> {
     /// such a call the worker becomes idle and the slot free.
     pub(crate) fn hand_over(mut self, proof: CleanEnd, spent: &Spent, mut permit: Permit<'_>) {
         let Some(Next { budget, turn }) = self.process().link.pipeline.next(spent) else { return self.recycle(proof) };
-        let may_go_on = self.is_reusable() && permit.regain_slot();
-        if let Some(process) = self.process.take_if(|_| may_go_on) {
+        let can_continue = self.is_reusable() && permit.regain_slot();
+        if let Some(process) = self.process.take_if(|_| can_continue) {
             // The budget is in force from here: the worker may have begun.
             process.link.meter.begin(budget);
             match turn.send(Handover { process, buffers: std::mem::take(&mut self.buffers) }) {
                 Ok(()) => return permit.hand_over(),
-                // The call was abandoned. Nobody owns what the worker may be doing.
+                // The call was abandoned, and the worker may be running it.
                 Err(Handover { process, .. }) => self.process = Some(process),
             }
         }
-        // The process goes first, because the call that gets the slot may need its place.
+        // The process goes first, because the call that gets the slot can need its place.
         drop(self);
         drop(permit);
     }
@@ -96,7 +96,7 @@ impl<'a> WorkerLease<'a> {
         }
     }
 
-    /// Returns whether the worker may serve another call after one that ended normally.
+    /// Returns whether the worker can serve another call after one that ended normally.
     fn is_reusable(&self) -> bool {
         let process = self.process();
         !process.is_retired() && process.link.meter.is_free() && process.link.meter.restore_pace(process.pid)
@@ -110,12 +110,12 @@ impl<'a> WorkerLease<'a> {
         {
             idle.spares.push(process);
             drop(idle);
-            self.core.slots.note_idle();
+            self.core.slots.notify_idle();
         }
     }
 
     pub(crate) fn process(&self) -> &Process {
-        self.process.as_ref().expect("a leased worker has its process until it is given back")
+        self.process.as_ref().expect("a lease has its process until it is returned")
     }
 
     /// Returns whether the worker is fit for use: the second half of the invariant of [`CleanEnd`],

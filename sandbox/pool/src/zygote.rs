@@ -1,12 +1,13 @@
 //! Zygotes: processes that have booted an engine and fork workers, which then need no boot.
 //!
-//! A forked worker is a child of this process like any other, and makes its own
+//! A forked worker is a child of this process like any other, and sends its own
 //! [`JailReport`](tollhouse_protocol::JailReport). Workers of one zygote share their memory layout
-//! and the keys of the engine's hash tables. That is why zygotes are renewed. Without a zygote, or if it does not answer, workers are
-//! started directly. A zygote is ended if no worker of its tier was needed for the life of a zygote, except for the default tier.
+//! and the keys of the engine's hash tables, so zygotes are replaced regularly. Without a zygote, or
+//! if it does not answer, workers are started directly. Except in the default tier, a zygote is
+//! ended if no worker of its tier was needed for the lifetime of a zygote.
 //!
-//! One thread owns all zygotes (see [`Spawner`](crate::spawner::Spawner)), because the kernel ends a zygote with the thread that started
-//! it.
+//! One thread owns all zygotes (see [`Spawner`](crate::spawner::Spawner)), because the kernel ends a
+//! zygote together with the thread that started it.
 
 #[cfg(test)]
 mod tests;
@@ -39,18 +40,18 @@ use crate::{config::PoolConfig, tiers::EachTier, usage::Resident};
 /// Time for which workers are started directly after a zygote failed.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Finds out whether a child has ended, and leaves it unreaped.
+/// Checks that a process is our child, and leaves it unreaped.
 const IS_CHILD: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG).union(WaitIdOptions::NOWAIT);
 
 /// The zygotes of a pool: one for each tier in use.
 #[derive(Debug)]
 pub(crate) struct Zygotes {
-    usual: Tier,
+    default_tier: Tier,
     forks: usize,
     life: Duration,
     timeout: Duration,
     boot_timeout: Duration,
-    lines: EachTier<ZygoteSlot>,
+    slots: EachTier<ZygoteSlot>,
 }
 
 /// A zygote and its successor.
@@ -103,83 +104,79 @@ pub(crate) struct Zygote {
 impl Zygotes {
     pub(crate) fn new(config: &PoolConfig) -> Self {
         Self {
-            usual: config.tier,
+            default_tier: config.tier,
             forks: config.zygote_forks,
             life: config.zygote_life,
             timeout: config.zygote_timeout,
             boot_timeout: config.boot_timeout,
-            lines: EachTier::default(),
+            slots: EachTier::default(),
         }
     }
 
-    /// Forks a worker of a tier. `start` starts a zygote if one is needed. Returns `None` if the worker must be started directly.
-    pub(crate) fn fork_worker(
-        &mut self,
-        start: impl Fn() -> io::Result<Zygote>,
-        tier: Tier,
-        terms: WorkerSpec<'_>,
-    ) -> Option<ForkedWorker> {
+    /// Forks a worker of a tier. `start` starts a zygote if one is needed. Returns `None` if the
+    /// worker must be started directly.
+    pub(crate) fn fork_worker(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, spec: WorkerSpec<'_>) -> Option<ForkedWorker> {
         if self.forks == 0 {
             return None;
         }
-        let line = &mut self.lines[tier];
-        line.requested = Some(Instant::now());
-        line.advance(start, self.boot_timeout, |zygote| zygote.forks >= self.forks || zygote.forked.elapsed() >= self.life);
-        let zygote = line.now.as_mut()?;
+        let slot = &mut self.slots[tier];
+        slot.requested = Some(Instant::now());
+        slot.advance(start, self.boot_timeout, |zygote| zygote.forks >= self.forks || zygote.forked.elapsed() >= self.life);
+        let zygote = slot.now.as_mut()?;
         let timeout = self.timeout.saturating_sub(zygote.forked.elapsed());
-        match zygote.wait_until_ready(timeout).and_then(|()| zygote.fork_worker(terms, self.timeout)) {
+        match zygote.wait_until_ready(timeout).and_then(|()| zygote.fork_worker(spec, self.timeout)) {
             Ok(worker) => Some(worker),
             // It will be ready for a later worker.
             Err(error) if zygote.may_still_boot(&error, self.boot_timeout) => None,
             Err(error) => {
                 tracing::warn!(%error, "a zygote does not work, so workers are started without it");
-                line.now = None;
-                line.failed = Some(Instant::now());
+                slot.now = None;
+                slot.failed = Some(Instant::now());
                 None
             }
         }
     }
 
     /// Reaps zygotes that have ended, and ends those that are unused.
-    pub(crate) fn look(&mut self) {
-        for (tier, line) in self.lines.iter_mut() {
-            for zygote in [&mut line.now, &mut line.next] {
+    pub(crate) fn check(&mut self) {
+        for (tier, slot) in self.slots.iter_mut() {
+            for zygote in [&mut slot.now, &mut slot.next] {
                 if zygote.take_if(Zygote::has_ended).is_some() {
-                    line.failed = Some(Instant::now());
+                    slot.failed = Some(Instant::now());
                 }
             }
-            if tier != self.usual && line.requested.is_some_and(|request| request.elapsed() >= self.life) {
-                *line = ZygoteSlot::default();
+            if tier != self.default_tier && slot.requested.is_some_and(|request| request.elapsed() >= self.life) {
+                *slot = ZygoteSlot::default();
             }
         }
     }
 
     /// Returns the number of zygotes, including those that boot, and their memory.
-    pub(crate) fn census(&self) -> ZygoteCounts {
-        let zygotes = self.lines.iter().flat_map(|(_, line)| line.now.iter().chain(&line.next));
+    pub(crate) fn counts(&self) -> ZygoteCounts {
+        let zygotes = self.slots.iter().flat_map(|(_, slot)| slot.now.iter().chain(&slot.next));
         zygotes
             .fold(ZygoteCounts::default(), |all, zygote| ZygoteCounts { zygotes: all.zygotes + 1, bytes: all.bytes + zygote.own_bytes() })
     }
 
     /// Ends all zygotes, because a worker forked from one did not work.
     pub(crate) fn distrust(&mut self) {
-        for (_, line) in self.lines.iter_mut().filter(|(_, line)| line.now.is_some()) {
-            (line.now, line.next, line.failed) = (None, None, Some(Instant::now()));
+        for (_, slot) in self.slots.iter_mut().filter(|(_, slot)| slot.now.is_some()) {
+            (slot.now, slot.next, slot.failed) = (None, None, Some(Instant::now()));
         }
     }
 
     /// Ends all zygotes and prevents new ones.
     pub(crate) fn close(&mut self) {
         self.forks = 0;
-        self.lines = EachTier::default();
+        self.slots = EachTier::default();
     }
 }
 
 impl ZygoteSlot {
     /// Ensures that there is a zygote, and starts its successor once it `is_due`.
-    fn advance(&mut self, start: impl Fn() -> io::Result<Zygote>, boot_patience: Duration, is_due: impl Fn(&Zygote) -> bool) {
+    fn advance(&mut self, start: impl Fn() -> io::Result<Zygote>, boot_timeout: Duration, is_due: impl Fn(&Zygote) -> bool) {
         let has_failed =
-            |next: &mut Zygote| next.wait_until_ready(Duration::ZERO).is_err_and(|error| !next.may_still_boot(&error, boot_patience));
+            |next: &mut Zygote| next.wait_until_ready(Duration::ZERO).is_err_and(|error| !next.may_still_boot(&error, boot_timeout));
         if self.next.as_mut().is_some_and(has_failed) {
             (self.next, self.failed) = (None, Some(Instant::now()));
         }
@@ -196,8 +193,8 @@ impl ZygoteSlot {
 impl Zygote {
     pub(crate) fn start(command: &mut Command) -> io::Result<Self> {
         let (control, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        // Like a worker, it first closes all descriptors except its end of the socket. Only this thread starts processes, so none
-        // inherits the socket of another.
+        // Like a worker, it first closes all descriptors except its end of the socket. Only this
+        // thread starts processes, so none inherits the socket of another.
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let child = command.args(["--zygote", &theirs.as_raw_fd().to_string()]).spawn()?;
         Ok(Self { child, control, forked: Instant::now(), forks: 0, is_ready: false })
@@ -207,8 +204,7 @@ impl Zygote {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::TimedOut`] if it takes longer than `patience`, another kind if it has
-    /// ended.
+    /// [`io::ErrorKind::TimedOut`] if it takes longer than `timeout`, another kind if it has ended.
     fn wait_until_ready(&mut self, timeout: Duration) -> io::Result<()> {
         if !self.is_ready {
             self.answer(timeout)?;
@@ -218,17 +214,17 @@ impl Zygote {
     }
 
     /// Returns whether `error` is a time-out of a zygote that is still within its boot time.
-    fn may_still_boot(&self, error: &io::Error, boot_patience: Duration) -> bool {
-        !self.is_ready && error.kind() == io::ErrorKind::TimedOut && self.forked.elapsed() < boot_patience
+    fn may_still_boot(&self, error: &io::Error, boot_timeout: Duration) -> bool {
+        !self.is_ready && error.kind() == io::ErrorKind::TimedOut && self.forked.elapsed() < boot_timeout
     }
 
-    fn fork_worker(&mut self, terms: WorkerSpec<'_>, timeout: Duration) -> io::Result<ForkedWorker> {
+    fn fork_worker(&mut self, spec: WorkerSpec<'_>, timeout: Duration) -> io::Result<ForkedWorker> {
         let (ours, theirs) = Socket::pair()?;
-        let mut number = self.order(&theirs, terms, timeout)?;
-        let is_in_group = terms.group.is_some() && number > 0;
-        if terms.group.is_some() && number < 0 {
+        let mut number = self.request(&theirs, spec, timeout)?;
+        let is_in_group = spec.group.is_some() && number > 0;
+        if spec.group.is_some() && number < 0 {
             // Some kernels do not support this, and some seccomp filters forbid it.
-            number = self.order(&theirs, WorkerSpec { group: None, ..terms }, timeout)?;
+            number = self.request(&theirs, WorkerSpec { group: None, ..spec }, timeout)?;
         }
         let pid = match number {
             number @ 1.. => Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?,
@@ -240,14 +236,14 @@ impl Zygote {
         Ok(ForkedWorker { pid, socket: ours, is_in_group })
     }
 
-    /// Orders a worker with this socket, and returns the answer: its process id, or a negative error number.
-    fn order(&mut self, socket: &Socket, terms: WorkerSpec<'_>, timeout: Duration) -> io::Result<i32> {
-        let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(terms.group).collect();
+    /// Requests a worker with this socket. Returns its process id, or a negative error number.
+    fn request(&mut self, socket: &Socket, spec: WorkerSpec<'_>, timeout: Duration) -> io::Result<i32> {
+        let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(spec.group).collect();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let order = terms.user.unwrap_or(0).to_le_bytes();
-        sendmsg(&self.control, &[IoSlice::new(&order)], &mut ancillary, SendFlags::NOSIGNAL)?;
+        let request = spec.user.unwrap_or(0).to_le_bytes();
+        sendmsg(&self.control, &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL)?;
         self.answer(timeout).or_else(|_| self.last_answer())
     }
 
@@ -256,7 +252,7 @@ impl Zygote {
         let _ = self.child.wait();
     }
 
-    /// Ends the zygote and returns its last answer, since it may have forked at the last moment.
+    /// Ends the zygote and returns its last answer, because it may have forked just before.
     fn last_answer(&mut self) -> io::Result<i32> {
         self.end();
         self.answer(Duration::ZERO)

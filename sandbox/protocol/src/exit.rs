@@ -1,12 +1,11 @@
-//! Exit status of a worker that was stopped. It carries the reason if the socket takes no more
-//! messages.
+//! Exit status of a stopped worker. It reports the reason if the socket accepts no more messages.
 
 use crate::{Limits, Side, StopReason};
 
-/// The host is gone or broke the protocol, or the worker cannot say why it ends.
-pub const UNSAID: u8 = 70;
+/// The host is gone or broke the protocol, or the worker cannot report why it ends.
+pub const UNREPORTED: u8 = 70;
 
-/// The process has used all the memory that it may have.
+/// The process has used all its memory.
 pub const OUT_OF_MEMORY: u8 = 75;
 
 impl StopReason {
@@ -29,7 +28,7 @@ impl StopReason {
             Self::OutputDepth { .. } => 83,
             Self::Deadlock => 84,
             // These reasons have details that do not fit into a number.
-            Self::Ops { .. } | Self::Crashed => UNSAID,
+            Self::Ops { .. } | Self::Crashed => UNREPORTED,
         }
     }
 
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_says_why_and_every_reason_but_two_has_one() {
+    fn every_stop_reason_except_two_has_an_exit_status() {
         let limits = Limits { rss_bytes: 3, heap_bytes: 1, buffer_bytes: 2, ..Limits::default() };
         let listed: Vec<_> = (0..=255).filter_map(|status| StopReason::of_exit_status(status, &limits)).collect();
         assert_eq!(listed.len(), 14);
@@ -81,13 +80,13 @@ mod tests {
             assert_eq!(StopReason::of_exit_status(reason.exit_status(&limits).into(), &limits).as_ref(), Some(reason));
         }
         for reason in [StopReason::Crashed, StopReason::Ops { what: "requests".into(), limit: 1 }] {
-            assert_eq!(reason.exit_status(&limits), UNSAID);
+            assert_eq!(reason.exit_status(&limits), UNREPORTED);
         }
-        assert_eq!(StopReason::of_exit_status(UNSAID.into(), &limits), None);
+        assert_eq!(StopReason::of_exit_status(UNREPORTED.into(), &limits), None);
     }
 
     #[test]
-    fn time_of_a_load_is_its_own() {
+    fn load_has_its_own_time_limits() {
         let limits = Limits::default();
         assert_eq!(StopReason::of_exit_status(71, &limits.of_load()), Some(StopReason::CpuTime { limit_ms: limits.load_cpu_ms }));
         assert_eq!(StopReason::of_exit_status(72, &limits.of_load()), Some(StopReason::WallTime { limit_ms: limits.load_wall_ms }));

@@ -35,8 +35,8 @@ pub enum FrameError {
 pub fn encode<T: Serialize>(message: &T, buffer: &mut Vec<u8>) -> Result<(), FrameError> {
     let start = buffer.len();
     buffer.extend_from_slice(&[0; PREFIX_BYTES]);
-    let taken = postcard::to_extend(message, std::mem::take(buffer));
-    *buffer = taken?;
+    let written = postcard::to_extend(message, std::mem::take(buffer));
+    *buffer = written?;
     let length = buffer.len() - start - PREFIX_BYTES;
     if length > MAX_FRAME_BYTES {
         buffer.truncate(start);
@@ -57,31 +57,31 @@ pub fn length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
     if length > MAX_FRAME_BYTES { Err(FrameError::TooLarge(length)) } else { Ok(length) }
 }
 
-/// Decodes a list of at most `MAX` items. A longer list is an error, because its items may need
-/// many times the bytes of the frame.
-pub(crate) fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    struct Few<T, const MOST: usize>(PhantomData<T>);
+/// Decodes a list of at most `MAX` items. A longer list is an error, because items in memory can be
+/// many times larger than in the frame.
+pub(crate) fn bounded_list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    struct BoundedList<T, const MAX: usize>(PhantomData<T>);
 
-    impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Few<T, MOST> {
+    impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for BoundedList<T, MAX> {
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "at most {MOST} items")
+            write!(f, "at most {MAX} items")
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
-            let mut few = Vec::new();
+            let mut list = Vec::new();
             while let Some(item) = items.next_element()? {
-                if few.len() == MOST {
-                    return Err(A::Error::invalid_length(MOST + 1, &self));
+                if list.len() == MAX {
+                    return Err(A::Error::invalid_length(MAX + 1, &self));
                 }
-                few.push(item);
+                list.push(item);
             }
-            Ok(few)
+            Ok(list)
         }
     }
 
-    deserializer.deserialize_seq(Few::<T, MOST>(PhantomData))
+    deserializer.deserialize_seq(BoundedList::<T, MAX>(PhantomData))
 }
 
 /// Decodes the bytes after a prefix.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_a_request_decode_as_far_as_a_call_may_have_bytes_in_flight() {
+    fn lists_of_a_request_decode_up_to_the_bytes_of_a_call() {
         let asks = |request| ToHost::Op { op: 1, request };
         let headers = |count| vec![<(String, String)>::default(); count];
         let get = |count| asks(OpRequest::HttpGetJson { url: String::new(), headers: headers(count), timeout_ms: None, auth: None });
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn lists_of_a_worker_decode_up_to_their_bounds() {
         let done = |outcome| ToHost::Done { outcome, spent: Spent::default() };
-        let unfit = |count| done(Outcome::Unfit(Side::Input, vec![Problem { pointer: String::new(), message: String::new() }; count]));
+        let invalid = |count| done(Outcome::Invalid(Side::Input, vec![Problem { pointer: String::new(), message: String::new() }; count]));
         let body = ReplyBody::Raw(bytes::Bytes::new());
         let reply =
             |count| done(Outcome::Returned(ToolReply { status: 200, headers: vec![Default::default(); count], body: body.clone() }));
@@ -131,9 +131,9 @@ mod tests {
             let refused = vec![LayerRefusal { layer: JailLayer::Seccomp, errno: 1 }; refused];
             ToHost::Ready { jail: JailReport { in_force: vec![JailLayer::Seccomp; in_force], refused } }
         };
-        assert!(decodes(&unfit(MAX_PROBLEMS)) && decodes(&reply(MAX_HEADERS)) && decodes(&ready(MAX_LAYERS, MAX_LAYERS)));
+        assert!(decodes(&invalid(MAX_PROBLEMS)) && decodes(&reply(MAX_HEADERS)) && decodes(&ready(MAX_LAYERS, MAX_LAYERS)));
         for count in [1, 1_000_000] {
-            assert!(!decodes(&unfit(MAX_PROBLEMS + count)));
+            assert!(!decodes(&invalid(MAX_PROBLEMS + count)));
             assert!(!decodes(&reply(MAX_HEADERS + count)));
             assert!(!decodes(&ready(MAX_LAYERS + count, 0)) && !decodes(&ready(0, MAX_LAYERS + count)));
         }

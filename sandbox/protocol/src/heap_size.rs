@@ -2,49 +2,50 @@
 
 use bytes::Bytes;
 
-/// A value that holds bytes beyond the size of its type.
+/// A value with bytes beyond the size of its type.
 pub(crate) trait HeapSize {
-    fn held(&self) -> usize;
+    /// Returns the number of these bytes.
+    fn heap_size(&self) -> usize;
 }
 
 impl HeapSize for String {
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         self.len()
     }
 }
 
 impl HeapSize for Bytes {
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         self.len()
     }
 }
 
 impl HeapSize for u32 {
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         0
     }
 }
 
 impl HeapSize for u64 {
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         0
     }
 }
 
 impl<T: HeapSize> HeapSize for Option<T> {
-    fn held(&self) -> usize {
-        self.as_ref().map_or(0, HeapSize::held)
+    fn heap_size(&self) -> usize {
+        self.as_ref().map_or(0, HeapSize::heap_size)
     }
 }
 
 impl<T: HeapSize> HeapSize for Vec<T> {
-    fn held(&self) -> usize {
-        self.iter().map(|item| size_of::<T>() + item.held()).sum()
+    fn heap_size(&self) -> usize {
+        self.iter().map(|item| size_of::<T>() + item.heap_size()).sum()
     }
 }
 
 impl HeapSize for (String, String) {
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         self.0.len() + self.1.len()
     }
 }

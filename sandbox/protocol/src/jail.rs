@@ -10,7 +10,7 @@ use serde::{
     },
 };
 
-use crate::frame::few;
+use crate::frame::bounded_list;
 
 /// Maximum number of layers in a report.
 pub(crate) const MAX_LAYERS: usize = JailLayer::ALL.len();
@@ -59,7 +59,7 @@ pub enum JailLayer {
     MemoryMax,
     /// A control group limits its processes and threads, and those of all workers together.
     PidsMax,
-    /// A control group reserves some processor time for the host, whatever the workers use.
+    /// A control group reserves some processor time for the host.
     CpuMax,
 }
 
@@ -111,10 +111,10 @@ impl fmt::Display for JailLayer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JailReport {
     /// Layers in force, in the order in which they took effect.
-    #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_LAYERS>")]
     pub in_force: Vec<JailLayer>,
     /// The other layers.
-    #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_LAYERS>")]
     pub refused: Vec<LayerRefusal>,
 }
 

@@ -1,19 +1,19 @@
 //! The limits of one call and of its process, each with unit, default and ceiling.
 //!
-//! The admin's policy moves defaults and ceilings, an endpoint's `limits` lowers them, the worker
-//! enforces them and the host enforces them again. The table in `docs/reference/limits.md` is generated from
-//! [`TABLE`].
+//! The admin's policy changes defaults and ceilings, and an endpoint's `limits` changes its own
+//! values. The worker enforces limits, and the host enforces them again. The table in
+//! `docs/reference/limits.md` is generated from [`TABLE`].
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum entries of one `list` of `ctx.kv` or `ctx.files`. A higher `limit` of a handler is
-/// reduced to this. The host refuses a request for more.
+/// Maximum entries of one `list` of `ctx.kv` or `ctx.files`. The worker reduces a higher `limit` of
+/// a handler to this, and the host refuses more.
 pub const LIST_LIMIT: u32 = 1_000;
 
 /// Entries of one `list` without a `limit`.
 pub const LIST_DEFAULT: u32 = 100;
 
-/// A page of `list` ends after this many bytes of keys and values. Far below the size of a frame.
+/// Maximum bytes of keys and values on one page of `list`, far below the size of a frame.
 pub const LIST_BYTES: usize = 1 << 20;
 
 /// Maximum bytes in transit for one call: its requests and their answers. Further requests wait.
@@ -123,7 +123,7 @@ mod tests {
     fn contract_of_handlers_names_the_limits_in_force() {
         let limits = Limits::default();
         for sentence in [
-            format!("`limit` is {LIST_DEFAULT} unless given, at most {LIST_LIMIT};"),
+            format!("Default: {LIST_DEFAULT}. Higher values than {LIST_LIMIT} count as {LIST_LIMIT}."),
             format!("A key is at most {} bytes, a value at most {} KiB", limits.kv_key_bytes, limits.kv_value_bytes / KIB),
             format!("A message is cut at {} bytes", limits.progress_bytes),
             format!("beyond {} in a second or {} in a call", limits.progress_per_second, limits.progress_messages),

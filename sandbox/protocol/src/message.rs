@@ -113,11 +113,11 @@ pub struct Checked {
 /// Why a bundle does not load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadFault {
-    /// Its source does not load.
+    /// The source does not load.
     Handler(LoadError),
-    /// One of its schemas is not usable.
+    /// One of the schemas is not usable.
     Schema(SchemaFault),
-    /// It exceeded the limits of loading.
+    /// The bundle exceeded the limits of loading.
     Stopped(StopReason),
 }
 

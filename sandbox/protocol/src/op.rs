@@ -6,23 +6,27 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    frame::few,
+    frame::bounded_list,
     heap_size::HeapSize,
     limits::{CALL_BYTES, LIST_BYTES, Limits},
 };
 
-/// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an honest worker never sends items that
-/// need more memory than a call's bytes in transit.
+/// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an
+/// honest worker never sends items that need more memory than the bytes in transit of a call.
 const MAX_CHECKS: usize = CALL_BYTES / size_of::<AtomicCheck>();
 const MAX_WRITES: usize = CALL_BYTES / size_of::<AtomicWrite>();
 const MAX_HEADERS: usize = CALL_BYTES / size_of::<(String, String)>();
 
-/// Passes the table of ops to the macro `$then`. This module declares [`OpRequest`] from it, the worker makes the ops that scripts call,
-/// and the host performs them.
+/// Passes the table of ops to the macro `$then`. This module declares [`OpRequest`] from it, the
+/// worker defines the ops that scripts call, and the host performs them.
 ///
-/// A row consists of the capability of the op and the method that performs it in the host, the name that scripts call it by, and the
-/// request. Each field has its argument type: `text` (JSON if the field is not a string), `number`, `page` (a list limit, reduced to the
-/// maximum of a page) or `buffer`. `writes` marks an op that changes stored data: the call does not end before it is done.
+/// A row consists of:
+///
+/// - the capability of the op, and the method of the host that performs it
+/// - the name of the op in scripts
+/// - the request, whose fields have an argument type: `text` (JSON if the field is not a string),
+///   `number`, `page` (a list limit, reduced to the maximum of a page) or `buffer`
+/// - `writes`, if the op changes stored data: the call does not end before the op is done
 #[macro_export]
 macro_rules! ops {
     ($then:ident) => {
@@ -58,10 +62,10 @@ macro_rules! ops {
             /// All writes or none. → [`OpValue::Json`]: `{"ok":bool}`, false if a check failed.
             kv.atomic op_kv_atomic KvAtomic {
                 /// Conditions for the writes.
-                #[serde(deserialize_with = "few::<_, _, MAX_CHECKS>")]
+                #[serde(deserialize_with = "bounded_list::<_, _, MAX_CHECKS>")]
                 checks: Vec<AtomicCheck> = text,
                 /// Writes to perform if all checks hold.
-                #[serde(deserialize_with = "few::<_, _, MAX_WRITES>")]
+                #[serde(deserialize_with = "bounded_list::<_, _, MAX_WRITES>")]
                 writes: Vec<AtomicWrite> = text,
             } writes;
             /// → [`OpValue::Bytes`] or [`OpValue::None`].
@@ -95,7 +99,7 @@ macro_rules! ops {
                 /// The URL as the handler wrote it.
                 url: String = text,
                 /// Headers that the handler wants to send. The host drops those that a handler must not set.
-                #[serde(deserialize_with = "few::<_, _, MAX_HEADERS>")]
+                #[serde(deserialize_with = "bounded_list::<_, _, MAX_HEADERS>")]
                 headers: Vec<(String, String)> = text,
                 /// Time-out in milliseconds, at most the limit of the call.
                 timeout_ms: Option<u64> = number,
@@ -112,7 +116,7 @@ macro_rules! declare {
     ($($(#[$about:meta])* $part:ident.$method:ident $op:ident $request:ident {
         $($(#[$what:meta])* $field:ident: $kind:ty = $given:ident,)*
     } $($writes:ident)?;)*) => {
-        /// One request of a running call. The worker's scripts make it with an op. It crosses the process boundary as postcard.
+        /// One request of a running call, which a script makes with an op.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         pub enum OpRequest {
             $($(#[$about])* $request { $($(#[$what])* $field: $kind,)* },)*
@@ -143,13 +147,13 @@ macro_rules! declare {
                 }
             }
 
-            /// Returns the bytes that the request holds in memory, independent of its size in a frame.
+            /// Returns the size of the request in memory, in bytes. Its frame can be smaller.
             #[must_use]
             pub fn bytes(&self) -> usize {
                 let own = match self {
-                    $(Self::$request { $($field,)* } => 0 $(+ $field.held())*,)*
+                    $(Self::$request { $($field,)* } => 0 $(+ $field.heap_size())*,)*
                     Self::Sleep { .. } => 0,
-                    Self::Charge { call, usd } => call.held() + usd.held(),
+                    Self::Charge { call, usd } => call.heap_size() + usd.heap_size(),
                 };
                 size_of::<Self>() + own
             }
@@ -172,7 +176,7 @@ const FAILURE_BYTES: u64 = 1 << 10;
 const FILE_LINE_BYTES: u64 = 1 << 10;
 
 impl OpRequest {
-    /// Returns how many bytes the host may hold to answer the request, at most [`CALL_BYTES`].
+    /// Returns how many bytes the host can hold to answer the request, at most [`CALL_BYTES`].
     #[must_use]
     pub fn answer_bytes(&self, limits: &Limits) -> usize {
         let page = |limit: u32, entry: u64| u64::from(limit).saturating_mul(entry).min(LIST_BYTES as u64);
@@ -223,7 +227,7 @@ pub enum AtomicWrite {
     Add {
         /// The key.
         key: String,
-        /// The summand.
+        /// The number to add.
         by: i64,
     },
 }
@@ -269,19 +273,19 @@ impl OpFailure {
 }
 
 impl HeapSize for HeaderFromEnv {
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         self.header.len() + self.env.len()
     }
 }
 
 impl HeapSize for AtomicCheck {
-    fn held(&self) -> usize {
-        self.key.len() + self.value.held()
+    fn heap_size(&self) -> usize {
+        self.key.len() + self.value.heap_size()
     }
 }
 
 impl HeapSize for AtomicWrite {
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         match self {
             Self::Set { key, value, .. } => key.len() + value.len(),
             Self::Delete { key } | Self::Add { key, .. } => key.len(),
@@ -307,7 +311,7 @@ mod tests {
         assert_eq!(OpRequest::KvAtomic { checks: vec![check], writes }.bytes(), own + positions + 5);
         let headers = vec![(String::new(), String::new()); 1_000];
         let get = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
-        assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "what is 2 bytes in a frame is more here");
+        assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "2 bytes in a frame need more memory");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{MAX_PROBLEMS, Problem, Side, frame::few};
+use crate::{MAX_PROBLEMS, Problem, Side, frame::bounded_list};
 
 /// Maximum headers of a reply, more than the limit on their bytes permits.
 pub(crate) const MAX_HEADERS: usize = 64 << 10;
@@ -17,7 +17,7 @@ pub enum Outcome {
     Threw(Thrown),
     /// The input or the result does not match its schema. The list has at least one and at most
     /// [`MAX_PROBLEMS`] problems.
-    Unfit(Side, #[serde(deserialize_with = "few::<_, _, MAX_PROBLEMS>")] Vec<Problem>),
+    Invalid(Side, #[serde(deserialize_with = "bounded_list::<_, _, MAX_PROBLEMS>")] Vec<Problem>),
     /// The call was stopped before the handler ended.
     Stopped(StopReason),
 }
@@ -29,21 +29,21 @@ pub struct ToolReply {
     pub status: u16,
     /// Headers as given to `new Response`. Empty for a plain JSON value. The host sends only
     /// allowed ones.
-    #[serde(deserialize_with = "few::<_, _, MAX_HEADERS>")]
+    #[serde(deserialize_with = "bounded_list::<_, _, MAX_HEADERS>")]
     pub headers: Vec<(String, String)>,
     /// The body of the answer.
     pub body: ReplyBody,
 }
 
 /// Media type of an answer that consists of MCP content blocks: `{content, structuredContent}`. The
-/// output schema applies to its structured content.
+/// output schema applies to the structured content only.
 const BLOCKS: &str = "application/vnd.mcp.tool-result+json";
 
 /// The field of such an answer that contains the structured result.
 pub const STRUCTURED: &str = "structuredContent";
 
-/// The field of such an answer that reports a failure if it is `true`. There is no structured
-/// result then.
+/// The field of such an answer that reports a failure if it is `true`. A failure has no structured
+/// result.
 pub const FAILED: &str = "isError";
 
 /// Returns whether an answer with these headers consists of MCP content blocks.
@@ -88,13 +88,13 @@ pub enum StopReason {
         /// Limit in milliseconds.
         limit_ms: u64,
     },
-    /// Its heap, its buffers or its process grew too large.
+    /// The heap, the buffers or the process grew too large.
     #[error("the handler needed more than its {limit_bytes} bytes of memory")]
     Memory {
         /// Limit in bytes.
         limit_bytes: u64,
     },
-    /// The check of a schema used the time, not the handler.
+    /// The schema used up the time, not the handler.
     #[error("validation against `{side}` used up the rest of {limit_ms} ms of CPU time")]
     SchemaTime {
         /// The schema.
@@ -102,7 +102,7 @@ pub enum StopReason {
         /// Limit in milliseconds.
         limit_ms: u64,
     },
-    /// The check of a schema used the memory, not the handler.
+    /// The schema used up the memory, not the handler.
     #[error("validation against `{side}` needed more than {limit_bytes} bytes of memory")]
     SchemaMemory {
         /// The schema.
@@ -111,19 +111,19 @@ pub enum StopReason {
         limit_bytes: u64,
     },
     /// The value is invalid, but listing its problems exceeded the limits for that. The pool turns
-    /// it into [`Outcome::Unfit`], so nobody else sees this variant.
+    /// it into [`Outcome::Invalid`], so nobody else sees this variant.
     #[error("the value does not match `{side}`, and listing the differences took too long")]
     Unlisted {
         /// The schema.
         side: Side,
     },
-    /// Its answer is too large.
+    /// The answer is too large.
     #[error("the result is larger than {limit_bytes} bytes")]
     OutputSize {
         /// Limit in bytes.
         limit_bytes: u64,
     },
-    /// Its answer is nested too deep.
+    /// The answer is nested too deep.
     #[error("the result is nested deeper than {limit} levels")]
     OutputDepth {
         /// Limit in levels.

@@ -74,7 +74,7 @@ pub struct SchemaFault {
 }
 
 /// One problem of an invalid value. It names the location and unexpected field names, but never
-/// contains values, which may be long or private.
+/// contains values, which can be long or private.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// JSON Pointer into the value.

@@ -2,8 +2,8 @@
 
 use tollhouse_protocol::LoadError;
 
-/// How to have such syntax translated.
-const INSTEAD: &str = "put the class into a file that the handler imports, so that esbuild compiles it";
+/// How to get such syntax compiled.
+const ADVICE: &str = "put the class into a file that the handler imports, so that esbuild compiles it";
 
 /// Adds advice to a syntax error whose line has a decorator or an `accessor`.
 pub(crate) fn advised(error: LoadError, source: &str) -> LoadError {
@@ -15,7 +15,7 @@ pub(crate) fn advised(error: LoadError, source: &str) -> LoadError {
     } else {
         return error;
     };
-    LoadError { message: format!("{}: {what}; {INSTEAD}", error.message), ..error }
+    LoadError { message: format!("{}: {what}; {ADVICE}", error.message), ..error }
 }
 
 fn begins_a_name(char: char) -> bool {
@@ -45,7 +45,7 @@ fn has_accessor(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(source: &str, line: u32, column: Option<u32>) -> String {
+    fn advised_message(source: &str, line: u32, column: Option<u32>) -> String {
         advised(LoadError { message: "SyntaxError: no".to_owned(), line: Some(line), column }, source).message
     }
 
@@ -58,7 +58,7 @@ mod tests {
             ("class A { accessor x = 1; }", 1, Some(20), "`accessor`"),
             ("class A {\n  static accessor #x\n}", 2, None, "`accessor`"),
         ] {
-            let reported = told(source, line, column);
+            let reported = advised_message(source, line, column);
             assert!(reported.starts_with(&format!("SyntaxError: no: {what}")) && reported.contains("esbuild"), "{source}: {reported}");
         }
     }
@@ -72,7 +72,7 @@ mod tests {
             ("@", 1, Some(1)),
             ("", 7, None),
         ] {
-            assert_eq!(told(source, line, column), "SyntaxError: no", "{source}");
+            assert_eq!(advised_message(source, line, column), "SyntaxError: no", "{source}");
         }
         let error = LoadError { message: "no".to_owned(), line: None, column: None };
         assert_eq!(advised(error, "@logged class A {}").message, "no");

@@ -2,10 +2,10 @@
 //!
 //! The part that detects an exceeded limit records the reason in [`Budget::stop`]. The first reason
 //! stays. From then on the watchdog asks the engine every 10 ms to terminate, because a single
-//! request can be lost. Code that still runs after [`TIMEOUT`] is a loop inside one native
+//! request can be lost. Code that still runs after [`TERMINATE_TIMEOUT`] loops inside one native
 //! function (`indexOf` on an array-like of length 2^53), which no engine can interrupt. The
 //! watchdog then reports to the host itself and ends the process. The engine cannot interrupt a
-//! schema check either, so that ends the process at once.
+//! schema check either, so a schema that exceeds its limits ends the process at once.
 //!
 //! Invariant: once [`Budget::reason`] is set, this process serves nothing anymore. `worker::run`
 //! exits on it, and [`Budget::arm`] asserts it.
@@ -28,13 +28,13 @@ use crate::{
 };
 
 /// Interval between two termination requests.
-const REISSUE: Duration = Duration::from_millis(10);
+const TERMINATE_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum time for the engine to end stopped code.
-const TIMEOUT: Duration = Duration::from_millis(100);
+const TERMINATE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Longest sleep of the watchdog while code runs. Bounds how late it sees the next, shorter limit.
-const MAX_LEN: Duration = Duration::from_millis(20);
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 /// Shortest sleep of the watchdog, so that it does not spin near a limit.
-const SHORTEST: Duration = Duration::from_millis(1);
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 /// Number of idle sleeps after which the watchdog waits to be woken.
 const IDLE_ROUNDS: u32 = 10;
 
@@ -47,7 +47,7 @@ pub(crate) enum Phase {
     Call,
 }
 
-/// The current work of a schema.
+/// The current use of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaActivity {
     /// Checks whether a value is valid.
@@ -79,8 +79,8 @@ pub(crate) struct Budget {
     clock: OnceLock<ThreadClock>,
     lifeline: Lifeline,
     loading: AtomicBool,
-    /// The number of the schema work, see [`SchemaActivity::number`].
-    at_work: AtomicU8,
+    /// The current [`SchemaActivity::number`], or 0.
+    activity: AtomicU8,
     started_cpu_ns: AtomicU64,
     armed: AtomicBool,
     cpu_deadline_ns: AtomicU64,
@@ -102,7 +102,7 @@ impl Budget {
             clock: OnceLock::new(),
             lifeline,
             loading: AtomicBool::new(true),
-            at_work: AtomicU8::new(0),
+            activity: AtomicU8::new(0),
             started_cpu_ns: AtomicU64::new(0),
             armed: AtomicBool::new(false),
             cpu_deadline_ns: AtomicU64::new(0),
@@ -170,18 +170,18 @@ impl Budget {
         listing
     }
 
-    fn begin(&self, at_work: SchemaActivity) -> CheckGuard<'_> {
+    fn begin(&self, activity: SchemaActivity) -> CheckGuard<'_> {
         let cpu_deadline_ns = self.cpu_deadline_ns.load(Ordering::SeqCst);
-        CheckGuard { budget: self, before: self.at_work.swap(at_work.number(), Ordering::SeqCst), cpu_deadline_ns }
+        CheckGuard { budget: self, before: self.activity.swap(activity.number(), Ordering::SeqCst), cpu_deadline_ns }
     }
 
-    fn at_work(&self) -> Option<SchemaActivity> {
-        SchemaActivity::ALL.into_iter().find(|at_work| at_work.number() == self.at_work.load(Ordering::SeqCst))
+    fn activity(&self) -> Option<SchemaActivity> {
+        SchemaActivity::ALL.into_iter().find(|activity| activity.number() == self.activity.load(Ordering::SeqCst))
     }
 
     /// Stops the work because a schema needs more memory than `limit_bytes`.
     pub(crate) fn stop_schema(&self, limit_bytes: u64) {
-        match self.at_work() {
+        match self.activity() {
             Some(SchemaActivity::Checking(side)) => self.stop(StopReason::SchemaMemory { side, limit_bytes }),
             Some(SchemaActivity::Listing(side)) => self.stop(StopReason::Unlisted { side }),
             None => self.stop(StopReason::Memory { limit_bytes }),
@@ -192,7 +192,7 @@ impl Budget {
     /// any.
     pub(crate) fn end_exhausted(&self) -> ! {
         let limits = *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        // This thread may be the one that is reporting a stop.
+        // This thread may be reporting a stop already.
         if let Some(reason) = self.reason() {
             exit_now(reason.exit_status(&limits));
         }
@@ -231,7 +231,7 @@ impl Budget {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reports to the host why the work was stopped, and ends the process. For use if its thread
+    /// Reports to the host why the work was stopped, and ends the process. For use if the main thread
     /// cannot.
     pub(crate) fn end_process(&self) -> ! {
         let reason = self.reason().unwrap_or(StopReason::Crashed);
@@ -267,17 +267,17 @@ impl Budget {
             if self.stopped() {
                 let stopped_at_ns = *stopped_at_ns.get_or_insert_with(monotonic_ns);
                 let since = monotonic_ns() - stopped_at_ns;
-                if self.at_work().is_some() || Duration::from_nanos(since) > TIMEOUT {
+                if self.activity().is_some() || Duration::from_nanos(since) > TERMINATE_TIMEOUT {
                     self.end_process();
                 }
                 self.terminate();
-                thread::park_timeout(REISSUE);
+                thread::park_timeout(TERMINATE_INTERVAL);
             } else if self.armed.load(Ordering::SeqCst) {
                 idle = 0;
                 thread::park_timeout(self.check());
             } else if idle < IDLE_ROUNDS {
                 idle += 1;
-                thread::park_timeout(MAX_LEN);
+                thread::park_timeout(LONGEST_SLEEP);
             } else {
                 self.paused.store(true, Ordering::SeqCst);
                 if !self.armed.load(Ordering::SeqCst) && !self.stopped() {
@@ -298,31 +298,31 @@ impl Budget {
         if cpu_left == 0 || wall_left == 0 {
             return self.confirm();
         }
-        Duration::from_nanos(cpu_left.min(wall_left)).clamp(SHORTEST, MAX_LEN)
+        Duration::from_nanos(cpu_left.min(wall_left)).clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
     }
 
     fn confirm(&self) -> Duration {
         // Read first, because a listing that ends meanwhile removes its deadline.
-        let at_work = self.at_work();
+        let activity = self.activity();
         let (cpu, wall) = (self.cpu_deadline_ns.load(Ordering::SeqCst), self.wall_deadline_ns.load(Ordering::SeqCst));
         let (cpu_over, wall_over) = (self.cpu_ns() >= cpu, monotonic_ns() >= wall);
         let same = self.cpu_deadline_ns.load(Ordering::SeqCst) == cpu && self.wall_deadline_ns.load(Ordering::SeqCst) == wall;
         if !same || !self.armed.load(Ordering::SeqCst) {
-            return SHORTEST;
+            return SHORTEST_SLEEP;
         }
         let limit_ms = self.cpu_ms.load(Ordering::Relaxed);
-        match at_work {
+        match activity {
             Some(SchemaActivity::Listing(side)) if cpu_over || wall_over => self.stop(StopReason::Unlisted { side }),
             Some(SchemaActivity::Checking(side)) if cpu_over => self.stop(StopReason::SchemaTime { side, limit_ms }),
             None if cpu_over => self.stop(StopReason::CpuTime { limit_ms }),
             _ if wall_over => self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) }),
             _ => {}
         }
-        SHORTEST
+        SHORTEST_SLEEP
     }
 }
 
-/// Marks a schema as at work. Dropping it restores the previous deadline.
+/// Marks a schema as in use. Dropping it restores the previous activity and deadline.
 pub(crate) struct CheckGuard<'a> {
     budget: &'a Budget,
     before: u8,
@@ -332,6 +332,6 @@ pub(crate) struct CheckGuard<'a> {
 impl Drop for CheckGuard<'_> {
     fn drop(&mut self) {
         self.budget.cpu_deadline_ns.store(self.cpu_deadline_ns, Ordering::SeqCst);
-        self.budget.at_work.store(self.before, Ordering::SeqCst);
+        self.budget.activity.store(self.before, Ordering::SeqCst);
     }
 }

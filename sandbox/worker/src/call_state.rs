@@ -79,8 +79,7 @@ impl CallState {
         self.put_log(LogLine { level, message, fields });
     }
 
-    /// Sends a progress message to the caller, unless the call has ended or has used up its
-    /// messages.
+    /// Sends a progress message to the caller, unless the call has ended or has sent its maximum.
     pub(crate) fn push_progress(&mut self, mut message: String, fraction: Option<f64>) {
         if self.has_ended() || self.progress >= self.limits.progress_messages {
             return;
@@ -183,7 +182,7 @@ impl CallState {
 fn shortened(fields: &str, room: u64) -> String {
     const AROUND: u64 = r#"{"cut":""}"#.len() as u64;
     let mut beginning = fields.to_owned();
-    // A character such as a quote or backslash may take two.
+    // An escaped character, for example a quote, takes two bytes.
     cut(&mut beginning, room.saturating_sub(AROUND) / 2);
     if beginning.is_empty() { String::new() } else { serde_json::json!({ "cut": beginning }).to_string() }
 }

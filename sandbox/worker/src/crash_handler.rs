@@ -1,9 +1,9 @@
-//! Handler for fatal signals, which reports to the host why foreign code ended this process.
+//! Handler for fatal signals, which reports to the host why code of a library ended this process.
 //!
 //! The engines count their own stack, but the TypeScript parser does not: only the guard page below
 //! the stack stops it. The signal handler then sends the message that [`guarded`] has prepared.
-//! Code that is refused memory and can neither continue nor report that calls abort, and the exit
-//! status carries the reason. Any other signal has its default effect.
+//! Code that gets no memory, and can neither continue nor report that, calls abort: the exit status
+//! then carries the reason. Any other signal has its default effect.
 
 use std::{
     os::fd::RawFd,
@@ -24,8 +24,8 @@ const FATAL: [libc::c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, lib
 
 /// The socket to the host.
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
-/// The prepared frame, if any.
-static WORDS: AtomicPtr<Vec<u8>> = AtomicPtr::new(ptr::null_mut());
+/// The prepared frame that reports a stack overflow, or null.
+static FINAL_FRAME: AtomicPtr<Vec<u8>> = AtomicPtr::new(ptr::null_mut());
 
 /// Installs the signal handler for the calling thread, with the host at `socket`.
 #[expect(unsafe_code, reason = "no safe binding handles these signals")]
@@ -37,7 +37,7 @@ pub(crate) fn watch(socket: RawFd) {
     // then set.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_sigaction = on_fatal_signal as *const () as usize;
         action.sa_flags = libc::SA_ONSTACK;
         libc::sigaltstack(&raw const stack, ptr::null_mut());
         for signal in FATAL {
@@ -48,40 +48,40 @@ pub(crate) fn watch(socket: RawFd) {
 
 /// Runs `work`, which must be safe code that uses only its own memory. If its stack overflows, the
 /// host gets `message`.
-#[expect(unsafe_code, reason = "the frame is a pointer, as a signal finds it")]
+#[expect(unsafe_code, reason = "a signal handler can access the frame only through a pointer")]
 pub(crate) fn guarded<T>(message: &ToHost, work: impl FnOnce() -> T) -> T {
     let mut frame = Vec::new();
     if frame::encode(message, &mut frame).is_err() {
         return work();
     }
-    WORDS.store(Box::into_raw(Box::new(frame)), Ordering::SeqCst);
+    FINAL_FRAME.store(Box::into_raw(Box::new(frame)), Ordering::SeqCst);
     let done = work();
-    let frame = WORDS.swap(ptr::null_mut(), Ordering::SeqCst);
+    let frame = FINAL_FRAME.swap(ptr::null_mut(), Ordering::SeqCst);
     // SAFETY: this is the pointer that was stored above, and nobody else frees it.
     drop(unsafe { Box::from_raw(frame) });
     done
 }
 
 /// Handles a fatal signal. Async-signal-safe: uses only an atomic and system calls.
-#[expect(unsafe_code, reason = "a signal's handler has nothing but pointers")]
-extern "C" fn on_fault(signal: libc::c_int) {
+#[expect(unsafe_code, reason = "a signal handler has only pointers")]
+extern "C" fn on_fatal_signal(signal: libc::c_int) {
     if footprint::is_exhausted() {
         host::exit_now(OUT_OF_MEMORY);
     }
-    let words = WORDS.load(Ordering::SeqCst);
+    let frame = FINAL_FRAME.load(Ordering::SeqCst);
     // SAFETY: the frame lives until `guarded` frees it, which this thread cannot do meanwhile.
     // Otherwise the signal is raised again, unhandled, when this function returns.
     unsafe {
-        if words.is_null() || signal != libc::SIGSEGV {
-            // All of them, because abort() of the first process of a namespace, which its own
-            // signals do not end, ends it with a fault.
+        if frame.is_null() || signal != libc::SIGSEGV {
+            // All of them: its own signals do not end the first process of a namespace, so abort()
+            // there ends it with a fault.
             for signal in FATAL {
                 libc::signal(signal, libc::SIG_DFL);
             }
             return;
         }
         host::claim_final_message();
-        libc::write(SOCKET.load(Ordering::SeqCst), (*words).as_ptr().cast(), (*words).len());
+        libc::write(SOCKET.load(Ordering::SeqCst), (*frame).as_ptr().cast(), (*frame).len());
     }
     host::exit_now(0)
 }

@@ -1,8 +1,8 @@
 //! Streaming text decoders of a handler.
 //!
 //! A streaming decoder has state: a partial character, or the alphabet that an escape sequence
-//! chose. The state is kept here until the last piece or the end of the call. Scripts refer to it
-//! by a number, which is never reused in a worker's life, so no text of one call can get into
+//! selected. The state is stored here until the last piece or the end of the call. Scripts refer to
+//! it by a number, which is never reused in a worker's life, so no text of one call can get into
 //! another's.
 
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ impl Decoders {
 
 impl std::fmt::Debug for Decoders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decoders").field("under_way", &self.open.len()).finish_non_exhaustive()
+        f.debug_struct("Decoders").field("open", &self.open.len()).finish_non_exhaustive()
     }
 }
 

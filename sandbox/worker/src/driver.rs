@@ -44,11 +44,11 @@ pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
 
 fn object<'s>(scope: &mut PinScope<'s, '_>, holder: Local<'s, v8::Object>, name: &str) -> Local<'s, v8::Object> {
     let key = v8::String::new(scope, name).expect("a short name");
-    holder.get(scope, key.into()).and_then(|held| held.try_into().ok()).expect("the snapshot holds what it was made with")
+    holder.get(scope, key.into()).and_then(|held| held.try_into().ok()).expect("the snapshot contains the scripts' objects")
 }
 
 fn function<'s>(scope: &mut PinScope<'s, '_>, holder: Local<'s, v8::Object>, name: &str) -> Local<'s, v8::Function> {
-    object(scope, holder, name).try_into().expect("the driver is made of functions")
+    object(scope, holder, name).try_into().expect("the members of the driver are functions")
 }
 
 fn take(scope: &mut PinScope<'_, '_>, holder: Local<'_, v8::Object>, name: &str) -> Global<v8::Function> {

@@ -17,26 +17,26 @@ use crate::{
     ops, stack,
 };
 
-/// Made by `build.rs` from `runtime-js`.
+/// The start-up snapshot, which `build.rs` makes from `runtime-js`.
 #[cfg(feature = "v8")]
 const SNAPSHOT: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/snapshot.bin")));
-/// QuickJS runs the scripts at boot.
+/// None for QuickJS, which runs the scripts at boot.
 #[cfg(not(feature = "v8"))]
 const SNAPSHOT: Option<&[u8]> = None;
 
 /// Flags of V8. QuickJS ignores them.
 ///
 /// Single-threaded, so that the work of the compiler and the garbage collector counts as processor
-/// time of the handler, and an idle worker is one sleeping thread and its watchdog. The young
-/// generation is small, because a worker keeps all of it for life. Source positions are recorded
-/// during compilation. To find them later, V8 would parse the code again on what is left of the
-/// stack, and report line 1 if that is not enough.
+/// time of the handler, and an idle worker has only one sleeping thread and its watchdog. The young
+/// generation is small, because a worker never releases it. Source positions are recorded during
+/// compilation. Otherwise V8 would parse the code again on the rest of the stack when it needs a
+/// position, and report line 1 if the stack is too small for that.
 const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 --no-expose-wasm \
                      --no-enable-lazy-source-positions";
 
-/// Maximum heap of a worker that is [tidied](cleanup_globals), in bytes. Up to this size that takes a few
-/// milliseconds, which nobody is billed for.
-const TIDY_BYTES: usize = 16 << 20;
+/// Maximum heap at which an idle worker [collects its garbage](collect_garbage), in bytes. Up to this size, a collection
+/// takes a few milliseconds, which nobody is billed for.
+const IDLE_GC_MAX_BYTES: usize = 16 << 20;
 
 /// Additional flag for V8 if it must not compile code. It then also interprets regular expressions.
 const JITLESS: &str = "--jitless";
@@ -77,7 +77,7 @@ pub(crate) fn boot(tier: Tier, memory: &Arc<Memory>, call: CallState) -> (JsRunt
     (runtime, driver)
 }
 
-/// Sets the heap limit of a bundle, which may be lower than the isolate's initial one. A higher
+/// Sets the heap limit of a bundle, which can be lower than the isolate's initial one. A higher
 /// limit is [granted](memory::near_heap_limit) when the heap gets close to it.
 pub(crate) fn limit_heap(isolate: &mut v8::Isolate, memory: &Arc<Memory>) {
     isolate.remove_near_heap_limit_callback(memory::near_heap_limit, memory.heap_bytes());
@@ -85,8 +85,8 @@ pub(crate) fn limit_heap(isolate: &mut v8::Isolate, memory: &Arc<Memory>) {
 }
 
 /// Collects the garbage of an idle isolate, unless its heap is large.
-pub(crate) fn cleanup_globals(isolate: &mut v8::Isolate) {
-    if isolate.get_heap_statistics().used_heap_size() <= TIDY_BYTES {
+pub(crate) fn collect_garbage(isolate: &mut v8::Isolate) {
+    if isolate.get_heap_statistics().used_heap_size() <= IDLE_GC_MAX_BYTES {
         isolate.low_memory_notification();
     }
 }

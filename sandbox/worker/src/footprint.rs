@@ -1,11 +1,11 @@
-//! Memory limit of the whole process. Heap and buffers have their own limits; in addition the
-//! engine needs memory for regular expressions, dates and growing buffers, and the worker for
-//! unsent messages.
+//! Memory limit of the whole process. Heap and buffers have their own limits. In addition, the
+//! engine needs memory for regular expressions, dates and growing buffers, and the worker needs
+//! memory for unsent messages.
 //!
 //! The kernel counts writable memory that is not backed by a file (getrlimit(2), `RLIMIT_DATA`),
-//! and refuses more. Most code that is refused memory cannot continue: the engine calls
+//! and refuses more. Most code cannot continue without the memory: the engine calls
 //! [`memory::out_of_memory`](crate::memory), our allocator calls [`heap`](crate::heap), and an
-//! abort ends in [`fatal`](crate::crash_handler).
+//! abort ends in the [crash handler](crate::crash_handler).
 
 use std::ptr;
 
@@ -16,9 +16,9 @@ use rustix::{
     process::{Resource, Rlimit, setrlimit},
 };
 
-/// Minimum memory that the process may still allocate once it is limited. With less, a worker could
+/// Minimum memory that the process can still allocate once it is limited. With less, a worker could
 /// not serve a call.
-const LEAST_BYTES: u64 = 32 << 20;
+const MIN_HEADROOM_BYTES: u64 = 32 << 20;
 
 /// If an allocation of this size fails, the limit has been reached.
 const PROBE_BYTES: usize = 2 << 20;
@@ -47,22 +47,22 @@ impl Footprint {
         Some(Self { resident, data: fields.nth(3)?? * page_bytes })
     }
 
-    /// Lets the process grow up to `resident_bytes`. The system may refuse this limit.
+    /// Lets the process grow up to `resident_bytes`. The system can refuse this limit.
     pub(crate) fn bound(&self, resident_bytes: u64) {
-        let more = resident_bytes.saturating_sub(self.resident).max(LEAST_BYTES);
+        let more = resident_bytes.saturating_sub(self.resident).max(MIN_HEADROOM_BYTES);
         let bytes = Some(self.data + more);
         let _ = setrlimit(Resource::Data, Rlimit { current: bytes, maximum: bytes });
     }
 }
 
 /// Returns whether the process has used all its memory. Async-signal-safe.
-#[expect(unsafe_code, reason = "to have memory and give it back is to name it by its place")]
+#[expect(unsafe_code, reason = "no safe binding maps and unmaps memory")]
 pub(crate) fn is_exhausted() -> bool {
     // SAFETY: the mapping is new, nobody else knows it, and it is unmapped again.
     unsafe {
-        let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let position = libc::mmap(ptr::null_mut(), PROBE_BYTES, libc::PROT_READ | libc::PROT_WRITE, how, -1, 0);
-        position == libc::MAP_FAILED || libc::munmap(position, PROBE_BYTES) != 0
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let address = libc::mmap(ptr::null_mut(), PROBE_BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        address == libc::MAP_FAILED || libc::munmap(address, PROBE_BYTES) != 0
     }
 }
 

@@ -3,8 +3,8 @@
 //! The engine has its own heap and buffers, see [`memory`](crate::memory). Besides those, only a
 //! schema can make this process large: compiled it can take a thousand times the size of its text,
 //! and an invalid value can have more problems than fit into memory. The first allocation beyond
-//! the limit reports the reason to the host and ends the process. So does an allocation that the
-//! [limit of the process](crate::footprint) refuses.
+//! the limit reports the reason to the host and ends the process. So does an allocation that fails
+//! because of the [limit of the process](crate::footprint).
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -19,33 +19,33 @@ use tollhouse_protocol::exit::OUT_OF_MEMORY;
 use crate::{budget::Budget, host};
 
 #[global_allocator]
-static HEAP: CountingAllocator = CountingAllocator;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Whether allocations count.
 static COUNTING: AtomicBool = AtomicBool::new(false);
-/// Bytes that may still be allocated.
-static LEFT: AtomicI64 = AtomicI64::new(0);
+/// Bytes that can still be allocated.
+static REMAINING: AtomicI64 = AtomicI64::new(0);
 /// The limit in bytes.
 static LIMIT: AtomicI64 = AtomicI64::new(0);
-/// Reports an exceeded limit.
-static REPORTING: OnceLock<Arc<Budget>> = OnceLock::new();
+/// The budget that reports an exceeded limit.
+static BUDGET: OnceLock<Arc<Budget>> = OnceLock::new();
 
 /// Sets the budget that reports an exceeded limit. Without one there is no limit.
 pub(crate) fn report_to(budget: Arc<Budget>) {
-    _ = REPORTING.set(budget);
+    _ = BUDGET.set(budget);
 }
 
-/// Limits allocations from now on, attributed to the schema that is at work, until the returned
-/// value is dropped.
+/// Limits allocations, in bytes, until the returned value is dropped. An overrun is attributed to
+/// the schema that is at work.
 pub(crate) fn limit(bytes: u64) -> HeapLimitGuard {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     LIMIT.store(bytes, Ordering::Relaxed);
-    LEFT.store(bytes, Ordering::Relaxed);
-    COUNTING.store(REPORTING.get().is_some(), Ordering::Relaxed);
+    REMAINING.store(bytes, Ordering::Relaxed);
+    COUNTING.store(BUDGET.get().is_some(), Ordering::Relaxed);
     HeapLimitGuard
 }
 
-/// A limit in force.
+/// A limit that is in force until it is dropped.
 pub(crate) struct HeapLimitGuard;
 
 impl Drop for HeapLimitGuard {
@@ -54,22 +54,22 @@ impl Drop for HeapLimitGuard {
     }
 }
 
-/// The system's allocator with counting.
+/// The system's allocator, with a limit on the bytes.
 struct CountingAllocator;
 
-fn take(bytes: usize) {
-    if COUNTING.load(Ordering::Relaxed) && LEFT.fetch_sub(count(bytes), Ordering::Relaxed) < count(bytes) {
+fn charge(bytes: usize) {
+    if COUNTING.load(Ordering::Relaxed) && REMAINING.fetch_sub(signed(bytes), Ordering::Relaxed) < signed(bytes) {
         overrun();
     }
 }
 
-fn subtract(bytes: usize) {
+fn refund(bytes: usize) {
     if COUNTING.load(Ordering::Relaxed) {
-        LEFT.fetch_add(count(bytes), Ordering::Relaxed);
+        REMAINING.fetch_add(signed(bytes), Ordering::Relaxed);
     }
 }
 
-fn count(bytes: usize) -> i64 {
+fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
@@ -77,17 +77,17 @@ fn count(bytes: usize) -> i64 {
 fn overrun() {
     // Allocations for the report must not count.
     COUNTING.store(false, Ordering::Relaxed);
-    let Some(budget) = REPORTING.get() else { return };
+    let Some(budget) = BUDGET.get() else { return };
     budget.stop_schema(LIMIT.load(Ordering::Relaxed).unsigned_abs());
     budget.end_process();
 }
 
-/// Returns the allocated memory. If the allocation failed, the process is out of memory and ends.
-fn add(position: *mut u8) -> *mut u8 {
-    if position.is_null() {
+/// Returns the result of an allocation. If it is null, the process is out of memory and ends.
+fn check_allocated(pointer: *mut u8) -> *mut u8 {
+    if pointer.is_null() {
         exhausted();
     }
-    position
+    pointer
 }
 
 #[cold]
@@ -98,7 +98,7 @@ fn exhausted() {
         host::exit_now(OUT_OF_MEMORY);
     }
     COUNTING.store(false, Ordering::Relaxed);
-    if let Some(budget) = REPORTING.get() {
+    if let Some(budget) = BUDGET.get() {
         budget.end_exhausted();
     }
 }
@@ -107,27 +107,27 @@ fn exhausted() {
 // SAFETY: every request is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        take(layout.size());
+        charge(layout.size());
         // SAFETY: guaranteed by the caller.
-        add(unsafe { System.alloc(layout) })
+        check_allocated(unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        take(layout.size());
+        charge(layout.size());
         // SAFETY: guaranteed by the caller.
-        add(unsafe { System.alloc_zeroed(layout) })
+        check_allocated(unsafe { System.alloc_zeroed(layout) })
     }
 
-    unsafe fn realloc(&self, position: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        take(bytes);
-        subtract(layout.size());
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        charge(bytes);
+        refund(layout.size());
         // SAFETY: guaranteed by the caller.
-        add(unsafe { System.realloc(position, layout, bytes) })
+        check_allocated(unsafe { System.realloc(pointer, layout, bytes) })
     }
 
-    unsafe fn dealloc(&self, position: *mut u8, layout: Layout) {
-        subtract(layout.size());
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        refund(layout.size());
         // SAFETY: guaranteed by the caller.
-        unsafe { System.dealloc(position, layout) }
+        unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -51,13 +51,13 @@ pub(crate) struct Lifeline {
     writing: Arc<Mutex<()>>,
 }
 
-/// Whether a thread is sending the last message. Nothing follows it.
-static EXIT_MESSAGE_SENT: AtomicBool = AtomicBool::new(false);
+/// Whether a thread has claimed the right to send the last message. Nothing follows it.
+static FINAL_MESSAGE_CLAIMED: AtomicBool = AtomicBool::new(false);
 
 /// Claims the right to send the last message to the host. A second caller waits for the first to
 /// end the process. Async-signal-safe.
 pub(crate) fn claim_final_message() {
-    while EXIT_MESSAGE_SENT.swap(true, Ordering::SeqCst) {
+    while FINAL_MESSAGE_CLAIMED.swap(true, Ordering::SeqCst) {
         let _ = poll(&mut [], None);
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn claim_final_message() {
 impl Lifeline {
     /// Writes `message`, unless frames are being written right now, and ends the process with
     /// `status`.
-    #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
+    #[expect(unsafe_code, reason = "the thread that owns the socket does not respond")]
     pub(crate) fn final_message(&self, message: &ToHost, status: u8) -> ! {
         claim_final_message();
         let mut frame = Vec::new();
@@ -81,7 +81,7 @@ impl Lifeline {
 }
 
 /// Ends the process without cleanup.
-#[expect(unsafe_code, reason = "no safe binding leaves without running destructors")]
+#[expect(unsafe_code, reason = "no safe binding exits without running destructors")]
 pub(crate) fn exit_now(status: u8) -> ! {
     // SAFETY: ends the process. Nothing of it is used afterwards.
     unsafe { libc::_exit(status.into()) }
@@ -96,7 +96,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`HostGone::Frame`] if the message is larger than a frame may be. Nothing is added then.
+    /// [`HostGone::Frame`] if the message is larger than a frame can be. Nothing is added then.
     pub(crate) fn put(&mut self, message: &ToHost) -> Result<(), HostGone> {
         frame::encode(message, &mut self.0).map_err(|_| HostGone::Frame)
     }
@@ -104,7 +104,7 @@ impl Outbox {
 
 impl Host {
     /// Takes over the socket that the host left open at `descriptor`.
-    #[expect(unsafe_code, reason = "a descriptor inherited by number has no other way in")]
+    #[expect(unsafe_code, reason = "no safe binding takes over an inherited descriptor")]
     pub(crate) fn inherit(descriptor: i32) -> Self {
         // SAFETY: the host opened this descriptor only for the worker, and nothing else here owns
         // it.
@@ -122,7 +122,7 @@ impl Host {
         dup2(socket, &mut self.socket).map_err(|_| HostGone::Io)
     }
 
-    /// Returns a second way to reach the host, for use if this thread cannot.
+    /// Returns a second way to reach the host, for use if this thread is stuck.
     pub(crate) fn lifeline(&self) -> Lifeline {
         Lifeline { socket: self.socket.as_raw_fd(), writing: Arc::clone(&self.writing) }
     }
@@ -155,8 +155,8 @@ impl Host {
         }
     }
 
-    /// Waits until there is something to read, at most for `wait`. A blocking read would do the
-    /// same, but would also be woken in vain whenever the host reads.
+    /// Waits until there is something to read, at most for `wait`. A blocking read would also wake up
+    /// in vain whenever the host reads.
     pub(crate) fn readable(&self, wait: Option<Duration>) -> Result<(), HostGone> {
         let timeout = wait.map(Timespec::try_from).transpose().map_err(|_| HostGone::Io)?;
         let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
@@ -214,7 +214,7 @@ impl Host {
 }
 
 impl From<HostGone> for io::Error {
-    fn from(removed: HostGone) -> Self {
-        Self::other(format!("{removed:?}"))
+    fn from(gone: HostGone) -> Self {
+        Self::other(format!("{gone:?}"))
     }
 }

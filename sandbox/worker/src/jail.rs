@@ -1,13 +1,13 @@
-//! The worker's jail: the rights it gives up before it takes a bundle, layer by layer.
+//! The worker's jail: the rights that it drops before it loads a bundle, layer by layer.
 //!
 //! ```text
 //! enter ── (the engine boots) ── leave ── (the watchdog starts) ── seal ── Ready
 //! ```
 //!
-//! - [`Jail::enter`] takes away only what the engine does not need to boot.
-//! - [`Jail::leave`] isolates the process from the host's environment. The engine has read all it
-//!   needs from the system by then, and no second thread runs yet, which would stay outside.
-//! - [`Jail::seal`] closes the rest, on all threads.
+//! - [`Jail::enter`] drops only rights that the engine does not need to boot.
+//! - [`Jail::leave`] isolates the process from the host's environment. By then, the engine has read
+//!   all that it needs from the system. No second thread runs yet, because it would stay outside.
+//! - [`Jail::seal`] drops the rest, on all threads.
 //!
 //! The `#[path]` attributes exist for `bin/tollhouse-probe.rs`, which enters the same jail from
 //! another folder.
@@ -65,17 +65,18 @@ impl Jail {
     /// Leaves the host's environment. `user` is the number of a user and group that only this
     /// process gets.
     pub(crate) fn leave(&mut self, user: Option<u32>) {
-        self.apply(JailLayer::PidNamespace, namespaces::become_init);
-        // First with the host's rights, if it has any: a system may refuse namespaces to processes
-        // without.
+        self.apply(JailLayer::PidNamespace, namespaces::require_init);
+        // First with the host's rights, if it has any: some systems refuse namespaces to processes
+        // without them.
         self.enter_namespaces();
         if self.requested.contains(&JailLayer::Capabilities) {
-            // After the change of user this is not permitted anymore.
-            identity::forgo_capabilities();
+            // Not permitted any more after the change of user.
+            identity::drop_bounding_set();
         }
         self.apply(JailLayer::OwnUser, || identity::become_user(user.ok_or(Errno::PERM)?));
         self.apply(JailLayer::UserNamespace, namespaces::enter_user);
-        // Again for those that were refused: in its own user namespace the process has the right.
+        // Again for namespaces that were refused: in its own user namespace the process has the
+        // right.
         self.enter_namespaces();
         self.apply(JailLayer::Capabilities, identity::drop_capabilities);
         self.apply(JailLayer::Landlock, files::deny_all);
@@ -105,9 +106,9 @@ impl Jail {
         ];
         for (layer, step) in steps {
             // Otherwise it would change the root of other processes.
-            let may = layer != JailLayer::EmptyRoot || self.is_in_force(JailLayer::MountNamespace);
+            let is_allowed = layer != JailLayer::EmptyRoot || self.is_in_force(JailLayer::MountNamespace);
             if !self.is_in_force(layer) {
-                self.apply(layer, || if may { step() } else { Err(Errno::PERM) });
+                self.apply(layer, || if is_allowed { step() } else { Err(Errno::PERM) });
             }
         }
     }

@@ -5,9 +5,9 @@ use tollhouse_protocol::LoadError;
 
 use crate::{advice::advised, driver::Driver, nesting, stack::position, typescript};
 
-/// The ways in which a source can define its handler, in the order they are tried. Each wraps the
-/// source in text on its first line and after its last, so that line numbers stay. Columns are
-/// corrected.
+/// The ways in which a source can define its handler, in the order in which they are tried. Each puts
+/// text before the source on its first line and after its last, so that line numbers stay. Columns
+/// are corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A module with a default export.
@@ -29,7 +29,7 @@ impl Form {
 }
 
 /// Number of columns by which [`Form::Expression`] shifts the first line.
-const BEFORE_EXPRESSION: u32 = 16;
+const EXPRESSION_SHIFT: u32 = 16;
 
 /// Error message for a module that loads but exports no handler.
 const NO_HANDLER: &str = "the module has no default export that is a function: write `export default async function (req, ctx) { ... }`";
@@ -44,7 +44,7 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
             module
         } else {
             let form = if source.contains("module.exports") { Form::CommonJs } else { Form::Expression };
-            compile(scope, driver, specifier, source, form).map_err(|_| refusal(NO_HANDLER))?
+            compile(scope, driver, specifier, source, form).map_err(|_| load_error(NO_HANDLER))?
         }
     };
     let module = Local::new(scope, module);
@@ -61,7 +61,7 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
 
 /// Converts `source` to JavaScript, with lines and columns preserved unless it contains
 /// TypeScript-only code.
-pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
+pub(crate) fn to_javascript(source: &str) -> Result<String, LoadError> {
     if !is_bare_function(source) {
         return typescript::strip(source).map_err(|error| advised(error, source));
     }
@@ -69,7 +69,7 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     let body = source.trim_end().trim_end_matches(';');
     let stripped = typescript::strip(&format!("{before}{body}{after}")).map_err(|error| LoadError {
         column: match error.line {
-            Some(1) => error.column.map(|column| column.saturating_sub(BEFORE_EXPRESSION).max(1)),
+            Some(1) => error.column.map(|column| column.saturating_sub(EXPRESSION_SHIFT).max(1)),
             _ => error.column,
         },
         ..error
@@ -79,8 +79,8 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
 }
 
 /// Improves the error of a source that was sent as JavaScript but is valid TypeScript.
-pub(crate) fn or_typescript(error: LoadError, source: &str) -> LoadError {
-    if !javascript(source).is_ok_and(|stripped| stripped != source) {
+pub(crate) fn suggest_typescript(error: LoadError, source: &str) -> LoadError {
+    if !to_javascript(source).is_ok_and(|stripped| stripped != source) {
         return error;
     }
     LoadError { message: format!("{}: this looks like TypeScript, so send `language: \"ts\"` with it", error.message), ..error }
@@ -97,16 +97,16 @@ fn compile(
     let (before, after) = form.wrapping();
     let body = if form == Form::Expression { source.trim_end().trim_end_matches(';') } else { source };
     let shift = u32::try_from(before.len()).unwrap_or(0);
-    let text = v8::String::new(scope, &format!("{before}{body}{after}")).ok_or_else(|| refusal("the source is too long"))?;
-    let name = v8::String::new(scope, specifier).ok_or_else(|| refusal("the name is too long"))?;
+    let text = v8::String::new(scope, &format!("{before}{body}{after}")).ok_or_else(|| load_error("the source is too long"))?;
+    let name = v8::String::new(scope, specifier).ok_or_else(|| load_error("the name is too long"))?;
     let origin = v8::ScriptOrigin::new(scope, name.into(), 0, -shift.cast_signed(), false, -1, None, false, false, true, None);
     let mut unit = script_compiler::Source::new(text, Some(&origin));
     let Some(module) = script_compiler::compile_module(scope, &mut unit) else {
-        return Err(advised(placed(syntax_error(scope, driver, shift), source), source));
+        return Err(advised(with_line(syntax_error(scope, driver, shift), source), source));
     };
     let requests = module.get_module_requests();
     if requests.length() > 0 {
-        let mut error = refusal("imports are not available: a tool is a single module, so bundle its packages into it");
+        let mut error = load_error("imports are not available: a tool is a single module, so bundle its packages into it");
         if let Some(request) = requests.get(scope, 0).and_then(|request| Local::<v8::ModuleRequest>::try_from(request).ok()) {
             let position = module.source_offset_to_location(request.get_source_offset());
             (error.line, error.column) =
@@ -115,14 +115,14 @@ fn compile(
         return Err(error);
     }
     if module.instantiate_module(scope, refuse_import) != Some(true) {
-        return Err(advised(placed(syntax_error(scope, driver, shift), source), source));
+        return Err(advised(with_line(syntax_error(scope, driver, shift), source), source));
     }
     Ok(Global::new(scope, module))
 }
 
-/// Adds a line to an error without one. Such an error means that the engine's stack overflowed, so
-/// the line is where the source is nested too deep, or where its longest statement begins.
-fn placed(error: LoadError, source: &str) -> LoadError {
+/// Adds a line to an error that has none, because the engine's stack overflowed: the line at which
+/// the source is nested too deep, or at which its longest statement begins.
+fn with_line(error: LoadError, source: &str) -> LoadError {
     match (error.line, nesting::check(source)) {
         (Some(_), _) => error,
         (None, Ok(line)) => LoadError { line: Some(line), ..error },
@@ -164,8 +164,7 @@ fn exports_default(scope: &mut PinScope<'_, '_>, module: &Global<v8::Module>) ->
     namespace.has(scope, name.into()) == Some(true)
 }
 
-/// Returns whether the source is a single anonymous function: not a module, but its meaning is
-/// clear.
+/// Returns whether the source is a single anonymous function instead of a module.
 fn is_bare_function(source: &str) -> bool {
     let mut rest = source.trim_start_matches('\u{feff}').trim_start();
     loop {
@@ -181,7 +180,7 @@ fn is_bare_function(source: &str) -> bool {
     rest.strip_prefix("function").is_some_and(|rest| rest.trim_start().trim_start_matches('*').trim_start().starts_with('('))
 }
 
-fn refusal(message: &str) -> LoadError {
+fn load_error(message: &str) -> LoadError {
     LoadError { message: message.into(), line: None, column: None }
 }
 

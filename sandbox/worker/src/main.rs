@@ -6,10 +6,10 @@
 //!
 //! Most workers do not boot: they are forked from a booted [`zygote`].
 //!
-//! One thread runs JavaScript and communicates with the host over one socket. All waiting is
-//! waiting for that socket. A second thread, the watchdog of [`budget`], stops code that exceeds
-//! its time. The process trusts neither the handler nor anything the handler can reach, and expects
-//! to be killed: the host enforces every limit again (see `sandbox/README.md`).
+//! One thread runs JavaScript and communicates with the host over one socket. It never waits for
+//! anything but that socket. A second thread, the watchdog of [`budget`], stops code that exceeds
+//! its time. The process trusts neither the handler nor anything the handler can reach, and can be
+//! killed at any time: the host enforces every limit again (see `sandbox/README.md`).
 
 mod advice;
 mod budget;
@@ -44,20 +44,20 @@ use tollhouse_protocol::Tier;
 
 use crate::{host::HostGone, worker::WorkerOptions};
 
-/// The main function for the role of the process.
-type Begin = fn(WorkerOptions) -> Result<(), HostGone>;
+/// The main function of a role: worker or zygote.
+type RoleMain = fn(WorkerOptions) -> Result<(), HostGone>;
 
 fn main() -> ExitCode {
     if std::env::args().skip(1).eq(["--about".to_owned()]) {
         return about();
     }
-    let Some((begin, terms)) = arguments(std::env::args().skip(1)) else {
+    let Some((role_main, options)) = arguments(std::env::args().skip(1)) else {
         return ExitCode::from(64);
     };
-    settle_environment();
-    match begin(terms) {
+    set_environment();
+    match role_main(options) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(tollhouse_protocol::exit::UNSAID),
+        Err(_) => ExitCode::from(tollhouse_protocol::exit::UNREPORTED),
     }
 }
 
@@ -74,30 +74,30 @@ fn about() -> ExitCode {
 
 /// Parses the arguments: `--socket` with a descriptor for a worker or `--zygote` for a zygote,
 /// `--user` with a user to switch to, and `--tier`.
-fn arguments(mut words: impl Iterator<Item = String>) -> Option<(Begin, WorkerOptions)> {
-    let (mut begin, mut user, mut tier) = (None, None, Tier::default());
+fn arguments(mut words: impl Iterator<Item = String>) -> Option<(RoleMain, WorkerOptions)> {
+    let (mut role_main, mut user, mut tier) = (None, None, Tier::default());
     while let Some(name) = words.next() {
         let value = words.next()?;
         let socket = || value.parse().ok().filter(|number| *number > 2);
         match &*name {
-            "--socket" => begin = Some((worker::run as Begin, socket()?)),
-            "--zygote" => begin = Some((zygote::run as Begin, socket()?)),
+            "--socket" => role_main = Some((worker::run as RoleMain, socket()?)),
+            "--zygote" => role_main = Some((zygote::run as RoleMain, socket()?)),
             "--user" => user = Some(value.parse().ok()?),
             "--tier" => tier = Tier::named(&value)?,
             _ => return None,
         }
     }
-    let (begin, socket) = begin?;
-    Some((begin, WorkerOptions { socket, user, tier }))
+    let (role_main, socket) = role_main?;
+    Some((role_main, WorkerOptions { socket, user, tier }))
 }
 
 /// Sets the environment variables that the engines read. The host leaves the environment empty.
-#[expect(unsafe_code, reason = "the engines read the environment and nothing else")]
-fn settle_environment() {
+#[expect(unsafe_code, reason = "the engines take these settings from the environment only")]
+fn set_environment() {
     // SAFETY: no other thread runs yet.
     unsafe {
-        // Otherwise QuickJS would cache compiled code in a folder, under names that a handler can
-        // make collide.
+        // Otherwise QuickJS would cache compiled code in a folder, and a handler could cause
+        // collisions of the file names.
         std::env::set_var("V82JSC_NO_BC_CACHE", "1");
         // Prevents a look-up of the time zone in a file, and hides the host's time zone from
         // handlers.

@@ -15,19 +15,19 @@ use tollhouse_protocol::StopReason;
 
 use crate::{budget::Budget, footprint};
 
-/// How far the heap may grow beyond its limit once, so that the stop can take effect. 16 MiB.
+/// How far the heap can grow beyond its limit once, so that the stop can take effect. 16 MiB.
 const GRACE_BYTES: usize = 16 << 20;
 /// Buffers up to this size are always granted: V8 allocates them for small typed arrays that were
 /// on its heap, and ends the process if that fails.
-const ALWAYS_BYTES: usize = 64;
-/// Number of times that the engine requests one buffer before it gives up. V8 collects garbage in
+const ALWAYS_GRANTED_BYTES: usize = 64;
+/// Number of times that the engine requests a buffer before it gives up. V8 collects garbage in
 /// between.
-const TRIES: usize = if cfg!(feature = "quickjs") { 1 } else { 4 };
+const ATTEMPTS: usize = if cfg!(feature = "quickjs") { 1 } else { 4 };
 /// Alignment of every buffer, as the widest element and V8 require.
 const ALIGN: usize = 16;
 
-/// The memory limits for [`out_of_memory`], to which V8 passes no data of ours.
-static REPORTING: OnceLock<Arc<Memory>> = OnceLock::new();
+/// The memory limits for [`out_of_memory`], because V8 passes it no data of ours.
+static MEMORY: OnceLock<Arc<Memory>> = OnceLock::new();
 
 /// The memory limits of a worker, and the bytes in its buffers.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Memory {
     /// Sets the budget that reports an exceeded limit.
     pub(crate) fn report_to(self: &Arc<Self>, budget: Arc<Budget>) {
         let _ = self.budget.set(budget);
-        let _ = REPORTING.set(Arc::clone(self));
+        let _ = MEMORY.set(Arc::clone(self));
     }
 
     /// Sets both limits, in bytes.
@@ -93,17 +93,17 @@ impl Memory {
         }
     }
 
-    /// Counts `bytes` more. Returns false if the limit does not permit them. Stops the call if the
-    /// limit still does not permit them after the engine has collected garbage.
+    /// Counts `bytes` more. Returns false if they exceed the limit. Stops the call if they still
+    /// exceed it after the engine has collected garbage.
     fn reserve(&self, bytes: usize) -> bool {
         let limit = self.buffer_limit.load(Ordering::Relaxed);
         let before = self.buffers.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) <= limit || bytes <= ALWAYS_BYTES {
+        if before.saturating_add(bytes) <= limit || bytes <= ALWAYS_GRANTED_BYTES {
             self.refused.store(0, Ordering::Relaxed);
             return true;
         }
         self.buffers.fetch_sub(bytes, Ordering::Relaxed);
-        if self.refused.fetch_add(1, Ordering::Relaxed) + 1 >= TRIES {
+        if self.refused.fetch_add(1, Ordering::Relaxed) + 1 >= ATTEMPTS {
             self.stop(limit);
         }
         false
@@ -132,10 +132,10 @@ pub(crate) unsafe extern "C" fn near_heap_limit(data: *mut c_void, current: usiz
     current.max(limit + GRACE_BYTES)
 }
 
-/// Called by V8 to end the process when even the grace is used up. Reports the reason to the host.
+/// Called by V8 when even the grace is used up. Reports the reason to the host and ends the process.
 #[expect(unsafe_code, reason = "the engine's callback type is unsafe")]
 pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details: &OomDetails) {
-    if let Some(memory) = REPORTING.get()
+    if let Some(memory) = MEMORY.get()
         && let Some(budget) = memory.budget.get()
     {
         memory.end_if_exhausted();
@@ -146,21 +146,21 @@ pub(crate) unsafe extern "C" fn out_of_memory(_location: *const c_char, _details
 
 /// Wraps `bytes` in an `ArrayBuffer` that counts toward the limit like the engine's own. Returns
 /// `None` if the limit does not permit it.
-#[expect(unsafe_code, reason = "the engine takes a place, and who frees it")]
+#[expect(unsafe_code, reason = "the engine takes a pointer and the function that frees it")]
 fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Local<'s, ArrayBuffer>> {
     if bytes.is_empty() {
         return Some(ArrayBuffer::new(scope, 0));
     }
-    let memory = REPORTING.get()?;
-    let mut tries = 1..TRIES;
+    let memory = MEMORY.get()?;
+    let mut attempts = 1..ATTEMPTS;
     while !memory.reserve(bytes.len()) {
-        tries.next()?;
+        attempts.next()?;
         scope.low_memory_notification();
     }
-    let (length, position) = (bytes.len(), Box::into_raw(bytes.into_boxed_slice()));
+    let (length, pointer) = (bytes.len(), Box::into_raw(bytes.into_boxed_slice()));
     // SAFETY: nobody else has the pointer, and `release_bytes` frees it once, whatever the engine does
     // with it.
-    let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(position.cast(), length, release_bytes, ptr::null_mut()) };
+    let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(pointer.cast(), length, release_bytes, ptr::null_mut()) };
     Some(ArrayBuffer::with_backing_store(scope, &store.make_shared()))
 }
 
@@ -175,12 +175,12 @@ pub(crate) fn bytes<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<
 ///
 /// # Safety
 ///
-/// `place` must be a boxed slice of `length` bytes, and must be freed only once.
+/// `pointer` must be a boxed slice of `length` bytes, and must be freed only once.
 #[expect(unsafe_code, reason = "the engine calls back with a bare pointer")]
-unsafe extern "C" fn release_bytes(position: *mut c_void, length: usize, _unused: *mut c_void) {
+unsafe extern "C" fn release_bytes(pointer: *mut c_void, length: usize, _unused: *mut c_void) {
     // SAFETY: guaranteed by the caller.
-    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(position.cast::<u8>(), length)) });
-    if let Some(memory) = REPORTING.get() {
+    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(pointer.cast::<u8>(), length)) });
+    if let Some(memory) = MEMORY.get() {
         memory.release(length);
     }
 }
@@ -189,8 +189,8 @@ unsafe extern "C" fn release_bytes(position: *mut c_void, length: usize, _unused
 #[expect(unsafe_code, reason = "the engine takes its allocator as a table of bare functions")]
 pub(crate) fn allocator(memory: &Arc<Memory>) -> UniqueRef<Allocator> {
     static TABLE: RustAllocatorVtable<Memory> =
-        RustAllocatorVtable { allocate: allocate_zeroed, allocate_uninitialized: allocate_bare, free, drop: forget };
-    // SAFETY: the functions of the table fulfill their contracts, and `forget` releases this
+        RustAllocatorVtable { allocate: allocate_zeroed, allocate_uninitialized: allocate_uninit, free, drop: drop_memory };
+    // SAFETY: the functions of the table fulfill their contracts, and `drop_memory` releases this
     // reference.
     unsafe { new_rust_allocator(Arc::into_raw(Arc::clone(memory)), &TABLE) }
 }
@@ -199,16 +199,16 @@ fn layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), ALIGN).ok()
 }
 
-fn allocate(memory: &Memory, bytes: usize, how: impl FnOnce(Layout) -> *mut u8) -> *mut c_void {
+fn allocate(memory: &Memory, bytes: usize, allocate_with: impl FnOnce(Layout) -> *mut u8) -> *mut c_void {
     let Some(layout) = layout(bytes) else { return ptr::null_mut() };
     if !memory.reserve(bytes) {
         return ptr::null_mut();
     }
-    let position = how(layout);
-    if position.is_null() {
+    let pointer = allocate_with(layout);
+    if pointer.is_null() {
         memory.release(bytes);
     }
-    position.cast()
+    pointer.cast()
 }
 
 #[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
@@ -218,24 +218,24 @@ unsafe extern "C" fn allocate_zeroed(memory: &Memory, bytes: usize) -> *mut c_vo
 }
 
 #[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
-unsafe extern "C" fn allocate_bare(memory: &Memory, bytes: usize) -> *mut c_void {
+unsafe extern "C" fn allocate_uninit(memory: &Memory, bytes: usize) -> *mut c_void {
     // SAFETY: `layout` never has size 0.
     allocate(memory, bytes, |layout| unsafe { alloc(layout) })
 }
 
 #[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
-unsafe extern "C" fn free(memory: &Memory, position: *mut c_void, bytes: usize) {
+unsafe extern "C" fn free(memory: &Memory, pointer: *mut c_void, bytes: usize) {
     if let Some(layout) = layout(bytes)
-        && !position.is_null()
+        && !pointer.is_null()
     {
         // SAFETY: the engine frees what `allocate` returned, with the size it requested.
-        unsafe { dealloc(position.cast(), layout) };
+        unsafe { dealloc(pointer.cast(), layout) };
         memory.release(bytes);
     }
 }
 
 #[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
-unsafe extern "C" fn forget(memory: *const Memory) {
+unsafe extern "C" fn drop_memory(memory: *const Memory) {
     // SAFETY: `memory` came from `Arc::into_raw` in `allocator`, and the engine drops it once.
     drop(unsafe { Arc::from_raw(memory) });
 }

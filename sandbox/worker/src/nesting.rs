@@ -2,7 +2,7 @@
 //!
 //! Strings, templates, comments and regular expressions are skipped, the latter where the context
 //! leaves no doubt. So the result is a good estimate. If it passes a source that a parser cannot
-//! handle, [`fatal`](crate::crash_handler) ends the process.
+//! handle, the [crash handler](crate::crash_handler) ends the process.
 
 use std::mem;
 
@@ -63,9 +63,9 @@ struct Piece {
 
 impl<'a> Scan<'a> {
     fn of(source: &'a [u8]) -> Self {
-        let max_len = Piece { line: 1, size: 0 };
+        let empty = Piece { line: 1, size: 0 };
         let mut scan =
-            Self { source, line: 1, open: Vec::new(), operators: 0, before: b';', piece: None, longest: max_len, is_too_deep: None };
+            Self { source, line: 1, open: Vec::new(), operators: 0, before: b';', piece: None, longest: empty, is_too_deep: None };
         let mut at = 0;
         while at < source.len() && scan.is_too_deep.is_none() {
             let passed = match scan.open.last() {
@@ -93,17 +93,17 @@ impl<'a> Scan<'a> {
             [b'/', b'*', ref comment @ ..] => return length_until(comment, b"*/") + 4,
             _ => {}
         }
-        if self.begins_another(at) {
+        if self.begins_piece(at) {
             self.end_piece();
         }
         self.piece.get_or_insert(Piece { line: self.line, size: 0 }).size += 1;
         let before = mem::replace(&mut self.before, rest[0]);
         match rest[0] {
-            b'/' if b"(,=:[!&|?{};+-*%<>~^".contains(&before) => return length_of_text(rest, b'/'),
+            b'/' if b"(,=:[!&|?{};+-*%<>~^".contains(&before) => return length_of_literal(rest, b'/'),
             b'\\' => return 2,
             quote @ (b'"' | b'\'') => {
                 self.operators = 0;
-                return length_of_text(rest, quote);
+                return length_of_literal(rest, quote);
             }
             bracket @ (b'(' | b'[' | b'{' | b'`') => self.open(bracket),
             b')' => self.close(b'('),
@@ -117,16 +117,16 @@ impl<'a> Scan<'a> {
 
     /// Returns whether a new piece begins at `at`: after a comma or semicolon, or where a statement
     /// can end without one.
-    fn begins_another(&self, at: usize) -> bool {
+    fn begins_piece(&self, at: usize) -> bool {
         let (before, rest) = self.source.split_at(at);
         let text = before.trim_ascii_end();
         let may_end = match self.before {
             b';' | b',' => return true,
             b'}' => true,
             b')' | b']' | b'`' | b'"' | b'\'' => before[text.len()..].contains(&b'\n'),
-            last => is_of_word(last) && before[text.len()..].contains(&b'\n') && !CONTINUATIONS.contains(&last_word(text)),
+            last => is_word_byte(last) && before[text.len()..].contains(&b'\n') && !CONTINUATIONS.contains(&last_word(text)),
         };
-        may_end && is_of_word(rest[0]) && !rest.starts_with(b"else")
+        may_end && is_word_byte(rest[0]) && !rest.starts_with(b"else")
     }
 
     /// Reads the next part of a template, as [`Scan::code`] does for code.
@@ -147,15 +147,15 @@ impl<'a> Scan<'a> {
 
     fn open(&mut self, bracket: u8) {
         self.open.push(Open { bracket, within: self.piece.take() });
-        self.classify();
+        self.check_depth();
     }
 
     fn operate(&mut self) {
         self.operators += 1;
-        self.classify();
+        self.check_depth();
     }
 
-    fn classify(&mut self) {
+    fn check_depth(&mut self) {
         if self.open.len() + self.operators > LEVELS {
             self.is_too_deep = Some(self.line);
         }
@@ -180,17 +180,17 @@ impl<'a> Scan<'a> {
 /// Words after which a statement continues, even on the next line.
 const CONTINUATIONS: [&[u8]; 10] = [b"await", b"delete", b"do", b"else", b"in", b"instanceof", b"keyof", b"new", b"typeof", b"void"];
 
-fn is_of_word(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
 }
 
 fn last_word(text: &[u8]) -> &[u8] {
-    text.rsplit(|byte| !is_of_word(*byte)).next().unwrap_or_default()
+    text.rsplit(|byte| !is_word_byte(*byte)).next().unwrap_or_default()
 }
 
 /// Returns the length of a string literal that ends with its quote or at the end of its line. In a
 /// character class of a regular expression the quote does not end it.
-fn length_of_text(rest: &[u8], quote: u8) -> usize {
+fn length_of_literal(rest: &[u8], quote: u8) -> usize {
     let (mut at, mut is_class) = (1, false);
     while let Some(byte) = rest.get(at) {
         match byte {

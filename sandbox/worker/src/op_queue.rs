@@ -9,17 +9,17 @@ use crate::{budget::Budget, host::Outbox};
 /// An op that the host has not answered.
 #[derive(Debug)]
 struct PendingOp {
-    /// The number by which scripts know it.
+    /// Its number in scripts.
     number: u32,
-    /// The number by which the host knows it, once sent. It rises in sending order and is never
-    /// reused in a worker's life, so that a late answer has no effect.
+    /// Its number in messages, once it is sent. Numbers rise in sending order and are never reused
+    /// in a worker's life, so that a late answer has no effect.
     sent: Option<u32>,
-    /// Whether it changes stored data. The call does not end before such an op is done.
+    /// Whether it changes stored data. The call does not end before such an op is answered.
     writes: bool,
     /// Whether it is a timer. A timer does not count toward the limit of other ops.
-    sleeps: bool,
+    is_timer: bool,
     /// Whether its answer still wakes the handler.
-    answered: bool,
+    is_awaited: bool,
     /// Bytes of its request, until it is answered.
     bytes: usize,
     /// The request, until it is sent.
@@ -100,7 +100,7 @@ impl OpQueue {
             if self.waiting[at].request.is_some() {
                 self.queued_bytes -= self.waiting.remove(at).bytes;
             } else {
-                self.waiting[at].answered = false;
+                self.waiting[at].is_awaited = false;
             }
         }
     }
@@ -110,7 +110,7 @@ impl OpQueue {
     pub(crate) fn answered(&mut self, sent: u32) -> Option<u32> {
         let at = self.waiting.iter().position(|op| op.sent == Some(sent))?;
         let op = self.waiting.remove(at);
-        op.answered.then_some(op.number)
+        op.is_awaited.then_some(op.number)
     }
 
     /// Takes the next op that failed without a request to the host.
@@ -125,7 +125,7 @@ impl OpQueue {
 
     /// Returns whether any answer could wake the handler.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.iter().any(|op| op.answered)
+        self.waiting.iter().any(|op| op.is_awaited)
     }
 
     /// Returns whether a pending op changes stored data.
@@ -136,11 +136,11 @@ impl OpQueue {
     /// Moves every request whose turn has come to the outbox.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) {
         let mut bytes: usize = self.waiting.iter().filter(|op| op.sent.is_some()).map(|op| op.bytes).sum();
-        let in_flight = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.sent.is_some()).count() as u64;
+        let in_flight = |is_timer| self.waiting.iter().filter(|op| op.is_timer == is_timer && op.sent.is_some()).count() as u64;
         let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(in_flight(false));
-        let mut sleeps = self.limits.timers.max(1).saturating_sub(in_flight(true));
+        let mut timers = self.limits.timers.max(1).saturating_sub(in_flight(true));
         for op in &mut self.waiting {
-            let turns = if op.sleeps { &mut sleeps } else { &mut turns };
+            let turns = if op.is_timer { &mut timers } else { &mut turns };
             if *turns == 0 {
                 continue;
             }
@@ -170,13 +170,13 @@ impl OpQueue {
         self.ops
     }
 
-    fn add(&mut self, request: OpRequest, sleeps: bool) -> u32 {
+    fn add(&mut self, request: OpRequest, is_timer: bool) -> u32 {
         self.ops += 1;
         if self.ops > self.limits.ops {
             self.stop_ops("requests", self.limits.ops);
             return 0;
         }
-        let (writes, bytes) = (request.writes(), if sleeps { 0 } else { request.bytes() });
+        let (writes, bytes) = (request.writes(), if is_timer { 0 } else { request.bytes() });
         if bytes > CALL_BYTES {
             return self.refuse("quota_exceeded", "the request is larger than the host accepts");
         }
@@ -186,7 +186,15 @@ impl OpQueue {
         }
         self.last_op += 1;
         self.queued_bytes += bytes;
-        self.waiting.push(PendingOp { number: self.last_op, sent: None, writes, sleeps, answered: true, bytes, request: Some(request) });
+        self.waiting.push(PendingOp {
+            number: self.last_op,
+            sent: None,
+            writes,
+            is_timer,
+            is_awaited: true,
+            bytes,
+            request: Some(request),
+        });
         self.last_op
     }
 

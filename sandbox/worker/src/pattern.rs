@@ -1,9 +1,9 @@
-//! Translates regular expressions of schemas, so that the engines here match the same texts as ECMAScript with the flag
-//! `u`.
+//! Translates regular expressions of schemas, so that the engines of this host match the same texts as ECMAScript with
+//! the flag `u`.
 //!
-//! The engines read most of ECMAScript's syntax, but some of it matches more: `.` also matches CR, U+2028 and U+2029,
-//! and next to a lookaround group, `\d`, `\w` and `\s` mean Unicode classes. So each class is replaced by the list of
-//! its ranges.
+//! The engines accept most of ECMAScript's syntax, but match more for some of it: `.` also matches CR, U+2028 and
+//! U+2029, and next to a lookaround group, `\d`, `\w` and `\s` are Unicode classes. So each class is replaced by the
+//! list of its ranges.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -40,10 +40,10 @@ pub(crate) type Originals = HashMap<String, String>;
 /// The engine for which a pattern is translated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Engine {
-    /// Without lookaround and backreferences.
+    /// Linear time, without lookaround and backreferences.
     Linear,
-    /// With both. Its syntax has no flags.
-    Stepping,
+    /// With lookaround and backreferences. Its syntax has no flags.
+    Backtracking,
 }
 
 /// Rewrites the patterns of a schema, and the references whose path contains one.
@@ -119,7 +119,7 @@ impl Rewriting<'_> {
 }
 
 /// Percent-encodes the characters of a part of a URI reference that are neither allowed in a fragment (RFC 3986, section
-/// 3.5) nor in `more`. Keeps escapes that are there.
+/// 3.5) nor in `more`. Leaves existing escapes unchanged.
 fn uri_part(part: &str, more: &[u8]) -> String {
     let bytes = part.as_bytes();
     let is_escape = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
@@ -129,11 +129,11 @@ fn uri_part(part: &str, more: &[u8]) -> String {
     })
 }
 
-/// Percent-encodes all bytes of a text that are not kept.
-fn percent_encoded(text: &str, is_kept: impl Fn(usize, u8) -> bool) -> String {
+/// Percent-encodes the bytes of a text for which `is_plain` is false.
+fn percent_encoded(text: &str, is_plain: impl Fn(usize, u8) -> bool) -> String {
     let mut encoded = String::with_capacity(text.len());
     for (at, byte) in text.bytes().enumerate() {
-        match is_kept(at, byte) {
+        match is_plain(at, byte) {
             true => encoded.push(char::from(byte)),
             false => _ = write!(encoded, "%{byte:02X}"),
         }
@@ -166,7 +166,7 @@ fn translate(pattern: &str, engine: Engine) -> Option<String> {
             '.' => reader.push_class(&complement(LINE_END)),
             '[' => reader.class()?,
             '\\' => reader.escape()?,
-            // Other groups that begin like this are invalid in ECMAScript, or too new for the engines of many clients.
+            // Other groups with `(?` are invalid in ECMAScript, or too new for the engines of many clients.
             '(' if reader.rest.starts_with('?') => {
                 let kinds = ["?:", "?=", "?!", "?<=", "?<!", "?<"];
                 let kind = kinds.into_iter().find(|kind| reader.rest.starts_with(kind))?;
@@ -240,12 +240,12 @@ impl<'p> Reader<'p> {
         match self.rest.chars().next()? {
             next @ ('b' | 'B') => {
                 self.next();
-                // Other alphabets have no words in ECMAScript.
+                // In ECMAScript, a word consists of ASCII characters.
                 self.out.push_str(match (self.engine, next) {
                     (Engine::Linear, 'b') => "(?-u:\\b)",
                     (Engine::Linear, _) => "(?-u:\\B)",
-                    (Engine::Stepping, 'b') => "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))",
-                    (Engine::Stepping, _) => "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))",
+                    (Engine::Backtracking, 'b') => "(?:(?<=[0-9A-Za-z_])(?![0-9A-Za-z_])|(?<![0-9A-Za-z_])(?=[0-9A-Za-z_]))",
+                    (Engine::Backtracking, _) => "(?:(?<=[0-9A-Za-z_])(?=[0-9A-Za-z_])|(?<![0-9A-Za-z_])(?![0-9A-Za-z_]))",
                 });
             }
             // A backreference.

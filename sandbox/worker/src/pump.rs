@@ -61,15 +61,15 @@ pub(crate) fn pump(
 ) -> Result<(), End> {
     loop {
         scope.perform_microtask_checkpoint();
-        if budget.stopped() || call_of(state, |call| call.has_ended() && !call.ops().is_writing()) {
+        if budget.stopped() || with_call(state, |call| call.has_ended() && !call.ops().is_writing()) {
             return Ok(());
         }
-        if let Some((number, failure)) = call_of(state, |call| call.ops().next_refused()) {
+        if let Some((number, failure)) = with_call(state, |call| call.ops().next_refused()) {
             deliver(scope, driver, started, number, Err(failure));
             continue;
         }
-        if !call_of(state, |call| call.ops().is_waiting() || call.ops().is_writing()) {
-            // The handler may wait for unanswered requests of an ended call.
+        if !with_call(state, |call| call.ops().is_waiting() || call.ops().is_writing()) {
+            // The handler can wait for unanswered requests of an ended call.
             if reject_unanswered(scope, driver) {
                 continue;
             }
@@ -79,45 +79,45 @@ pub(crate) fn pump(
         if budget.stopped() {
             return Ok(());
         }
-        if let Some(number) = call_of(state, |call| call.ops().answered(number)) {
+        if let Some(number) = with_call(state, |call| call.ops().answered(number)) {
             deliver(scope, driver, started, number, result);
         }
     }
 }
 
 /// Sends the pending requests, reports that the call waits, and returns the host's next answer.
-/// Calls that arrive meanwhile are declined.
+/// Declines calls that arrive meanwhile.
 fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Result<(u32, Result<OpValue, OpFailure>), End> {
-    call_of(state, CallState::send_requests);
-    if call_of(state, |call| call.ops().has_refused()) {
+    with_call(state, CallState::send_requests);
+    if with_call(state, |call| call.ops().has_refused()) {
         return Ok((0, Ok(OpValue::None)));
     }
     send(state, host, &ToHost::Waiting).map_err(End::Gone)?;
     loop {
         match host.next(Some(budget.wall_left())) {
             Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
-            // It was sent ahead, and would have to wait as long as this call.
+            // It was sent ahead, and would wait as long as this call.
             Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
             Err(HostGone::TimedOut) => {
                 budget.wall_left();
                 return Ok((0, Ok(OpValue::None)));
             }
             Ok(ToWorker::Load(_)) => return Err(End::Gone(HostGone::Frame)),
-            Err(removed) => return Err(End::Gone(removed)),
+            Err(gone) => return Err(End::Gone(gone)),
         }
     }
 }
 
 /// Sends `message` after all waiting frames.
 pub(crate) fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHost) -> Result<(), HostGone> {
-    call_of(state, |call| {
+    with_call(state, |call| {
         call.outbox().put(message)?;
         host.send(call.outbox())
     })
 }
 
 /// Calls `then` with the state of the running call.
-pub(crate) fn call_of<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut CallState) -> T) -> T {
+pub(crate) fn with_call<T>(state: &Rc<RefCell<OpState>>, then: impl FnOnce(&mut CallState) -> T) -> T {
     then(state.borrow_mut().borrow_mut::<CallState>())
 }
 

@@ -1,9 +1,11 @@
 //! The bundle's JSON Schemas: compiled once, and used to validate inputs and results.
 //!
-//! The author decides what a schema costs: a few hundred bytes can require more steps than there is time for, and the validator does not
-//! count them. So schemas are evaluated only in a process that can be ended: the watchdog of [`budget`](crate::budget) limits its time,
-//! [`heap`](crate::heap) its memory, and both report that it was the schema. Listing the problems of an invalid value can take much
-//! longer than finding out that it is invalid. That has limits of its own, beyond which no problems are listed.
+//! The author decides how expensive a schema is: a few hundred bytes can require more steps than there is time for, and
+//! the validator does not count them. So schemas are evaluated only in a process that can be ended. The watchdog of
+//! [`budget`](crate::budget) limits the time, [`heap`](crate::heap) limits the memory, and both blame the schema.
+//!
+//! To list the problems of an invalid value can take much longer than to find out that it is invalid. Listing has limits
+//! of its own, beyond which no problems are listed.
 
 use std::{borrow::Cow, collections::HashSet, sync::LazyLock};
 
@@ -31,10 +33,10 @@ const BACKTRACKS: usize = 100_000;
 /// Maximum processor time for listing the problems of a value, in milliseconds.
 const LISTING_CPU_MS: u64 = 20;
 
-/// Maximum memory for that, in bytes.
+/// Maximum memory for listing the problems of a value, in bytes.
 const LISTING_BYTES: u64 = 4 << 20;
 
-/// Maximum names in one problem.
+/// Maximum number of property names in one problem.
 const MAX_NAMES: usize = 8;
 
 /// The compiled schemas of a bundle. Draft 2020-12 unless `$schema` says otherwise. Never fetches anything.
@@ -58,12 +60,12 @@ impl Schemas {
     /// refused, never fetched.
     pub(crate) fn compile(schemas: &tollhouse_protocol::Schemas, budget: &Budget, limits: &Limits) -> Result<Self, SchemaFault> {
         if !schemas.is_empty() {
-            // The meta-schemas are compiled once per process, and their memory does not count for the bundle.
+            // The meta-schemas are compiled once per process. Their memory does not count toward the bundle's limit.
             _ = compile(&Value::Bool(true));
             [&UUID, &DURATION, &EMAIL].into_iter().for_each(|format| _ = LazyLock::force(format));
         }
-        let one = |side| schemas.get(side).map(|text| within(budget, limits, side, || compile_text(side, text, limits))).transpose();
-        Ok(Self { input: one(Side::Input)?, output: one(Side::Output)? })
+        let compiled = |side| schemas.get(side).map(|text| within(budget, limits, side, || compile_text(side, text, limits))).transpose();
+        Ok(Self { input: compiled(Side::Input)?, output: compiled(Side::Output)? })
     }
 
     /// Validates JSON text. An empty text means `null`.
@@ -86,15 +88,15 @@ impl Schemas {
         within(budget, limits, Side::Output, || {
             // A schema does not apply to an unparsable body. The host handles that.
             let Ok(answer) = parse(body) else { return Ok(()) };
-            let fit = CompiledSchema { schema, side: Side::Output, budget, limits };
+            let compiled = CompiledSchema { schema, side: Side::Output, budget, limits };
             if !are_blocks(&reply.headers) {
-                return fit.check("", &answer);
+                return compiled.check("", &answer);
             }
             let pointer = format!("/{STRUCTURED}");
             match answer.get(STRUCTURED) {
                 // The schema does not apply to failures.
                 _ if answer[FAILED] == true => Ok(()),
-                Some(value) => fit.check(&pointer, value),
+                Some(value) => compiled.check(&pointer, value),
                 None => Err(problem(&pointer, format!("{STRUCTURED} is required, because the `outputSchema` describes it"))),
             }
         })
@@ -108,11 +110,11 @@ impl Schemas {
     }
 }
 
-/// Runs `what` with its time and memory attributed to a schema.
-fn within<T>(budget: &Budget, limits: &Limits, side: Side, what: impl FnOnce() -> T) -> T {
+/// Runs `work` with its time and memory attributed to a schema.
+fn within<T>(budget: &Budget, limits: &Limits, side: Side, work: impl FnOnce() -> T) -> T {
     let _time = budget.checking(side);
     let _memory = heap::limit(limits.heap_bytes);
-    what()
+    work()
 }
 
 fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, SchemaFault> {
@@ -129,9 +131,9 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
         return Ok(compiled);
     }
     // A pattern that is too large only after its translation is matched untranslated, without an effect on others.
-    let large = too_large_translated(&schema);
-    if !large.is_empty()
-        && let Some(compiled) = compile_translated(&schema, &large)
+    let too_large = too_large_translated(&schema);
+    if !too_large.is_empty()
+        && let Some(compiled) = compile_translated(&schema, &too_large)
     {
         return Ok(compiled);
     }
@@ -139,13 +141,15 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Compiled, S
     let originals = Originals::new();
     match compile(&schema) {
         Ok(validator) => Ok(Compiled { validator, originals }),
-        Err(error) => Err(fault(error.instance_path().as_str(), older(&error).unwrap_or_else(|| plain(&error, &originals)).into())),
+        Err(error) => {
+            Err(fault(error.instance_path().as_str(), draft_hint(&error).unwrap_or_else(|| describe_error(&error, &originals)).into()))
+        }
     }
 }
 
 /// Compiles a schema with translated patterns, except the unchanged ones, for the first engine that can.
 fn compile_translated(schema: &Value, unchanged: &HashSet<String>) -> Option<Compiled> {
-    [Engine::Linear, Engine::Stepping].into_iter().find_map(|engine| {
+    [Engine::Linear, Engine::Backtracking].into_iter().find_map(|engine| {
         let (rewritten, originals) = rewritten(schema, engine, unchanged);
         compile_for(engine, &rewritten).ok().map(|validator| Compiled { validator, originals })
     })
@@ -160,19 +164,19 @@ fn rewritten(schema: &Value, engine: Engine, unchanged: &HashSet<String>) -> (Va
 
 /// Returns the patterns of a schema whose translation no engine can compile.
 fn too_large_translated(schema: &Value) -> HashSet<String> {
-    let (_, originals) = rewritten(schema, Engine::Stepping, &HashSet::new());
+    let (_, originals) = rewritten(schema, Engine::Backtracking, &HashSet::new());
     let patterns = originals.into_iter().filter(|(translated, _)| {
         let alone = serde_json::json!({ "pattern": translated });
-        compile_for(Engine::Stepping, &alone).is_err()
+        compile_for(Engine::Backtracking, &alone).is_err()
     });
     patterns.map(|(_, original)| original).collect()
 }
 
-/// Compiles a schema with a linear-time regular expression engine. If a pattern uses lookaround or backreferences, uses a backtracking
-/// engine with limited steps.
+/// Compiles a schema with a linear-time regular expression engine. If a pattern uses lookaround or backreferences, uses
+/// a backtracking engine with limited steps.
 fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
-    // The linear engine has the better message for a pattern that is simply wrong.
-    compile_for(Engine::Linear, schema).or_else(|error| compile_for(Engine::Stepping, schema).map_err(|_| error))
+    // For a pattern that no engine accepts, the linear engine has the better message.
+    compile_for(Engine::Linear, schema).or_else(|error| compile_for(Engine::Backtracking, schema).map_err(|_| error))
 }
 
 fn compile_for(engine: Engine, schema: &Value) -> Result<Validator, ValidationError<'static>> {
@@ -181,7 +185,7 @@ fn compile_for(engine: Engine, schema: &Value) -> Result<Validator, ValidationEr
             let linear = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
             options().with_pattern_options(linear).build(schema)
         }
-        Engine::Stepping => {
+        Engine::Backtracking => {
             let stepping =
                 PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
             options().with_pattern_options(stepping).build(schema)
@@ -201,17 +205,17 @@ fn options() -> ValidationOptions<'static> {
 }
 
 /// Formats of the newest draft that older drafts lack or define differently.
-static UUID: LazyLock<Validator> = LazyLock::new(|| of_format("uuid"));
-static DURATION: LazyLock<Validator> = LazyLock::new(|| of_format("duration"));
-static EMAIL: LazyLock<Validator> = LazyLock::new(|| of_format("email"));
+static UUID: LazyLock<Validator> = LazyLock::new(|| format_validator("uuid"));
+static DURATION: LazyLock<Validator> = LazyLock::new(|| format_validator("duration"));
+static EMAIL: LazyLock<Validator> = LazyLock::new(|| format_validator("email"));
 
-fn of_format(name: &str) -> Validator {
+fn format_validator(name: &str) -> Validator {
     let options = jsonschema::options().should_validate_formats(true);
     options.build(&serde_json::json!({ "type": "string", "format": name })).expect("it is a schema")
 }
 
 /// Returns a hint if an invalid schema would be valid in an older draft.
-fn older(error: &ValidationError<'_>) -> Option<String> {
+fn draft_hint(error: &ValidationError<'_>) -> Option<String> {
     let keyword = error.instance_path().as_str().rsplit('/').next().map(str::to_owned)?;
     match (keyword.as_str(), error.instance().as_ref()) {
         ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(_)) => Some(format!(
@@ -254,7 +258,7 @@ impl CompiledSchema<'_> {
         let _memory = heap::limit(LISTING_BYTES);
         let describe = |error: ValidationError<'_>| Problem {
             pointer: cut(format!("{pointer}{}", error.instance_path()), self.limits),
-            message: cut(plain(&error, &self.schema.originals), self.limits),
+            message: cut(describe_error(&error, &self.schema.originals), self.limits),
         };
         self.schema.validator.iter_errors(value).take(MAX_PROBLEMS).map(describe).collect()
     }
@@ -264,8 +268,8 @@ fn problem(pointer: &str, message: String) -> Vec<Problem> {
     vec![Problem { pointer: pointer.to_owned(), message }]
 }
 
-/// Returns the error's text without the invalid value, which may be long or private. Field names are included.
-fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
+/// Returns the error's text with field names, but without the invalid value, which can be long or private.
+fn describe_error(error: &ValidationError<'_>, originals: &Originals) -> String {
     match error.kind() {
         ValidationErrorKind::Required { property } => format!("{property} is required"),
         ValidationErrorKind::AdditionalProperties { unexpected } => {
@@ -275,11 +279,11 @@ fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
                 more => format!("unknown properties: {named} and {more} more"),
             }
         }
-        // Only the schema itself is considered: nothing is fetched.
+        // References to other documents are never fetched.
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
             format!("`$ref` refers to `{uri}`, which is not in this schema; put it under `$defs`")
         }
-        ValidationErrorKind::Format { format } if format == "regex" => misfit_of_pattern(error.instance().as_str().unwrap_or_default()),
+        ValidationErrorKind::Format { format } if format == "regex" => pattern_error(error.instance().as_str().unwrap_or_default()),
         ValidationErrorKind::BacktrackLimitExceeded { .. } => {
             format!("the regular expression backtracked more than {BACKTRACKS} times, so the value counts as not matching")
         }
@@ -290,8 +294,8 @@ fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
     }
 }
 
-/// Returns why a pattern is not usable. The engine itself only says that it is not.
-fn misfit_of_pattern(pattern: &str) -> String {
+/// Returns why a pattern is not usable, because the validator only reports that it is not.
+fn pattern_error(pattern: &str) -> String {
     let too_large = || format!("the compiled regular expression takes more than {PATTERN_BYTES} bytes; use fewer or smaller repetitions");
     let reason = match regex_syntax::parse(pattern) {
         Ok(_) if !is_ecmascript(pattern) => "the engine of this host does not support all of it".to_owned(),
@@ -309,8 +313,8 @@ fn misfit_of_pattern(pattern: &str) -> String {
 
 /// Returns whether a pattern is valid, whatever its size.
 fn is_ecmascript(pattern: &str) -> bool {
-    let reads = jsonschema::options().should_validate_formats(true).build(&serde_json::json!({ "format": "regex" }));
-    reads.is_ok_and(|reads| reads.is_valid(&Value::from(pattern)))
+    let validator = jsonschema::options().should_validate_formats(true).build(&serde_json::json!({ "format": "regex" }));
+    validator.is_ok_and(|validator| validator.is_valid(&Value::from(pattern)))
 }
 
 fn cut(mut text: String, limits: &Limits) -> String {

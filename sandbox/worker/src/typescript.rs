@@ -18,8 +18,8 @@ use crate::{crash_handler, nesting};
 ///
 /// # Errors
 ///
-/// Syntax errors. A source that is nested too deep for the parser ends the process, with that
-/// message.
+/// Syntax errors. A source that is nested too deep for the parser ends the process, with an error
+/// about it.
 pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     let map = Lrc::new(SourceMap::new(FilePathMapping::empty()));
     let first = FirstDiagnostic::default();

@@ -1,13 +1,13 @@
-//! Rehearsal: loads and calls a handler of our own first, so that work needed only once is already
-//! done when a real handler comes.
+//! Warm-up: loads and calls a handler of our own, so that one-time work is done before a real handler
+//! is loaded.
 //!
-//! A zygote rehearses, and its workers inherit the compiled code: the functions that drive them,
-//! and the meta-schemas. An idle spare rehearses once more, so that the memory pages which a load
-//! and a call write to are its own before anybody waits for it.
+//! A zygote warms up, and its workers inherit the compiled code: the functions that drive them, and
+//! the meta-schemas. An idle spare warms up once more. It then has its own copies of the memory
+//! pages that a load and a call write to, before anybody waits for it.
 //!
-//! The next handler sees no trace of this one, whose module cannot be named and whose place it
-//! takes. The rehearsal leaves no state behind: it uses no ops, no random numbers and no clocks,
-//! and no regular expressions, whose last match is globally visible.
+//! The next handler replaces this one and sees no trace of it, because no code can name its module.
+//! The warm-up leaves no state behind: it uses no ops, no random numbers and no clocks, and no
+//! regular expressions, whose last match is globally visible.
 
 use bytes::Bytes;
 use deno_core::{JsRuntime, scope};
@@ -18,13 +18,13 @@ use crate::{
     call_state::CallState,
     driver::Driver,
     load,
-    pump::{begin_call, call_of},
+    pump::{begin_call, with_call},
     schema::Schemas,
 };
 
-const SPECIFIER: &str = "tool:/rehearsal/000000000000";
+const SPECIFIER: &str = "tool:/warm-up/000000000000";
 
-/// A typical handler: it does not wait, and turns JSON into JSON.
+/// A typical handler: it converts JSON to JSON without waiting.
 const SOURCE: &str = r#"
 export default async (req) => {
   const { words, ...others } = { ...req.input, text: await req.inputText };
@@ -42,16 +42,16 @@ const HEAD: &[u8] = br#"{"method":"POST","path":"/","query":{},"headers":{"conte
 const BODY: &[u8] = br#"{"words":["one",2,3.5,true,null],"name":{"first":"a","last":"b"}}"#;
 const SCHEMA: &[u8] = br#"{"type":"object","properties":{"words":{"type":"array"},"name":{"type":"object"}}}"#;
 
-/// Rehearses. Returns how the call ended, for tests.
+/// Warms up. Returns how the call ended, for tests.
 pub(crate) fn warm_up(runtime: &mut JsRuntime, driver: &Driver, budget: &Budget) -> Option<Outcome> {
     let (limits, state) = (Limits::default(), runtime.op_state());
     let schema = Some(Bytes::from_static(SCHEMA));
     let schemas = Schemas::compile(&Texts { input: schema.clone(), output: schema }, budget, &limits).ok()?;
-    call_of(&state, |call| call.begin(limits));
+    with_call(&state, |call| call.begin(limits));
     scope!(scope, runtime);
     load::start(scope, driver, SPECIFIER, SOURCE, 0.0).ok()?;
     scope.perform_microtask_checkpoint();
-    call_of(&state, CallState::take_loaded)?.ok()?;
+    with_call(&state, CallState::take_loaded)?.ok()?;
     let start = Start {
         call: String::new(),
         work: Work::Handle,
@@ -65,7 +65,7 @@ pub(crate) fn warm_up(runtime: &mut JsRuntime, driver: &Driver, budget: &Budget)
     schemas.check(Side::Input, &start.body, budget, &limits).ok()?;
     begin_call(scope, driver, &start);
     scope.perform_microtask_checkpoint();
-    let outcome = call_of(&state, CallState::take_outcome)?;
+    let outcome = with_call(&state, CallState::take_outcome)?;
     if let Outcome::Returned(reply) = &outcome {
         schemas.check_reply(reply, budget, &limits).ok()?;
     }
@@ -82,7 +82,7 @@ mod tests {
     use crate::{engine, host::Host, memory::Memory};
 
     #[test]
-    fn rehearsal_ends_as_it_is_written_and_can_be_repeated() {
+    fn warm_up_returns_its_result_and_can_be_repeated() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let limits = Limits::default();
         let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use deno_core::{JsRuntime, OpState, scope};
 use tollhouse_protocol::{
     Checked, JailLayer, Language, Limits, Load, LoadError, LoadFault, Loaded, Outcome, ReplyBody, Side, Source, Spent, Start, StopReason,
-    Tier, ToHost, ToWorker, ToolReply, Work, exit::UNSAID,
+    Tier, ToHost, ToWorker, ToolReply, Work, exit::UNREPORTED,
 };
 
 use crate::{
@@ -30,17 +30,17 @@ use crate::{
     jail::Jail,
     load,
     memory::Memory,
-    pump::{End, Started, begin_call, call_of, pump, send},
+    pump::{End, Started, begin_call, pump, send, with_call},
     schema::Schemas,
     warm_up::warm_up,
 };
 
-/// Time that a worker waits for a bundle before it rehearses. A spare waits far longer than this,
-/// any other worker less.
-const LULL: Duration = Duration::from_millis(10);
+/// Time that a worker waits for a bundle before it warms up. A spare waits far longer than this, any
+/// other worker less.
+const WARM_UP_DELAY: Duration = Duration::from_millis(10);
 
 /// Idle time after which a worker collects its garbage.
-const REST: Duration = Duration::from_secs(1);
+const IDLE_GC_DELAY: Duration = Duration::from_secs(1);
 
 /// Options of a worker.
 #[derive(Debug, Clone, Copy)]
@@ -59,13 +59,14 @@ pub(crate) struct WorkerOptions {
 ///
 /// If there is no host to communicate with. Otherwise this does not return: the process exits, with
 /// status 0 if the host closed the socket or has received the reason for a stop.
-pub(crate) fn run(terms: WorkerOptions) -> Result<(), HostGone> {
-    BlankWorker::boot(terms).serve(terms.user)
+pub(crate) fn run(options: WorkerOptions) -> Result<(), HostGone> {
+    BlankWorker::boot(options).serve(options.user)
 }
 
-/// A worker with a booted engine that is only in the [outer layers](Jail::enter) of its jail. It
-/// has one thread, and has read no clock and no random numbers, so that any number of processes can
-/// be forked from it.
+/// A worker with a booted engine that is only in the [outer layers](Jail::enter) of its jail.
+///
+/// It has one thread, and has read no clock and no random numbers, so that any number of processes
+/// can be forked from it.
 pub(crate) struct BlankWorker {
     host: Host,
     jail: Jail,
@@ -76,18 +77,18 @@ pub(crate) struct BlankWorker {
 }
 
 impl BlankWorker {
-    /// Boots an engine for the host at the descriptor of `terms`.
-    pub(crate) fn boot(terms: WorkerOptions) -> Self {
+    /// Boots an engine for the host at the descriptor of `options`.
+    pub(crate) fn boot(options: WorkerOptions) -> Self {
         let limits = Limits::default();
-        let host = Host::inherit(terms.socket);
-        let mut jail = Jail::of(&layers(terms.tier));
-        jail.enter(terms.socket);
+        let host = Host::inherit(options.socket);
+        let mut jail = Jail::of(&layers(options.tier));
+        jail.enter(options.socket);
         let memory = Memory::new(limits.heap_bytes, limits.buffer_bytes);
         let budget = Budget::new(host.lifeline());
-        let (runtime, driver) = engine::boot(terms.tier, &memory, CallState::new(Arc::clone(&budget)));
+        let (runtime, driver) = engine::boot(options.tier, &memory, CallState::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
-        crash_handler::watch(terms.socket);
+        crash_handler::watch(options.socket);
         Self { host, jail, runtime, driver, budget, memory }
     }
 
@@ -105,7 +106,7 @@ impl BlankWorker {
         self.host.switch_socket(socket)
     }
 
-    /// Does the one-time work of a first load and call in advance.
+    /// Does the one-time work of a first load and call in advance (see [`warm_up()`]).
     pub(crate) fn warm_up(&mut self) {
         warm_up(&mut self.runtime, &self.driver, &self.budget);
     }
@@ -116,9 +117,9 @@ impl BlankWorker {
     ///
     /// The same as [`run`].
     pub(crate) fn serve(self, user: Option<u32>) -> Result<(), HostGone> {
-        let removed = Worker::start_loop(self, user)?.serve();
+        let gone = Worker::start(self, user)?.serve();
         // Destroying an isolate takes time and frees nothing that the exit does not.
-        exit_now(if matches!(removed, HostGone::Closed) { 0 } else { UNSAID })
+        exit_now(if matches!(gone, HostGone::Closed) { 0 } else { UNREPORTED })
     }
 }
 
@@ -136,13 +137,14 @@ struct Worker {
 }
 
 impl Worker {
-    fn start_loop(blank: BlankWorker, user: Option<u32>) -> Result<Self, HostGone> {
+    /// Enters the rest of the jail and reports to the host.
+    fn start(blank: BlankWorker, user: Option<u32>) -> Result<Self, HostGone> {
         let BlankWorker { host, mut jail, mut runtime, driver, budget, memory } = blank;
-        // It is read from `/proc`, which is not available afterwards.
+        // Read from `/proc`, which the jail hides.
         let footprint = Footprint::now();
         jail.leave(user);
         budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| HostGone::Io)?;
-        clear_interrupt();
+        set_batch_scheduling();
         // Read once before the jail is sealed: the first read of a clock makes additional system calls.
         monotonic_ns();
         let jail = jail.seal();
@@ -153,17 +155,17 @@ impl Worker {
     }
 
     fn serve(&mut self) -> HostGone {
-        if matches!(self.host.readable(Some(LULL)), Err(HostGone::TimedOut)) {
+        if matches!(self.host.readable(Some(WARM_UP_DELAY)), Err(HostGone::TimedOut)) {
             warm_up(&mut self.runtime, &self.driver, &self.budget);
         }
         let mut loaded = false;
-        let mut is_tidy = true;
+        let mut is_collected = true;
         loop {
-            let next = self.host.next((!is_tidy).then_some(REST));
-            is_tidy = matches!(next, Err(HostGone::TimedOut));
+            let next = self.host.next((!is_collected).then_some(IDLE_GC_DELAY));
+            is_collected = matches!(next, Err(HostGone::TimedOut));
             let handled = match next {
                 Err(HostGone::TimedOut) => {
-                    engine::cleanup_globals(self.runtime.v8_isolate());
+                    engine::collect_garbage(self.runtime.v8_isolate());
                     Ok(())
                 }
                 Ok(ToWorker::Load(load)) if !loaded => {
@@ -174,10 +176,10 @@ impl Worker {
                 // A late answer to an op of an ended call.
                 Ok(ToWorker::Reply { .. }) => Ok(()),
                 Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(HostGone::Frame),
-                Err(removed) => Err(removed),
+                Err(gone) => Err(gone),
             };
-            if let Err(removed) = handled {
-                return removed;
+            if let Err(gone) = handled {
+                return gone;
             }
         }
     }
@@ -192,7 +194,7 @@ impl Worker {
         }
         self.begin(limits, started, Phase::Load);
         let loaded = self.accept_bundle(&load, started);
-        self.rest();
+        self.disarm();
         let result = match (loaded, self.budget.reason()) {
             (_, Some(reason)) => Err(LoadFault::Stopped(reason)),
             (Ok(checked), None) => Ok(Loaded { checked, spent: self.spent(started) }),
@@ -215,23 +217,23 @@ impl Worker {
     }
 
     fn evaluate(&mut self, source: &Source, specifier: &str, started: Started) -> Result<Checked, LoadError> {
-        let refusal = |message: &str| LoadError { message: message.into(), line: None, column: None };
+        let load_error = |message: &str| LoadError { message: message.into(), line: None, column: None };
         let language = source.language;
-        let source = str::from_utf8(&source.text).map_err(|_| refusal("the source is not UTF-8"))?;
+        let source = str::from_utf8(&source.text).map_err(|_| load_error("the source is not UTF-8"))?;
         let stripped = match language {
             Language::Js => None,
-            Language::Ts => Some(load::javascript(source)?),
+            Language::Ts => Some(load::to_javascript(source)?),
         };
         let Self { runtime, driver, state, budget, host, .. } = self;
         scope!(scope, runtime);
         let in_progress = load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms());
-        in_progress.map_err(|error| if language == Language::Js { load::or_typescript(error, source) } else { error })?;
+        in_progress.map_err(|error| if language == Language::Js { load::suggest_typescript(error, source) } else { error })?;
         let ended = pump(scope, driver, state, budget, host, started);
-        let result = call_of(state, CallState::take_loaded);
+        let result = with_call(state, CallState::take_loaded);
         match (ended, result) {
             (_, Some(result)) => result.map(|()| Checked { source: stripped.map(Bytes::from).unwrap_or_default() }),
-            (Err(End::Deadlock), None) => Err(refusal("the top level of the module waits for a promise that nothing can resolve")),
-            _ => Err(refusal("the top level of the module did not end")),
+            (Err(End::Deadlock), None) => Err(load_error("the top level of the module waits for a promise that nothing can resolve")),
+            _ => Err(load_error("the top level of the module did not end")),
         }
     }
 
@@ -242,30 +244,30 @@ impl Worker {
             Work::Handle => self.handle(start, started),
             Work::Check(side) => (Ok(()), Some(self.check(side, start))),
         };
-        self.rest();
+        self.disarm();
         let outcome = match (self.budget.reason(), ended, outcome) {
             (Some(reason), _, _) => Outcome::Stopped(reason),
-            (None, Err(End::Gone(removed)), _) => return Err(removed),
+            (None, Err(End::Gone(gone)), _) => return Err(gone),
             (None, _, Some(outcome)) => outcome,
             (None, _, None) => Outcome::Stopped(StopReason::Deadlock),
         };
         let stopped = matches!(outcome, Outcome::Stopped(_));
         let spent = self.spent(started);
         self.send(&ToHost::Done { outcome, spent })?;
-        // The watchdog may have detected an overrun at the very end. Reported or not, that was the
-        // last call here.
+        // If the watchdog detected an overrun at the very end, this was the last call too, even if
+        // the outcome does not report it.
         if stopped || self.budget.stopped() { Err(HostGone::Closed) } else { Ok(()) }
     }
 
     /// Checks the input, runs the handler, and checks its result.
     fn handle(&mut self, start: &Start, started: Started) -> (Result<(), End>, Option<Outcome>) {
         if let Err(problems) = self.schemas.check(Side::Input, &start.body, &self.budget, &start.limits) {
-            return (Ok(()), Some(Outcome::Unfit(Side::Input, problems)));
+            return (Ok(()), Some(Outcome::Invalid(Side::Input, problems)));
         }
         if start.announced
-            && let Err(removed) = self.send(&ToHost::Begun)
+            && let Err(gone) = self.send(&ToHost::Begun)
         {
-            return (Err(End::Gone(removed)), None);
+            return (Err(End::Gone(gone)), None);
         }
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
@@ -273,17 +275,17 @@ impl Worker {
             begin_call(scope, driver, start);
             pump(scope, driver, state, budget, host, started)
         };
-        let outcome = call_of(&self.state, CallState::take_outcome);
+        let outcome = with_call(&self.state, CallState::take_outcome);
         match outcome {
-            Some(Outcome::Returned(reply)) if !self.budget.stopped() => (ended, Some(self.judge(reply, &start.limits))),
+            Some(Outcome::Returned(reply)) if !self.budget.stopped() => (ended, Some(self.check_reply(reply, &start.limits))),
             outcome => (ended, outcome),
         }
     }
 
-    fn judge(&self, reply: ToolReply, limits: &Limits) -> Outcome {
+    fn check_reply(&self, reply: ToolReply, limits: &Limits) -> Outcome {
         match self.schemas.check_reply(&reply, &self.budget, limits) {
             Ok(()) => Outcome::Returned(reply),
-            Err(problems) => Outcome::Unfit(Side::Output, problems),
+            Err(problems) => Outcome::Invalid(Side::Output, problems),
         }
     }
 
@@ -291,18 +293,18 @@ impl Worker {
     fn check(&self, side: Side, start: &Start) -> Outcome {
         match self.schemas.check(side, &start.body, &self.budget, &start.limits) {
             Ok(()) => Outcome::Returned(ToolReply { status: 200, headers: Vec::new(), body: ReplyBody::Json(Bytes::from_static(b"null")) }),
-            Err(problems) => Outcome::Unfit(side, problems),
+            Err(problems) => Outcome::Invalid(side, problems),
         }
     }
 
     fn begin(&mut self, limits: Limits, started: Started, phase: Phase) {
-        call_of(&self.state, |call| call.begin(limits));
+        with_call(&self.state, |call| call.begin(limits));
         self.budget.arm(phase, limits, started.cpu_ns, started.at_ns);
     }
 
-    /// Ends the limits. After a stop, the message that follows is this process's last, and the
+    /// Ends the limits. After a stop, the next message is the last of this process, so that the
     /// watchdog sends none.
-    fn rest(&self) {
+    fn disarm(&self) {
         self.budget.disarm();
         if self.budget.stopped() {
             host::claim_final_message();
@@ -315,7 +317,7 @@ impl Worker {
             cpu_us: cpu_ns().saturating_sub(started.cpu_ns) / 1_000,
             wall_us: monotonic_ns().saturating_sub(started.at_ns) / 1_000,
             heap_bytes: heap + self.memory.buffer_bytes(),
-            ops: call_of(&self.state, |call| call.ops().count()),
+            ops: with_call(&self.state, |call| call.ops().count()),
         }
     }
 
@@ -334,10 +336,10 @@ fn layers(tier: Tier) -> Vec<JailLayer> {
 }
 
 /// Gives this thread a scheduling policy that does not preempt others when a call arrives
-/// (sched(7), `SCHED_BATCH`). On a busy machine calls then gather in the socket and run one after
-/// the other. With a free core nothing changes. If this fails, it only costs speed.
+/// (sched(7), `SCHED_BATCH`). On a busy machine, calls then collect in the socket and run one after
+/// the other. With a free core nothing changes. Failure affects only the speed.
 #[expect(unsafe_code, reason = "no safe binding sets a scheduling policy")]
-fn clear_interrupt() {
+fn set_batch_scheduling() {
     let unused = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter outlives the call, and the policy applies only to this thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const unused) };

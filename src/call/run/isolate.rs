@@ -135,8 +135,8 @@ pub(super) async fn run(
             let answered = async { answer(redact_reply(pool, &task, reply, ops.redactor()).await?, task.live).await };
             answered.await.map_err(|error| log_error(&ops, error))
         }
-        Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(redacted_mismatch(problems, ops.redactor()))),
-        Outcome::Unfit(Side::Output, problems) => Err(log_error(&ops, CallError::Output(redacted_mismatch(problems, ops.redactor())))),
+        Outcome::Invalid(Side::Input, problems) => Err(CallError::Input(redacted_mismatch(problems, ops.redactor()))),
+        Outcome::Invalid(Side::Output, problems) => Err(log_error(&ops, CallError::Output(redacted_mismatch(problems, ops.redactor())))),
         Outcome::Threw(thrown) => {
             // The worker truncated both, maybe within a secret.
             let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();

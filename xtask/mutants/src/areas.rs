@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_and_tests_of_every_room_are_there() {
+    fn sources_and_tests_of_every_area_exist() {
         let there = |path: String| assert!(crate::root().join(&path).exists(), "{path}");
         for room in ROOMS {
             there(room.crate_root.to_owned());

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_of_one_expression_are_one_chain() {
+    fn operators_of_one_expression_form_one_chain() {
         assert_eq!(
             written("fn f() { a - b }", &[(Genre::BinaryOperator, "-", "+"), (Genre::BinaryOperator, "-", "/")]),
             "fn f() { (if is(0) { a + b } else if is(1) { a / b } else { a - b }) }"
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn inner_mutants_are_where_no_outer_one_is_on() {
+    fn inner_mutants_apply_only_without_their_outer_ones() {
         assert_eq!(
             written(
                 "fn f() { a == b && !c }",
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_ask_no_switch() {
+    fn mutants_in_constants_are_built_alone() {
         assert!(is_alone("const A: u8 = 1 + 2;", Genre::BinaryOperator, "+", "-"));
         assert!(is_alone("impl S { const fn f() -> u8 { 1 + 2 } }", Genre::BinaryOperator, "+", "-"));
         assert!(is_alone("fn f() -> [u8; 1 + 2] { g() }", Genre::BinaryOperator, "+", "-"));
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn casts_are_not_less_than_anything() {
+    fn less_than_after_a_cast_is_unviable() {
         let source = "fn f() { a as u64 > b }";
         let unviable =
             |operator| switched(source, &[(0, &mutant(source, Genre::BinaryOperator, ">", operator))]).expect("a source").unviable;
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_that_bind_have_no_alternative() {
+    fn or_with_a_let_condition_is_unviable() {
         let source = "fn f() { if let A = b && c { d() } }";
         assert_eq!(switched(source, &[(0, &mutant(source, Genre::BinaryOperator, "&&", "||"))]).expect("a source").unviable, [0]);
     }

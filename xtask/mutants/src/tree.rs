@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_is_that_of_the_mutant_it_is_in() {
+    fn compile_error_is_attributed_to_its_mutant() {
         let part = |mutant, own, whole| Part { mutant, own, whole };
         let parts = HashMap::from([("a.rs", vec![part(1, 10..20, 0..100), part(2, 20..30, 0..100), part(3, 50..60, 40..80)])]);
         assert_eq!(to_blame(&fault(&[(12, 15, true), (22, 25, false)]), &parts), [(1, Blamed::Own)]);

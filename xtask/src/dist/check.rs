@@ -1,6 +1,6 @@
 //! Checks the release. The tarball is unpacked and started, and a call is paid. On a clean system,
-//! an older package is installed and started as its unit says. It is upgraded to this one (data and
-//! settings must stay), a call is paid, the package is removed (data must stay), and it is purged.
+//! an older package is installed and started as its unit specifies. It is upgraded to this one (data
+//! and settings must stay), a call is paid, the package is removed (data must stay), and it is purged.
 //! The short form unpacks the package too, and checks everything except the work of dpkg.
 //!
 //! The upgrade starts from the package of an older release, if one is given. Otherwise it starts
@@ -50,8 +50,8 @@ fn reproducible(release: &Release, tree: &Path) -> Result<(), Failure> {
         |file: &Path| shell::output(Command::new("sha256sum").arg(file)).and_then(|reported| Some(reported.split(' ').next()?.to_owned()));
     let before = sum(&package(release, &release.version));
     let again = deb::pack(release, tree, &release.version)?;
-    holds(before.is_some() && before == sum(&again), "the package is another one when it is packed again")?;
-    print_step("packed again it is the same");
+    holds(before.is_some() && before == sum(&again), "packing again gives other bytes")?;
+    print_step("packing again gives the same bytes");
     Ok(())
 }
 
@@ -64,14 +64,14 @@ fn unit(tree: &Path) -> Result<(), Failure> {
     // systemd checks that the program of the unit exists. Point it to the one in the tree, not to
     // that of this machine.
     let text = paths::read(&tree.join("usr/lib/systemd/system/tollhouse.service"))?;
-    let at_hand = text.replace("ExecStart=/usr/bin/", &format!("ExecStart={}/usr/bin/", tree.display()));
+    let staged = text.replace("ExecStart=/usr/bin/", &format!("ExecStart={}/usr/bin/", tree.display()));
     let unit = tree.with_file_name("tollhouse.service");
-    fs::write(&unit, at_hand).map_err(|reason| reason.to_string())?;
+    fs::write(&unit, staged).map_err(|reason| reason.to_string())?;
     let done = Command::new("systemd-analyze").args(["verify", "--man=no", "--recursive-errors=no"]).arg(&unit).output();
     let done = done.map_err(|reason| reason.to_string())?;
-    let complained = String::from_utf8_lossy(&done.stderr).lines().filter(|line| line.contains("tollhouse")).collect::<Vec<_>>().join("\n");
-    holds(done.status.success() && complained.is_empty(), &format!("systemd-analyze complains of the unit: {complained}"))?;
-    print_step("systemd-analyze says nothing against the unit");
+    let complaints = String::from_utf8_lossy(&done.stderr).lines().filter(|line| line.contains("tollhouse")).collect::<Vec<_>>().join("\n");
+    holds(done.status.success() && complaints.is_empty(), &format!("systemd-analyze rejects the unit: {complaints}"))?;
+    print_step("systemd-analyze accepts the unit");
     Ok(())
 }
 
@@ -82,7 +82,7 @@ fn tarball(release: &Release, payers: &Path) -> Result<(), Failure> {
     let folder = TempFolder::new(release, "untarred")?;
     shell::run(Command::new("tar").arg("-xf").arg(release.tarball()).arg("-C").arg(&folder.0))?;
     runs_and_is_paid(&folder.0.join(release.name()), payers)?;
-    print_step("the tarball is as its checksum says; unpacked, started and paid");
+    print_step("the tarball matches its checksum; unpacked, started and paid");
     Ok(())
 }
 
@@ -119,16 +119,16 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
         fs::remove_file(&older).map_err(|reason| reason.to_string())?;
     }
     let in_root = |file: &Path| format!("/tmp/{}", file.file_name().unwrap_or_default().display());
-    // There is nobody to answer dpkg's question about changed settings.
+    // Otherwise dpkg would ask about changed settings.
     let install = |file: &Path| root.run(&["dpkg", "--force-confold", "--install", &in_root(file)]);
     let version = || root.run(&["dpkg-query", "--show", "--showformat=${Version}", "tollhouse"]);
 
     install(&older)?;
     let (owner, data) = (user(&root)?, root.at(DATA));
     mode(&data, 0o700)?;
-    holds(fs::metadata(&data).is_ok_and(|about| about.uid() == owner), "the data folder is not its user's")?;
+    holds(fs::metadata(&data).is_ok_and(|about| about.uid() == owner), "the data folder does not belong to the user of the unit")?;
     root.run(&["dpkg", "--verify", "tollhouse"])?;
-    let was = version()?;
+    let before = version()?;
     let (receipt, tool) = match from {
         Some(_) => {
             let host = Host::start(service(&root)?)?;
@@ -136,24 +136,21 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
             host.end()?;
             (receipt, PAID)
         }
-        None => (before(&root)?, PAID_BEFORE),
+        None => (load_previous_data(&root)?, PAID_BEFORE),
     };
-    print_step(&format!(
-        "installed {was}, on {} that sold something",
-        if from.is_some() { "data of its own" } else { "data of the release before" }
-    ));
+    print_step(&format!("installed {before}, on {} with a sale", if from.is_some() { "new data" } else { "data of the previous release" }));
 
     let settings = root.at("/etc/tollhouse/tollhouse.toml");
     let changed = format!("{}\ncontact = \"operator@example.com\"\n", paths::read(&settings)?);
     fs::write(&settings, &changed).map_err(|reason| reason.to_string())?;
     install(&newer)?;
-    let is = version()?;
-    holds(is == release.version, &format!("it is of version {is} after the upgrade"))?;
+    let after = version()?;
+    holds(after == release.version, &format!("the version after the upgrade is {after}"))?;
     holds(paths::read(&settings)? == changed, "the upgrade has changed settings of the operator")?;
     let check = as_service(&root, &["serve", "--check", "--config", "/etc/tollhouse/tollhouse.toml"])
         .output()
         .map_err(|reason| reason.to_string())?;
-    holds(check.status.success(), &format!("its settings are wrong: {}", String::from_utf8_lossy(&check.stderr)))?;
+    holds(check.status.success(), &format!("its settings are invalid: {}", String::from_utf8_lossy(&check.stderr)))?;
     let host = Host::start(service(&root)?)?;
     let reported = host.receipt(&receipt)?;
     holds(reported.contains(&receipt), "the receipt from before the upgrade is gone")?;
@@ -161,30 +158,30 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
     holds(fs::metadata(data.join("admin-token")).is_ok_and(|about| about.uid() == owner), "the host does not run as its user")?;
     mode(&data.join("admin-token"), 0o600)?;
     host.end()?;
-    let proved = as_service(&root, &["store", "check", "--data", DATA]).output().map_err(|reason| reason.to_string())?;
-    holds(proved.status.success(), &format!("the store is not whole after the upgrade: {}", String::from_utf8_lossy(&proved.stdout)))?;
-    print_step(&format!("upgraded from {was} to {is}, with its data and settings kept; started as its unit says, and paid"));
+    let check = as_service(&root, &["store", "check", "--data", DATA]).output().map_err(|reason| reason.to_string())?;
+    holds(check.status.success(), &format!("the store is damaged after the upgrade: {}", String::from_utf8_lossy(&check.stdout)))?;
+    print_step(&format!("upgraded from {before} to {after}, with its data and settings; started as its unit specifies, and paid"));
 
     root.run(&["dpkg", "--remove", "tollhouse"])?;
-    holds(!root.at("/usr/bin/tollhouse").exists(), "the host is there once it is removed")?;
-    holds(data.join("store").is_dir() && data.join("master-key").is_file(), "the data went with the package")?;
-    holds(settings.is_file(), "the settings went with the package")?;
-    print_step("removed, with its data and settings kept");
+    holds(!root.at("/usr/bin/tollhouse").exists(), "the host still exists after removal")?;
+    holds(data.join("store").is_dir() && data.join("master-key").is_file(), "removal deleted the data")?;
+    holds(settings.is_file(), "removal deleted the settings")?;
+    print_step("removed; data and settings stay");
 
     install(&newer)?;
     let host = Host::start(service(&root)?)?;
-    holds(host.receipt(&receipt)? == reported, "the receipt is another one once the package is installed again")?;
+    holds(host.receipt(&receipt)? == reported, "the receipt differs after reinstallation")?;
     host.end()?;
     fs::write(root.at("/etc/tollhouse/environment"), "").map_err(|reason| reason.to_string())?;
-    // Purging must not remove what an operator put in the place of the folder.
+    // Purging must not follow a link that an operator put in the place of the folder.
     root.run(&["sh", "-c", "mv /var/lib/tollhouse /srv/tollhouse && ln -s /srv/tollhouse /var/lib/tollhouse"])?;
     root.run(&["dpkg", "--purge", "tollhouse"])?;
-    holds(root.at("/srv/tollhouse/store").is_dir(), "purging has followed a link")?;
+    holds(root.at("/srv/tollhouse/store").is_dir(), "purging followed a link")?;
     root.run(&["sh", "-c", "rm /var/lib/tollhouse && mv /srv/tollhouse /var/lib/tollhouse"])?;
     install(&newer)?;
     root.run(&["dpkg", "--purge", "tollhouse"])?;
-    holds(!data.exists() && !root.at("/etc/tollhouse").exists(), "something stays once the package is purged")?;
-    print_step("purged: its data, and nothing that a link led to");
+    holds(!data.exists() && !root.at("/etc/tollhouse").exists(), "files remain after purging")?;
+    print_step("purged; the target of a link stays");
     Ok(())
 }
 
@@ -192,7 +189,7 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
 fn older(release: &Release, tree: &Path, from: Option<&Path>) -> Result<PathBuf, Failure> {
     match from {
         Some(file) if file.is_file() => Ok(file.to_owned()),
-        Some(file) => Err(format!("there is no package {}", file.display())),
+        Some(file) => Err(format!("the package {} does not exist", file.display())),
         // A version with `~` and a suffix sorts before the version without it.
         None => deb::pack(release, tree, &format!("{}~before", release.version)),
     }
@@ -200,17 +197,17 @@ fn older(release: &Release, tree: &Path, from: Option<&Path>) -> Result<PathBuf,
 
 /// Replaces the data of the installed host with data of the previous release. Returns the id of a
 /// receipt in them.
-fn before(root: &Root) -> Result<String, Failure> {
-    let stored = paths::root().join("fixtures/data");
-    let mut releases: Vec<_> = fs::read_dir(&stored).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+fn load_previous_data(root: &Root) -> Result<String, Failure> {
+    let fixtures = paths::root().join("fixtures/data");
+    let mut releases: Vec<_> = fs::read_dir(&fixtures).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     releases.sort();
-    let newest = releases.pop().ok_or_else(|| format!("{} has no data of a release", stored.display()))?;
+    let newest = releases.pop().ok_or_else(|| format!("{} contains no data of a release", fixtures.display()))?;
     let unpacked = root.at("/tmp/before");
     fs::create_dir(&unpacked).map_err(|reason| reason.to_string())?;
     shell::run(Command::new("tar").arg("-xf").arg(&newest).arg("-C").arg(&unpacked))?;
     let reported = paths::read(&unpacked.join("kept.json"))?;
     let receipt = reported.split("\"receipts\":[\"").nth(1).and_then(|rest| rest.split('"').next()).filter(|id| id.starts_with("rcpt_"));
-    let receipt = receipt.ok_or_else(|| format!("{} contains no receipt", newest.display()))?;
+    let receipt = receipt.ok_or_else(|| format!("{} names no receipt", newest.display()))?;
     root.run(&[
         "sh",
         "-ec",
@@ -234,7 +231,7 @@ fn service(root: &Root) -> Result<Command, Failure> {
     let unit = paths::read(&root.at("/usr/lib/systemd/system/tollhouse.service"))?;
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).ok_or_else(|| format!("no `{key}` in the unit"));
     let (start, user) = (value("ExecStart=")?, value("User=")?);
-    holds(user == "tollhouse" && start.starts_with("/usr/bin/tollhouse "), "the unit starts something else")?;
+    holds(user == "tollhouse" && start.starts_with("/usr/bin/tollhouse "), "the unit starts another program")?;
     let words: Vec<_> = start.split_ascii_whitespace().skip(1).chain(["--listen", "127.0.0.1:0"]).collect();
     Ok(as_service(root, &words))
 }
@@ -258,17 +255,17 @@ fn as_service(root: &Root, words: &[&str]) -> Command {
     root.within(&all)
 }
 
-fn mode(path: &Path, requested: u32) -> Result<(), Failure> {
-    let is = fs::metadata(path).map_err(|reason| format!("{}: {reason}", path.display()))?.permissions().mode() & 0o7777;
-    holds(is == requested, &format!("{} has mode {is:o}, not {requested:o}", path.display()))
+fn mode(path: &Path, expected: u32) -> Result<(), Failure> {
+    let mode = fs::metadata(path).map_err(|reason| format!("{}: {reason}", path.display()))?.permissions().mode() & 0o7777;
+    holds(mode == expected, &format!("{} has mode {mode:o}, not {expected:o}", path.display()))
 }
 
-fn holds(is_so: bool, otherwise: &str) -> Result<(), Failure> {
-    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
+fn holds(condition: bool, otherwise: &str) -> Result<(), Failure> {
+    if condition { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
-fn print_step(what: &str) {
-    println!("  {what}");
+fn print_step(step: &str) {
+    println!("  {step}");
 }
 
 /// A running host.
@@ -321,7 +318,7 @@ impl Host {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Err("the host does not end".to_owned())
+        Err("the host did not end in time".to_owned())
     }
 }
 
@@ -337,7 +334,7 @@ struct TempFolder(PathBuf);
 impl TempFolder {
     fn new(release: &Release, name: &str) -> Result<Self, Failure> {
         let folder = release.folder.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
+        fs::create_dir_all(&folder).map_err(|reason| format!("cannot create {}: {reason}", folder.display()))?;
         Ok(Self(folder))
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn linked(engine: Engine) -> Result<Vec<Crate>, Failure> {
     Ok(crates.filter(|one| one.sha256.is_some()).collect())
 }
 
-/// Parses a line such as `name v1.2.3 (proc-macro)|MIT (*)`.
+/// Parses a line, for example `name v1.2.3 (proc-macro)|MIT (*)`.
 fn read(line: &str) -> Option<((String, String), String)> {
     let (package, license) = line.split_once('|')?;
     let mut words = package.split_ascii_whitespace();

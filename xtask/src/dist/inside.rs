@@ -74,10 +74,10 @@ const EDITOR: &str = "src/web/assets/vendor/codemirror.LICENSES";
 /// Fails if a crate is not unpacked, or if the version of a part cannot be found in it.
 pub(crate) fn all(crates: &[Crate]) -> Result<Vec<Embedded>, Failure> {
     let mut found = Vec::new();
-    for (position, one) in crates.iter().enumerate() {
+    for (index, one) in crates.iter().enumerate() {
         for vendored in VENDORED.iter().filter(|vendored| vendored.of == one.name) {
             let source = one.source.as_deref().ok_or_else(|| format!("{} {} is not unpacked: `cargo fetch`", one.name, one.version))?;
-            found.push(vendored.within(source, position)?);
+            found.push(vendored.within(source, index)?);
         }
     }
     let editor = paths::read(&paths::root().join(EDITOR))?;
@@ -86,12 +86,12 @@ pub(crate) fn all(crates: &[Crate]) -> Result<Vec<Embedded>, Failure> {
 }
 
 impl Vendored {
-    fn within(&self, source: &Path, position: usize) -> Result<Embedded, Failure> {
+    fn within(&self, source: &Path, index: usize) -> Result<Embedded, Failure> {
         let text = paths::read(&source.join(self.file))?;
         let value = |part: &&str| text.lines().find_map(|line| line.strip_prefix(part)).map(|value| value.trim().trim_matches('"'));
         let parts: Vec<_> = self.parts.iter().filter_map(value).collect();
         if parts.len() < self.parts.len() {
-            return Err(format!("{} does not say of which version {} is", source.join(self.file).display(), self.name));
+            return Err(format!("{} does not contain the version of {}", source.join(self.file).display(), self.name));
         }
         let version = parts.join(".");
         Ok(Embedded {
@@ -100,12 +100,12 @@ impl Vendored {
             purl: format!("{}@{version}", self.purl),
             cpe: Some(format!("{}:{version}:*:*:*:*:*:*:*", self.cpe)),
             version,
-            of: Some(position),
+            of: Some(index),
         })
     }
 }
 
-/// Parses a line such as `--- @codemirror/state 6.5.2 (MIT)`.
+/// Parses a line, for example `--- @codemirror/state 6.5.2 (MIT)`.
 fn of_the_editor(line: &str) -> Option<Embedded> {
     let (package, license) = line.strip_prefix("--- ")?.split_once(" (")?;
     let (name, version) = package.rsplit_once(' ')?;
@@ -125,7 +125,7 @@ mod tests {
     use crate::{dist::crates, engine::Engine};
 
     #[test]
-    fn the_engine_its_tables_and_the_editor_are_reported_with_their_versions() {
+    fn engine_icu_and_editor_are_listed_with_their_versions() {
         let of = |engine: Engine, name: &str| {
             let crates = crates::linked(engine).unwrap();
             let one = all(&crates).unwrap().into_iter().find(|one| one.name == name).unwrap_or_else(|| panic!("no {name}"));
@@ -134,7 +134,7 @@ mod tests {
                 "{one:?}"
             );
             assert!(one.purl.ends_with(&format!("@{}", one.version)), "{one:?}");
-            one.of.map(|position| crates[position].name.clone())
+            one.of.map(|index| crates[index].name.clone())
         };
         assert_eq!(of(Engine::V8, "V8").as_deref(), Some("v8"));
         assert_eq!(of(Engine::V8, "ICU").as_deref(), Some("v8"));

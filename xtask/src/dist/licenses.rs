@@ -25,7 +25,8 @@ const HOLDERS: &str = "<copyright holders>";
 ///
 /// # Errors
 ///
-/// Fails for crates that are not unpacked, or for whose license neither they nor we have a text.
+/// Fails for crates that are not unpacked, and for licenses without a text in the crate or in
+/// `packaging/licences`.
 pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     let mut texts = BTreeMap::<String, Vec<String>>::new();
     let mut without = Vec::new();
@@ -52,11 +53,11 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
         }
     }
     let mut document = String::from(
-        "Tollhouse is under the Apache License 2.0. It has these crates in it, and the editor of its pages, each under its own license.\n",
+        "Tollhouse is licensed under the Apache License 2.0. It contains these crates and the editor of its pages, each under its own license.\n",
     );
     if !without.is_empty() {
-        let expected = "These name their license and include no text of it; the standard text of the license follows";
-        _ = writeln!(document, "\n{expected}:\n  {}", without.join("\n  "));
+        let note = "These crates name their license but contain no text of it, so the standard text follows";
+        _ = writeln!(document, "\n{note}:\n  {}", without.join("\n  "));
     }
     let mut texts: Vec<_> = texts.into_iter().collect();
     texts.sort_by(|one, other| one.1.cmp(&other.1).then_with(|| one.0.cmp(&other.0)));
@@ -74,17 +75,17 @@ fn inside(one: &Crate) -> Result<Option<String>, Failure> {
     if path.exists() { paths::read(&path).map(|text| Some(text.trim().to_owned())) } else { Ok(None) }
 }
 
-/// Returns the standard text of a crate's license; of alternatives, the ones of which we keep a
+/// Returns the standard text of a crate's license. Of alternatives, returns those of which we have a
 /// text.
 fn standard(one: &Crate, source: &Path) -> Result<Vec<String>, Failure> {
     let parts: Vec<_> = one.license.split(" OR ").map(str::trim).collect();
     let stored: Vec<_> = parts.iter().filter_map(|license| text_of(license)).collect();
-    // A license of which we keep no text may be left out only if it is an alternative. An
-    // expression that is more than a choice must be read by a person.
+    // A license without a text can be left out only if it is an alternative. An expression that is
+    // more than a choice needs a person.
     if stored.is_empty() || parts.iter().any(|part| part.contains([' ', '('])) {
-        let what = if one.license.is_empty() { "names no license" } else { "has no text of its license" };
-        let say = "find its license, and put the text into `packaging/licences`";
-        return Err(format!("{} {} ({}) {what}: {say}", one.name, one.version, one.license));
+        let what = if one.license.is_empty() { "does not name its license" } else { "has no text of its license" };
+        let remedy = "find its license, and add the text to packaging/licences";
+        return Err(format!("{} {} ({}) {what}: {remedy}", one.name, one.version, one.license));
     }
     let holders = holders(&paths::read(&source.join("Cargo.toml"))?, &one.name);
     Ok(stored.into_iter().map(|text| text.replace(HOLDERS, &holders).trim().to_owned()).collect())
@@ -150,7 +151,7 @@ mod tests {
             Self(std::env::temp_dir().join(format!("xtask-licences-{test}-{}", std::process::id())))
         }
 
-        fn made(&self, name: &str, license: &str, text: Option<&str>) -> Crate {
+        fn create(&self, name: &str, license: &str, text: Option<&str>) -> Crate {
             let source = self.0.join(name);
             fs::create_dir_all(source.join("vendored")).unwrap();
             fs::write(source.join("Cargo.toml"), format!("[package]\nname = \"{name}\"\nauthors = [\n    \"A <a@b>\",\n    \"C\",\n]\n"))
@@ -169,18 +170,18 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_several_have_stands_once() {
+    fn license_text_shared_by_several_crates_appears_once() {
         let folder = ListedCrate::new("once");
-        let crates = [folder.made("a", "MIT", Some("the text\r\n")), folder.made("b", "MIT", Some("the text"))];
+        let crates = [folder.create("a", "MIT", Some("the text\r\n")), folder.create("b", "MIT", Some("the text"))];
         let document = write(&crates).unwrap();
         assert_eq!((document.matches("the text").count(), document.matches("a 1.0.0 (MIT)\nb 1.0.0 (MIT)").count()), (1, 1), "{document}");
     }
 
     #[test]
-    fn a_crate_without_a_text_has_the_standard_one_of_its_license() {
+    fn crate_without_a_license_text_gets_the_standard_text() {
         let folder = ListedCrate::new("standard");
         let document =
-            write(&[folder.made("a", "MIT", None), folder.made("b", "Nobody-1.0 OR BSD-3-Clause OR Apache-2.0", Some(" "))]).unwrap();
+            write(&[folder.create("a", "MIT", None), folder.create("b", "Nobody-1.0 OR BSD-3-Clause OR Apache-2.0", Some(" "))]).unwrap();
         assert!(
             document.contains("a 1.0.0 (MIT)\n\nMIT License\n\nCopyright (c) A <a@b>, C\n\nPermission is hereby granted"),
             "{document}"
@@ -191,10 +192,10 @@ mod tests {
         );
         assert!(!document.contains(HOLDERS), "{document}");
         for license in ["", "Nobody-1.0", "MIT AND Nobody-1.0", "(MIT OR Apache-2.0) AND Nobody-1.0", "../MIT"] {
-            let refused = write(&[folder.made("c", license, None)]).unwrap_err();
-            assert!(refused.contains("c 1.0.0") && refused.contains("license"), "{refused}");
+            let refused = write(&[folder.create("c", license, None)]).unwrap_err();
+            assert!(refused.contains("c 1.0.0") && refused.contains("its license"), "{refused}");
         }
-        assert!(write(&[Crate { source: None, ..folder.made("d", "MIT", None) }]).unwrap_err().contains("cargo fetch"));
+        assert!(write(&[Crate { source: None, ..folder.create("d", "MIT", None) }]).unwrap_err().contains("cargo fetch"));
     }
 
     #[test]

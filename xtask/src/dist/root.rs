@@ -12,7 +12,7 @@ use crate::{Failure, packages, shell};
 /// this way.
 const INCLUDED: &str = "adduser,ca-certificates,util-linux";
 
-/// A folder with a Debian system. It is removed when this is dropped.
+/// A folder with a Debian system. Dropping it removes the folder.
 pub(crate) struct Root {
     pub(crate) folder: PathBuf,
 }
@@ -20,24 +20,24 @@ pub(crate) struct Root {
 impl Root {
     /// Unpacks a system of the same Debian release as this machine. It is fetched from Debian's
     /// mirror once.
-    pub(crate) fn unpack(kept_in: &Path) -> Result<Self, Failure> {
+    pub(crate) fn unpack(cache: &Path) -> Result<Self, Failure> {
         if shell::output(Command::new("id").arg("-u")).is_none_or(|id| id.trim() != "0") {
-            return Err("a package is installed into a system of its own as root; `--short` needs none".to_owned());
+            return Err("only root can install the package into a clean system; use `--short` without root".to_owned());
         }
         if shell::find("mmdebstrap").is_none() {
             packages::install(&["mmdebstrap"])?;
         }
-        let suite = suite().ok_or("this is not Debian: packages cannot be tested here")?;
-        let archive = kept_in.join(format!("root-{suite}.tar"));
+        let suite = suite().ok_or("packages can be tested on Debian only")?;
+        let archive = cache.join(format!("root-{suite}.tar"));
         if !archive.is_file() {
             let fresh = archive.with_extension("new.tar");
             let mut fetch = Command::new("mmdebstrap");
             fetch.args(["--variant=minbase", &format!("--include={INCLUDED}"), &suite]).arg(&fresh);
-            shell::run_behind(&format!("fetching a clean Debian ({suite})"), &mut fetch)?;
+            shell::run_with_progress(&format!("fetching a clean Debian ({suite})"), &mut fetch)?;
             fs::rename(&fresh, &archive).map_err(|reason| reason.to_string())?;
         }
-        let folder = kept_in.join(format!("root-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
+        let folder = cache.join(format!("root-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|reason| format!("cannot create {}: {reason}", folder.display()))?;
         let root = Self { folder };
         shell::run(Command::new("tar").arg("-xpf").arg(&archive).arg("-C").arg(&root.folder))?;
         Ok(root)
@@ -69,7 +69,7 @@ impl Root {
         if done.status.success() {
             Ok(out.into_owned())
         } else {
-            Err(format!("in the clean Debian `{}` failed: {out}{err}", words.join(" ")))
+            Err(format!("`{}` failed in the clean Debian: {out}{err}", words.join(" ")))
         }
     }
 

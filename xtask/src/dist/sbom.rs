@@ -9,8 +9,8 @@ pub(crate) fn write(release: &Release, inside: &[Embedded]) -> String {
     let components: Vec<_> = release.crates.iter().map(component).chain(inside.iter().map(vendored)).collect();
     let own = inside.iter().filter(|one| one.of.is_none()).map(|one| one.purl.clone());
     let mut depends = vec![depends_on("tollhouse", release.crates.iter().map(purl).chain(own))];
-    for (position, one) in release.crates.iter().enumerate() {
-        let within: Vec<_> = inside.iter().filter(|inside| inside.of == Some(position)).map(|one| one.purl.clone()).collect();
+    for (index, one) in release.crates.iter().enumerate() {
+        let within: Vec<_> = inside.iter().filter(|inside| inside.of == Some(index)).map(|one| one.purl.clone()).collect();
         if !within.is_empty() {
             depends.push(depends_on(&purl(one), within.into_iter()));
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_and_texts_are_written_as_others_read_them() {
+    fn times_and_strings_are_encoded_as_json() {
         assert_eq!(utc(0), "1970-01-01T00:00:00Z");
         assert_eq!(utc(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");

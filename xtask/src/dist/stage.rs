@@ -44,17 +44,17 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     write(&tree.join(DOC).join("sbom.cdx.json"), &sbom::write(release, &inside::all(&release.crates)?))?;
     write(&tree.join(DOC).join("licenses.txt"), &licenses::write(&release.crates)?)?;
     gzip(&tree.join(DOC).join("licenses.txt"))?;
-    by_the_host(&release.host, &tree)?;
-    settle(&tree, release.epoch)?;
+    generate_documents(&release.host, &tree)?;
+    normalize(&tree, release.epoch)?;
     Ok(tree)
 }
 
 /// Writes manual pages and completions, which the host generates.
-fn by_the_host(host: &Path, tree: &Path) -> Result<(), Failure> {
+fn generate_documents(host: &Path, tree: &Path) -> Result<(), Failure> {
     for (name, path) in COMPLETIONS {
         match shell::output(Command::new(host).args(["completions", name])) {
             Some(script) => write(&tree.join(path), &script)?,
-            None => eprintln!("the host writes no completions for {name}: they are left out"),
+            None => eprintln!("the host writes no completions for {name}, so they are missing"),
         }
     }
     let pages = tree.join("usr/share/man/man1");
@@ -62,7 +62,7 @@ fn by_the_host(host: &Path, tree: &Path) -> Result<(), Failure> {
     if !shell::succeeds(Command::new(host).arg("man").arg(&pages)) {
         match shell::output(Command::new(host).arg("man")) {
             Some(page) => write(&pages.join("tollhouse.1"), &page)?,
-            None => eprintln!("the host writes no manual pages: they are left out"),
+            None => eprintln!("the host writes no manual pages, so they are missing"),
         }
     }
     for page in fs::read_dir(&pages).into_iter().flatten().flatten() {
@@ -91,12 +91,12 @@ fn gzip(file: &Path) -> Result<(), Failure> {
 }
 
 /// Gives every folder the same mode, and everything the same time.
-fn settle(path: &Path, epoch: u64) -> Result<(), Failure> {
-    let failed = |reason: std::io::Error| format!("cannot settle {}: {reason}", path.display());
+fn normalize(path: &Path, epoch: u64) -> Result<(), Failure> {
+    let failed = |reason: std::io::Error| format!("cannot normalize {}: {reason}", path.display());
     let about = fs::symlink_metadata(path).map_err(failed)?;
     if about.is_dir() {
         for entry in fs::read_dir(path).map_err(failed)? {
-            settle(&entry.map_err(failed)?.path(), epoch)?;
+            normalize(&entry.map_err(failed)?.path(), epoch)?;
         }
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(failed)?;
     }

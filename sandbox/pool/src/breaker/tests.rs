@@ -48,7 +48,7 @@ fn breaker_is_not_forgotten_while_it_holds() {
 }
 
 #[test]
-fn stops_of_each_kind_are_remembered_although_there_are_none_of_the_others() {
+fn stops_of_each_kind_are_remembered_separately() {
     let start = Instant::now();
     let after = |breaker: &mut Breaker, rules: &BreakerRules, seconds| breaker.is_expired(rules, second(start, seconds));
     for (cause, caller) in [(Cause::Code, None), (Cause::Run, caller(1))] {
@@ -73,7 +73,7 @@ fn caller_whose_calls_are_stopped_is_slowed_and_nobody_else() {
     assert!(wait < Duration::from_secs(60) && breaker.closed_to(caller(1), &RULES, now + wait).is_none());
     assert_eq!(breaker.closed_to(caller(2), &RULES, now), None);
     assert_eq!(breaker.closed_to(None, &RULES, now), None);
-    assert_eq!(breaker.callers[&caller(1).unwrap()].0.len(), RULES.stops, "no more is kept than is needed");
+    assert_eq!(breaker.callers[&caller(1).unwrap()].0.len(), RULES.stops, "only the necessary stops are stored");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn stops_of_several_callers_hold_the_endpoint_for_them_until_an_answer() {
 }
 
 #[test]
-fn a_hold_on_code_is_for_all_and_no_run_ends_it() {
+fn hold_on_code_applies_to_all_callers_and_no_run_ends_it() {
     let (mut breaker, start) = (Breaker::default(), Instant::now());
     assert_eq!((0..5).filter(|_| breaker.note_stop(Cause::Code, None, &RULES, start)).count(), 1);
     assert_eq!((0..5).filter(|number| breaker.note_stop(Cause::Run, caller(*number), &RULES, second(start, 1))).count(), 1);
@@ -115,12 +115,12 @@ fn a_hold_on_code_is_for_all_and_no_run_ends_it() {
 fn stops_of_several_callers_hold_the_endpoint_unless_one_is_answered() {
     let stops = |breaker: &mut Breaker, callers: u8, now| (0..9).any(|n| breaker.note_stop(Cause::Run, caller(n % callers), &RULES, now));
     let start = Instant::now();
-    assert!(!stops(&mut Breaker::default(), 2, start), "two may be one");
+    assert!(!stops(&mut Breaker::default(), 2, start), "two callers are not enough");
     assert!(stops(&mut Breaker::default(), 3, start));
     let mut answering = Breaker::default();
     answering.note_answer(start);
-    assert!(!stops(&mut answering, 9, second(start, 59)), "it works for somebody");
-    assert!(stops(&mut answering, 9, second(start, 60)), "that was long ago");
+    assert!(!stops(&mut answering, 9, second(start, 59)), "another caller got an answer");
+    assert!(stops(&mut answering, 9, second(start, 60)), "the answer is too old");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn callers_with_old_stops_neither_hold_the_endpoint_nor_are_held() {
         (breaker, held)
     };
     let of_two = [(1, 61), (2, 61), (1, 62), (2, 62), (1, 63)];
-    assert!(!stopped(&[&[(3, 0)], &of_two[..]].concat(), &RULES).1, "the third one's is forgotten");
+    assert!(!stopped(&[&[(3, 0)], &of_two[..]].concat(), &RULES).1, "the stop of the third is forgotten");
     assert!(stopped(&[&[(3, 4)], &of_two[..]].concat(), &RULES).1);
     let (brief, of_three) = (BreakerRules { window: Duration::from_secs(10), ..RULES }, [(1, 0), (2, 5), (3, 6), (2, 7), (3, 8)]);
     let (breaker, held) = stopped(&of_three, &brief);

@@ -28,7 +28,7 @@ fn flood(ledger: &mut CallLedger, message: &ToHost) -> (u64, u64) {
             Err(breach) => panic!("{breach:?}"),
         }
         admitted += 1;
-        assert!(admitted < 10_000, "there is an end to what is admitted");
+        assert!(admitted < 10_000, "a flood is detected at some point");
     }
 }
 
@@ -46,7 +46,7 @@ fn op_number_that_does_not_rise_is_a_breach() {
 }
 
 #[test]
-fn ops_at_once_and_ops_in_all_have_their_limits() {
+fn concurrent_and_total_ops_are_limited() {
     let mut ledger = ledger();
     let at_once = Limits::default().ops_in_flight + SLACK;
     for op in 0..at_once {
@@ -64,7 +64,7 @@ fn ops_at_once_and_ops_in_all_have_their_limits() {
 }
 
 #[test]
-fn timers_at_once_have_a_limit_of_their_own() {
+fn concurrent_timers_have_their_own_limit() {
     let mut ledger = ledger();
     let sleep = |op| ToHost::Op { op, request: OpRequest::Sleep { ms: 1 } };
     let at_once = Limits::default().timers + SLACK;
@@ -107,7 +107,7 @@ fn log_line_is_cut_between_characters() {
     assert_eq!(cut("é".repeat(4_000), 0), (4_096, 0));
     assert_eq!(cut("é".repeat(4_000), 5), (4_090, 5));
     assert_eq!(cut("m".into(), 4_096), (0, 4_096));
-    assert_eq!(cut("m".into(), 4_097), (1, 0), "a piece of JSON is no JSON");
+    assert_eq!(cut("m".into(), 4_097), (1, 0), "cut JSON is not valid JSON");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn log_lines_beyond_the_limits_are_dropped_and_a_flood_of_them_is_a_breach() {
 }
 
 #[test]
-fn progress_is_cut_and_kept_within_bounds_and_a_flood_is_a_breach() {
+fn progress_is_cut_and_limited_and_a_flood_is_a_breach() {
     let mut ledger = ledger();
     let say = |message: String, fraction| ToHost::Progress(ProgressMessage { message, fraction });
     match ledger.admit(say("é".repeat(4_000), Some(f64::NAN))).unwrap() {
@@ -152,31 +152,31 @@ fn messages_out_of_order_are_breaches() {
     assert!(ledger.admit(crashed).is_err());
 }
 
-fn unfit(side: Side, problems: usize) -> ToHost {
+fn invalid(side: Side, problems: usize) -> ToHost {
     let problem = Problem { pointer: format!("/{}", "p".repeat(9_000)), message: "m".repeat(9_000) };
-    ToHost::Done { outcome: Outcome::Unfit(side, vec![problem; problems]), spent: Spent::default() }
+    ToHost::Done { outcome: Outcome::Invalid(side, vec![problem; problems]), spent: Spent::default() }
 }
 
 #[test]
-fn problems_are_few_and_short_and_say_something() {
-    let Ok(Step::Done(Outcome::Unfit(Side::Output, problems), _)) = ledger().admit(unfit(Side::Output, 100)) else {
-        panic!("a misfit is a clean end")
+fn problems_are_limited_and_not_empty() {
+    let Ok(Step::Done(Outcome::Invalid(Side::Output, problems), _)) = ledger().admit(invalid(Side::Output, 100)) else {
+        panic!("an invalid value is a clean end")
     };
     assert_eq!(problems.len(), MAX_PROBLEMS);
     assert!(problems.iter().all(|problem| problem.pointer.len() == 1_024 && problem.message.len() == 1_024));
-    assert!(matches!(ledger().admit(unfit(Side::Output, 0)), Err(Breach::Protocol(_))));
+    assert!(matches!(ledger().admit(invalid(Side::Output, 0)), Err(Breach::Protocol(_))));
 }
 
 #[test]
-fn input_is_found_unfit_before_its_handler_shows_itself() {
-    assert!(matches!(ledger().admit(unfit(Side::Input, 1)), Ok(Step::Done(..))));
+fn invalid_input_is_reported_before_the_handler_starts() {
+    assert!(matches!(ledger().admit(invalid(Side::Input, 1)), Ok(Step::Done(..))));
     let message = ToHost::Progress(ProgressMessage { message: "m".into(), fraction: None });
     for first in [ToHost::Begun, get(1), log("m", ""), message] {
         let mut ledger = ledger();
         ledger.admit(first).unwrap();
         assert!(matches!(ledger.admit(ToHost::Begun), Err(Breach::Protocol(_))));
-        assert!(matches!(ledger.admit(unfit(Side::Input, 1)), Err(Breach::Protocol(_))));
-        assert!(matches!(ledger.admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
+        assert!(matches!(ledger.admit(invalid(Side::Input, 1)), Err(Breach::Protocol(_))));
+        assert!(matches!(ledger.admit(invalid(Side::Output, 1)), Ok(Step::Done(..))));
     }
 }
 
@@ -184,11 +184,11 @@ fn input_is_found_unfit_before_its_handler_shows_itself() {
 fn check_runs_no_handler_and_rejects_only_what_it_checked() {
     let check = || CallLedger::new(Limits::default(), Work::Check(Side::Output));
     assert!(matches!(check().admit(returned(4)), Ok(Step::Done(..))));
-    assert!(matches!(check().admit(unfit(Side::Output, 1)), Ok(Step::Done(..))));
+    assert!(matches!(check().admit(invalid(Side::Output, 1)), Ok(Step::Done(..))));
     let text = ToHost::Progress(ProgressMessage { message: "m".into(), fraction: None });
     let thrown = Outcome::Threw(Thrown { message: "m".into(), stack: String::new() });
     let threw = ToHost::Done { outcome: thrown, spent: Spent::default() };
-    for message in [unfit(Side::Input, 1), threw, ToHost::Begun, get(1), log("m", ""), text] {
+    for message in [invalid(Side::Input, 1), threw, ToHost::Begun, get(1), log("m", ""), text] {
         assert!(matches!(check().admit(message), Err(Breach::Protocol(_))));
     }
 }

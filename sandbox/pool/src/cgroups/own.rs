@@ -25,7 +25,7 @@ const WORKERS: &str = "tollhouse-workers-";
 const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
 
 /// Maximum attempts to move processes out of the group while new ones appear.
-const TRIES: usize = 8;
+const MOVE_ATTEMPTS: usize = 8;
 
 /// Returns the group that this process was started in, prepared for subgroups. The preparation
 /// happens once.
@@ -35,14 +35,14 @@ const TRIES: usize = 8;
 /// [`Errno::NOENT`] without groups of version 2, [`Errno::PERM`] if the group does not belong to
 /// this process, [`Errno::OPNOTSUPP`] if none of the controllers is available, or the error of the
 /// system.
-pub(super) fn divided() -> Result<&'static Path, Errno> {
+pub(super) fn own_group() -> Result<&'static Path, Errno> {
     static OWN: OnceLock<Result<PathBuf, Errno>> = OnceLock::new();
-    let divided = OWN.get_or_init(|| {
-        let describe = |file| fs::read_to_string(file).unwrap_or_default();
-        let own = find(&describe("/proc/self/mountinfo"), &describe("/proc/self/cgroup")).ok_or(Errno::NOENT)?;
+    let own_group = OWN.get_or_init(|| {
+        let read = |file| fs::read_to_string(file).unwrap_or_default();
+        let own = find(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")).ok_or(Errno::NOENT)?;
         split(&own.folder, own.covers_machine || is_delegated(&own.folder)).map(|()| own.folder)
     });
-    divided.as_deref().map_err(|errno| *errno)
+    own_group.as_deref().map_err(|errno| *errno)
 }
 
 /// A group that a process is in.
@@ -80,7 +80,8 @@ pub(super) fn is_delegated(group: &Path) -> bool {
     DELEGATED.iter().any(is_set)
 }
 
-/// Enables the controllers for subgroups of `group`. `is_ours` says whether this process may do so.
+/// Enables the controllers for subgroups of `group`. `is_ours`: whether the group belongs to this
+/// process.
 pub(super) fn split(group: &Path, is_ours: bool) -> Result<(), Errno> {
     let offered = fs::read_to_string(group.join("cgroup.controllers")).map_err(|error| errno(&error))?;
     let requested: Vec<_> =
@@ -92,25 +93,25 @@ pub(super) fn split(group: &Path, is_ours: bool) -> Result<(), Errno> {
         return Err(Errno::PERM);
     }
     remove_old(group);
-    // Only the machine's root group may keep its processes.
+    // Only the machine's root group can keep its processes.
     if group.join("cgroup.type").exists() {
-        leave(group).map_err(|error| errno(&error))?;
+        move_processes(group).map_err(|error| errno(&error))?;
     }
-    let mut passed_on = requested.iter().map(|controller| write(group, "cgroup.subtree_control", format!("+{controller}")));
-    let first = passed_on.next().unwrap_or(Ok(()));
-    passed_on.fold(first, |any, next| any.or(next)).map_err(|error| errno(&error))
+    let mut enabled = requested.iter().map(|controller| write(group, "cgroup.subtree_control", format!("+{controller}")));
+    let first = enabled.next().unwrap_or(Ok(()));
+    enabled.fold(first, |any, next| any.or(next)).map_err(|error| errno(&error))
 }
 
 /// Moves all processes of a group to the host's subgroup.
-fn leave(group: &Path) -> io::Result<()> {
+fn move_processes(group: &Path) -> io::Result<()> {
     let host = group.join(HOST);
     fs::create_dir(&host).or_else(|error| if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) })?;
-    for _ in 0..TRIES {
-        let there = fs::read_to_string(group.join("cgroup.procs"))?;
-        if there.is_empty() {
+    for _ in 0..MOVE_ATTEMPTS {
+        let processes = fs::read_to_string(group.join("cgroup.procs"))?;
+        if processes.is_empty() {
             return Ok(());
         }
-        for process in there.lines() {
+        for process in processes.lines() {
             match write(&host, "cgroup.procs", process) {
                 Err(error) if Errno::from_io_error(&error) != Some(Errno::SRCH) => return Err(error),
                 _ => {}
@@ -124,7 +125,7 @@ fn leave(group: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Workers {
     pub(super) folder: PathBuf,
-    /// Locked as long as there may be workers, so that no other host removes the group as
+    /// Locked as long as there can be workers, so that no other host removes the group as
     /// abandoned, even if it cannot see our processes.
     _lock: File,
 }
@@ -139,8 +140,8 @@ impl Workers {
         let mut number = 0;
         loop {
             let folder = own.join(format!("{WORKERS}{}-{number}", std::process::id()));
-            let made = fs::create_dir(&folder).map(|()| lock(&folder));
-            match made {
+            let created = fs::create_dir(&folder).map(|()| lock(&folder));
+            match created {
                 Ok(Some(lock)) => return Ok(Self { folder, _lock: lock }),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 // Another host with the same process id has this group, or it was removed as
@@ -162,8 +163,8 @@ fn lock(workers: &Path) -> Option<File> {
 fn remove_old(group: &Path) {
     let is_of_workers = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(WORKERS));
     for old in fs::read_dir(group).into_iter().flatten().flatten().filter(is_of_workers) {
-        let remaining = lock(&old.path());
-        remaining.iter().for_each(|_| remove(&old.path()));
+        let unused = lock(&old.path());
+        unused.iter().for_each(|_| remove(&old.path()));
     }
 }
 

@@ -6,9 +6,9 @@ use crate::{scheduler::AdmissionRequest, status::RefusedLayer};
 #[tokio::test]
 async fn calls_that_wait_for_the_host_are_distinguished_from_those_that_compute() {
     let core = Core::new(PoolConfig { running: 2, ..PoolConfig::new("/bin/false") }).unwrap();
-    let ask = AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 2 };
-    let _computes = core.scheduler.acquire(ask).await.unwrap();
-    let mut waits = core.scheduler.acquire(ask).await.unwrap();
+    let admission = AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 2 };
+    let _computes = core.scheduler.acquire(admission).await.unwrap();
+    let mut waits = core.scheduler.acquire(admission).await.unwrap();
     waits.park();
     let status = core.status();
     assert_eq!((status.running, status.waiting_in_ops), (1, 1));
@@ -21,11 +21,11 @@ async fn background_work_of_a_pool_ends_with_it() {
     drop(core);
     assert!(stopped.is_cancelled());
     alarm.arm();
-    alarm.ring(|_| panic!("it is silenced"));
+    alarm.run(|_| panic!("the alarm is stopped"));
 }
 
 #[tokio::test]
-async fn layer_is_in_force_where_no_worker_was_refused_it() {
+async fn layer_is_in_force_if_no_worker_was_refused_it() {
     let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
     let refused = |layer| LayerRefusal { layer, errno: 1 };
     let all = JailReport { in_force: vec![JailLayer::Rlimits, JailLayer::Seccomp, JailLayer::Landlock], refused: vec![] };
@@ -45,7 +45,7 @@ async fn layer_is_in_force_where_no_worker_was_refused_it() {
 }
 
 #[test]
-fn caller_gets_a_percentage_and_at_least_one() {
+fn caller_gets_its_percentage_but_at_least_one() {
     let slots =
         |running, caller_running_percent| rules(&PoolConfig { running, caller_running_percent, ..PoolConfig::new("") }).caller_running;
     assert_eq!([slots(128, 75), slots(9, 50), slots(1, 50), slots(9, 0)], [96, 4, 1, 1]);

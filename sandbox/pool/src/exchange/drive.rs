@@ -21,12 +21,12 @@ use crate::{
     wire::Buffers,
 };
 
-/// Answers are gathered into one write up to this many bytes.
-const GATHERED_BYTES: usize = 64 << 10;
+/// Number of bytes up to which answers are collected for one write.
+const BATCH_BYTES: usize = 64 << 10;
 
 /// How a call begins on a worker that has its code loaded.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "each call has one, and passes it on at once")]
+#[expect(clippy::large_enum_variant, reason = "each call has one and passes it on at once")]
 pub(crate) enum StartMessage {
     /// Send the call now. Its budget begins then.
     Now(ToWorker),
@@ -62,12 +62,12 @@ pub(crate) async fn drive(
     let running = RunningCall { meter: &link.meter, host };
     let ops = Ops::new(host, limits, account);
     let done = exchange(link, buffers, begin, (host, ops), permit, &mut ledger).await;
-    let mut seen = running.ended();
+    let mut report = running.ended();
     // The call may have run before its turn.
-    seen.wall = sent_ahead.map_or(seen.wall, |since| since.elapsed());
+    report.wall = sent_ahead.map_or(report.wall, |since| since.elapsed());
     // Bytes after the answer belong to the next call, if one was sent ahead.
     let is_silent = buffers.is_drained() || link.pipeline.len() > 0;
-    let ended = ExchangeEnd::of(done, &seen, ledger.ops(), is_silent && buffers.is_sent());
+    let ended = ExchangeEnd::of(done, &report, ledger.ops(), is_silent && buffers.is_sent());
     host.used(Duration::from_micros(ended.spent.cpu_us));
     ended
 }
@@ -120,7 +120,7 @@ async fn exchange(
             match ledger.admit(message)? {
                 Step::Op(op, request) => {
                     close(link, buffers, permit)?;
-                    ops.ask(op, request)?;
+                    ops.admission(op, request)?;
                 }
                 Step::Begin => host.started(),
                 Step::Log(line) => host.log(line),
@@ -151,10 +151,10 @@ async fn exchange(
                     ledger.answered(kind);
                     put_reply(buffers, op, result)?;
                     ops.note_unsent(buffers.unsent());
-                    let gathers = buffers.unsent() < GATHERED_BYTES;
-                    answered = if gathers { ops.next().now_or_never().flatten() } else { None };
+                    let has_room = buffers.unsent() < BATCH_BYTES;
+                    answered = if has_room { ops.next().now_or_never().flatten() } else { None };
                 }
-                permit.ask_to_resume();
+                permit.request_resume();
             }
             () = permit.resumed(), if permit.is_resuming() => {
                 link.meter.set_parked(false);
@@ -191,7 +191,7 @@ fn close(link: &Link, buffers: &mut Buffers, permit: &Permit<'_>) -> io::Result<
 fn put_reply(buffers: &mut Buffers, op: u32, result: Result<OpValue, OpFailure>) -> Result<(), FrameError> {
     match buffers.put(&ToWorker::Reply { op, result }) {
         Err(FrameError::TooLarge(bytes)) => {
-            let failure = OpFailure::new("too_large", format!("answer is {bytes} bytes, more than a worker takes"));
+            let failure = OpFailure::new("too_large", format!("the answer has {bytes} bytes, which is more than a worker accepts"));
             buffers.put(&ToWorker::Reply { op, result: Err(failure) })
         }
         put => put,

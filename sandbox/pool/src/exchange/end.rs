@@ -24,18 +24,18 @@ pub(crate) struct ExchangeEnd {
 }
 
 impl ExchangeEnd {
-    /// Compares the worker's answer, if any, with the measurements in `seen`. `is_quiet` means that
+    /// Compares the worker's answer, if any, with the measurements in `report`. `is_quiet` means that
     /// nothing of this call is left to read or write.
-    pub(super) fn of(done: Result<(Outcome, Spent), Interruption>, seen: &BudgetReport, ops: u64, is_quiet: bool) -> Self {
-        let stopped = |reason| Self { outcome: Outcome::Stopped(reason), spent: checked_spent(seen, Spent::default(), ops), clean: None };
-        match (done, seen.verdict.clone()) {
+    pub(super) fn of(done: Result<(Outcome, Spent), Interruption>, report: &BudgetReport, ops: u64, is_quiet: bool) -> Self {
+        let stopped = |reason| Self { outcome: Outcome::Stopped(reason), spent: checked_spent(report, Spent::default(), ops), clean: None };
+        match (done, report.verdict.clone()) {
             (_, Some(verdict)) => stopped(verdict),
             (Ok((outcome, claim)), None) => {
-                let in_order = seen.within && is_quiet && !matches!(outcome, Outcome::Stopped(_));
+                let is_clean = report.within && is_quiet && !matches!(outcome, Outcome::Stopped(_));
                 let outcome = mismatch_if_unlisted(outcome);
-                Self { outcome, spent: checked_spent(seen, claim, ops), clean: in_order.then_some(CleanEnd(())) }
+                Self { outcome, spent: checked_spent(report, claim, ops), clean: is_clean.then_some(CleanEnd(())) }
             }
-            (Err(cut), None) => stopped(cut.reason()),
+            (Err(interruption), None) => stopped(interruption.reason()),
         }
     }
 
@@ -45,7 +45,7 @@ impl ExchangeEnd {
     }
 
     /// Replaces the outcome with the reason that the worker's exit status gives.
-    pub(crate) fn because(self, reason: StopReason) -> Self {
+    pub(crate) fn with_reason(self, reason: StopReason) -> Self {
         Self { outcome: mismatch_if_unlisted(Outcome::Stopped(reason)), ..self }
     }
 }
@@ -55,7 +55,7 @@ impl ExchangeEnd {
 fn mismatch_if_unlisted(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Stopped(StopReason::Unlisted { side }) => {
-            Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".to_owned() }])
+            Outcome::Invalid(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".to_owned() }])
         }
         outcome => outcome,
     }
@@ -64,13 +64,13 @@ fn mismatch_if_unlisted(outcome: Outcome) -> Outcome {
 /// Returns the end of the load of a bundle, by the rules of [`ExchangeEnd::of`].
 pub(super) fn end_of_load(
     answer: Result<Result<Loaded, LoadFault>, Interruption>,
-    seen: BudgetReport,
+    report: BudgetReport,
 ) -> Result<(Loaded, CleanEnd), LoadFault> {
-    match (answer, seen.verdict.clone()) {
+    match (answer, report.verdict.clone()) {
         (_, Some(verdict)) => Err(LoadFault::Stopped(verdict)),
-        (Ok(Ok(loaded)), None) => Ok((Loaded { spent: checked_spent(&seen, loaded.spent, 0), checked: loaded.checked }, CleanEnd(()))),
+        (Ok(Ok(loaded)), None) => Ok((Loaded { spent: checked_spent(&report, loaded.spent, 0), checked: loaded.checked }, CleanEnd(()))),
         (Ok(Err(fault)), None) => Err(fault),
-        (Err(cut), None) => Err(LoadFault::Stopped(cut.reason())),
+        (Err(interruption), None) => Err(LoadFault::Stopped(interruption.reason())),
     }
 }
 
@@ -114,9 +114,9 @@ impl Interruption {
 }
 
 /// Returns the worker's claim, corrected by the host's own measurements.
-fn checked_spent(seen: &BudgetReport, claim: Spent, ops: u64) -> Spent {
-    let wall_us = u64::try_from(seen.wall.as_micros()).unwrap_or(u64::MAX);
-    let cpu_us = match seen.cpu {
+fn checked_spent(report: &BudgetReport, claim: Spent, ops: u64) -> Spent {
+    let wall_us = u64::try_from(report.wall.as_micros()).unwrap_or(u64::MAX);
+    let cpu_us = match report.cpu {
         // The host measures in steps of 10 ms, and only from its first look.
         Some(cpu) => u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX).max(claim.cpu_us.min(wall_us)),
         None => claim.cpu_us.min(wall_us),

@@ -13,7 +13,7 @@ pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Resu
 }
 
 async fn exchange(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadFault>, Interruption> {
-    // Plus one line that says how many were dropped.
+    // Plus one line that reports how many were dropped.
     let mut lines = load.limits.log_lines + 1;
     buffers.put(&ToWorker::Load(load))?;
     loop {

@@ -1,4 +1,4 @@
-//! The ops of one call: those begun, and those that wait until their bytes fit.
+//! The ops of one call: those that have started, and those that wait until their bytes fit.
 
 use std::{
     collections::VecDeque,
@@ -26,12 +26,12 @@ pub(super) struct Ops<'a> {
     started: Option<FuturesUnordered<StartedOp<'a>>>,
     /// In order of arrival.
     waiting: VecDeque<PendingOp>,
-    /// Number of requests in `begun`. Timers take no bytes.
+    /// Number of requests in `started`. Timers take no bytes.
     requests: usize,
-    /// Bytes of all ops that are begun or wait.
+    /// Bytes of all ops that have started or wait.
     bytes: usize,
     /// The part of `bytes` that belongs to requests.
-    asked_bytes: usize,
+    request_bytes: usize,
     /// Bytes of answers that the socket has not taken yet.
     unsent: usize,
 }
@@ -42,7 +42,7 @@ pub(super) struct OpAnswer {
     pub(super) kind: OpKind,
     pub(super) result: Answer,
     bytes: usize,
-    asked_bytes: usize,
+    request_bytes: usize,
 }
 
 struct PendingOp {
@@ -56,7 +56,7 @@ struct StartedOp<'a> {
     op: u32,
     kind: OpKind,
     bytes: usize,
-    asked_bytes: usize,
+    request_bytes: usize,
     answer: BoxFuture<'a, Answer>,
 }
 
@@ -64,14 +64,14 @@ impl Future for StartedOp<'_> {
     type Output = OpAnswer;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<OpAnswer> {
-        let Self { op, kind, bytes, asked_bytes, .. } = *self;
-        self.answer.as_mut().poll(context).map(|result| OpAnswer { op, kind, result, bytes, asked_bytes })
+        let Self { op, kind, bytes, request_bytes, .. } = *self;
+        self.answer.as_mut().poll(context).map(|result| OpAnswer { op, kind, result, bytes, request_bytes })
     }
 }
 
 impl<'a> Ops<'a> {
     pub(super) fn new(host: &'a dyn OpHost, limits: &'a Limits, account: CallAccount<'a>) -> Self {
-        Self { host, limits, account, started: None, waiting: VecDeque::new(), requests: 0, bytes: 0, asked_bytes: 0, unsent: 0 }
+        Self { host, limits, account, started: None, waiting: VecDeque::new(), requests: 0, bytes: 0, request_bytes: 0, unsent: 0 }
     }
 
     /// Accepts an op. Begins it if its bytes fit and no op waits before it.
@@ -79,14 +79,14 @@ impl<'a> Ops<'a> {
     /// # Errors
     ///
     /// The requests exceed the bytes of a call. An honest worker waits for room before it sends.
-    pub(super) fn ask(&mut self, op: u32, request: OpRequest) -> Result<(), Breach> {
+    pub(super) fn admission(&mut self, op: u32, request: OpRequest) -> Result<(), Breach> {
         if OpKind::of(&request) == OpKind::Timer {
             self.begin(op, request, 0, 0);
             return Ok(());
         }
         let (bytes, answer_bytes) = (request.bytes(), request.answer_bytes(self.limits));
-        self.asked_bytes += bytes;
-        if self.asked_bytes > CALL_BYTES {
+        self.request_bytes += bytes;
+        if self.request_bytes > CALL_BYTES {
             return Err(Breach::Limit(StopReason::Ops { what: "bytes in flight".into(), limit: CALL_BYTES as u64 }));
         }
         self.bytes += bytes;
@@ -100,7 +100,7 @@ impl<'a> Ops<'a> {
     pub(super) async fn next(&mut self) -> Option<OpAnswer> {
         while !self.waiting.is_empty() {
             let mut freed = pin!(self.account.freed());
-            // Room that is freed after this line wakes us.
+            // Bytes that are freed after this line wake us.
             freed.as_mut().enable();
             self.begin_waiting();
             if self.waiting.is_empty() {
@@ -126,7 +126,7 @@ impl<'a> Ops<'a> {
 
     fn done(&mut self, answered: OpAnswer) -> OpAnswer {
         self.bytes -= answered.bytes;
-        self.asked_bytes -= answered.asked_bytes;
+        self.request_bytes -= answered.request_bytes;
         self.requests -= usize::from(answered.kind == OpKind::Request);
         answered
     }
@@ -152,8 +152,8 @@ impl<'a> Ops<'a> {
         all <= CALL_BYTES && self.account.try_set(all)
     }
 
-    fn begin(&mut self, op: u32, request: OpRequest, bytes: usize, asked_bytes: usize) {
-        let started = StartedOp { op, kind: OpKind::of(&request), bytes, asked_bytes, answer: self.host.op(request) };
+    fn begin(&mut self, op: u32, request: OpRequest, bytes: usize, request_bytes: usize) {
+        let started = StartedOp { op, kind: OpKind::of(&request), bytes, request_bytes, answer: self.host.op(request) };
         self.started.get_or_insert_with(FuturesUnordered::new).push(started);
     }
 }

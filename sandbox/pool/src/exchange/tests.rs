@@ -130,7 +130,7 @@ fn begin() -> StartMessage {
     }))
 }
 
-fn asked<'a>(limits: &'a Limits, flow: &'a FlowControl) -> ExchangeParams<'a> {
+fn params<'a>(limits: &'a Limits, flow: &'a FlowControl) -> ExchangeParams<'a> {
     ExchangeParams { limits, work: Work::Handle, account: flow.account("a") }
 }
 
@@ -167,7 +167,7 @@ async fn run_on<F: Future<Output = ()>>(
     let mut buffers = Buffers::default();
     let flow = FlowControl::new(1 << 30);
     let call = async {
-        let ended = drive(&link, &mut buffers, asked(limits, &flow), begin(), host, &mut permit).await;
+        let ended = drive(&link, &mut buffers, params(limits, &flow), begin(), host, &mut permit).await;
         // As the end of the process would do.
         rustix::net::shutdown(&link.stream, rustix::net::Shutdown::Both).unwrap();
         ended
@@ -179,7 +179,7 @@ async fn run_on<F: Future<Output = ()>>(
     };
     let (ended, ()) = tokio::join!(call, peer);
     assert!(link.meter.is_free(), "no budget is left in force");
-    assert_eq!(flow.held(), 0, "nothing is left under way");
+    assert_eq!(flow.held(), 0, "no bytes are in transit");
     ended
 }
 
@@ -198,7 +198,7 @@ fn loaded() -> ToHost {
 }
 
 #[tokio::test]
-async fn bundle_may_log_while_it_loads_as_much_as_a_call_and_a_line_more() {
+async fn loading_bundle_can_log_one_line_more_than_a_call() {
     let line = || ToHost::Log(LogLine { level: LogLevel::Info, message: "m".into(), fields: String::new() });
     let lines = Limits::default().log_lines as usize + 1;
     let answer = |lines: usize| (0..lines).map(|_| line()).chain([loaded()]).collect::<Vec<_>>();
@@ -215,7 +215,7 @@ async fn worker_that_continues_after_its_bundle_is_loaded_is_not_used() {
 
 async fn crash(bytes: &'static [u8]) -> ExchangeEnd {
     run(&Host::default(), |mut peer| async move {
-        // The host may close the socket before everything is written.
+        // The host can close the socket before everything is written.
         let _ = peer.0.write_all(bytes).await;
         let _ = peer.0.read(&mut [0]).await;
     })
@@ -229,13 +229,13 @@ fn is_crash(ended: &ExchangeEnd) -> bool {
 /// Regression: a worker stopped itself at its wall limit, when the host also ended its waits. The
 /// reply met a closed socket, and the call counted as crashed.
 #[tokio::test]
-async fn last_words_count_although_a_reply_cannot_be_delivered() {
+async fn final_message_counts_even_if_a_reply_cannot_be_delivered() {
     let reason = StopReason::WallTime { limit_ms: 20 };
     let outcome = Outcome::Stopped(reason.clone());
     let ended = run(&Host::default(), |mut peer| async move {
         peer.send(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }]).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
-        #[expect(clippy::disallowed_methods, reason = "the runtime has one thread: the reply and the last words are ready at once")]
+        #[expect(clippy::disallowed_methods, reason = "the runtime has one thread, so the reply and the final message are ready at once")]
         std::thread::sleep(Duration::from_millis(40));
         peer.send(&[ToHost::Done { outcome, spent: Spent::default() }]).await;
     })
@@ -244,14 +244,14 @@ async fn last_words_count_although_a_reply_cannot_be_delivered() {
 }
 
 #[tokio::test]
-async fn answer_comes_back_with_the_proof_that_all_went_well() {
+async fn answer_comes_with_the_proof_of_a_clean_end() {
     let ended = run(&Host::default(), |mut peer| async move { peer.send(&[done(b"42")]).await }).await;
     assert!(matches!(ended.outcome, Outcome::Returned(_)));
     assert!(ended.clean.is_some());
 }
 
 #[tokio::test]
-async fn ops_are_answered_and_logs_are_taken_in_order() {
+async fn ops_are_answered_and_logs_are_received_in_order() {
     let host = Host::default();
     let ended = run(&host, |mut peer| async move {
         let log = |message: &str| ToHost::Log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
@@ -282,7 +282,7 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     let mut buffers = Buffers::default();
     let mut polls = 0;
     let (limits, flow) = (Limits::default(), FlowControl::new(0));
-    let mut call = Box::pin(drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit));
+    let mut call = Box::pin(drive(&link, &mut buffers, params(&limits, &flow), begin(), &host, &mut permit));
     let call = std::future::poll_fn(|context| {
         polls += 1;
         call.as_mut().poll(context)
@@ -305,16 +305,16 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
 }
 
 #[tokio::test]
-async fn host_learns_when_the_handler_begins() {
+async fn host_is_notified_when_the_handler_begins() {
     let host = Host::default();
     run(&host, |mut peer| async move { peer.send(&[done(b"1")]).await }).await;
-    assert!(!host.started.load(Ordering::Relaxed), "this one never said so");
+    assert!(!host.started.load(Ordering::Relaxed), "the worker did not report it");
     run(&host, |mut peer| async move { peer.send(&[ToHost::Begun, done(b"1")]).await }).await;
     assert!(host.started.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
-async fn answer_that_a_worker_does_not_take_is_a_failure_of_its_op() {
+async fn op_fails_if_its_answer_is_too_large_for_the_worker() {
     let host = Host { answer_bytes: frame::MAX_FRAME_BYTES, ..Host::default() };
     let ended = run(&host, |mut peer| async move {
         peer.send(&[op(1)]).await;
@@ -333,7 +333,7 @@ async fn call_that_was_not_sent_cannot_be_declined() {
 }
 
 #[tokio::test]
-async fn nothing_more_is_sent_ahead_of_a_call_that_asks_for_something() {
+async fn no_call_is_sent_ahead_behind_a_call_with_an_op() {
     let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
         assert_eq!(link.pipeline.room(), 2);
         peer.send(&[op(1)]).await;
@@ -346,7 +346,7 @@ async fn nothing_more_is_sent_ahead_of_a_call_that_asks_for_something() {
 }
 
 #[tokio::test]
-async fn call_that_was_sent_ahead_is_declined_and_goes_elsewhere() {
+async fn declined_call_that_was_sent_ahead_runs_elsewhere() {
     let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
         let turn = send_ahead(&link);
         peer.send(&[ToHost::Declined, done(b"1")]).await;
@@ -357,7 +357,7 @@ async fn call_that_was_sent_ahead_is_declined_and_goes_elsewhere() {
 }
 
 #[tokio::test]
-async fn bytes_behind_an_answer_belong_to_the_call_sent_ahead() {
+async fn bytes_after_an_answer_belong_to_the_call_sent_ahead() {
     let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
         let _turn = send_ahead(&link);
         peer.send(&[done(b"1"), op(1)]).await;
@@ -367,7 +367,7 @@ async fn bytes_behind_an_answer_belong_to_the_call_sent_ahead() {
 }
 
 #[tokio::test]
-async fn call_that_waits_for_nothing_keeps_its_slot() {
+async fn call_without_ops_in_flight_keeps_its_slot() {
     let (scheduler, host) = (scheduler(), Host::default());
     let ended = run_on(&scheduler, &Limits::default(), &host, async |mut peer, _| {
         let message = ProgressMessage { message: "behind it".into(), fraction: None };
@@ -383,7 +383,7 @@ async fn call_that_waits_for_nothing_keeps_its_slot() {
 }
 
 #[tokio::test]
-async fn op_that_nobody_waits_for_is_still_asked_for() {
+async fn op_that_nobody_awaits_is_still_performed() {
     let host = Host::default();
     let ended = run(&host, |mut peer| async move { peer.send(&[op(1), done(b"1")]).await }).await;
     assert!(ended.clean.is_some());
@@ -393,7 +393,7 @@ async fn op_that_nobody_waits_for_is_still_asked_for() {
 #[tokio::test]
 async fn garbage_ends_the_call() {
     assert!(is_crash(&crash(b"\xff\xff\xff\xff").await), "a length over the limit");
-    assert!(is_crash(&crash(b"\x04\0\0\0\xff\xff\xff\xff").await), "a message that is none");
+    assert!(is_crash(&crash(b"\x04\0\0\0\xff\xff\xff\xff").await), "an invalid message");
     assert!(is_crash(&crash(b"\0\0\0\0").await), "an empty frame");
 }
 
@@ -459,7 +459,7 @@ async fn large_frames_cross_in_both_directions_at_once() {
 }
 
 #[tokio::test]
-async fn cpu_claim_is_no_more_than_the_time_that_passed() {
+async fn claimed_cpu_time_is_capped_by_the_elapsed_time() {
     let boast = Spent { cpu_us: u64::MAX, wall_us: u64::MAX, heap_bytes: 1, ops: 9 };
     let ToHost::Done { outcome, .. } = done(b"1") else { unreachable!() };
     let ended = run(&Host::default(), |mut peer| async move { peer.send(&[ToHost::Done { outcome, spent: boast }]).await }).await;

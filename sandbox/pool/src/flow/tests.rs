@@ -5,10 +5,10 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 #[test]
-fn owner_can_use_all_that_is_free_and_newcomers_find_room() {
+fn owner_can_use_all_free_bytes_and_newcomers_find_room() {
     let flow = FlowControl::new(12 * MIB);
     let (mut first, mut second, mut third) = (flow.account("a"), flow.account("b"), flow.account("c"));
-    assert!(first.try_set(6 * MIB) && !first.try_set(6 * MIB + 2), "alone a half");
+    assert!(first.try_set(6 * MIB) && !first.try_set(6 * MIB + 2), "a single owner gets half");
     assert!(second.try_set(3 * MIB) && !second.try_set(3 * MIB + 2));
     assert!(third.try_set(MIB));
     first.set(4 * MIB);
@@ -36,7 +36,7 @@ fn waiters_are_notified_when_memory_is_released() {
     assert!(holds.try_set(MIB));
     let mut freed = Box::pin(waits.freed());
     assert!(freed.as_mut().now_or_never().is_none());
-    assert!(holds.try_set(MIB) && freed.as_mut().now_or_never().is_none(), "it has what it had");
+    assert!(holds.try_set(MIB) && freed.as_mut().now_or_never().is_none(), "its bytes are unchanged");
     holds.set(MIB + 1);
     assert!(freed.as_mut().now_or_never().is_none());
     drop(holds);

@@ -22,7 +22,7 @@ async fn worker_put_back_after_the_close_is_returned() {
 }
 
 #[tokio::test]
-async fn spares_on_their_way_are_spares() {
+async fn starting_spares_count_as_spares() {
     let (spare, mut idle) = (worker().0, Idle::default());
     idle.spares.push(spare);
     idle.booting[Tier::Jit] = 2;
@@ -31,17 +31,17 @@ async fn spares_on_their_way_are_spares() {
 }
 
 #[tokio::test]
-async fn nothing_more_is_sent_ahead_to_a_worker_that_is_put_back() {
+async fn no_call_is_sent_ahead_to_a_returned_worker() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     idle.pipelined = vec![Arc::clone(&first), Arc::clone(&second)];
     idle.put(Warm::just_now(&second));
     assert!(idle.pipelined.len() == 1 && is(idle.pipelined.first(), &first));
     idle.forget_pipelined(&second);
-    assert_eq!(idle.pipelined.len(), 1, "it was there no more");
+    assert_eq!(idle.pipelined.len(), 1, "it was removed before");
 }
 
 #[tokio::test]
-async fn warm_worker_is_taken_out_once() {
+async fn warm_worker_is_taken_once() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     idle.put(Warm::just_now(&first));
     idle.put(Warm::just_now(&second));
@@ -50,15 +50,15 @@ async fn warm_worker_is_taken_out_once() {
 }
 
 #[tokio::test]
-async fn oldest_warm_worker_is_missed_least_and_spares_come_next() {
+async fn oldest_warm_worker_is_evicted_first_and_spares_next() {
     let ([first, second, spare], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
     idle.put(Warm::just_now(&first));
     idle.put(Warm::just_now(&second));
     idle.spares.push(Arc::clone(&spare));
     for next in [&first, &second, &spare] {
-        assert!(is(idle.evict(SlotShortage::Places).as_ref(), next));
+        assert!(is(idle.evict(Shortage::Places).as_ref(), next));
     }
-    assert!(idle.evict(SlotShortage::Places).is_none());
+    assert!(idle.evict(Shortage::Places).is_none());
 }
 
 #[tokio::test]
@@ -71,13 +71,13 @@ async fn largest_warm_worker_is_evicted_when_memory_is_short() {
     idle.put(Warm::just_now(&large));
     idle.spares.push(Arc::clone(&spare));
     for next in [&large, &small, &spare] {
-        assert!(is(idle.evict(SlotShortage::Memory).as_ref(), next));
+        assert!(is(idle.evict(Shortage::Memory).as_ref(), next));
     }
-    assert!(idle.evict(SlotShortage::Memory).is_none());
+    assert!(idle.evict(Shortage::Memory).is_none());
 }
 
 #[tokio::test]
-async fn dead_or_unruly_workers_are_faults_and_stale_ones_are_not() {
+async fn dead_or_misbehaving_workers_are_faults_but_stale_ones_are_not() {
     let mut idle = Idle::default();
     let (quiet, _quiet) = worker();
     let (stale, _stale) = worker();

@@ -26,8 +26,8 @@ pub(crate) struct WarmSet {
     /// Sequence numbers by endpoint, ascending. An endpoint without workers stays until the next
     /// [`retain`](Self::retain), because it will probably come back, which then costs no
     /// allocation.
-    of_endpoint: HashMap<Box<str>, Vec<u64>>,
-    turns: u64,
+    by_endpoint: HashMap<Box<str>, Vec<u64>>,
+    sequence: u64,
 }
 
 impl WarmSet {
@@ -37,19 +37,19 @@ impl WarmSet {
 
     /// Adds a worker that holds a handler.
     pub(crate) fn push(&mut self, warm: Warm) {
-        self.turns += 1;
-        match self.of_endpoint.get_mut(endpoint_of(&warm.process)) {
-            Some(turns) => turns.push(self.turns),
-            None => _ = self.of_endpoint.insert(endpoint_of(&warm.process).into(), vec![self.turns]),
+        self.sequence += 1;
+        match self.by_endpoint.get_mut(endpoint_of(&warm.process)) {
+            Some(sequence) => sequence.push(self.sequence),
+            None => _ = self.by_endpoint.insert(endpoint_of(&warm.process).into(), vec![self.sequence]),
         }
-        self.waiting.insert(self.turns, warm);
+        self.waiting.insert(self.sequence, warm);
     }
 
     /// Removes the latest worker of `endpoint` that `fits`.
     pub(crate) fn take(&mut self, endpoint: &str, fits: impl Fn(&Process) -> bool) -> Option<Warm> {
-        let turns = self.of_endpoint.get_mut(endpoint)?;
-        let at = turns.iter().rposition(|turn| self.waiting.get(turn).is_some_and(|warm| fits(&warm.process)))?;
-        self.waiting.remove(&turns.remove(at))
+        let sequence = self.by_endpoint.get_mut(endpoint)?;
+        let at = sequence.iter().rposition(|number| self.waiting.get(number).is_some_and(|warm| fits(&warm.process)))?;
+        self.waiting.remove(&sequence.remove(at))
     }
 
     /// Removes the given worker.
@@ -71,9 +71,9 @@ impl WarmSet {
     pub(crate) fn retain(&mut self, mut stays: impl FnMut(&Warm) -> bool) {
         self.waiting.retain(|_, warm| stays(warm));
         let waiting = &self.waiting;
-        self.of_endpoint.retain(|_, turns| {
-            turns.retain(|turn| waiting.contains_key(turn));
-            !turns.is_empty()
+        self.by_endpoint.retain(|_, sequence| {
+            sequence.retain(|number| waiting.contains_key(number));
+            !sequence.is_empty()
         });
     }
 
@@ -102,7 +102,7 @@ mod tests {
 
     /// Compares the set with plain lists after each step.
     #[tokio::test]
-    async fn workers_are_found_by_endpoint_age_and_size_however_they_come_and_go() {
+    async fn workers_are_found_by_endpoint_age_and_size_after_any_changes() {
         let mut set = WarmSet::default();
         let endpoints = ["a", "b", "c"];
         let workers: Vec<_> = (0..12_u64).map(|number| worker(endpoints[number as usize % 3], number)).collect();
@@ -137,7 +137,7 @@ mod tests {
         }
         assert!(set.take("d", |_| true).is_none() && set.take("a", |_| false).is_none());
         set.retain(|_| false);
-        assert!(set.len() == 0 && set.of_endpoint.is_empty(), "who is gone leaves nothing behind");
+        assert!(set.len() == 0 && set.by_endpoint.is_empty(), "removed workers leave nothing behind");
     }
 
     fn worker(endpoint: &str, bytes: u64) -> Arc<Process> {

@@ -4,7 +4,7 @@ use super::*;
 use crate::{idle::Warm, process::LoadedCode, wire::Buffers};
 
 #[tokio::test]
-async fn pool_does_not_start_with_fewer_users_than_processes_where_each_is_to_have_one() {
+async fn pool_needs_as_many_users_as_processes() {
     let users: crate::Users = "1900000000-1900000001".parse().unwrap();
     let start = |max_processes| start(PoolConfig { max_processes, users, spares: 0, ..PoolConfig::new("/bin/false") }).map(drop);
     start(2).unwrap();
@@ -24,7 +24,7 @@ fn worker(isolation: Isolation, calls: u64) -> (Arc<Process>, UnixStream) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn worker_is_due_when_it_has_served_enough_or_is_old() {
+async fn worker_is_due_after_enough_calls_or_time() {
     let core = core();
     let [unused, used, worn] = [0, 2, 3].map(|calls| worker(Isolation::Warm, calls).0);
     assert_eq!([&unused, &used, &worn].map(|worker| core.is_due(worker)), [false, false, true]);
@@ -40,7 +40,7 @@ async fn worker_is_measured_from_its_first_call_on() {
     for bytes in [9, 8] {
         used.record_own_bytes(bytes);
         assert!(!core.is_due(&unused) && first(&unused) == 0);
-        assert!(!core.is_due(&used) && first(&used) == 9, "what it held first is kept");
+        assert!(!core.is_due(&used) && first(&used) == 9, "the first measurement is kept");
     }
     used.record_own_bytes(YOUNG_BYTES + 1);
     assert!(core.is_due(&used));
@@ -49,7 +49,7 @@ async fn worker_is_measured_from_its_first_call_on() {
 }
 
 #[tokio::test]
-async fn worker_that_serves_nobody_further_is_not_replaced() {
+async fn retired_worker_is_not_replaced() {
     let core = core();
     let [retired, replaced] = [3, 3].map(|calls| worker(Isolation::Warm, calls).0);
     retired.retire();
@@ -60,7 +60,7 @@ async fn worker_that_serves_nobody_further_is_not_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn worker_that_nobody_used_for_long_is_ended() {
+async fn worker_that_is_idle_for_long_is_ended() {
     let (core, (process, _theirs)) = (core(), worker(Isolation::Warm, 1));
     core.put_idle(Warm { process: Arc::clone(&process), buffers: Buffers::default(), since: Instant::now() });
     core.sweep_idle();
@@ -71,7 +71,7 @@ async fn worker_that_nobody_used_for_long_is_ended() {
 }
 
 #[tokio::test]
-async fn spares_of_a_tier_that_nobody_asks_for_are_ended_and_no_others() {
+async fn only_spares_of_an_unused_tier_are_ended() {
     let (core, [(usual, _usual), (other, _other)]) = (core(), [Tier::Jit, Tier::Jitless].map(Process::standin_of));
     core.idle().spares = vec![Arc::clone(&usual), Arc::clone(&other)];
     core.sweep_idle();
@@ -79,17 +79,17 @@ async fn spares_of_a_tier_that_nobody_asks_for_are_ended_and_no_others() {
 }
 
 #[tokio::test]
-async fn turns_come_with_ticks_and_not_with_looks_between() {
-    let (core, mut turns) = (core(), Turns::of_cores(1));
+async fn turns_are_given_on_ticks_only() {
+    let (core, mut turns) = (core(), Turns::for_cores(1));
     let before = turns.clone();
-    core.inspect_all(WatchdogTick::Between, &mut turns);
+    core.inspect_all(WatchdogRound::Between, &mut turns);
     assert_eq!(turns, before);
-    core.inspect_all(WatchdogTick::Tick, &mut turns);
+    core.inspect_all(WatchdogRound::Tick, &mut turns);
     assert_ne!(turns, before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_continues_behind_a_pool_that_was_dropped() {
+async fn dropped_pool_runs_nothing_more() {
     let core = start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
     let tasks = || Handle::current().metrics().num_alive_tasks();
     assert_eq!(tasks(), 1);

@@ -27,7 +27,7 @@ fn after(pipeline: &Pipeline<()>, spent: Spent) -> usize {
 }
 
 #[tokio::test]
-async fn short_calls_find_room() {
+async fn short_calls_are_sent_ahead_while_there_is_room() {
     assert_eq!(open(16, 5).room(), 16);
     assert_eq!(open(16, 80).room(), 3);
     assert_eq!(open(16, 251).room(), 0);
@@ -39,7 +39,7 @@ async fn short_calls_find_room() {
 }
 
 #[tokio::test]
-async fn one_long_call_or_one_op_is_not_soon_forgotten() {
+async fn one_long_call_or_op_keeps_the_pipeline_closed_for_a_while() {
     let pipeline = open(16, 5);
     assert_eq!(after(&pipeline, Spent { cpu_us: 500_000, ..Spent::default() }), 0);
     let calls = (1..).find(|_| after(&pipeline, Spent::default()) > 0).unwrap();
@@ -49,7 +49,7 @@ async fn one_long_call_or_one_op_is_not_soon_forgotten() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_ahead_where_it_is_closed_or_full() {
+async fn no_call_is_sent_ahead_to_a_closed_or_full_pipeline() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let pipeline = open(2, 5);
     let waiting = [(); 3].map(|()| pipeline.send(&ours, b"frame", budget()));
@@ -60,7 +60,7 @@ async fn nothing_is_sent_ahead_where_it_is_closed_or_full() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_ahead_to_a_worker_that_is_about_to_be_idle() {
+async fn no_call_is_sent_ahead_to_a_worker_that_becomes_idle() {
     let pipeline = open(2, 5);
     assert_eq!(pipeline.room(), 2);
     assert!(pipeline.next(&Spent::default()).is_none());
@@ -80,8 +80,8 @@ async fn bytes_left_by_a_full_socket_are_written_by_the_next_writer() {
         let pipeline = open(2, 5);
         ours.ready(Interest::READABLE | Interest::WRITABLE).now_or_never();
         assert!(pipeline.send(&ours, &frame, budget()).is_some());
-        assert_eq!((pipeline.len(), pipeline.room()), (1, 0), "nothing may come between its parts");
-        assert!(!pipeline.decline(), "it cannot have been read");
+        assert_eq!((pipeline.len(), pipeline.room()), (1, 0), "no frame is written between its parts");
+        assert!(!pipeline.decline(), "it cannot have been read completely");
         sent.extend_from_slice(&frame);
         let (mut buffers, mut read) = (Buffers::default(), Vec::new());
         pipeline.take_rest(&mut buffers);
@@ -95,7 +95,7 @@ async fn bytes_left_by_a_full_socket_are_written_by_the_next_writer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_written_in_the_order_of_their_turns() {
+async fn calls_are_written_in_queue_order() {
     const CALLS: u8 = 32;
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.writable().await.unwrap();

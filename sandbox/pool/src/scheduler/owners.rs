@@ -40,7 +40,7 @@ impl Owner {
         (self.computing(), self.served)
     }
 
-    /// Returns whether it may have one more of `all` processes, `free` of which are unused.
+    /// Returns whether it can have one more of `all` processes, `free` of which are unused.
     pub(super) fn may_have_process(&self, all: usize, free: usize) -> bool {
         let share = if all < FEW { Share::All } else { Share::OfFree };
         share.allows(all, self.admitted, free)
@@ -75,12 +75,12 @@ impl Owners {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty_of_owners(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
     #[cfg(test)]
-    pub(super) fn count_nobody(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.all.values().all(|owner| owner.admitted + owner.computing() == 0)
     }
 }

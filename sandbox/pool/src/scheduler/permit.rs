@@ -8,7 +8,7 @@ use super::{
     waiter::{WaiterGrant, WaiterHandle},
 };
 
-/// Time that a call computes before it may have to yield. Most calls end within it, so calls of
+/// Time that a call computes before it can have to yield. Most calls end within it, so calls of
 /// others do not wait longer for them.
 const SLICE: Duration = Duration::from_millis(10);
 
@@ -16,7 +16,7 @@ const SLICE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
     shared: &'a Shared,
-    ask: AdmissionRequest<'a>,
+    admission: AdmissionRequest<'a>,
     pace: Pace,
     /// Whether its call ended normally.
     is_answered: bool,
@@ -33,15 +33,15 @@ enum Pace {
 
 impl<'a> Permit<'a> {
     /// Creates the permit of an admitted call with a running slot.
-    pub(super) fn running(shared: &'a Shared, ask: AdmissionRequest<'a>) -> Self {
-        Self { shared, ask, pace: Pace::Running, is_answered: false }
+    pub(super) fn running(shared: &'a Shared, admission: AdmissionRequest<'a>) -> Self {
+        Self { shared, admission, pace: Pace::Running, is_answered: false }
     }
 
     /// Creates the permit of a call that another one left behind (see
     /// [`hand_over`](Self::hand_over)).
-    pub(super) fn taken_over(shared: &'a Shared, ask: AdmissionRequest<'a>) -> Self {
-        shared.lock().taken_over(ask.caller);
-        Self::running(shared, ask)
+    pub(super) fn taken_over(shared: &'a Shared, admission: AdmissionRequest<'a>) -> Self {
+        shared.lock().taken_over(admission.caller);
+        Self::running(shared, admission)
     }
 
     /// Records that the call ended normally, so the endpoint's code works.
@@ -56,8 +56,8 @@ impl<'a> Permit<'a> {
         }
         let mut queue = self.shared.lock();
         match self.pace {
-            Pace::Background => queue.leave_background(self.ask),
-            _ => queue.pause(self.ask),
+            Pace::Background => queue.leave_background(self.admission),
+            _ => queue.release_slot(self.admission),
         }
         self.pace = Pace::Parked;
         queue.dispatch(&self.shared.rules);
@@ -77,19 +77,19 @@ impl<'a> Permit<'a> {
 
     fn enter_background_if(&mut self, may_enter: impl FnOnce(&mut Queue, &Rules, &str) -> bool) -> bool {
         let mut queue = self.shared.lock();
-        let goes = self.is_running() && may_enter(&mut queue, &self.shared.rules, self.ask.owner);
-        if goes {
+        let enters = self.is_running() && may_enter(&mut queue, &self.shared.rules, self.admission.owner);
+        if enters {
             self.pace = Pace::Background;
             queue.dispatch(&self.shared.rules);
         }
-        goes
+        enters
     }
 
     /// Queues for a running slot, ahead of calls to be admitted.
-    pub(crate) fn ask_to_resume(&mut self) {
+    pub(crate) fn request_resume(&mut self) {
         if matches!(self.pace, Pace::Parked) {
             let mut queue = self.shared.lock();
-            let turn = queue.enqueue_resuming(self.ask);
+            let turn = queue.enqueue_resuming(self.admission);
             queue.dispatch(&self.shared.rules);
             self.pace = Pace::Resuming(turn);
         }
@@ -99,7 +99,7 @@ impl<'a> Permit<'a> {
     pub(crate) async fn resumed(&mut self) {
         if let Pace::Resuming(turn) = &mut self.pace {
             let granted = (&mut turn.granted).await;
-            debug_assert!(granted == Ok(WaiterGrant::Slot), "only `Permit::drop` takes a resuming waiter away");
+            debug_assert!(granted == Ok(WaiterGrant::Slot), "only `Permit::drop` removes a resuming waiter");
             self.pace = Pace::Running;
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Permit<'a> {
     pub(crate) fn regain_slot(&mut self) -> bool {
         if matches!(self.pace, Pace::Background) {
             let mut queue = self.shared.lock();
-            if queue.regain_slot(&self.shared.rules, self.ask.owner) {
+            if queue.regain_slot(&self.shared.rules, self.admission.owner) {
                 self.pace = Pace::Running;
                 queue.dispatch(&self.shared.rules);
             }
@@ -122,7 +122,7 @@ impl<'a> Permit<'a> {
         SLICE.min(self.quantum())
     }
 
-    /// Returns how long the call computes before it goes [to the
+    /// Returns how long the call computes before it enters [the
     /// background](Self::enter_background).
     pub(crate) fn quantum(&self) -> Duration {
         self.shared.rules.quantum
@@ -131,7 +131,7 @@ impl<'a> Permit<'a> {
     /// Sends up to `room` waiters of this endpoint ahead, as long as they are first in the queue.
     pub(crate) fn send_ahead(&self, room: usize) {
         if room > 0 {
-            self.shared.lock().send_ahead(self.ask.endpoint, room);
+            self.shared.lock().send_ahead(self.admission.endpoint, room);
         }
     }
 
@@ -141,9 +141,9 @@ impl<'a> Permit<'a> {
         debug_assert!(self.is_running(), "a call that waits has no slot to hand over");
         let mut queue = self.shared.lock();
         if self.is_answered {
-            queue.note_answer(self.ask);
+            queue.note_answer(self.admission);
         }
-        queue.handed_over(self.ask.caller);
+        queue.handed_over(self.admission.caller);
         // The caller may have another call in the queue that waited for this.
         queue.dispatch(&self.shared.rules);
         drop(queue);
@@ -154,7 +154,7 @@ impl<'a> Permit<'a> {
         matches!(self.pace, Pace::Running)
     }
 
-    /// Returns whether its worker may compute.
+    /// Returns whether its worker can compute.
     pub(crate) fn computes(&self) -> bool {
         matches!(self.pace, Pace::Running | Pace::Background)
     }
@@ -170,19 +170,19 @@ impl Drop for Permit<'_> {
         let runs = match &self.pace {
             Pace::Running => true,
             Pace::Background => {
-                queue.leave_background(self.ask);
+                queue.leave_background(self.admission);
                 false
             }
             Pace::Parked => false,
-            Pace::Resuming(turn) => !queue.dequeue_resuming(self.ask, turn.ticket),
+            Pace::Resuming(turn) => !queue.dequeue_resuming(self.admission, turn.ticket),
         };
         if runs {
-            queue.pause(self.ask);
+            queue.release_slot(self.admission);
         }
         if self.is_answered {
-            queue.note_answer(self.ask);
+            queue.note_answer(self.admission);
         }
-        queue.leave(self.ask);
+        queue.leave(self.admission);
         self.shared.settle(&mut queue);
     }
 }

@@ -1,4 +1,4 @@
-//! Slots and processes: who holds them, and who waits for them.
+//! The state of the scheduler: holders of slots and processes, and waiters.
 
 use std::{
     collections::HashMap,
@@ -89,16 +89,16 @@ impl Queue {
         Occupancy { admitted: self.admitted, running: self.running, queued: self.queued.len() }
     }
 
-    pub(super) fn check_open(&self, ask: &AdmissionRequest<'_>, rules: &Rules) -> Result<(), PoolError> {
+    pub(super) fn check_open(&self, admission: &AdmissionRequest<'_>, rules: &Rules) -> Result<(), PoolError> {
         if self.closed {
             return Err(PoolError::Busy { retry_after: rules.timeout });
         }
-        self.check_held(ask, rules)
+        self.check_held(admission, rules)
     }
 
-    pub(super) fn check_held(&self, ask: &AdmissionRequest<'_>, rules: &Rules) -> Result<(), PoolError> {
-        let endpoint = self.endpoints.get(ask.endpoint);
-        match endpoint.and_then(|endpoint| endpoint.breaker.closed_to(ask.caller, &rules.breaker, Instant::now())) {
+    pub(super) fn check_held(&self, admission: &AdmissionRequest<'_>, rules: &Rules) -> Result<(), PoolError> {
+        let endpoint = self.endpoints.get(admission.endpoint);
+        match endpoint.and_then(|endpoint| endpoint.breaker.closed_to(admission.caller, &rules.breaker, Instant::now())) {
             Some(Closed::Held(retry_after)) => Err(PoolError::Held { retry_after }),
             Some(Closed::Slowed(retry_after)) => Err(PoolError::Slowed { retry_after }),
             None => Ok(()),
@@ -116,8 +116,8 @@ impl Queue {
     }
 
     /// Records that a call ended normally.
-    pub(super) fn note_answer(&mut self, ask: AdmissionRequest<'_>) {
-        if let Some(endpoint) = self.endpoints.get_mut(ask.endpoint) {
+    pub(super) fn note_answer(&mut self, admission: AdmissionRequest<'_>) {
+        if let Some(endpoint) = self.endpoints.get_mut(admission.endpoint) {
             endpoint.breaker.note_answer(Instant::now());
         }
     }
@@ -138,20 +138,20 @@ impl Queue {
         self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_expired(&rules.breaker, now) || endpoint.admitted > 0);
     }
 
-    /// Grants free slots to waiters that may have them.
+    /// Grants free slots to waiters that can have them.
     ///
-    /// Invariant: after every change no waiter that may run is left waiting.
+    /// Invariant: after every change no waiter that can run is left waiting.
     pub(super) fn dispatch(&mut self, rules: &Rules) {
         while self.running < rules.running {
             match self.next(rules) {
                 Some(NextSlot::Resuming(slot)) => {
                     let Some(waiter) = self.resuming.remove(slot) else { return };
-                    self.run(waiter.ask());
+                    self.run(waiter.admission());
                     waiter.wake(WaiterGrant::Slot);
                 }
                 Some(NextSlot::Queued(slot)) => {
                     let Some(waiter) = self.dequeue_waiter(slot) else { return };
-                    self.admit(waiter.ask());
+                    self.admit(waiter.admission());
                     waiter.wake(WaiterGrant::Slot);
                 }
                 None => return,
@@ -169,7 +169,7 @@ impl Queue {
             let owner = self.owners.get(owner);
             (!self.closed && self.owner_may_enter(rules, owner)).then(|| owner.rank())
         };
-        let queued = self.queued.first(may_enter, |waiter| self.has_room(rules, waiter.ask()));
+        let queued = self.queued.first(may_enter, |waiter| self.has_room(rules, waiter.admission()));
         match (resuming, queued) {
             (Some((resuming, _)), Some((queued, slot))) if queued < resuming => Some(NextSlot::Queued(slot)),
             (Some((_, slot)), _) => Some(NextSlot::Resuming(slot)),
@@ -185,63 +185,63 @@ impl Queue {
             return;
         }
         for _ in 0..room {
-            let goes = |waiter: &Waiter| waiter.may_run_ahead && *waiter.endpoint == *endpoint;
-            let earliest = self.queued.earliest().filter(|slot| goes(self.queued.at(*slot)));
+            let enters = |waiter: &Waiter| waiter.may_run_ahead && *waiter.endpoint == *endpoint;
+            let earliest = self.queued.earliest().filter(|slot| enters(self.queued.at(*slot)));
             let Some(waiter) = earliest.and_then(|slot| self.dequeue_waiter(slot)) else { return };
             waiter.wake(WaiterGrant::Ahead);
         }
     }
 
-    /// Returns whether a new call may run at once. While a slot is free, no waiter needs only that
+    /// Returns whether a new call can run at once. While a slot is free, no waiter needs only that
     /// (see [`dispatch`](Self::dispatch)), so no owner's share is at stake.
-    pub(super) fn may_enter(&self, rules: &Rules, ask: AdmissionRequest<'_>) -> bool {
-        self.running < rules.running && self.owner_may_enter(rules, self.owners.get(ask.owner)) && self.has_room(rules, ask)
+    pub(super) fn may_enter(&self, rules: &Rules, admission: AdmissionRequest<'_>) -> bool {
+        self.running < rules.running && self.owner_may_enter(rules, self.owners.get(admission.owner)) && self.has_room(rules, admission)
     }
 
     pub(super) fn may_run_ahead(&self, endpoint: &str) -> bool {
         self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.admitted > 0)
     }
 
-    /// Makes a place in the queue for `ask`, if possible. If the queue is full, the owner with the
-    /// most waiters loses its last place to an owner with fewer.
-    pub(super) fn evict_for(&mut self, rules: &Rules, ask: AdmissionRequest<'_>) -> bool {
-        if self.of(ask.caller).queued >= rules.caller_queue {
+    /// Makes a place in the queue for `admission`, if possible. If the queue is full, the owner with
+    /// the most waiters loses its last place to an owner with fewer.
+    pub(super) fn evict_for(&mut self, rules: &Rules, admission: AdmissionRequest<'_>) -> bool {
+        if self.of(admission.caller).queued >= rules.caller_queue {
             return false;
         }
         if self.queued.len() < rules.queue {
             return true;
         }
-        let last = self.queued.last_of_largest().filter(|(max, _)| *max > self.queued.of(ask.owner) + 1);
+        let last = self.queued.last_of_largest().filter(|(max, _)| *max > self.queued.of(admission.owner) + 1);
         // That waiter finds that its sender is gone.
         last.and_then(|(_, slot)| self.dequeue_waiter(slot)).is_some()
     }
 
     /// Takes a process and a running slot.
-    pub(super) fn admit(&mut self, ask: AdmissionRequest<'_>) {
+    pub(super) fn admit(&mut self, admission: AdmissionRequest<'_>) {
         self.admitted += 1;
-        self.endpoint(ask.endpoint).admitted += 1;
-        self.owners.change(ask.owner, |owner| owner.admitted += 1);
-        self.caller(ask.caller, |caller| caller.admitted += 1);
-        self.run(ask);
+        self.endpoint(admission.endpoint).admitted += 1;
+        self.owners.change(admission.owner, |owner| owner.admitted += 1);
+        self.caller(admission.caller, |caller| caller.admitted += 1);
+        self.run(admission);
     }
 
     /// Releases a running slot.
-    pub(super) fn pause(&mut self, ask: AdmissionRequest<'_>) {
-        self.caller(ask.caller, |caller| caller.computing -= 1);
-        self.release(ask.owner);
+    pub(super) fn release_slot(&mut self, admission: AdmissionRequest<'_>) {
+        self.caller(admission.caller, |caller| caller.computing -= 1);
+        self.release(admission.owner);
     }
 
-    /// Releases a running slot and continues in the background. Returns false if too many calls do
-    /// so. An owner with more computing calls than the owner of the next waiter goes anyway, so
-    /// that its long calls do not keep others waiting.
+    /// Releases a running slot and continues in the background. Returns false if too many calls are
+    /// in the background. A call of an owner with more computing calls than the owner of the next
+    /// waiter enters anyway, so that long calls do not keep others waiting.
     pub(super) fn enter_background(&mut self, rules: &Rules, owner: &str) -> bool {
-        let goes = self.background < rules.background || self.owner_of_next(rules).is_some_and(|next| self.has_fewer(next, owner));
-        if goes {
+        let enters = self.background < rules.background || self.owner_of_next(rules).is_some_and(|next| self.has_fewer(next, owner));
+        if enters {
             self.background += 1;
             self.owners.change(owner, |owner| owner.background += 1);
             self.release(owner);
         }
-        goes
+        enters
     }
 
     /// Enters the background if the next waiter belongs to another owner. Returns false otherwise.
@@ -261,18 +261,18 @@ impl Queue {
     }
 
     /// Ends a computation in the background.
-    pub(super) fn leave_background(&mut self, ask: AdmissionRequest<'_>) {
+    pub(super) fn leave_background(&mut self, admission: AdmissionRequest<'_>) {
         self.background -= 1;
-        self.owners.change(ask.owner, |owner| owner.background -= 1);
-        self.caller(ask.caller, |caller| caller.computing -= 1);
+        self.owners.change(admission.owner, |owner| owner.background -= 1);
+        self.caller(admission.caller, |caller| caller.computing -= 1);
     }
 
     /// Releases a process.
-    pub(super) fn leave(&mut self, ask: AdmissionRequest<'_>) {
+    pub(super) fn leave(&mut self, admission: AdmissionRequest<'_>) {
         self.admitted -= 1;
-        self.owners.change(ask.owner, |owner| owner.admitted -= 1);
-        self.caller(ask.caller, |caller| caller.admitted -= 1);
-        if let Some(endpoint) = self.endpoints.get_mut(ask.endpoint) {
+        self.owners.change(admission.owner, |owner| owner.admitted -= 1);
+        self.caller(admission.caller, |caller| caller.admitted -= 1);
+        if let Some(endpoint) = self.endpoints.get_mut(admission.endpoint) {
             endpoint.admitted -= 1;
         }
     }
@@ -295,32 +295,32 @@ impl Queue {
     }
 
     /// Queues for a process and a running slot.
-    pub(super) fn enqueue(&mut self, ask: AdmissionRequest<'_>, may_go_ahead: bool) -> WaiterHandle {
-        let (waiter, turn) = Waiter::new(self.ticket(), ask, may_go_ahead);
-        self.caller(ask.caller, |caller| caller.queued += 1);
+    pub(super) fn enqueue(&mut self, admission: AdmissionRequest<'_>, may_go_ahead: bool) -> WaiterHandle {
+        let (waiter, turn) = Waiter::new(self.ticket(), admission, may_go_ahead);
+        self.caller(admission.caller, |caller| caller.queued += 1);
         self.queued.push(waiter);
         turn
     }
 
     /// Queues for a running slot, ahead of calls without a process.
-    pub(super) fn enqueue_resuming(&mut self, ask: AdmissionRequest<'_>) -> WaiterHandle {
-        let (waiter, turn) = Waiter::new(self.ticket(), ask, false);
+    pub(super) fn enqueue_resuming(&mut self, admission: AdmissionRequest<'_>) -> WaiterHandle {
+        let (waiter, turn) = Waiter::new(self.ticket(), admission, false);
         self.resuming.push(waiter);
         turn
     }
 
-    /// Removes a waiter from the queue. Returns false if it is not there anymore.
-    pub(super) fn dequeue(&mut self, ask: AdmissionRequest<'_>, ticket: u64) -> bool {
-        let was_queued = self.queued.take(ask.owner, ticket);
+    /// Removes a waiter from the queue. Returns false if it is not there any more.
+    pub(super) fn dequeue(&mut self, admission: AdmissionRequest<'_>, ticket: u64) -> bool {
+        let was_queued = self.queued.take(admission.owner, ticket);
         if was_queued {
-            self.caller(ask.caller, |caller| caller.queued -= 1);
+            self.caller(admission.caller, |caller| caller.queued -= 1);
         }
         was_queued
     }
 
-    /// Removes a waiter that resumes. Returns false if it is not in the queue anymore.
-    pub(super) fn dequeue_resuming(&mut self, ask: AdmissionRequest<'_>, ticket: u64) -> bool {
-        self.resuming.take(ask.owner, ticket)
+    /// Removes a waiter that resumes. Returns false if it is not in the queue any more.
+    pub(super) fn dequeue_resuming(&mut self, admission: AdmissionRequest<'_>, ticket: u64) -> bool {
+        self.resuming.take(admission.owner, ticket)
     }
 
     fn dequeue_waiter(&mut self, slot: QueuePosition) -> Option<Waiter> {
@@ -329,21 +329,20 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Returns whether an owner may have one more process. An owner with more calls in the
+    /// Returns whether an owner can have one more process. An owner with more calls in the
     /// background than allowed waits until these have ended.
     fn owner_may_enter(&self, rules: &Rules, owner: Owner) -> bool {
         owner.background <= rules.background && owner.may_have_process(rules.processes, rules.processes - self.admitted)
     }
 
-    /// Returns whether the caller and the endpoint of `ask` may have one more process, apart from
-    /// the owner.
-    fn has_room(&self, rules: &Rules, ask: AdmissionRequest<'_>) -> bool {
-        self.of(ask.caller).admitted < rules.caller_processes
-            && self.may_compute(rules, ask.caller)
-            && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
+    /// Returns whether the limits of the caller and of the endpoint permit one more process.
+    fn has_room(&self, rules: &Rules, admission: AdmissionRequest<'_>) -> bool {
+        self.of(admission.caller).admitted < rules.caller_processes
+            && self.may_compute(rules, admission.caller)
+            && self.endpoints.get(admission.endpoint).map_or(0, |endpoint| endpoint.admitted) < admission.concurrency.max(1)
     }
 
-    /// Returns whether one more call of a caller may compute. The limit applies even if nobody
+    /// Returns whether one more call of a caller can compute. The limit applies even if nobody
     /// waits, because a newcomer would have to wait until this call releases its slot.
     fn may_compute(&self, rules: &Rules, caller: Option<IpAddr>) -> bool {
         self.of(caller).computing < rules.caller_running
@@ -362,9 +361,9 @@ impl Queue {
         self.owners.get(one).computing() < self.owners.get(other).computing()
     }
 
-    fn run(&mut self, ask: AdmissionRequest<'_>) {
-        self.caller(ask.caller, |caller| caller.computing += 1);
-        self.take_slot(ask.owner);
+    fn run(&mut self, admission: AdmissionRequest<'_>) {
+        self.caller(admission.caller, |caller| caller.computing += 1);
+        self.take_slot(admission.owner);
     }
 
     fn take_slot(&mut self, owner: &str) {
@@ -391,7 +390,7 @@ impl Queue {
         if !self.endpoints.contains_key(name) {
             self.endpoints.insert(name.into(), Endpoint::default());
         }
-        self.endpoints.get_mut(name).expect("it was there or was just put there")
+        self.endpoints.get_mut(name).expect("the endpoint exists or was just inserted")
     }
 
     fn ticket(&mut self) -> u64 {
@@ -400,8 +399,8 @@ impl Queue {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty_of_owners(&self) -> bool {
-        self.endpoints.is_empty() && self.owners.is_empty_of_owners() && self.callers.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.endpoints.is_empty() && self.owners.is_empty() && self.callers.is_empty()
     }
 
     #[cfg(test)]
@@ -426,6 +425,6 @@ impl Queue {
 
     #[cfg(test)]
     pub(super) fn counts_no_owner(&self) -> bool {
-        self.background == 0 && self.owners.count_nobody() && self.callers.values().all(|caller| *caller == Caller::default())
+        self.background == 0 && self.owners.is_idle() && self.callers.values().all(|caller| *caller == Caller::default())
     }
 }

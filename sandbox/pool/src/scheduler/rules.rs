@@ -17,7 +17,7 @@ pub(crate) struct Rules {
     /// Computing time after which a call counts as long.
     pub(crate) quantum: Duration,
     pub(crate) queue: usize,
-    /// Part of the queue that one caller may use.
+    /// Part of the queue that one caller can use.
     pub(crate) caller_queue: usize,
     pub(crate) timeout: Duration,
     pub(crate) breaker: BreakerRules,

@@ -36,21 +36,21 @@ pub(super) struct WaiterHandle {
 }
 
 impl Waiter {
-    pub(super) fn new(ticket: u64, ask: AdmissionRequest<'_>, may_go_ahead: bool) -> (Self, WaiterHandle) {
+    pub(super) fn new(ticket: u64, admission: AdmissionRequest<'_>, may_go_ahead: bool) -> (Self, WaiterHandle) {
         let (wake, granted) = oneshot::channel();
         let waiter = Self {
             ticket,
-            owner: ask.owner.into(),
-            endpoint: ask.endpoint.into(),
-            caller: ask.caller,
-            concurrency: ask.concurrency,
+            owner: admission.owner.into(),
+            endpoint: admission.endpoint.into(),
+            caller: admission.caller,
+            concurrency: admission.concurrency,
             may_run_ahead: may_go_ahead,
             wake: Some(wake),
         };
         (waiter, WaiterHandle { ticket, granted })
     }
 
-    pub(super) fn ask(&self) -> AdmissionRequest<'_> {
+    pub(super) fn admission(&self) -> AdmissionRequest<'_> {
         AdmissionRequest { owner: &self.owner, endpoint: &self.endpoint, caller: self.caller, concurrency: self.concurrency }
     }
 

@@ -25,11 +25,11 @@ async fn verdict(budget: Budget, pid: u32) -> (StopReason, BudgetReport) {
     let meter = Meter::new(Arc::default());
     meter.begin(budget);
     loop {
-        match meter.look(pid, WatchdogTick::Tick, Duration::from_millis(50)) {
-            WatchdogFinding::Well { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
-            WatchdogFinding::Dead | WatchdogFinding::Free => panic!("it is alive"),
-            WatchdogFinding::Over(reason) => {
-                assert!(matches!(meter.look(pid, WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Free), "one verdict is enough");
+        match meter.inspect(pid, WatchdogRound::Tick, Duration::from_millis(50)) {
+            Inspection::WithinBudget { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
+            Inspection::Dead | Inspection::Free => panic!("the process is alive"),
+            Inspection::Over(reason) => {
+                assert!(matches!(meter.inspect(pid, WatchdogRound::Tick, Duration::ZERO), Inspection::Free), "one verdict is enough");
                 return (reason, meter.finish());
             }
         }
@@ -37,7 +37,7 @@ async fn verdict(budget: Budget, pid: u32) -> (StopReason, BudgetReport) {
 }
 
 #[tokio::test]
-async fn processor_time_is_the_process_s_own() {
+async fn processor_time_belongs_to_the_process() {
     let busy = busy();
     let (reason, seen) = verdict(Budget { cpu_ms: 100, ..AMPLE }, busy.0.id()).await;
     assert_eq!(reason, StopReason::CpuTime { limit_ms: 100 });
@@ -63,7 +63,7 @@ async fn slowed_process_makes_progress_under_full_load() {
         meter.begin(AMPLE);
         meter.slow_down();
         for tick in 0..30 {
-            assert!(matches!(meter.look(pid, WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Well { .. }));
+            assert!(matches!(meter.inspect(pid, WatchdogRound::Tick, Duration::ZERO), Inspection::WithinBudget { .. }));
             if let Some(since) = meter.starved_since().filter(|_| turns && tick % 3 == 2) {
                 meter.give_turn(pid, since);
             }
@@ -90,11 +90,11 @@ async fn starvation_means_slowed_runnable_and_without_processor_time() {
     let idle = Busy(Command::new("sleep").arg("600").spawn().unwrap());
     let (pid, meter) = (idle.0.id(), Meter::new(Arc::default()));
     meter.begin(AMPLE);
-    let look = || assert!(matches!(meter.look(pid, WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Well { .. }));
-    look();
+    let inspect = || assert!(matches!(meter.inspect(pid, WatchdogRound::Tick, Duration::ZERO), Inspection::WithinBudget { .. }));
+    inspect();
     assert_eq!(meter.starved_since(), None, "it is not slowed");
     meter.slow_down();
-    look();
+    inspect();
     let since = meter.starved_since();
     assert!(since.is_some());
     meter.set_parked(true);
@@ -102,7 +102,7 @@ async fn starvation_means_slowed_runnable_and_without_processor_time() {
     meter.set_parked(false);
     assert_eq!(meter.starved_since(), since);
     meter.slow_down();
-    assert_eq!(meter.starved_since(), None, "it had its turn, which ends with the next look");
+    assert_eq!(meter.starved_since(), None, "its turn ends with the next tick");
 }
 
 #[tokio::test]
@@ -120,67 +120,67 @@ async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
     let meter = Meter::new(Arc::default());
     meter.begin(Budget { wall_ms: 10, ..AMPLE });
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(matches!(meter.look(std::process::id(), WatchdogTick::Tick, Duration::from_secs(60)), WatchdogFinding::Well { .. }));
+    assert!(matches!(meter.inspect(std::process::id(), WatchdogRound::Tick, Duration::from_secs(60)), Inspection::WithinBudget { .. }));
     let seen = meter.finish();
     assert!(seen.verdict.is_none() && !seen.within);
     assert!(meter.is_free());
 }
 
 #[tokio::test]
-async fn processor_time_of_a_call_that_waits_is_looked_at_less_often() {
+async fn processor_time_of_a_waiting_call_is_read_less_often() {
     let (busy, meter) = (busy(), Meter::new(Arc::default()));
-    let looks = |parked| {
+    let inspections = |parked| {
         meter.begin(AMPLE);
         meter.set_parked(parked);
         let checked = |_| {
-            assert!(matches!(meter.look(busy.0.id(), WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Well { .. }));
+            assert!(matches!(meter.inspect(busy.0.id(), WatchdogRound::Tick, Duration::ZERO), Inspection::WithinBudget { .. }));
             meter.lock().as_ref().unwrap().first.is_some()
         };
         let first = (1..=PARKED_TICKS).map(checked).position(|seen| seen);
         meter.finish();
         first
     };
-    assert_eq!((looks(true), looks(false)), (Some(PARKED_TICKS as usize - 1), Some(0)));
+    assert_eq!((inspections(true), inspections(false)), (Some(PARKED_TICKS as usize - 1), Some(0)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_is_looked_at_when_it_is_due_also_between_ticks_and_of_calls_that_wait() {
+async fn memory_is_measured_when_due_even_between_ticks_and_while_a_call_waits() {
     let (pid, meter) = (std::process::id(), Meter::new(Arc::default()));
     let own = Resident::of(pid).unwrap().bytes;
     for (parked, limit) in [(false, own + (64 << 20)), (true, own + (64 << 20)), (false, u64::MAX)] {
         let budget = Budget { rss_bytes: limit, ..AMPLE };
         meter.begin(budget);
         meter.set_parked(parked);
-        let look = || match meter.look(pid, WatchdogTick::Between, Duration::ZERO) {
-            WatchdogFinding::Well { own_bytes, next } => (own_bytes.is_some(), next),
+        let inspect = || match meter.inspect(pid, WatchdogRound::Between, Duration::ZERO) {
+            Inspection::WithinBudget { own_bytes, next } => (own_bytes.is_some(), next),
             other => panic!("{other:?}"),
         };
-        let (measured, next) = look();
-        assert!(!measured && !next.is_zero(), "it has only begun");
+        let (measured, next) = inspect();
+        assert!(!measured && !next.is_zero(), "the call has just begun");
         tokio::time::advance(next).await;
-        let (measured, next) = look();
+        let (measured, next) = inspect();
         assert!(measured);
         assert!(limit == u64::MAX || next < TICK, "there is not so much left: {next:?}");
-        assert_eq!(look(), (false, next));
+        assert_eq!(inspect(), (false, next));
         meter.finish();
     }
     meter.begin(Budget { rss_bytes: own / 2, ..AMPLE });
     tokio::time::advance(Duration::from_millis(4)).await;
     assert!(
-        matches!(meter.look(pid, WatchdogTick::Between, Duration::ZERO), WatchdogFinding::Over(StopReason::Memory { .. })),
+        matches!(meter.inspect(pid, WatchdogRound::Between, Duration::ZERO), Inspection::Over(StopReason::Memory { .. })),
         "it is known to be full"
     );
 }
 
 #[test]
-fn process_that_may_be_full_before_the_next_tick_is_looked_at_at_once() {
+fn process_that_can_exceed_its_memory_before_the_next_tick_is_measured_now() {
     let of = |rss_bytes| Budget { rss_bytes, ..AMPLE };
     let full_at_the_tick = (0..1 << 20).map(|kib: u64| of(kib << 10)).find(|budget| budget.until_full(0) >= TICK).unwrap();
     assert_eq!(full_at_the_tick.until_full(0), TICK);
-    for (budget, is_hurried) in [(of(full_at_the_tick.rss_bytes - (4 << 10)), true), (full_at_the_tick, false), (AMPLE, false)] {
+    for (budget, is_woken) in [(of(full_at_the_tick.rss_bytes - (4 << 10)), true), (full_at_the_tick, false), (AMPLE, false)] {
         let alarm = Arc::new(Alarm::default());
         Meter::new(Arc::clone(&alarm)).begin(budget);
-        assert_eq!(alarm.is_hurried(), is_hurried, "{budget:?}");
+        assert_eq!(alarm.is_woken(), is_woken, "{budget:?}");
     }
 }
 
@@ -195,11 +195,11 @@ fn budget_of_a_dropped_call_is_no_longer_in_force() {
 }
 
 #[tokio::test]
-async fn processor_time_is_known_between_two_looks() {
+async fn processor_time_is_known_between_two_measurements() {
     let meter = Meter::new(Arc::default());
-    for looks in 0..3 {
+    for inspections in 0..3 {
         meter.begin(AMPLE);
-        (0..looks).for_each(|_| drop(meter.look(std::process::id(), WatchdogTick::Tick, Duration::ZERO)));
-        assert_eq!(meter.finish().cpu.is_some(), looks > 1, "{looks} looks");
+        (0..inspections).for_each(|_| drop(meter.inspect(std::process::id(), WatchdogRound::Tick, Duration::ZERO)));
+        assert_eq!(meter.finish().cpu.is_some(), inspections > 1, "{inspections} inspections");
     }
 }

@@ -11,7 +11,7 @@ fn holding(bytes: usize) -> Buffers {
 }
 
 #[test]
-fn buffers_of_usual_calls_are_kept_and_larger_ones_released() {
+fn buffers_of_normal_calls_are_reused_and_larger_ones_released() {
     for (bytes, stored) in [(1_024, 1_024), (RETAINED_BYTES, RETAINED_BYTES), (RETAINED_BYTES + 1, 0)] {
         let mut buffers = holding(bytes);
         buffers.trim();
@@ -38,7 +38,7 @@ fn sent_bytes_are_released_once_they_outweigh_unsent_ones() {
 }
 
 #[tokio::test]
-async fn read_takes_what_is_there() {
+async fn read_takes_the_available_bytes() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.writable().await.unwrap();
     assert_eq!(theirs.try_write(&[0; READ_BYTES]).unwrap(), READ_BYTES);
@@ -54,7 +54,7 @@ async fn read(buffers: &mut Buffers, stream: &UnixStream) {
 }
 
 #[tokio::test]
-async fn frame_in_flight_gets_room_as_it_comes_and_no_more_than_it_needs() {
+async fn buffer_grows_with_a_frame_and_no_further() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut buffers = Buffers::default();
     theirs.write_all(&u32::to_le_bytes(8 << 20)).await.unwrap();
@@ -63,7 +63,7 @@ async fn frame_in_flight_gets_room_as_it_comes_and_no_more_than_it_needs() {
     theirs.write_all(&[0]).await.unwrap();
     read(&mut buffers, &ours).await;
     assert!(buffers.next().unwrap().is_none());
-    assert!(buffers.input.capacity() <= 2 * READ_BYTES, "nothing of 8 MiB came yet");
+    assert!(buffers.input.capacity() <= 2 * READ_BYTES, "no byte of the 8 MiB has arrived");
     let frame = vec![0; (8 << 20) - 1];
     let reads = async {
         while buffers.input.len() < PREFIX_BYTES + (8 << 20) {
@@ -109,7 +109,7 @@ async fn buffers_of_a_burst_are_released_during_the_call() {
 }
 
 #[tokio::test]
-async fn end_of_a_worker_is_found_by_reading_and_a_socket_that_fails_at_once() {
+async fn end_of_a_worker_and_a_failed_socket_are_detected_by_reading() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     drop(theirs);
     ours.writable().await.unwrap();

@@ -66,7 +66,7 @@ async fn worker_with_any_flaw_is_not_fit() {
 }
 
 #[tokio::test]
-async fn worker_waits_for_its_next_call_only_without_a_flaw() {
+async fn only_a_clean_worker_waits_for_its_next_call() {
     let core = core();
     for (flaw, stays) in [(None, true), (Some(Flaw::Retired), false), (Some(Flaw::UnderBudget), false), (Some(Flaw::HalfWritten), false)] {
         let (mut lease, process, mut theirs) = lease(&core);
@@ -80,7 +80,7 @@ async fn worker_waits_for_its_next_call_only_without_a_flaw() {
 }
 
 #[tokio::test]
-async fn blank_worker_is_kept_as_a_spare_until_the_pool_ends() {
+async fn blank_worker_stays_a_spare_until_the_pool_ends() {
     let core = core();
     let (lease, stored, _theirs) = self::lease(&core);
     lease.keep_as_spare();

@@ -63,36 +63,36 @@ fn zygotes() -> Zygotes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_one_takes_over_when_enough_were_forked() {
+async fn next_zygote_takes_over_after_enough_forks() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     // The fourth is forked while the successor boots, the fifth by the successor.
     for started in [1, 1, 1, 2, 2] {
         assert!(nursery.forks(&mut zygotes, Tier::Jit));
         assert_eq!(nursery.started.get(), started);
     }
-    assert_eq!((zygotes.lines[Tier::Jit].now.as_ref().unwrap().forks, zygotes.census().zygotes), (1, 1));
+    assert_eq!((zygotes.slots[Tier::Jit].now.as_ref().unwrap().forks, zygotes.counts().zygotes), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_one_takes_over_when_one_is_old() {
+async fn next_zygote_takes_over_from_an_old_one() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     tokio::time::advance(LIFE).await;
     assert!(nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jit));
-    assert_eq!((nursery.started.get(), zygotes.lines[Tier::Jit].now.as_ref().unwrap().forks), (2, 1));
+    assert_eq!((nursery.started.get(), zygotes.slots[Tier::Jit].now.as_ref().unwrap().forks), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
+async fn next_zygote_is_awaited_while_it_boots_and_abandoned_when_it_fails() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
     nursery.replies.borrow_mut().clear();
     assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
-    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2), "it is on its way");
+    assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (2, 2), "it is booting");
     // A process that has just started may still have the socket open.
     shutdown(nursery.ends.borrow().last().unwrap(), Shutdown::Both).unwrap();
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
-    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 1), "it is not, and no other is for a while");
+    assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (2, 1), "it failed, and none starts for a while");
     tokio::time::advance(PAUSE).await;
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     assert_eq!(nursery.started.get(), 3);
@@ -103,19 +103,19 @@ async fn slow_boot_is_neither_awaited_nor_given_up_early() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     let forks = nursery.replies.take();
     assert!(!nursery.forks(&mut zygotes, Tier::Jit) && !nursery.forks(&mut zygotes, Tier::Jit));
-    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (1, 1));
+    assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (1, 1));
     forks.iter().for_each(|number| send_order(&nursery.ends.borrow()[0], *number));
     // The successors do not get ready in time, neither before nor after this one is gone.
     assert!((0..4).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
-    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2));
+    assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (2, 2));
     tokio::time::advance(BOOT).await;
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
-    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 1));
-    zygotes.lines[Tier::Jit] = ZygoteSlot::default();
+    assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (2, 1));
+    zygotes.slots[Tier::Jit] = ZygoteSlot::default();
     assert!(!nursery.forks(&mut zygotes, Tier::Jit));
     tokio::time::advance(BOOT).await;
     assert!(!nursery.forks(&mut zygotes, Tier::Jit));
-    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (3, 0));
+    assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (3, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn silent_zygote_is_ended_and_its_worker_stays() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     nursery.replies.borrow_mut().truncate(1);
     assert!(!nursery.forks(&mut zygotes, Tier::Jit));
-    assert_eq!((nursery.started.get(), zygotes.census().zygotes), (1, 0));
+    assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (1, 0));
     let mut zygote = nursery.start().unwrap();
     send_order(&nursery.ends.borrow()[1], 5);
     assert_eq!([zygote.last_answer().unwrap(), zygote.last_answer().unwrap()], [0, 5]);
@@ -137,7 +137,7 @@ async fn workers_start_without_a_zygote_for_a_while_after_a_failure() {
     for (wait, started) in [(Duration::ZERO, 1), (PAUSE / 2, 1), (PAUSE / 2, 2)] {
         tokio::time::advance(wait).await;
         assert!(!nursery.forks(&mut zygotes, Tier::Jit));
-        assert_eq!((nursery.started.get(), zygotes.census().zygotes), (started, 0));
+        assert_eq!((nursery.started.get(), zygotes.counts().zygotes), (started, 0));
     }
 }
 
@@ -147,38 +147,38 @@ fn zygote_reports_a_failed_fork_and_invalid_replies_are_rejected() {
     nursery.replies.replace(vec![-11, 0, std::process::id().cast_signed()]);
     let mut zygote = nursery.start().unwrap();
     let errors = [(); 3].map(|()| zygote.fork_worker(WorkerSpec::default(), Duration::ZERO).unwrap_err().raw_os_error());
-    assert_eq!(errors, [Some(11), Some(0), Some(10)], "and this process is no child of its own");
+    assert_eq!(errors, [Some(11), Some(0), Some(10)], "this process is not its own child");
     assert_eq!(zygote.fork_worker(WorkerSpec::default(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[test]
-fn worker_that_cannot_begin_in_a_group_is_forked_without_and_reported_as_such() {
+fn worker_is_forked_without_a_group_and_reported_if_groups_fail() {
     let nursery = Nursery::new();
     let worker = nursery.worker.id().cast_signed();
     let group = std::fs::File::open("/").unwrap();
-    let terms = WorkerSpec { group: Some(group.as_fd()), ..WorkerSpec::default() };
+    let spec = WorkerSpec { group: Some(group.as_fd()), ..WorkerSpec::default() };
     for (text, is_in_group, forked) in [(vec![worker], true, 1), (vec![-38, worker], false, 1)] {
         nursery.replies.replace(text);
         let mut zygote = nursery.start().unwrap();
-        let newborn = zygote.fork_worker(terms, Duration::ZERO).unwrap();
+        let newborn = zygote.fork_worker(spec, Duration::ZERO).unwrap();
         assert_eq!((newborn.pid.as_raw_nonzero().get(), newborn.is_in_group, zygote.forks), (worker, is_in_group, forked));
     }
     nursery.replies.replace(vec![-38, -11]);
-    let error = nursery.start().unwrap().fork_worker(terms, Duration::ZERO).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(11), "it is of no use at all");
+    let error = nursery.start().unwrap().fork_worker(spec, Duration::ZERO).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(11), "it cannot be used");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ended_zygote_is_released_at_the_next_check() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jitless));
-    zygotes.look();
-    assert_eq!(zygotes.census().zygotes, 2);
-    let child = &mut zygotes.lines[Tier::Jit].now.as_mut().unwrap().child;
+    zygotes.check();
+    assert_eq!(zygotes.counts().zygotes, 2);
+    let child = &mut zygotes.slots[Tier::Jit].now.as_mut().unwrap().child;
     child.kill().unwrap();
     child.wait().unwrap();
-    zygotes.look();
-    assert_eq!(zygotes.census().zygotes, 1);
+    zygotes.check();
+    assert_eq!(zygotes.counts().zygotes, 1);
     assert!(!nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jitless));
 }
 
@@ -187,9 +187,9 @@ async fn broken_zygotes_are_ended_and_none_starts_for_a_while() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     zygotes.distrust();
-    assert_eq!(zygotes.census(), ZygoteCounts::default());
+    assert_eq!(zygotes.counts(), ZygoteCounts::default());
     assert!(!nursery.forks(&mut zygotes, Tier::Jit), "not for a while");
-    assert!(nursery.forks(&mut zygotes, Tier::Jitless), "of which there was none");
+    assert!(nursery.forks(&mut zygotes, Tier::Jitless), "there was none");
     tokio::time::advance(PAUSE).await;
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
 }
@@ -201,10 +201,10 @@ async fn zygote_of_an_unused_tier_is_ended_except_the_default() {
     tokio::time::advance(LIFE / 2).await;
     assert!(nursery.forks(&mut zygotes, Tier::Jitless));
     tokio::time::advance(LIFE / 2).await;
-    zygotes.look();
-    assert_eq!(zygotes.census().zygotes, 2, "somebody asked for it since");
+    zygotes.check();
+    assert_eq!(zygotes.counts().zygotes, 2, "it was used since");
     tokio::time::advance(LIFE / 2).await;
-    zygotes.look();
-    assert!(zygotes.lines[Tier::Jit].now.is_some() && zygotes.lines[Tier::Jitless].now.is_none());
-    assert!(nursery.forks(&mut zygotes, Tier::Jitless), "and is there again for who does");
+    zygotes.check();
+    assert!(zygotes.slots[Tier::Jit].now.is_some() && zygotes.slots[Tier::Jitless].now.is_none());
+    assert!(nursery.forks(&mut zygotes, Tier::Jitless), "it starts again when it is used");
 }

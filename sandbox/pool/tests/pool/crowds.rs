@@ -9,7 +9,7 @@ use tollhouse_protocol::Isolation;
 use crate::test_pool::{COUNTER, ENDLESS, TestPool, Tool, json, sleeping};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
+async fn hundred_waiting_calls_need_only_two_slots() {
     let pool = TestPool::start(|config| {
         (config.running, config.max_processes, config.spares) = (2, 120, 0);
         config.timeout = Duration::from_secs(60);
@@ -23,15 +23,15 @@ async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
     let warm = pool.pool.status().idle;
     assert!(warm > 20, "most calls waited beside each other: {warm}");
     tool.body = "1000";
-    let request = Instant::now();
+    let started = Instant::now();
     join_all((0..warm).map(|_| pool.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
     // Two at a time, they would take at least ten seconds.
-    assert!(request.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", request.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", started.elapsed());
     pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owner_that_floods_leaves_others_their_half() {
+async fn flooding_owner_leaves_others_their_half() {
     let test_pool = TestPool::start(|config| (config.running, config.timeout) = (2, Duration::from_secs(30))).await;
     let spin = "export default () => { let n = 0; for (let i = 0; i < 2e6; i++) n += i % 7; return n > 0; };";
     let (flood, guest) = (Tool::new("flood", spin).of("flooder"), Tool::new("guest", "export default () => 1;").of("guest"));
@@ -39,9 +39,9 @@ async fn owner_that_floods_leaves_others_their_half() {
     let flooding = join_all((0..40).map(|_| test_pool.call(&flood)));
     let visiting = async {
         test_pool.until(|pool| pool.status().queued > 20).await;
-        let request = Instant::now();
+        let started = Instant::now();
         test_pool.call(&guest).await.unwrap();
-        (request.elapsed(), test_pool.pool.status().queued)
+        (started.elapsed(), test_pool.pool.status().queued)
     };
     let (flooded, (waited, still_queued)) = tokio::join!(flooding, visiting);
     assert!(flooded.iter().all(Result::is_ok));
@@ -51,7 +51,7 @@ async fn owner_that_floods_leaves_others_their_half() {
 
 /// Many concurrent calls that end in every possible way, some abandoned midway.
 #[tokio::test(flavor = "multi_thread")]
-async fn storm_of_calls_leaves_nothing_behind() {
+async fn burst_of_calls_leaves_nothing_behind() {
     let pool = TestPool::start(|config| {
         (config.running, config.max_processes, config.breaker_kills) = (3, 10, usize::MAX);
         config.timeout = Duration::from_secs(60);
@@ -108,7 +108,7 @@ async fn calls_of_one_caller_that_compute_for_long_keep_nobody_else_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_that_was_slowed_is_as_quick_as_others_for_its_next_call() {
+async fn slowed_worker_runs_its_next_call_at_normal_speed() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let tool = Tool::new(
         "long",

@@ -7,7 +7,7 @@ use tollhouse_pool::PoolError;
 use crate::test_pool::{COUNTER, ENDLESS, TestPool, Tool, json, processes_called, sleeping};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn call_that_is_given_up_takes_its_process_along() {
+async fn canceled_call_ends_its_process() {
     let test_pool = TestPool::start(|config| config.spares = 0).await;
     let (ends, tool) = (Tool::new("counter", COUNTER), Tool::new("endless", ENDLESS));
     test_pool.call(&ends).await.unwrap();

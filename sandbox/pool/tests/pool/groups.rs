@@ -73,12 +73,12 @@ async fn each_worker_has_a_group_of_its_own_and_neither_host_nor_zygote_has() {
         assert_eq!(totals.forked, if forks == 0 { 0 } else { totals.started });
         let workers = groups.iter().next().unwrap().parent().unwrap().to_owned();
         test_pool.close().await;
-        assert!(!workers.exists(), "they go with the pool");
+        assert!(!workers.exists(), "the groups are removed with the pool");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_come_and_go_use_groups_again() {
+async fn workers_reuse_groups() {
     let pool = TestPool::start(|config| (config.spares, config.max_processes) = (0, 2)).await;
     let workers = (!layers(&pool).await.is_empty()).then(|| group(pool.process()).parent().unwrap().to_owned());
     let mut tool = Tool::new("fresh", COUNTER);
@@ -94,7 +94,7 @@ async fn workers_that_come_and_go_use_groups_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_is_held_to_its_memory_by_the_system_and_its_end_is_reported_as_that() {
+async fn group_limits_memory_and_the_end_is_reported_as_such() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let in_force = layers(&pool).await;
     let mut tool = Tool::new("hoards", HOARDS);
@@ -116,7 +116,7 @@ async fn worker_is_held_to_its_memory_by_the_system_and_its_end_is_reported_as_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn layer_of_a_group_may_be_named_as_any_other() {
+async fn group_layers_can_be_required_like_any_other() {
     let pool = TestPool::start(|_| {}).await;
     let in_force = layers(&pool).await;
     pool.close().await;

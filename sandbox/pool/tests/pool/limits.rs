@@ -19,7 +19,7 @@ async fn endless_loop_is_stopped_and_the_next_call_is_served() {
     let ran = pool.call(&tool).await.unwrap();
     assert_eq!(ran.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: 200 }));
     assert!((150_000..500_000).contains(&ran.spent.cpu_us), "{:?}", ran.spent);
-    assert_eq!(pool.pool.status().idle, 0, "its process is not used again");
+    assert_eq!(pool.pool.status().idle, 0, "the process is not reused");
     assert_eq!(json(pool.call(&Tool::new("counter", COUNTER)).await), "1");
     pool.close().await;
 }
@@ -127,7 +127,7 @@ async fn endpoint_whose_workers_are_killed_again_and_again_is_held() {
 #[tokio::test(flavor = "multi_thread")]
 async fn check_reports_a_handler_that_loads_from_one_that_does_not() {
     let pool = TestPool::start(|_| {}).await;
-    // On a busy machine, half a second of processor time may take long.
+    // On a busy machine, half a second of processor time can take long.
     let limits = Limits { load_wall_ms: 10_000, ..Limits::default() };
     let check = async |source: &str| pool.pool.check("owner", &Tool::new("checked", source).bundle, limits, Tier::Jit, &|_| {}).await;
     check(COUNTER).await.unwrap();

@@ -39,29 +39,29 @@ fn processes(name: &str) -> u64 {
     stats_of(name).len() as u64
 }
 
-/// The maximum of a measure over a house's processes since it began.
-struct Most {
+/// The maximum of a measure over a pool's processes, from its creation on.
+struct Maximum {
     ended: Arc<AtomicBool>,
-    looks: thread::JoinHandle<u64>,
+    measurements: thread::JoinHandle<u64>,
 }
 
-impl Most {
+impl Maximum {
     fn of(pool: &TestPool, what: fn(&str) -> u64) -> Self {
         let (ended, name) = (Arc::new(AtomicBool::new(false)), pool.name.clone());
         let is_over = Arc::clone(&ended);
-        let looks = thread::spawn(move || {
+        let measurements = thread::spawn(move || {
             let mut max = 0;
             while !is_over.load(Ordering::Relaxed) {
                 max = max.max(what(&name));
             }
             max
         });
-        Self { ended, looks }
+        Self { ended, measurements }
     }
 
     fn seen(self) -> u64 {
         self.ended.store(true, Ordering::Relaxed);
-        self.looks.join().unwrap()
+        self.measurements.join().unwrap()
     }
 }
 
@@ -72,7 +72,7 @@ async fn process_limit_holds_through_starts_ends_and_replacements() {
         config.timeout = Duration::from_mins(2);
     })
     .await;
-    let max = Most::of(&pool, processes);
+    let max = Maximum::of(&pool, processes);
     let mut tools: Vec<_> = (0..8).map(|number| Tool::new(&format!("tool-{number}"), COUNTER)).collect();
     tools[0].isolation = Isolation::Fresh;
     tools[1].limits.heap_bytes = 16 * MIB;
@@ -87,7 +87,7 @@ async fn process_limit_holds_through_starts_ends_and_replacements() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn largest_idle_worker_is_evicted_to_make_room() {
+async fn largest_idle_worker_is_evicted_when_memory_is_short() {
     let test_pool = TestPool::start(|config| (config.spares, config.memory) = (0, 100 * MIB)).await;
     let [small, large, next] =
         [("small", 1 << 10), ("large", 60 * MIB), ("next", 1 << 10)].map(|(name, bytes)| Tool::new(name, &holding(bytes)));
@@ -104,9 +104,9 @@ async fn largest_idle_worker_is_evicted_to_make_room() {
     test_pool.until(|pool| pool.status().process_bytes > 86 * MIB).await;
     assert_eq!(json(test_pool.call(&next).await), "1");
     assert_eq!(test_pool.pool.status().processes, 3);
-    assert_eq!(json(test_pool.call(&small).await), "2", "it holds next to nothing");
+    assert_eq!(json(test_pool.call(&small).await), "2", "it holds little memory");
     assert_eq!(json(test_pool.call(&filler).await), "2");
-    assert_eq!(json(test_pool.call(&large).await), "1", "it went, and the filler goes next");
+    assert_eq!(json(test_pool.call(&large).await), "1", "it was evicted, and the filler is next");
     test_pool.close().await;
 }
 
@@ -152,10 +152,10 @@ async fn memory_hog_is_stopped_within_16_mib_of_its_limit() {
         let mut tool = Tool::new(name, source);
         (tool.limits.heap_bytes, tool.limits.buffer_bytes, tool.limits.cpu_ms) = (128 * MIB, 64 * MIB, 10_000);
         assert_eq!(tool.limits.rss_bytes, LIMIT);
-        let max = Most::of(&pool, high_water);
+        let max = Maximum::of(&pool, high_water);
         let ran = pool.call(&tool).await.unwrap();
         let max = max.seen();
-        // If a buffer does not fit, the engine may also throw.
+        // If a buffer does not fit, the engine can also throw.
         let is_told = matches!(ran.outcome, Outcome::Stopped(StopReason::Memory { .. }) | Outcome::Threw(_));
         assert!(is_told, "{name}: {:?}", ran.outcome);
         assert!((64 * MIB..=LIMIT + 16 * MIB).contains(&max), "{name}: {} MiB", max / MIB);

@@ -154,7 +154,7 @@ async fn calls_sent_ahead_run_in_order_on_one_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_call_is_sent_ahead_where_the_pipeline_is_closed() {
+async fn no_call_is_sent_ahead_if_the_pipeline_is_closed() {
     let stopped = Stopped::start(COUNTER, |config| config.pipeline = 0).await;
     let second = async {
         assert_eq!(json(stopped.call().await), "1", "another worker");
@@ -167,7 +167,7 @@ async fn no_call_is_sent_ahead_where_the_pipeline_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn call_that_wants_a_process_of_its_own_is_not_sent_ahead() {
+async fn call_with_fresh_isolation_is_not_sent_ahead() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
     let mut fresh = Tool::new("brief", COUNTER);
     fresh.isolation = Isolation::Fresh;
@@ -183,12 +183,12 @@ async fn call_that_wants_a_process_of_its_own_is_not_sent_ahead() {
 
 /// The call before it waits three seconds. Behind it this call would wait as long.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
+async fn call_sent_ahead_behind_a_waiting_call_runs_elsewhere() {
     let source = "let calls = 0; export default async (req) => { if (req.body.ms) await new Promise((wake) => setTimeout(wake, req.body.ms)); return ++calls; };";
     let mut stopped = Stopped::start(source, |_| {}).await;
     stopped.tool.body = r#"{"ms":3000}"#;
     let quick = Tool::new("brief", source);
-    let request = Instant::now();
+    let started = Instant::now();
     let others = async {
         let others = join_all((0..3).map(|_| stopped.pool.call(&quick)));
         let wake = async {
@@ -196,7 +196,7 @@ async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
             stopped.wake();
         };
         let (others, ()) = tokio::join!(others, wake);
-        assert!(request.elapsed() < Duration::from_secs(2), "they did not wait for it: {:?}", request.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(2), "they did not wait for it: {:?}", started.elapsed());
         others.into_iter().map(|ran| json(ran).parse::<u32>().unwrap()).for_each(|calls| assert!(calls < SERVED, "{calls}"));
         assert_eq!(stopped.pool.pool.status().waiting_in_ops, 1);
         stopped.pool.call(&quick).await.unwrap();
@@ -204,12 +204,12 @@ async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
     let (waited, ()) = stopped.call_and(others).await;
     assert_eq!(json(waited), count(1), "none of them ran on the first worker");
     let totals = stopped.pool.pool.status().totals;
-    assert_eq!((totals.pipelined, totals.crashes, totals.kills), (3, 0, 0), "none is sent ahead to a worker that waits");
+    assert_eq!((totals.pipelined, totals.crashes, totals.kills), (3, 0, 0), "no call is sent ahead to a waiting worker");
     stopped.pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_that_dies_takes_its_own_call_along_and_none_that_was_sent_ahead() {
+async fn dying_worker_fails_its_running_call_but_none_that_was_sent_ahead() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
     let others = async {
         let murder = async {
@@ -225,9 +225,9 @@ async fn worker_that_dies_takes_its_own_call_along_and_none_that_was_sent_ahead(
     stopped.pool.close().await;
 }
 
-/// Whatever the worker does with the abandoned call, no other call may see it.
+/// No effect of the abandoned call in the worker is visible to another call.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
+async fn call_canceled_behind_another_ends_the_worker_but_not_the_other_call() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
     let others = async {
         let given_up = tokio::time::timeout(Duration::from_millis(300), stopped.call());
@@ -241,19 +241,19 @@ async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
             stopped.wake();
         };
         let (given_up, third, ()) = tokio::join!(given_up, third, wake);
-        assert!(given_up.is_err(), "it waited until it was given up");
+        assert!(given_up.is_err(), "it waited until it was canceled");
         third
     };
     let (first, third) = stopped.call_and(others).await;
-    assert_eq!(json(first), count(1), "the first is none the worse for it");
-    assert_eq!(json(third), "1", "the third was run by a worker that knows nothing of the second");
+    assert_eq!(json(first), count(1), "the first call is not affected");
+    assert_eq!(json(third), "1", "the third call ran on a worker without the state of the second");
     stopped.wait_for_exit().await;
     stopped.pool.close().await;
 }
 
-/// A handler that took microseconds may use its whole limit for another input.
+/// A handler that took microseconds can use its whole limit for another input.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_behind_one_that_takes_long_goes_elsewhere() {
+async fn call_behind_a_long_call_runs_elsewhere() {
     let stopped = Stopped::start(COUNTER, |config| config.pipeline_timeout = Duration::from_millis(100)).await;
     let second = async {
         assert_eq!(json(stopped.call().await), "1");
@@ -262,14 +262,14 @@ async fn call_behind_one_that_takes_long_goes_elsewhere() {
     };
     let (first, ()) = stopped.call_and(second).await;
     assert_eq!(json(first), count(1));
-    assert_eq!(json(stopped.call().await), "2", "what the first worker made of the call that went away nobody sees");
+    assert_eq!(json(stopped.call().await), "2", "the canceled call has no visible effect");
     stopped.wait_for_exit().await;
     stopped.pool.close().await;
 }
 
 /// The queue's patience also applies to calls that were sent ahead.
 #[tokio::test(flavor = "multi_thread")]
-async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
+async fn call_sent_ahead_is_refused_at_its_deadline() {
     let stopped = Stopped::start(COUNTER, |config| {
         (config.running, config.timeout, config.quantum) = (1, Duration::from_millis(400), Duration::from_secs(60));
     })
@@ -282,7 +282,7 @@ async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
     let (first, second) = stopped.call_and(second).await;
     assert!(matches!(second, Err(PoolError::Busy { .. })), "{second:?}");
     assert_eq!(json(first), count(1));
-    assert_eq!(json(stopped.call().await), "1", "the refused call was not run where anybody could see it");
+    assert_eq!(json(stopped.call().await), "1", "the refused call has no visible effect");
     stopped.pool.close().await;
 }
 

@@ -36,8 +36,8 @@ pub struct TestPool {
 
 impl TestPool {
     pub async fn start(settings: impl FnOnce(&mut PoolConfig)) -> Self {
-        static HOUSES: AtomicU64 = AtomicU64::new(0);
-        let name = format!("th{}-{}", std::process::id(), HOUSES.fetch_add(1, Ordering::Relaxed));
+        static POOLS: AtomicU64 = AtomicU64::new(0);
+        let name = format!("th{}-{}", std::process::id(), POOLS.fetch_add(1, Ordering::Relaxed));
         let link = std::env::temp_dir().join(&name);
         symlink(worker(), &link).unwrap();
         let mut config = PoolConfig::new(&link);
@@ -206,7 +206,7 @@ pub fn json(ran: Result<CompletedRun, PoolError>) -> String {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the environment names the worker for a test")]
+#[expect(clippy::disallowed_methods, reason = "the path of the worker comes from the environment")]
 fn worker() -> PathBuf {
     let path =
         std::env::var("TOLLHOUSE_WORKER").expect("TOLLHOUSE_WORKER must name the `tollhouse-worker` binary; `cargo xtask test` sets it");

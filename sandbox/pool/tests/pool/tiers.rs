@@ -13,7 +13,7 @@ fn counter(tier: Tier) -> Tool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tier_that_nobody_asks_for_has_no_process_and_then_spares_of_its_own() {
+async fn unused_tier_has_no_process_until_it_is_used() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
     assert_eq!(test_pool.pool.status().tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1)]);
@@ -23,7 +23,7 @@ async fn tier_that_nobody_asks_for_has_no_process_and_then_spares_of_its_own() {
     assert_eq!(status.tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1), (Tier::Jitless, 2)]);
     let [jit, jitless] = &status.tiers[..] else { panic!("two tiers: {status:?}") };
     assert!(jitless.jail.contains(&JailLayer::NoExec) && jit.jail.iter().all(|layer| jitless.jail.contains(layer)), "{status:?}");
-    assert_eq!(status.jail, jit.jail, "what all have");
+    assert_eq!(status.jail, jit.jail, "the layers of all tiers");
     test_pool.close().await;
 }
 
@@ -42,8 +42,8 @@ async fn worker_of_one_tier_serves_no_call_of_another() {
 /// The worker's own tests start workers without a zygote. This one covers what a forked worker
 /// inherits.
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stdout, reason = "the test reports what it did not check")]
-async fn forked_worker_that_compiles_nothing_has_no_code_but_its_programs() {
+#[expect(clippy::print_stdout, reason = "a skipped check is reported")]
+async fn forked_jitless_worker_has_only_its_program_as_code() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     assert_eq!(json(pool.call(&counter(Tier::Jitless)).await), "1");
     assert_eq!(pool.pool.status().totals.forked, 1);

@@ -12,7 +12,7 @@ use crate::test_pool::{TestPool, Tool, json};
 const SEEN: &str = r#"
 export default async (req, ctx) => {
   const lines = [], numbers = new Map([[globalThis, 0]]), queue = [globalThis];
-  const told = (value) => {
+  const visit = (value) => {
     if (value === null || (typeof value !== "object" && typeof value !== "function")) return `${typeof value} ${String(value)}`;
     if (!numbers.has(value)) {
       numbers.set(value, numbers.size);
@@ -20,12 +20,12 @@ export default async (req, ctx) => {
     }
     return `${typeof value} #${numbers.get(value)}`;
   };
-  [req, ctx, async () => {}, function* () {}, [][Symbol.iterator](), new Error("x")].forEach(told);
+  [req, ctx, async () => {}, function* () {}, [][Symbol.iterator](), new Error("x")].forEach(visit);
   for (let at = 0; at < queue.length; at++) {
-    lines.push(`#${at} of ${told(Object.getPrototypeOf(queue[at]))}, ${Object.isExtensible(queue[at])}`);
+    lines.push(`#${at} of ${visit(Object.getPrototypeOf(queue[at]))}, ${Object.isExtensible(queue[at])}`);
     for (const key of Reflect.ownKeys(queue[at])) {
       const { value, get, set, ...flags } = Object.getOwnPropertyDescriptor(queue[at], key);
-      lines.push(`${String(key)}: ${told(value)}, ${told(get)}, ${told(set)}, ${Object.values(flags)}`);
+      lines.push(`${String(key)}: ${visit(value)}, ${visit(get)}, ${visit(set)}, ${Object.values(flags)}`);
     }
   }
   const remembered = ["input", "lastMatch", "lastParen", "leftContext", "rightContext", "$1", "$9"].map((name) => String(RegExp[name]));

@@ -22,18 +22,18 @@ async fn warm_calls_share_a_process_and_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_start_of_a_worker_is_reported_to_the_call_that_needs_it() {
+async fn processor_time_of_a_cold_start_is_reported_to_its_call() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
-    let describe = || std::mem::take(&mut *test_pool.used.lock().unwrap());
+    let take_used = || std::mem::take(&mut *test_pool.used.lock().unwrap());
     let (tool, broken) = (Tool::new("counter", COUNTER), Tool::new("broken", "throw new Error('no')"));
     test_pool.call(&tool).await.unwrap();
-    let [start, run] = describe()[..] else { panic!("not both") };
+    let [start, run] = take_used()[..] else { panic!("not both") };
     assert!(start > Duration::from_millis(5) && run < start, "a start of {start:?}, a run of {run:?}");
     test_pool.call(&tool).await.unwrap();
-    assert_eq!(describe().len(), 1, "a worker that waits has its start behind it");
+    assert_eq!(take_used().len(), 1, "a warm worker has no start to report");
     test_pool.call(&broken).await.unwrap_err();
-    let [start] = describe()[..] else { panic!("a load that fails was not told of") };
+    let [start] = take_used()[..] else { panic!("a failed load was not reported") };
     assert!(start > Duration::from_millis(5), "a start of {start:?}");
     test_pool.close().await;
 }
@@ -97,7 +97,7 @@ async fn fresh_isolation_gives_each_call_a_process_that_served_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_take_a_core_from_nobody() {
+async fn workers_do_not_preempt_others() {
     /// Field of proc_pid_stat(5), counted after the name.
     const POLICY: usize = 38;
     const SCHED_BATCH: &str = "3";
@@ -110,19 +110,19 @@ async fn workers_take_a_core_from_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn spares_are_kept_and_a_cold_call_takes_one() {
+async fn spares_are_ready_and_a_cold_call_takes_one() {
     let test_pool = TestPool::start(|config| config.spares = 2).await;
     test_pool.until(|pool| pool.status().spares == 2).await;
     assert!(!test_pool.pool.status().jail.is_empty());
     let started = test_pool.pool.status().totals.started;
     test_pool.call(&Tool::new("counter", COUNTER)).await.unwrap();
     test_pool.until(|pool| pool.status().spares == 2).await;
-    assert_eq!(test_pool.pool.status().totals.started, started + 1, "the replacement and nothing else was started");
+    assert_eq!(test_pool.pool.status().totals.started, started + 1, "only the replacement was started");
     test_pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pool_that_is_ready_has_a_spare_and_says_how_it_is_jailed() {
+async fn ready_pool_has_a_spare_and_reports_its_jail() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let jail = pool.pool.ready().await.unwrap();
     let status = pool.pool.status();
@@ -159,7 +159,7 @@ async fn pool_with_a_wrong_binary_reports_that_it_cannot_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thrown_error_keeps_the_process() {
+async fn process_survives_a_thrown_error() {
     let pool = TestPool::start(|_| {}).await;
     let tool = Tool::new("thrower", "let calls = 0; export default () => { if (++calls < 2) throw new Error('no'); return calls; };");
     let ran = pool.call(&tool).await.unwrap();
@@ -169,7 +169,7 @@ async fn thrown_error_keeps_the_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_that_dies_idle_costs_no_call() {
+async fn worker_that_dies_while_idle_affects_no_call() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let tool = Tool::new("counter", COUNTER);
     assert_eq!(json(pool.call(&tool).await), "1");
@@ -182,7 +182,7 @@ async fn worker_that_dies_idle_costs_no_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retired_version_starts_again() {
+async fn retired_version_can_be_loaded_again() {
     let test_pool = TestPool::start(|_| {}).await;
     let tool = Tool::new("counter", COUNTER);
     test_pool.call(&tool).await.unwrap();
@@ -198,12 +198,12 @@ async fn retired_version_starts_again() {
     };
     let (ran, ()) = tokio::join!(test_pool.call(&sleeper), retiring);
     assert_eq!(json(ran), "1");
-    assert_eq!(test_pool.pool.status().idle, 1, "the counter's worker alone is left");
+    assert_eq!(test_pool.pool.status().idle, 1, "only the worker of the counter is left");
     test_pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn version_that_another_endpoint_retires_is_warm_yet() {
+async fn version_retired_by_another_endpoint_stays_warm() {
     let pool = TestPool::start(|_| {}).await;
     let (copied, copy) = (Tool::new("one", COUNTER), Tool::new("other", COUNTER));
     for calls in 1..=6 {
@@ -215,7 +215,7 @@ async fn version_that_another_endpoint_retires_is_warm_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
+async fn worker_is_replaced_after_its_last_call_without_losing_calls() {
     let test_pool = TestPool::start(|config| config.max_calls = 3).await;
     let tool = Tool::new("counter", COUNTER);
     for _ in 0..5 {
@@ -224,19 +224,19 @@ async fn worker_after_its_last_call_is_replaced_and_nothing_is_lost() {
     test_pool.until(|pool| pool.status().totals.replaced == 1).await;
     let cold = test_pool.pool.status().totals.cold_calls;
     assert_eq!(json(test_pool.call(&tool).await), "1", "the successor has served nobody");
-    assert_eq!(test_pool.pool.status().totals.cold_calls, cold, "and was ready before it was needed");
+    assert_eq!(test_pool.pool.status().totals.cold_calls, cold, "the successor was ready before it was needed");
     test_pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replacement_that_cannot_be_made_is_tried_again() {
+async fn failed_replacement_is_retried() {
     let test_pool = TestPool::start(|config| (config.max_calls, config.spares) = (2, 0)).await;
     let tool = Tool::new("counter", COUNTER);
     test_pool.call(&tool).await.unwrap();
     test_pool.take_worker_away();
     assert_eq!(json(test_pool.call(&tool).await), "2");
     test_pool.until(|pool| pool.status().totals.failed_starts > 1).await;
-    assert_eq!(json(test_pool.call(&tool).await), "3", "the old one stays until there is a new one");
+    assert_eq!(json(test_pool.call(&tool).await), "3", "the old worker stays until a new one is ready");
     test_pool.put_worker_back();
     test_pool.until(|pool| pool.status().totals.replaced == 1).await;
     assert_eq!(json(test_pool.call(&tool).await), "1");
@@ -244,7 +244,7 @@ async fn replacement_that_cannot_be_made_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn version_that_is_retired_while_its_worker_is_replaced_has_none_left() {
+async fn version_retired_while_its_worker_is_replaced_has_no_worker() {
     let test_pool = TestPool::start(|config| (config.max_calls, config.spares) = (1, 0)).await;
     let tool = Tool::new("slow", "for (let n = 0; n < 2e7; n++) {}; export default () => 1;");
     test_pool.call(&tool).await.unwrap();

@@ -25,7 +25,7 @@ fn fresh(source: &str) -> Tool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_workers_of_one_zygote_have_no_random_number_in_common() {
+async fn two_hundred_workers_of_one_zygote_draw_different_random_numbers() {
     let pool = TestPool::start(|_| {}).await;
     let draw = fresh("export default () => [Math.random(), crypto.randomUUID(), crypto.getRandomValues(new Uint32Array(2)).join()];");
     let mut drawn = HashSet::new();
@@ -54,7 +54,7 @@ async fn forked_and_started_workers_have_the_same_layers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn worker_is_in_a_namespace_of_pids_of_its_own_where_the_host_may_begin_any() {
+async fn worker_has_its_own_pid_namespace_if_the_host_can_create_one() {
     if !capabilities(None).unwrap().effective.contains(CapabilitySet::SYS_ADMIN) {
         writeln!(std::io::stdout(), "skipped: namespaces of workers: this process lacks CAP_SYS_ADMIN").unwrap();
         return;
@@ -81,15 +81,15 @@ async fn calls_continue_when_a_zygote_is_killed_and_the_system_releases_it() {
     let pool = TestPool::start(|config| config.spares = 0).await;
     let (warm, fresh) = (Tool::new("warm", COUNTER), fresh(COUNTER));
     assert_eq!(json(pool.call(&warm).await), "1");
-    let [zygote] = pool.zygotes()[..] else { panic!("not one zygote") };
+    let [zygote] = pool.zygotes()[..] else { panic!("there must be one zygote") };
     kill(zygote);
     for calls in 2..5 {
-        assert_eq!(json(pool.call(&warm).await), calls.to_string(), "its worker is no child of it");
+        assert_eq!(json(pool.call(&warm).await), calls.to_string(), "its worker is not its child");
         assert_eq!(json(pool.call(&fresh).await), "1");
     }
     let totals = pool.pool.status().totals;
     assert!(totals.started > totals.forked && totals.failed_starts == 0, "{totals:?}");
-    assert!(stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote), "it was waited for");
+    assert!(stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote), "it was reaped");
     pool.close().await;
 }
 
@@ -105,20 +105,20 @@ async fn calls_do_not_wait_for_a_zygote_that_is_stopped() {
     while totals().forked == 0 {
         assert_eq!(json(pool.call(&tool).await), "1");
     }
-    let [zygote] = pool.zygotes()[..] else { panic!("not one zygote") };
+    let [zygote] = pool.zygotes()[..] else { panic!("there must be one zygote") };
     let before = totals();
     signal(zygote, Signal::STOP);
     let answer = timeout(Duration::from_mins(1), pool.call(&tool)).await;
-    assert_eq!(json(answer.expect("it is answered")), "1");
+    assert_eq!(json(answer.expect("the call is answered")), "1");
     assert_eq!((totals().forked, totals().started > before.started, pool.zygotes()), (before.forked, true, vec![]));
     pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zygote_that_dies_while_nothing_starts_is_waited_for() {
+async fn idle_zygote_that_dies_is_reaped() {
     let test_pool = TestPool::start(|config| config.spares = 1).await;
     test_pool.until(|pool| pool.status().spares == 1).await;
-    let [zygote] = test_pool.zygotes()[..] else { panic!("not one zygote") };
+    let [zygote] = test_pool.zygotes()[..] else { panic!("there must be one zygote") };
     kill(zygote);
     test_pool.until(|_| stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote)).await;
     assert_eq!(json(test_pool.call(&Tool::new("warm", COUNTER)).await), "1");
@@ -137,9 +137,9 @@ async fn zygote_is_renewed_when_it_has_forked_enough_or_is_old() {
             seen.extend(pool.zygotes());
             sleep(Duration::from_millis(10)).await;
         }
-        assert!(pool.zygotes().len() <= 2, "one, and the next one");
+        assert!(pool.zygotes().len() <= 2, "a zygote and its successor");
         let totals = pool.pool.status().totals;
-        assert_eq!((totals.forked, totals.failed_starts), (totals.started, 0), "nobody waits for the next one");
+        assert_eq!((totals.forked, totals.failed_starts), (totals.started, 0), "no call waits for the successor");
         pool.close().await;
     }
 }
@@ -163,13 +163,13 @@ async fn zygotes_report_memory_and_unused_tiers_end() {
 
 /// Runs this very test again as a separate host, which prints its name and waits to be killed.
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::print_stdout, reason = "the host prints its name")]
+#[expect(clippy::print_stdout, reason = "the parent reads the name from there")]
 async fn host_that_is_killed_leaves_no_process() {
     const HOST: &str = "TOLLHOUSE_TEST_IS_HOST";
     if std::env::var_os(HOST).is_some() {
         let pool = TestPool::start(|_| {}).await;
         assert_eq!(json(pool.call(&Tool::new("warm", COUNTER)).await), "1");
-        println!("\nhouse {}", pool.name);
+        println!("\npool {}", pool.name);
         return std::future::pending().await;
     }
     let mut host = Command::new(std::env::current_exe().unwrap())
@@ -179,7 +179,7 @@ async fn host_that_is_killed_leaves_no_process() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let name = lines.find_map(|line| Some(line.strip_prefix("house ")?.to_owned())).unwrap();
+    let name = lines.find_map(|line| Some(line.strip_prefix("pool ")?.to_owned())).unwrap();
     let remaining = || [processes_called(&name), zygotes_of(&name)].concat();
     assert!(remaining().len() >= 2, "a worker and a zygote: {:?}", remaining());
     host.kill().unwrap();

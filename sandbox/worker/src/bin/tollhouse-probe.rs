@@ -4,7 +4,7 @@
 //! then the result of the action: `ok` or an error number. If nothing more is printed, the action
 //! ended the process. Only the tests of the jail run it; it is not part of a host.
 
-#![allow(unsafe_code, clippy::disallowed_methods, clippy::print_stdout, reason = "it does what a handler that took over its process would")]
+#![allow(unsafe_code, clippy::disallowed_methods, clippy::print_stdout, reason = "it acts like a handler that controls its process")]
 
 #[path = "../jail.rs"]
 mod jail;
@@ -18,7 +18,7 @@ const SOCKET: i32 = 3;
 
 fn main() {
     let words: Vec<_> = env::args().skip(1).collect();
-    let [act, layers, user @ ..] = &words[..] else { panic!("an act, and layers") };
+    let [act, layers, user @ ..] = &words[..] else { panic!("an action and layers") };
     let layers: Vec<_> = layers.split(',').filter_map(JailLayer::named).collect();
     let user = user.first().map(|number| number.parse().expect("a number"));
     let mut jail = jail::Jail::of(&layers);
@@ -59,8 +59,8 @@ fn attempt(act: &str) -> String {
             "open" => call(libc::SYS_openat, [libc::AT_FDCWD.into(), address(c"/etc/passwd"), 0, 0]),
             "proc" => call(libc::SYS_openat, [libc::AT_FDCWD.into(), address(c"/proc/1/status"), 0, 0]),
             "stat" => {
-                let mut position = [0_u8; 512];
-                call(libc::SYS_newfstatat, [libc::AT_FDCWD.into(), address(c"/etc/passwd"), position.as_mut_ptr() as i64, 0])
+                let mut buffer = [0_u8; 512];
+                call(libc::SYS_newfstatat, [libc::AT_FDCWD.into(), address(c"/etc/passwd"), buffer.as_mut_ptr() as i64, 0])
             }
             "socket" => call(libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into(), 0, 0]),
             act if act.starts_with("connect:") => connect(number(act)),
@@ -87,9 +87,9 @@ fn attempt(act: &str) -> String {
             }
             "shared-exec" => {
                 let segment = call(libc::SYS_shmget, [libc::IPC_PRIVATE.into(), 4096, 0o600, 0]);
-                let position = call(libc::SYS_shmat, [segment, 0, libc::SHM_EXEC.into(), 0]);
+                let address = call(libc::SYS_shmat, [segment, 0, libc::SHM_EXEC.into(), 0]);
                 call(libc::SYS_shmctl, [segment, libc::IPC_RMID.into(), 0, 0]);
-                position
+                address
             }
             "personality" => call(libc::SYS_personality, [libc::READ_IMPLIES_EXEC.into(), 0, 0, 0]),
             "signal-parent" => call(libc::SYS_kill, [libc::getppid().into(), 0, 0, 0]),
@@ -97,8 +97,8 @@ fn attempt(act: &str) -> String {
             "signal-parent-thread" => call(libc::SYS_tgkill, [libc::getppid().into(), libc::getppid().into(), 0, 0]),
             "userfaultfd" => call(libc::SYS_userfaultfd, [1, 0, 0, 0]),
             "io_uring" => {
-                let mut position = [0_u8; 256];
-                call(libc::SYS_io_uring_setup, [1, position.as_mut_ptr() as i64, 0, 0])
+                let mut buffer = [0_u8; 256];
+                call(libc::SYS_io_uring_setup, [1, buffer.as_mut_ptr() as i64, 0, 0])
             }
             "keyctl" => call(libc::SYS_keyctl, [0, -3, 1, 0]),
             "bpf" => call(libc::SYS_bpf, [0, 0, 0, 0]),
@@ -120,7 +120,7 @@ fn attempt(act: &str) -> String {
             "own-memory" => call(libc::SYS_openat, [libc::AT_FDCWD.into(), address(c"/proc/self/mem"), libc::O_RDWR.into(), 0]),
             "x32" => call(0x4000_0000 | libc::SYS_read, [0, 0, 0, 0]),
             "abort" => libc::abort(),
-            _ => panic!("no such act"),
+            _ => panic!("unknown action"),
         }
     };
     if answer >= 0 { "ok".to_owned() } else { io::Error::last_os_error().raw_os_error().unwrap_or_default().to_string() }

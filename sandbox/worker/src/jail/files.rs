@@ -6,7 +6,7 @@ use rustix::io::{Errno, Result};
 /// The newest version of Landlock to request. On an older kernel only its features apply.
 const NEWEST: ABI = ABI::V6;
 
-/// Denies all of this to the calling thread and the threads that it starts.
+/// Applies these denials to the calling thread and the threads that it starts.
 pub(crate) fn deny_all() -> Result<()> {
     match restrict() {
         Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => Ok(()),

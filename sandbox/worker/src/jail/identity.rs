@@ -16,9 +16,9 @@ pub(crate) fn become_user(number: u32) -> Result<()> {
     set_thread_res_uid(user, user, user)
 }
 
-/// Gives up all capabilities that a program could bring, if permitted. Otherwise `no_new_privs`
-/// prevents programs from gaining any.
-pub(crate) fn forgo_capabilities() {
+/// Empties the capability bounding set (capabilities(7)), if permitted. Otherwise `no_new_privs`
+/// prevents programs from gaining capabilities.
+pub(crate) fn drop_bounding_set() {
     for capability in (0..u64::BITS).map(|number| CapabilitySet::from_bits_retain(1 << number)) {
         match capability_is_in_bounding_set(capability) {
             Ok(true) => _ = remove_capability_from_bounding_set(capability),
@@ -29,9 +29,9 @@ pub(crate) fn forgo_capabilities() {
     }
 }
 
-/// Gives up every capability that the process has or could gain.
+/// Drops every capability that the process has or could gain.
 pub(crate) fn drop_capabilities() -> Result<()> {
-    forgo_capabilities();
+    drop_bounding_set();
     clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })

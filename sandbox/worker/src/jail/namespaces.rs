@@ -7,12 +7,12 @@ use rustix::{
     thread::{UnshareFlags, unshare_unsafe},
 };
 
-/// A folder that exists wherever a host runs, because the host watches its workers through it.
+/// A folder that exists on every host, because the host watches its workers through it.
 const FOLDER: &str = "/proc";
 
-/// Checks that this process is the first of its PID namespace and so cannot name any other process.
-/// A process cannot enter such a namespace itself: its parent must start it there.
-pub(crate) fn become_init() -> Result<()> {
+/// Checks that this process is the first of its PID namespace, so that it cannot name any other
+/// process. Only its parent can start it in such a namespace.
+pub(crate) fn require_init() -> Result<()> {
     if getpid().is_init() { Ok(()) } else { Err(Errno::PERM) }
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn enter_mounts() -> Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
-/// Enters a network namespace. It has no network, not even loopback, which is down.
+/// Enters a network namespace without a network. Even loopback is down.
 pub(crate) fn enter_network() -> Result<()> {
     enter(UnshareFlags::NEWNET)
 }
@@ -49,7 +49,7 @@ pub(crate) fn empty_root() -> Result<()> {
     chdir("/")
 }
 
-#[expect(unsafe_code, reason = "the binding is unsafe for one flag, which is not among these")]
+#[expect(unsafe_code, reason = "the binding is unsafe because of one flag, which is not used here")]
 fn enter(namespace: UnshareFlags) -> Result<()> {
     // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(namespace) }

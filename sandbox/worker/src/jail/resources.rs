@@ -12,7 +12,7 @@ use rustix::{
 /// Maximum descriptors of a worker: standard streams and the socket, and none for a handler to use.
 const DESCRIPTORS: u64 = 8;
 
-/// Address space of a worker on QuickJS, in bytes: heap, buffers and the process itself. 1 GiB.
+/// Address space of a worker on QuickJS, in bytes: heap, buffers and the process itself.
 const ADDRESS_BYTES: u64 = 1 << 30;
 
 /// Closes every descriptor but the standard streams and the socket.
@@ -33,7 +33,7 @@ pub(crate) fn close_others(socket: RawFd) -> Result<()> {
 }
 
 /// Makes the kernel end this process first when memory runs out, before the host.
-#[expect(clippy::disallowed_methods, reason = "the kernel has a file for it, and nothing runs yet")]
+#[expect(clippy::disallowed_methods, reason = "the kernel takes the score from a file; no handler runs yet")]
 pub(crate) fn raise_oom_score() -> Result<()> {
     fs::write("/proc/self/oom_score_adj", "1000").map_err(|error| errno(&error))
 }
@@ -44,14 +44,14 @@ pub(crate) fn limit() -> Result<()> {
     // A write to standard error, if that is a file, must fail instead of killing the process.
     // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    setrlimit(Resource::Core, set_limit(0))?;
-    setrlimit(Resource::Fsize, set_limit(0))?;
-    setrlimit(Resource::Nofile, set_limit(DESCRIPTORS))?;
-    setrlimit(Resource::Memlock, set_limit(0))?;
+    setrlimit(Resource::Core, hard_limit(0))?;
+    setrlimit(Resource::Fsize, hard_limit(0))?;
+    setrlimit(Resource::Nofile, hard_limit(DESCRIPTORS))?;
+    setrlimit(Resource::Memlock, hard_limit(0))?;
     if cfg!(feature = "quickjs") {
         // V8 reserves far more addresses than it uses. There the host limits resident memory
         // instead.
-        setrlimit(Resource::As, set_limit(ADDRESS_BYTES / page_size() as u64 * page_size() as u64))?;
+        setrlimit(Resource::As, hard_limit(ADDRESS_BYTES / page_size() as u64 * page_size() as u64))?;
     }
     Ok(())
 }
@@ -59,10 +59,11 @@ pub(crate) fn limit() -> Result<()> {
 /// Forbids threads and processes beyond the existing ones. The kernel does not apply this to root
 /// or `CAP_SYS_RESOURCE`.
 pub(crate) fn forbid_new_processes() -> Result<()> {
-    setrlimit(Resource::Nproc, set_limit(0))
+    setrlimit(Resource::Nproc, hard_limit(0))
 }
 
-fn set_limit(value: u64) -> Rlimit {
+/// Returns a limit that the process cannot raise again.
+fn hard_limit(value: u64) -> Rlimit {
     Rlimit { current: Some(value), maximum: Some(value) }
 }
 

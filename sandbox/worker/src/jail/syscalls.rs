@@ -2,9 +2,9 @@
 //!
 //! The list is the result of `strace -ff` for V8 in each tier and for QuickJS, on all threads
 //! between `Ready` and the end, in all tests of the worker. It also contains the calls of V8's
-//! locks under contention, which is rare; these come from its source. Entries that only V8 needs
-//! say so, and so do entries without a trace. Nothing is mapped as executable any more at this
-//! point: V8 reserves all its code range at boot, and QuickJS has none.
+//! locks under contention, which is rare; these come from its source. The reason of an entry mentions
+//! if only V8 needs the call, and if there is no trace of it. Nothing is mapped as executable any
+//! more at this point: V8 reserves its whole code range at boot, and QuickJS has none.
 
 use rustix::{
     io::{Errno, Result},
@@ -19,72 +19,68 @@ use seccompiler::{
 #[derive(Debug, Clone, Copy)]
 enum ArgCondition {
     Always,
-    /// The argument with this number has none of these bits.
+    /// The argument with this index has none of these bits.
     Without(u8, i32),
-    /// The argument with this number is one of these values.
+    /// The argument with this index is one of these values.
     Is(u8, &'static [i32]),
     /// The first argument is this process.
-    Own,
-    /// Only with memory protection keys. V8 uses them to protect code, page by page. There are none
-    /// if it compiles nothing, on QuickJS, and on other processors.
-    Keys,
+    OwnProcess,
+    /// The processor has memory protection keys, and V8 compiles code, whose pages it protects with
+    /// them.
+    ProtectionKeys,
 }
 
 /// Number, condition and reason of each allowed call.
 const ALLOWED: &[(i64, ArgCondition, &str)] = &[
-    (libc::SYS_read, ArgCondition::Always, "the socket: messages from the host"),
-    (libc::SYS_write, ArgCondition::Always, "the socket: messages to the host; last words on standard error"),
-    (libc::SYS_ppoll, ArgCondition::Always, "waiting for the socket, and for a timer"),
-    (libc::SYS_futex, ArgCondition::Always, "watchdog and main thread wake each other; locks"),
-    (libc::SYS_clock_gettime, ArgCondition::Always, "processor time of the running call, which no page of the kernel has"),
-    (libc::SYS_getrandom, ArgCondition::Always, "chance, for handlers and for hash tables"),
+    (libc::SYS_read, ArgCondition::Always, "messages of the host"),
+    (libc::SYS_write, ArgCondition::Always, "messages to the host; a panic message on standard error"),
+    (libc::SYS_ppoll, ArgCondition::Always, "waits for the socket with a time-out"),
+    (libc::SYS_futex, ArgCondition::Always, "locks; watchdog and main thread wake each other"),
+    (libc::SYS_clock_gettime, ArgCondition::Always, "processor time of the running call, which the vDSO does not provide"),
+    (libc::SYS_getrandom, ArgCondition::Always, "random numbers for handlers and hash tables"),
     (libc::SYS_brk, ArgCondition::Always, "malloc"),
     (libc::SYS_mmap, ArgCondition::Without(2, libc::PROT_EXEC), "heaps grow"),
     (libc::SYS_mremap, ArgCondition::Always, "large blocks of malloc grow"),
     (libc::SYS_munmap, ArgCondition::Always, "heaps shrink"),
     (libc::SYS_mprotect, ArgCondition::Without(2, libc::PROT_EXEC), "malloc's arena of the watchdog grows; the guard page of its stack"),
-    (libc::SYS_madvise, ArgCondition::Always, "V8's collector gives pages back"),
-    (libc::SYS_pkey_mprotect, ArgCondition::Keys, "V8's code pages; not traced, for lack of such a processor"),
-    (libc::SYS_prlimit64, ArgCondition::Is(1, &[libc::RLIMIT_DATA as i32]), "the bound on memory, which comes with a bundle"),
-    (libc::SYS_getpid, ArgCondition::Always, "V8 asks when it maps; abort()"),
-    (libc::SYS_gettid, ArgCondition::Always, "V8's locks know their owner; the watchdog starts; abort()"),
-    (
-        libc::SYS_sched_getaffinity,
-        ArgCondition::Always,
-        "how many processors there are: malloc, locks, hash tables of the TypeScript parser",
-    ),
-    (libc::SYS_sched_yield, ArgCondition::Always, "a lock of V8 that two want; not traced, for it is rare"),
-    (libc::SYS_clock_nanosleep, ArgCondition::Always, "a lock of V8 that two want; not traced, for it is rare"),
-    (libc::SYS_sched_getparam, ArgCondition::Always, "a lock of V8 that two want, which asks how urgent its thread is"),
-    (libc::SYS_sched_getscheduler, ArgCondition::Always, "a lock of V8 that two want, which asks how urgent its thread is"),
-    (libc::SYS_restart_syscall, ArgCondition::Always, "waiting goes on after the process was stopped and continued; not traced"),
-    (libc::SYS_set_robust_list, ArgCondition::Always, "the watchdog starts, perhaps only now"),
+    (libc::SYS_madvise, ArgCondition::Always, "V8's garbage collector releases pages"),
+    (libc::SYS_pkey_mprotect, ArgCondition::ProtectionKeys, "V8's code pages; not traced, because such a processor was missing"),
+    (libc::SYS_prlimit64, ArgCondition::Is(1, &[libc::RLIMIT_DATA as i32]), "the memory limit of a bundle"),
+    (libc::SYS_getpid, ArgCondition::Always, "V8 maps memory; abort()"),
+    (libc::SYS_gettid, ArgCondition::Always, "V8's locks store their owner; the watchdog starts; abort()"),
+    (libc::SYS_sched_getaffinity, ArgCondition::Always, "number of processors, for malloc, locks and hash tables of the TypeScript parser"),
+    (libc::SYS_sched_yield, ArgCondition::Always, "a contended lock of V8; not traced, because it is rare"),
+    (libc::SYS_clock_nanosleep, ArgCondition::Always, "a contended lock of V8; not traced, because it is rare"),
+    (libc::SYS_sched_getparam, ArgCondition::Always, "a contended lock of V8 reads the priority of its thread"),
+    (libc::SYS_sched_getscheduler, ArgCondition::Always, "a contended lock of V8 reads the priority of its thread"),
+    (libc::SYS_restart_syscall, ArgCondition::Always, "a wait resumes after SIGSTOP and SIGCONT; not traced"),
+    (libc::SYS_set_robust_list, ArgCondition::Always, "the watchdog starts, possibly after the filter"),
     (libc::SYS_rseq, ArgCondition::Always, "the watchdog starts"),
     (libc::SYS_sigaltstack, ArgCondition::Always, "the watchdog starts"),
     (libc::SYS_rt_sigprocmask, ArgCondition::Always, "the watchdog starts; abort()"),
     (
         libc::SYS_prctl,
         ArgCondition::Is(0, &[libc::PR_SET_NAME, libc::PR_SET_VMA]),
-        "the watchdog starts; V8 names memory for a lock that two want",
+        "the watchdog starts; V8 names memory of a contended lock",
     ),
-    (libc::SYS_rt_sigaction, ArgCondition::Always, "abort(), and the end by a stack that is full"),
-    (libc::SYS_rt_sigreturn, ArgCondition::Always, "the end by a stack that is full"),
-    (libc::SYS_tgkill, ArgCondition::Own, "abort()"),
-    (libc::SYS_close, ArgCondition::Always, "the socket, at the end"),
-    (libc::SYS_exit_group, ArgCondition::Always, "the end"),
+    (libc::SYS_rt_sigaction, ArgCondition::Always, "abort(); a stack overflow"),
+    (libc::SYS_rt_sigreturn, ArgCondition::Always, "a stack overflow"),
+    (libc::SYS_tgkill, ArgCondition::OwnProcess, "abort()"),
+    (libc::SYS_close, ArgCondition::Always, "closes the socket at exit"),
+    (libc::SYS_exit_group, ArgCondition::Always, "exit"),
 ];
 
-/// Calls that fail with "not found" instead. Libraries open files late for optional data: the
-/// number of processors, which V8 reads for its first contended lock and the TypeScript parser for
-/// its first table, and the time zone. They work without them.
+/// Calls that fail with "not found" instead. Libraries open files late for data that they can do
+/// without: the time zone, and the number of processors, which V8 reads for its first contended lock
+/// and the TypeScript parser for its first hash table.
 const NOT_FOUND: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
     libc::SYS_openat,
 ];
 
-/// Allows the system calls above on all threads and no others. `compiles` says whether the engine
-/// does.
+/// Allows the system calls above, and no others, on all threads. `compiles`: whether the engine
+/// compiles code.
 pub(crate) fn allow_few(compiles: bool) -> Result<()> {
     install(compiles).map_err(errno)
 }
@@ -129,12 +125,12 @@ pub(super) fn arch() -> std::result::Result<seccompiler::TargetArch, BackendErro
 fn rules(condition: ArgCondition, compiles: bool) -> std::result::Result<Option<Vec<SeccompRule>>, BackendError> {
     match condition {
         ArgCondition::Always => Ok(Some(Vec::new())),
-        ArgCondition::Keys => Ok((compiles && has_keyctl()).then(Vec::new)),
+        ArgCondition::ProtectionKeys => Ok((compiles && has_protection_keys()).then(Vec::new)),
         ArgCondition::Without(argument, bits) => Ok(Some(vec![rule(argument, SeccompCmpOp::MaskedEq(u64::from(bits.unsigned_abs())), 0)?])),
         ArgCondition::Is(argument, values) => {
             values.iter().map(|value| rule(argument, SeccompCmpOp::Eq, *value)).collect::<std::result::Result<_, _>>().map(Some)
         }
-        ArgCondition::Own => Ok(Some(vec![rule(0, SeccompCmpOp::Eq, getpid().as_raw_nonzero().get())?])),
+        ArgCondition::OwnProcess => Ok(Some(vec![rule(0, SeccompCmpOp::Eq, getpid().as_raw_nonzero().get())?])),
     }
 }
 
@@ -144,7 +140,7 @@ fn rule(argument: u8, operator: SeccompCmpOp, value: i32) -> std::result::Result
 
 /// Returns whether this processor has memory protection keys (pkeys(7)) and V8 uses them.
 #[expect(unsafe_code, reason = "no safe binding allocates a key")]
-fn has_keyctl() -> bool {
+fn has_protection_keys() -> bool {
     if cfg!(feature = "quickjs") {
         return false;
     }

@@ -5,7 +5,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[test]
-fn levels_are_those_of_brackets_and_operators_and_more_are_refused_where_they_are() {
+fn brackets_and_operators_count_as_levels_and_excess_is_reported_by_line() {
     assert!(check(&nested(LEVELS)).is_ok());
     let error = check(&nested(LEVELS + 1)).unwrap_err();
     assert_eq!((error.line, error.message.as_str()), (Some(2), "the source is nested deeper than 500 levels"));
@@ -16,7 +16,7 @@ fn levels_are_those_of_brackets_and_operators_and_more_are_refused_where_they_ar
 }
 
 #[test]
-fn brackets_in_texts_comments_and_regular_expressions_do_not_add_up() {
+fn brackets_in_strings_comments_and_regular_expressions_do_not_count() {
     for piece in [
         "a('(((');\n",
         "a(\"\\\"[[\");\n",
@@ -38,7 +38,7 @@ fn brackets_in_texts_comments_and_regular_expressions_do_not_add_up() {
 }
 
 #[test]
-fn chain_is_reported_by_the_line_on_which_it_begins() {
+fn chain_is_reported_with_the_line_on_which_it_begins() {
     for (chain, end) in [
         ("type B = ", "keyof "),
         ("type B =", "\nkeyof"),

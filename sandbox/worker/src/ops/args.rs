@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn number_is_taken_as_it_is_or_not_at_all() {
+    fn number_is_converted_exactly_or_rejected() {
         let max = f64::from(u32::MAX);
         for (given, read) in [(0.0, Some(0)), (5_000.0, Some(5_000)), (max, Some(u32::MAX)), (max + 1.0, None), (-1.0, None)] {
             assert_eq!(u32::read(given), read, "{given}");

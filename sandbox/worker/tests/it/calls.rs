@@ -6,7 +6,7 @@ use tollhouse_protocol::{Limits, LogLevel, OpRequest, OpValue, Outcome, Progress
 use crate::harness::{NOW_MS, Worker};
 
 #[test]
-fn input_comes_back() {
+fn input_is_returned() {
     let mut worker = Worker::handler("return { got: req.body, same: req.body === req.input };");
     assert_eq!(
         worker.json(&json!({"text": "h\u{e4}\u{2603}\u{1f600}"})),
@@ -42,8 +42,8 @@ fn progress_is_reported_in_order_cut_and_counted() {
          return ctx.progress('');",
     );
     assert_eq!(worker.json(&Value::Null), Value::Null);
-    let describe = |message: &str, fraction| ProgressMessage { message: message.into(), fraction };
-    assert_eq!(worker.messages[..2], [describe("begun", None), describe("half", Some(0.5))]);
+    let progress = |message: &str, fraction| ProgressMessage { message: message.into(), fraction };
+    assert_eq!(worker.messages[..2], [progress("begun", None), progress("half", Some(0.5))]);
     assert_eq!((worker.messages[2].message.len(), worker.messages.len() as u64), (512, Limits::default().progress_messages));
     assert_eq!(worker.logs.len(), 0);
 
@@ -88,19 +88,19 @@ fn plain_and_async_handlers_both_answer() {
 }
 
 #[test]
-fn nothing_returned_is_null() {
+fn missing_result_is_null() {
     assert_eq!(Worker::handler("").json(&json!(1)), Value::Null);
 }
 
 #[test]
-fn a_value_without_json_form_is_a_fault() {
+fn result_without_json_form_is_an_error() {
     assert_eq!(Worker::handler("return () => 1;").thrown(&json!(1)), "TypeError: handler returned a function, which has no JSON form");
     let circular = Worker::handler("const a = {}; a.a = a; return a;").thrown(&json!(1));
     assert!(circular.starts_with("TypeError"), "{circular}");
 }
 
 #[test]
-fn kv_keeps_values() {
+fn kv_stores_values() {
     let mut worker = Worker::handler(
         "const before = await ctx.kv.get('n');
          await ctx.kv.set('n', { deep: [1, 2] }, { ttlMs: 5000 });
@@ -127,7 +127,7 @@ fn a_request_too_large_to_be_sent_fails_at_once() {
 }
 
 #[test]
-fn a_call_that_comes_while_another_computes_runs_after_it() {
+fn call_that_arrives_while_another_computes_runs_after_it() {
     let mut worker = Worker::with("let calls = 0; export default () => ++calls;");
     (0..3).for_each(|_| worker.begin(&Value::Null));
     for calls in 1..=3 {
@@ -137,7 +137,7 @@ fn a_call_that_comes_while_another_computes_runs_after_it() {
 }
 
 #[test]
-fn a_call_that_comes_while_another_waits_is_declined_and_not_run() {
+fn call_that_arrives_while_another_waits_is_declined_and_not_run() {
     let mut worker = Worker::with("let calls = 0; export default async (req, ctx) => { calls++; await ctx.kv.get('k'); return calls; };");
     (0..3).for_each(|_| worker.begin(&Value::Null));
     let Some(ToHost::Op { op, .. }) = worker.receive() else { panic!("an op") };
@@ -146,7 +146,7 @@ fn a_call_that_comes_while_another_waits_is_declined_and_not_run() {
     worker.send(&ToWorker::Reply { op, result: Ok(OpValue::None) });
     let Some(ToHost::Done { outcome: Outcome::Returned(reply), .. }) = worker.receive() else { panic!("an answer") };
     assert_eq!(reply.body, ReplyBody::Json("1".into()));
-    assert_eq!(worker.json(&Value::Null), json!(2), "it goes on with the next call");
+    assert_eq!(worker.json(&Value::Null), json!(2), "the next call runs");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn atomic_writes_all_or_nothing() {
 }
 
 #[test]
-fn files_keep_bytes_text_and_json() {
+fn files_store_bytes_text_and_json() {
     let mut worker = Worker::handler(
         "await ctx.files.write('b', new Uint8Array([0, 255, 7]).subarray(1));
          await ctx.files.write('t', 'h\u{e4}');
@@ -196,7 +196,7 @@ fn a_failed_op_rejects_with_its_code() {
 }
 
 #[test]
-fn a_wrong_argument_rejects_and_asks_nobody() {
+fn invalid_argument_rejects_without_a_request() {
     let mut worker = Worker::handler("return ctx.kv.get(7).catch((error) => error.message);");
     assert_eq!(worker.json(&Value::Null), json!("key must be a string"));
     assert!(worker.ops.is_empty());
@@ -212,7 +212,7 @@ fn env_is_granted_per_call_and_frozen() {
     worker.env = vec![("KEY".into(), "s3cret".into())];
     assert_eq!(worker.json(&Value::Null), json!(["s3cret", null, true, true, ["KEY"]]));
     worker.env.clear();
-    assert_eq!(worker.json(&Value::Null)[4], json!([]), "the next call has no grant of the last");
+    assert_eq!(worker.json(&Value::Null)[4], json!([]), "the next call has no grant of the previous one");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn time_stands_still_while_computing_and_moves_with_ops() {
 }
 
 #[test]
-fn dates_show_themselves_in_words() {
+fn dates_are_formatted_as_text() {
     let mut worker = Worker::handler(
         "const d = new Date(0); return [d.toLocaleString(), d.toLocaleDateString('en-US'), d.toLocaleTimeString(), String(d)].map((text) => text.length > 5);",
     );
@@ -290,7 +290,7 @@ fn dates_show_themselves_in_words() {
 }
 
 #[test]
-fn no_other_clock_reports_the_time() {
+fn no_other_clock_is_available() {
     let mut worker = Worker::handler(
         "if (typeof Intl === 'undefined') return 'no Intl';
          const format = new Intl.DateTimeFormat('en-US', { timeZone: 'UTC' });
@@ -342,7 +342,7 @@ fn responses_carry_status_headers_and_body() {
 }
 
 #[test]
-fn thrown_errors_say_where() {
+fn thrown_errors_have_a_position() {
     let mut worker = Worker::handler("throw new RangeError('no good');");
     match worker.call(&Value::Null).outcome {
         Outcome::Threw(thrown) => {
@@ -369,14 +369,14 @@ fn a_worker_serves_many_calls_and_keeps_module_state() {
 }
 
 #[test]
-fn a_call_after_a_throwing_one_is_served() {
+fn call_after_a_throwing_call_is_served() {
     let mut worker = Worker::handler("if (req.body) throw new Error('once'); return 'ok';");
     assert_eq!(worker.thrown(&json!(true)), "Error: once");
     assert_eq!(worker.json(&json!(false)), json!("ok"));
 }
 
 #[test]
-fn ops_left_behind_do_not_wake_in_the_next_call() {
+fn ops_of_an_ended_call_do_not_wake_the_next() {
     let mut worker = Worker::with(
         "let woken = 0;
          export default async (req, ctx) => {
@@ -398,7 +398,7 @@ fn a_write_that_nobody_awaits_is_done_before_the_call_ends() {
 }
 
 #[test]
-fn numbers_of_ops_rise_as_they_are_sent() {
+fn op_numbers_rise_in_sending_order() {
     // A timer does not wait for the requests before it, although its number is higher.
     let mut worker = Worker::handler(
         "const all = [...Array(20).keys()].map((i) => ctx.kv.get('k' + i)); const sleep = new Promise((r) => setTimeout(r, 1));
@@ -410,7 +410,7 @@ fn numbers_of_ops_rise_as_they_are_sent() {
 }
 
 #[test]
-fn requests_beyond_those_in_flight_wait_their_turn() {
+fn requests_beyond_the_concurrent_ops_wait() {
     let mut worker = Worker::handler("return (await Promise.all([...Array(50).keys()].map((i) => ctx.kv.get('k' + i)))).length;");
     assert_eq!(worker.json(&Value::Null), json!(50));
     assert_eq!(worker.max_in_flight, 8);
@@ -433,7 +433,7 @@ fn a_promise_that_nothing_resolves_is_a_deadlock() {
 }
 
 #[test]
-fn missing_node_globals_name_their_replacement() {
+fn missing_node_globals_report_their_replacement() {
     for (body, instead) in [
         ("return fetch('https://example.com');", "ctx.httpGetJson"),
         ("return await globalThis.fetch('https://example.com');", "ctx.httpGetJson"),
@@ -465,7 +465,7 @@ fn missing_node_globals_name_their_replacement() {
 }
 
 #[test]
-fn code_that_looks_before_it_uses_finds_nothing_and_continues() {
+fn feature_detection_finds_nothing_and_continues() {
     let mut worker = Worker::handler(
         "const absent = [typeof fetch, typeof process, typeof require, typeof module, typeof Buffer, typeof Deno, typeof window];
          return [new Set(absent).size, absent[0], 'fetch' in globalThis, Object.keys(req).includes('json'), JSON.parse(JSON.stringify(req)).json ?? null];",
@@ -474,7 +474,7 @@ fn code_that_looks_before_it_uses_finds_nothing_and_continues() {
 }
 
 #[test]
-fn an_error_of_the_handlers_own_is_not_advised_on() {
+fn errors_of_the_handler_get_no_advice() {
     for (body, message) in [
         ("throw new Error('the fetch is not defined');", "Error: the fetch is not defined"),
         ("thing();", "ReferenceError: "),

@@ -53,7 +53,7 @@ const NAMES: &[&str] = &[
 ];
 
 #[test]
-fn every_encoding_is_there_by_its_name_and_its_labels() {
+fn every_encoding_is_available_by_name_and_labels() {
     let names = value(&format!("return {}.map((name) => new TextDecoder(name.toUpperCase()).encoding);", json!(NAMES)));
     assert_eq!(names, json!(NAMES));
     let labels = [
@@ -85,7 +85,7 @@ fn every_encoding_is_there_by_its_name_and_its_labels() {
 }
 
 #[test]
-fn label_of_no_encoding_is_refused() {
+fn unknown_encoding_label_is_rejected() {
     let labels = json!(["", "utf-7", "utf-32", "utf-8\0", "\u{a0}utf-8", "replacement", "iso-2022-kr", "hz-gb-2312"]);
     let refused =
         value(&format!("return {labels}.map((label) => {{ try {{ new TextDecoder(label); }} catch (e) {{ return e.name; }} }});"));
@@ -94,7 +94,7 @@ fn label_of_no_encoding_is_refused() {
 }
 
 #[test]
-fn texts_are_decoded_whole_and_byte_by_byte() {
+fn texts_decode_the_same_whole_and_byte_by_byte() {
     let texts = json!([
         ["shift_jis", [0x93, 0xfa, 0x96, 0x7b, 0xb1], "日本ｱ"],
         ["euc-jp", [0xc6, 0xfc, 0x8e, 0xb1, 0x8f, 0xb0, 0xa1], "日ｱ丂"],
@@ -130,7 +130,7 @@ fn texts_are_decoded_whole_and_byte_by_byte() {
 }
 
 #[test]
-fn byte_order_mark_goes_unless_it_is_kept_and_only_that_of_the_encoding() {
+fn byte_order_mark_of_the_encoding_is_removed_unless_ignored() {
     assert_eq!(
         value(
             "const marks = { 'utf-8': [0xef, 0xbb, 0xbf, 65], 'utf-16le': [0xff, 0xfe, 65, 0], 'utf-16be': [0xfe, 0xff, 0, 65] };
@@ -165,7 +165,7 @@ fn fatal_decoder_throws_and_can_be_used_again() {
 }
 
 #[test]
-fn unfinished_work_of_a_call_is_absent_from_the_next() {
+fn unfinished_text_of_a_call_does_not_reach_the_next() {
     let mut worker = Worker::with(
         "const d = new TextDecoder(); export default () => d.decode(new Uint8Array([0x98, 0x80]), { stream: true }) + d.decode(new Uint8Array([0xf0, 0x9f]), { stream: true });",
     );
@@ -175,7 +175,7 @@ fn unfinished_work_of_a_call_is_absent_from_the_next() {
 }
 
 #[test]
-fn texts_in_pieces_have_a_limit_that_ended_ones_do_not_count_for() {
+fn only_open_streaming_decoders_count_toward_their_limit() {
     let mut worker = Worker::handler(
         "const piece = new Uint8Array([0xf0]); const open = [];
          for (let i = 0; i < 1000; i++) { const d = new TextDecoder(); d.decode(piece, { stream: true }); d.decode(); }

@@ -13,7 +13,7 @@ export default async (req, ctx) => {
     kept = { ...ctx.kv, ctx, env: ctx.env, atomic: ctx.kv.atomic(), log: ctx.log.info };
     return 'kept';
   }
-  const told = {};
+  const results = {};
   const { ctx: old, env, atomic, get } = kept;
   for (const [name, use] of Object.entries({
     'kv.get': () => old.kv.get('a'), 'kv.set': () => old.kv.set('a', 1), 'kv.delete': () => old.kv.delete('a'), 'kv.list': () => old.kv.list(),
@@ -24,14 +24,14 @@ export default async (req, ctx) => {
     'progress': () => old.progress('half', 0.5), 'log': () => old.log('a'), 'log.error': () => old.log.error('a'), 'its log': () => kept.log('a'),
     'env': () => old.env, 'env before': () => env.KEY,
   })) {
-    try { await use(); told[name] = 'done'; } catch (error) { told[name] = `${error.name} ${error.code}: ${/has ended/.test(error.message)}`; }
+    try { await use(); results[name] = 'done'; } catch (error) { results[name] = `${error.name} ${error.code}: ${/has ended/.test(error.message)}`; }
   }
   ctx.log.info('of this call');
-  return told;
+  return results;
 };";
 
 #[test]
-fn every_member_of_an_ended_calls_ctx_refuses() {
+fn every_member_of_the_ctx_of_an_ended_call_rejects() {
     let mut worker = Worker::with(KEEPS);
     worker.env = vec![("KEY".into(), "s3cret".into())];
     assert_eq!(worker.json(&Value::Null), json!("kept"));
@@ -102,11 +102,11 @@ export default async (req, ctx) => {
 };";
 
 #[test]
-fn a_promise_shared_with_an_ended_call_rejects_and_the_next_call_begins_its_own() {
+fn promise_shared_with_an_ended_call_rejects_and_the_next_call_creates_its_own() {
     let mut worker = Worker::with(SHARES);
     worker.kv.insert("rate".into(), b"7".to_vec());
     assert_eq!(worker.json(&json!("give up")), json!("gave up"));
-    assert_eq!(worker.json(&Value::Null), json!("call_ended"), "it would wait for ever");
+    assert_eq!(worker.json(&Value::Null), json!("call_ended"), "it would wait forever");
     assert_eq!(worker.ops.len(), 0);
     assert_eq!(worker.json(&Value::Null), json!(7));
     assert_eq!(worker.ops.last(), Some(&OpRequest::Charge { call: "call_1".into(), usd: "0.09".into() }), "its own call pays");
@@ -127,7 +127,7 @@ fn an_op_of_an_ended_call_wakes_nobody_while_another_can_continue() {
 }
 
 #[test]
-fn call_that_nothing_wakes_is_a_deadlock() {
+fn call_that_nothing_can_wake_is_a_deadlock() {
     let mut worker = Worker::with(
         "export default async (req, ctx) => {
            if (req.body === 'leave') { for (let i = 0; i < 500; i++) ctx.kv.get('a'); setTimeout(() => {}, 1e6); return 1; }
@@ -139,7 +139,7 @@ fn call_that_nothing_wakes_is_a_deadlock() {
 }
 
 #[test]
-fn an_answer_that_comes_after_its_call_reaches_no_other() {
+fn late_answer_reaches_no_other_call() {
     let mut worker = Worker::with(
         "let left;
          export default async (req, ctx) => {

@@ -11,7 +11,7 @@ fn is_the_schemas(reason: &StopReason) -> bool {
 }
 
 #[test]
-fn any_schema_ends_within_its_limits_and_its_faults_are_its_own() {
+fn any_schema_ends_within_its_limits_and_is_blamed_for_its_faults() {
     tollhouse_fuzz::check("schema", |bytes| {
         let (schema, value) = bytes.iter().position(|byte| *byte == 0).map_or((bytes, &b"null"[..]), |at| (&bytes[..at], &bytes[at + 1..]));
         let Ok(value) = serde_json::from_slice::<Value>(value) else { return };
@@ -19,7 +19,7 @@ fn any_schema_ends_within_its_limits_and_its_faults_are_its_own() {
         worker.limits.cpu_ms = 200;
         worker.work = Work::Check(Side::Input);
         worker.schemas = Schemas { input: Some(schema.to_vec().into()), output: None };
-        match worker.take_in(None) {
+        match worker.load_bundle(None) {
             Ok(_) => {}
             Err(LoadFault::Schema(fault)) if fault.side == Side::Input => return,
             Err(LoadFault::Stopped(reason)) if is_the_schemas(&reason) => return,
@@ -27,7 +27,7 @@ fn any_schema_ends_within_its_limits_and_its_faults_are_its_own() {
         }
         match worker.call(&value).outcome {
             Outcome::Returned(_) => {}
-            Outcome::Unfit(Side::Input, problems) => assert!((1..=MAX_PROBLEMS).contains(&problems.len())),
+            Outcome::Invalid(Side::Input, problems) => assert!((1..=MAX_PROBLEMS).contains(&problems.len())),
             Outcome::Stopped(reason) if is_the_schemas(&reason) => {}
             other => panic!("{other:?}"),
         }

@@ -75,7 +75,7 @@ impl Worker {
             .stdout(Stdio::null())
             .stderr(Stdio::inherit());
         let source = descriptor.as_raw_fd();
-        #[expect(unsafe_code, reason = "the child's descriptor has to get its number between fork and exec")]
+        #[expect(unsafe_code, reason = "the child's descriptor must get its number between fork and exec")]
         // SAFETY: dup2 and fcntl are async-signal-safe, and both descriptors belong to the child.
         unsafe {
             command.pre_exec(move || {
@@ -109,7 +109,7 @@ impl Worker {
         };
         match worker.receive() {
             Some(ToHost::Ready { jail }) => worker.jail = jail,
-            other => panic!("the worker said {other:?} first"),
+            other => panic!("the first message of the worker is {other:?}"),
         }
         worker
     }
@@ -135,14 +135,14 @@ impl Worker {
     }
 
     pub fn load(&mut self, source: &str, language: Language) -> Result<Loaded, LoadError> {
-        self.take_in(Some(Source { text: source.as_bytes().to_vec().into(), language })).map_err(|fault| match fault {
+        self.load_bundle(Some(Source { text: source.as_bytes().to_vec().into(), language })).map_err(|fault| match fault {
             LoadFault::Handler(error) => error,
             other => panic!("the source is not to blame: {other:?}"),
         })
     }
 
     /// Loads a bundle with this worker's schemas.
-    pub fn take_in(&mut self, source: Option<Source>) -> Result<Loaded, LoadFault> {
+    pub fn load_bundle(&mut self, source: Option<Source>) -> Result<Loaded, LoadFault> {
         let bundle =
             Bundle { version: "0".repeat(64), specifier: "tool:/example/000000000000".into(), source, schemas: self.schemas.clone() };
         self.send(&ToWorker::Load(Load { bundle, limits: self.limits }));
@@ -152,7 +152,7 @@ impl Worker {
                 Some(ToHost::Log(line)) => self.logs.push(line),
                 Some(ToHost::Waiting) => {}
                 Some(ToHost::Op { op, request }) => self.answer(op, &request),
-                other => panic!("while loading, the worker said {other:?}"),
+                other => panic!("while loading, the worker sent {other:?}"),
             }
         }
     }
@@ -184,7 +184,7 @@ impl Worker {
     pub fn stopped(&mut self, input: &Value) -> StopReason {
         match self.call(input).outcome {
             Outcome::Stopped(reason) => {
-                assert!(self.receive().is_none(), "a stopped worker says nothing more");
+                assert!(self.receive().is_none(), "a stopped worker sends nothing more");
                 self.child.wait().unwrap();
                 reason
             }
@@ -245,14 +245,14 @@ impl Worker {
                     }
                 }
                 Some(ToHost::Done { outcome, spent }) => return CallEnd { outcome, spent },
-                None => return self.ended_without_words(),
-                other => panic!("during a call, the worker said {other:?} (exit {:?})", self.child.try_wait()),
+                None => return self.end_from_exit_status(),
+                other => panic!("during a call, the worker sent {other:?} (exit {:?})", self.child.try_wait()),
             }
         }
     }
 
     /// Returns the end of a worker that sent no message, from its exit status.
-    fn ended_without_words(&mut self) -> CallEnd {
+    fn end_from_exit_status(&mut self) -> CallEnd {
         let status = self.reap();
         let reason = status.code().and_then(|status| StopReason::of_exit_status(status, &self.limits));
         let reason = reason.unwrap_or_else(|| panic!("during a call, the worker ended: {status}"));
@@ -261,7 +261,7 @@ impl Worker {
 
     fn answer(&mut self, op: u32, request: &OpRequest) {
         let json = |value: Value| Ok(OpValue::Json(value.to_string().into()));
-        #[allow(clippy::match_wildcard_for_single_variants, reason = "ops that are added need no answer here")]
+        #[allow(clippy::match_wildcard_for_single_variants, reason = "other ops need no answer here")]
         let result = match request {
             OpRequest::KvGet { key } => Ok(self.kv.get(key).map_or(OpValue::None, |value| OpValue::Json(value.clone().into()))),
             OpRequest::KvSet { key, value, .. } => {
@@ -353,7 +353,7 @@ impl Worker {
         match self.stream.read_exact(&mut prefix) {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset) => return None,
-            Err(error) => panic!("the worker said nothing: {error}"),
+            Err(error) => panic!("no message of the worker can be read: {error}"),
         }
         let mut payload = vec![0; frame::length(prefix).unwrap()];
         self.stream.read_exact(&mut payload).unwrap();
@@ -374,7 +374,7 @@ impl Worker {
     }
 
     /// Waits for the process, and records its peak memory.
-    #[expect(unsafe_code, reason = "the standard library does not tell what a child has used")]
+    #[expect(unsafe_code, reason = "the standard library does not return the usage of a child")]
     fn reap(&mut self) -> ExitStatus {
         let mut status = 0;
         // SAFETY: all zeros are a valid `rusage`, and the child has not been waited for.

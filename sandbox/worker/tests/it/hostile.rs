@@ -90,7 +90,7 @@ fn buffer_bombs_are_stopped() {
 }
 
 #[test]
-fn a_buffer_above_the_limit_is_not_had() {
+fn buffer_above_the_limit_cannot_be_allocated() {
     match Worker::handler("return new Uint8Array(1 << 30).length;").call(&Value::Null).outcome {
         Outcome::Stopped(StopReason::Memory { .. }) => {}
         Outcome::Threw(thrown) if cfg!(feature = "quickjs") => assert!(thrown.message.contains("memory"), "{}", thrown.message),
@@ -99,13 +99,13 @@ fn a_buffer_above_the_limit_is_not_had() {
 }
 
 #[test]
-fn buffers_within_the_limit_come_and_go() {
+fn buffers_within_the_limit_can_be_allocated_repeatedly() {
     let mut worker = Worker::handler("let n = 0; for (let i = 0; i < 300; i++) n += new Uint8Array(1 << 20).length; return n;");
     assert_eq!(worker.json(&Value::Null), json!(300 << 20));
 }
 
 #[test]
-fn deep_recursion_is_an_error_and_no_crash() {
+fn deep_recursion_is_an_error_not_a_crash() {
     let mut worker = Worker::handler("const f = (n) => f(n + 1) + 1; try { return f(0); } catch (error) { return error.name; }");
     let name = worker.json(&Value::Null);
     assert!(name == "RangeError" || name == "InternalError", "{name}");
@@ -145,7 +145,7 @@ fn hostile_errors_become_text() {
 }
 
 #[test]
-fn unhandled_rejections_end_nothing() {
+fn unhandled_rejections_are_ignored() {
     let mut worker = Worker::handler(
         "Promise.reject(new Proxy(function () {}, { get() { throw 1; } }));
          (async () => { throw new Error('nobody waits'); })();
@@ -157,7 +157,7 @@ fn unhandled_rejections_end_nothing() {
 }
 
 #[test]
-fn bent_prototypes_bend_nothing_of_ours() {
+fn modified_prototypes_do_not_affect_the_runtime() {
     for bend in [
         "Array.prototype.push = Array.prototype.map = Array.prototype.join = () => { throw 1; };",
         "Array.prototype[Symbol.iterator] = () => { throw 1; };",
@@ -184,11 +184,11 @@ fn bent_prototypes_bend_nothing_of_ours() {
                 assert_eq!(worker.kv.get("k").map(Vec::as_slice), Some(b"1".as_slice()), "{bend}");
                 assert_eq!(worker.logs.len(), 1, "{bend}");
             }
-            // The handler's own `await` may use what it replaced. The worker must not.
+            // The handler's own `await` can use what it replaced. The worker must not.
             Outcome::Threw(_) => {}
             // QuickJS loses an `await` if the promise's constructor is missing.
             Outcome::Stopped(StopReason::Deadlock) if cfg!(feature = "quickjs") && bend.contains("constructor") => continue,
-            other @ (Outcome::Stopped(_) | Outcome::Unfit(..)) => panic!("{other:?} after {bend}"),
+            other @ (Outcome::Stopped(_) | Outcome::Invalid(..)) => panic!("{other:?} after {bend}"),
         }
         let again = worker.call(&Value::Null).outcome;
         assert!(!matches!(again, Outcome::Stopped(_)), "{again:?} after {bend}");
@@ -196,7 +196,7 @@ fn bent_prototypes_bend_nothing_of_ours() {
 }
 
 #[test]
-fn json_of_ours_is_not_bent_by_to_json() {
+fn to_json_does_not_affect_the_json_of_the_runtime() {
     let mut worker = Worker::handler(
         "Object.prototype.toJSON = Array.prototype.toJSON = String.prototype.toJSON = () => 'bent';
          await ctx.kv.atomic().check('a', null).add('n', 1).commit();
@@ -241,7 +241,7 @@ fn code_from_strings_is_refused() {
 
 /// The pattern of `get-intrinsic`, and so of `qs`, while they load.
 #[test]
-fn packages_that_name_eval_as_they_load_do_load() {
+fn packages_that_refer_to_eval_load() {
     let mut worker = Worker::with(
         "const INTRINSICS = { '%eval%': eval, '%Function%': Function };
          const { name, length } = INTRINSICS['%eval%'];
@@ -266,7 +266,7 @@ fn modules_cannot_be_imported() {
 }
 
 #[test]
-fn globals_are_those_that_are_listed() {
+fn globals_match_the_list() {
     let mut worker = Worker::handler("return Reflect.ownKeys(globalThis).map(String).sort();");
     let seen = worker.json(&Value::Null);
     let seen: Vec<&str> = seen.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
@@ -320,7 +320,7 @@ fn no_path_leads_to_the_runtime() {
 }
 
 #[test]
-fn call_sites_are_not_handed_out() {
+fn call_sites_are_not_exposed() {
     let mut worker = Worker::handler(
         "let seen = null;
          Error.prepareStackTrace = (error, sites) => { seen = sites; return 'x'; };
@@ -332,7 +332,7 @@ fn call_sites_are_not_handed_out() {
 }
 
 #[test]
-fn call_sites_meet_no_method_of_the_handler_s() {
+fn call_sites_call_no_method_of_the_handler() {
     let mut worker = Worker::handler(
         "const met = [];
          const note = function () { met.push(typeof this?.getFunction); return 'x'; };
@@ -398,7 +398,7 @@ fn large_and_deep_results_are_refused() {
 }
 
 #[test]
-fn one_answer_counts_and_a_second_is_not_reported() {
+fn only_the_first_answer_of_a_handler_counts() {
     let mut worker = Worker::handler(
         "let n = 0; return { then(resolve, reject) { resolve('first'); resolve('second'); reject(new Error('third')); } };",
     );

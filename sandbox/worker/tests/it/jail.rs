@@ -101,7 +101,7 @@ impl Drop for Probe {
     }
 }
 
-#[expect(unsafe_code, reason = "the binding is unsafe for one flag, which is not this one")]
+#[expect(unsafe_code, reason = "the binding is unsafe because of one flag, which is not used here")]
 fn begin_namespace() -> bool {
     // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.is_ok()
@@ -158,7 +158,7 @@ fn system_calls_that_are_not_listed_end_the_process() {
 }
 
 #[test]
-fn nothing_becomes_code_where_there_is_to_be_none() {
+fn no_memory_becomes_executable_in_the_jitless_tier() {
     let probe = Probe::new();
     for user in users() {
         for act in ["mmap-exec", "mprotect-exec", "pkey-exec", "shared-exec", "personality", "exec", "second-thread:mmap-exec"] {
@@ -200,7 +200,7 @@ fn empty_root_has_no_file_and_no_process() {
 }
 
 #[test]
-fn root_of_everybody_stays_where_it_is() {
+fn root_of_other_processes_is_unchanged() {
     let probe = Probe::new();
     for user in users() {
         assert_eq!(probe.attempt("nothing", &[JailLayer::EmptyRoot], user).refused, [JailLayer::EmptyRoot]);
@@ -208,7 +208,7 @@ fn root_of_everybody_stays_where_it_is() {
 }
 
 #[test]
-fn namespaces_have_no_network_no_memory_of_others_and_no_other_user() {
+fn namespaces_hide_network_shared_memory_and_users() {
     let probe = Probe::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connect = format!("connect:{}", listener.local_addr().unwrap().port());
@@ -254,7 +254,7 @@ fn first_process_of_a_namespace_is_stopped_like_any_other() {
 }
 
 #[test]
-fn user_of_its_own_signals_nobody_and_becomes_nobody() {
+fn own_user_can_neither_signal_nor_become_others() {
     let probe = Probe::new();
     if !is_root() {
         assert_eq!(probe.attempt("nothing", &[JailLayer::OwnUser], None).refused, [JailLayer::OwnUser]);
@@ -281,7 +281,7 @@ fn without_capabilities_root_has_no_rights() {
 }
 
 #[test]
-fn limits_leave_no_descriptor_and_no_process() {
+fn rlimits_allow_no_descriptor_and_no_process() {
     let probe = Probe::new();
     for user in users() {
         probe.assert_stopped("descriptors", &[JailLayer::Rlimits], user, "24");

@@ -9,7 +9,7 @@ fn refused(source: &str) -> LoadError {
     let mut worker = Worker::start();
     worker.limits.load_wall_ms = 10_000;
     let error = worker.load(source, Language::Js).unwrap_err();
-    assert!(worker.receive().is_none(), "a worker that could not load is gone");
+    assert!(worker.receive().is_none(), "a worker that failed to load is gone");
     error
 }
 
@@ -34,7 +34,7 @@ fn every_form_of_handler_loads() {
 }
 
 #[test]
-fn syntax_errors_say_where() {
+fn syntax_errors_have_a_position() {
     let error = refused("export default async function (req, ctx) {\n  return 1;\n  const = 2;\n}");
     assert_eq!((error.line, error.column), (Some(3), Some(9)), "{error:?}");
     assert!(error.message.starts_with("SyntaxError"), "{error:?}");
@@ -63,7 +63,7 @@ fn decorators_and_accessors_are_rejected_with_advice() {
 }
 
 #[test]
-fn errors_of_the_top_level_say_where() {
+fn top_level_errors_have_a_line() {
     let error = refused("const a = 1;\nthrow new Error('not today');\nexport default () => 1;");
     assert_eq!(error.message, "Error: not today");
     assert_eq!(error.line, Some(2), "{error:?}");
@@ -72,7 +72,7 @@ fn errors_of_the_top_level_say_where() {
 }
 
 #[test]
-fn wrapped_handlers_keep_their_lines() {
+fn line_numbers_of_wrapped_handlers_are_correct() {
     let mut worker = Worker::start();
     worker.load("async function (req, ctx) {\n  throw new Error('x');\n}", Language::Js).unwrap();
     let tollhouse_protocol::Outcome::Threw(thrown) = worker.call(&Value::Null).outcome else { panic!("it throws") };
@@ -84,7 +84,7 @@ fn a_top_level_that_does_not_end_is_stopped() {
     let stopped = |text: &'static str| {
         let mut worker = Worker::start();
         worker.limits.load_wall_ms = 10_000;
-        match worker.take_in(Some(Source { text: text.into(), language: Language::Js })) {
+        match worker.load_bundle(Some(Source { text: text.into(), language: Language::Js })) {
             Err(LoadFault::Stopped(reason)) => reason,
             other => panic!("{text}: {other:?}"),
         }
@@ -125,7 +125,7 @@ fn typed(source: &str) -> Result<(Worker, String), LoadError> {
 }
 
 #[test]
-fn typescript_loses_its_types_and_keeps_its_places() {
+fn types_are_stripped_and_positions_stay() {
     let source = "type In = { n: number };\ninterface Out { n: number }\nexport default async function (req: { body: In }, ctx: unknown): Promise<Out> {\n  const n = (req.body as In).n!;\n  if (n < 0) throw new Error('low');\n  return { n: n satisfies number } as Out;\n}\n";
     let (mut worker, text) = typed(source).unwrap();
     assert_eq!(worker.json(&json!({"n": 3})), json!({"n": 3}));
@@ -167,7 +167,7 @@ fn typescript_only_syntax_loads() {
 }
 
 #[test]
-fn typescript_errors_say_where() {
+fn typescript_errors_have_a_position() {
     let error = typed("export default function (req: any) {\n  const = 1;\n}").map(|_| ()).unwrap_err();
     assert_eq!((error.line, error.column), (Some(2), Some(9)), "{error:?}");
     assert!(error.message.starts_with("SyntaxError: "), "{error:?}");
@@ -178,7 +178,7 @@ fn typescript_errors_say_where() {
 }
 
 #[test]
-fn sources_that_no_parser_can_follow_are_refused_with_a_line() {
+fn sources_too_deep_for_a_parser_are_rejected_with_a_line() {
     let deep = |before: &str, value: &str, after: &str| format!("{}{value}{}", before.repeat(60_000), after.repeat(60_000));
     let values = [
         deep("(", "1", ")"),

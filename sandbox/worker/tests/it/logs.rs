@@ -17,7 +17,7 @@ fn messages(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_error_is_shown_wherever_it_stands() {
+fn error_is_shown_wherever_it_occurs_in_a_value() {
     let lines = lines(
         "try { null.x } catch (e) {
            e.code = 'E1';
@@ -34,13 +34,13 @@ fn an_error_is_shown_wherever_it_stands() {
 }
 
 #[test]
-fn causes_and_members_of_aggregate_errors_stand_behind_the_stack() {
+fn causes_and_aggregated_errors_follow_the_stack() {
     let body = "const inner = new Error('inner why'); const outer = new Error('outer', { cause: inner }); inner.cause = outer;
          console.error(outer); console.error(new AggregateError([new Error('first why'), 'second why'], 'all')); ctx.log.warn('w', { e: outer });
          console.error(new Error('x', { cause: { status: 500 } })); throw outer;";
     let mut worker = Worker::handler(body);
     let tollhouse_protocol::Outcome::Threw(thrown) = worker.call(&Value::Null).outcome else { panic!("it throws") };
-    assert_eq!(thrown.message, "Error: outer", "callers see no more than before");
+    assert_eq!(thrown.message, "Error: outer", "the message for callers is unchanged");
     for text in [&worker.logs[0].message, &thrown.stack] {
         assert!(text.contains("[cause]: ") && text.contains("inner why") && text.ends_with("[cause]: [circular]"), "{text}");
     }
@@ -69,7 +69,7 @@ fn values_outside_json_are_logged_as_text() {
 }
 
 #[test]
-fn a_large_value_is_shown_as_far_as_a_line_goes() {
+fn large_value_is_cut_to_the_length_of_a_line() {
     let lines = lines(
         "console.log(new Array(1 << 20).fill(1)); console.log({ a: 'x'.repeat(1 << 20) }); ctx.log('long', { a: '\"'.repeat(1 << 20) });
          let deep = 1; for (let i = 0; i < 10_000; i++) deep = [deep]; console.log(deep); return 1;",
@@ -123,7 +123,7 @@ fn owner_sees_which_values_json_omits() {
     );
     assert_eq!(warned("return NaN;"), ["JSON cannot represent parts of the result: the result is NaN, and becomes null"]);
     assert_eq!(warned("return [new Error('x')];")[0].matches("is an error").count(), 1);
-    assert_eq!(warned("return Array(9).fill(NaN);")[0].matches("; ").count(), 5, "five are named, and how many more there are");
+    assert_eq!(warned("return Array(9).fill(NaN);")[0].matches("; ").count(), 5, "five are named, and the others are counted");
     let proper = "return { a: undefined, d: new Date(0), u: new URL('https://e.com/'), s: { toJSON: () => 1, f() {} }, get g() { return 1; }, e: {}, l: [] };";
     assert!(warned(proper).is_empty(), "{:?}", warned(proper));
 }

@@ -1,11 +1,7 @@
 //! Tests the built worker over a socket pair, as a host would use it.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may panic")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test is the host: it starts processes, measures, and says what it saw"
-)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "a test acts as the host: it starts processes, measures and prints")]
 
 mod calls;
 mod encoding;

@@ -19,7 +19,7 @@ fn ample() -> Limits {
 }
 
 #[test]
-fn a_lowered_heap_limit_binds() {
+fn lowered_heap_limit_is_enforced() {
     let limits = Limits { heap_bytes: 8 * MIB, ..ample() };
     let holds = |mib: u64| {
         format!("const all = []; for (let i = 0; i < {}; i++) all.push(new Array(1000).fill(1.5)); return all.length;", mib * 128)
@@ -39,7 +39,7 @@ fn a_lowered_heap_limit_binds() {
 }
 
 #[test]
-fn texts_as_bytes_and_files_are_buffers_as_any_other() {
+fn encoded_texts_and_files_count_as_buffers() {
     let reads = "for (let i = 0;; i++) all.push(await ctx.files.read('f'));";
     for body in [
         "const text = 'x'.repeat(1 << 20); for (;;) all.push(new TextEncoder().encode(text));",
@@ -58,7 +58,7 @@ fn texts_as_bytes_and_files_are_buffers_as_any_other() {
 }
 
 #[test]
-fn texts_as_bytes_come_and_go() {
+fn encoded_texts_are_released() {
     let mut worker = Worker::handler_limited(
         "const text = 'x'.repeat(1 << 20); let n = 0; for (let i = 0; i < 200; i++) n += new TextEncoder().encode(text).length;
          return [n, new TextEncoder().encode('').length, await new Response('').text()];",
@@ -81,7 +81,7 @@ fn stopped_at(body: &str, limits: Limits) -> (Option<StopReason>, u64) {
 }
 
 #[test]
-fn no_way_to_take_memory_leads_beyond_that_of_the_process() {
+fn no_way_to_allocate_exceeds_the_memory_of_the_process() {
     for body in [
         "const all = []; for (;;) { const b = new ArrayBuffer(1 << 20, { maxByteLength: 2 << 20 }); new Uint8Array(b).fill(7); all.push(b); }",
         "const all = []; for (;;) { const b = new ArrayBuffer(0, { maxByteLength: 1 << 28 }); for (let n = 1 << 20; n <= 1 << 28; n += 1 << 20) { b.resize(n); new Uint8Array(b).fill(7); } all.push(b); }",
@@ -106,7 +106,7 @@ fn no_way_to_take_memory_leads_beyond_that_of_the_process() {
 }
 
 #[test]
-fn worker_that_has_nothing_to_do_collects_its_garbage() {
+fn idle_worker_collects_its_garbage() {
     let mut worker = Worker::with(
         "let held; export default () => { const before = held?.deref(); held = new WeakRef({}); return before === undefined; };",
     );

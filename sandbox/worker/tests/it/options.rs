@@ -6,7 +6,7 @@ use tollhouse_protocol::OpRequest;
 use crate::harness::Worker;
 
 #[test]
-fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_sent() {
+fn unknown_option_is_a_type_error_that_lists_known_ones_and_nothing_is_sent() {
     for (use_of_it, message) in [
         (
             "ctx.httpGetJson('https://a.example/', { method: 'POST' })",
@@ -118,11 +118,11 @@ fn headers_are_read_as_an_object_as_rows_and_as_headers() {
 }
 
 #[test]
-fn a_failed_answer_has_its_status() {
+fn error_of_a_response_has_its_status() {
     let mut worker = Worker::handler(
-        "const told = [];
-         for (const path of ['missing', '10.0.0.1']) await ctx.httpGetJson(`https://${path}/`).catch((e) => told.push([e.name, e.code, e.status ?? null, 'status' in e]));
-         return told;",
+        "const errors = [];
+         for (const path of ['missing', '10.0.0.1']) await ctx.httpGetJson(`https://${path}/`).catch((e) => errors.push([e.name, e.code, e.status ?? null, 'status' in e]));
+         return errors;",
     );
     assert_eq!(worker.json(&Value::Null), json!([["ToolError", "not_json", 404, true], ["ToolError", "forbidden_address", null, false]]));
 }

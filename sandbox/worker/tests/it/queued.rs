@@ -6,7 +6,7 @@ use tollhouse_protocol::StopReason;
 use crate::harness::Worker;
 
 #[test]
-fn requests_beyond_the_bytes_of_a_call_wait_their_turn() {
+fn requests_beyond_the_bytes_of_a_call_wait() {
     let mut worker = Worker::handler(
         "const value = 'v'.repeat(1 << 20);
          return (await Promise.all([...Array(20).keys()].map((i) => ctx.kv.set('k' + i, value)))).length;",
@@ -17,7 +17,7 @@ fn requests_beyond_the_bytes_of_a_call_wait_their_turn() {
 }
 
 #[test]
-fn requests_that_wait_have_no_more_bytes_than_buffers() {
+fn waiting_requests_are_limited_to_the_bytes_of_buffers() {
     let mut worker = Worker::handler(
         "const value = 'v'.repeat(1 << 20);
          await Promise.all([...Array(req.input).keys()].map((i) => ctx.kv.set('k' + i, value)));

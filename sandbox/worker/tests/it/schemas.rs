@@ -32,14 +32,14 @@ fn source(text: &str) -> Source {
 
 fn with(input: Option<Value>, output: Option<Value>) -> Worker {
     let mut worker = blank(input, output);
-    worker.take_in(Some(source(MESSAGE))).unwrap();
+    worker.load_bundle(Some(source(MESSAGE))).unwrap();
     worker
 }
 
 #[track_caller]
-fn unfit(outcome: Outcome, side: Side) -> Vec<Problem> {
+fn invalid(outcome: Outcome, side: Side) -> Vec<Problem> {
     match outcome {
-        Outcome::Unfit(found, problems) if found == side => problems,
+        Outcome::Invalid(found, problems) if found == side => problems,
         other => panic!("{other:?}"),
     }
 }
@@ -58,63 +58,63 @@ fn doubling(levels: usize, last: &Value) -> Value {
 }
 
 #[test]
-fn input_that_does_not_fit_reaches_no_handler_and_the_next_does() {
+fn invalid_input_reaches_no_handler_and_the_next_call_does() {
     let schema = json!({
         "type": "object", "required": ["url"], "additionalProperties": false,
         "properties": { "url": { "type": "string" }, "list": { "type": "array", "items": { "type": "integer" } }, "answer": {} },
     });
     let mut worker = with(Some(schema), None);
-    let problems = unfit(worker.call(&json!({ "list": [1, "two"], "else": "secretive" })).outcome, Side::Input);
+    let problems = invalid(worker.call(&json!({ "list": [1, "two"], "else": "secretive" })).outcome, Side::Input);
     assert!(pointers(&problems).contains(&"/list/1"), "{problems:?}");
     assert!(problems.iter().any(|problem| problem.message.contains("url")), "{problems:?}");
-    assert!(!format!("{problems:?}").contains("two") && !format!("{problems:?}").contains("secretive"), "the value itself is not repeated");
+    assert!(!format!("{problems:?}").contains("two") && !format!("{problems:?}").contains("secretive"), "the value is not repeated");
     assert!(worker.logs.is_empty(), "no handler ran");
     assert_eq!(worker.json(&json!({ "url": "u", "answer": 5 })), json!(5));
     assert_eq!(worker.logs.len(), 1);
 }
 
 #[test]
-fn problems_are_few_and_short() {
+fn problems_are_limited_in_number_and_length() {
     let mut worker = with(Some(json!({ "additionalProperties": { "type": "integer" } })), None);
     let many: Map<_, _> = (0..500).map(|at| (format!("{at}{}", "n".repeat(5_000)), json!("x"))).collect();
     worker.limits.input_bytes = 4 << 20;
-    let problems = unfit(worker.call(&Value::Object(many.clone())).outcome, Side::Input);
+    let problems = invalid(worker.call(&Value::Object(many.clone())).outcome, Side::Input);
     assert_eq!(problems.len(), 16);
     assert!(problems.iter().all(|problem| problem.pointer.len() <= 1_024 && problem.message.len() <= 1_024));
     let mut worker = with(Some(json!({ "additionalProperties": false })), None);
-    let problems = unfit(worker.call(&Value::Object(many)).outcome, Side::Input);
+    let problems = invalid(worker.call(&Value::Object(many)).outcome, Side::Input);
     assert!(problems[0].message.len() <= 1_024);
 }
 
 #[test]
-fn results_are_held_against_their_schema_where_they_are_a_success_and_json() {
+fn successful_json_results_are_checked_against_their_schema() {
     let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] });
     let mut worker = with(None, Some(schema));
     assert_eq!(worker.json(&json!({ "answer": { "count": 1 } })), json!({ "count": 1 }));
-    let problems = unfit(worker.call(&json!({ "answer": { "count": "1" } })).outcome, Side::Output);
+    let problems = invalid(worker.call(&json!({ "answer": { "count": "1" } })).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/count"]);
     for input in [json!({ "status": 422 }), json!({ "text": "words" })] {
         assert!(matches!(worker.call(&input).outcome, Outcome::Returned(_)), "{input}");
     }
     let blocks = |structured: Value| json!({ "blocks": { "content": [], "structuredContent": structured } });
     assert!(matches!(worker.call(&blocks(json!({ "count": 2 }))).outcome, Outcome::Returned(_)));
-    let problems = unfit(worker.call(&blocks(json!({ "count": "2" }))).outcome, Side::Output);
+    let problems = invalid(worker.call(&blocks(json!({ "count": "2" }))).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/structuredContent/count"]);
     // A field value that looks like an MCP result is not one.
-    let problems = unfit(worker.call(&json!({ "blocks": { "content": [], "count": 1 } })).outcome, Side::Output);
+    let problems = invalid(worker.call(&json!({ "blocks": { "content": [], "count": 1 } })).outcome, Side::Output);
     assert_eq!(pointers(&problems), ["/structuredContent"]);
 }
 
 /// Returns whether an input schema accepts a value.
 fn fits(schema: &Value, value: &Value) -> bool {
     let mut worker = blank(Some(schema.clone()), None);
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
     matches!(worker.call(value).outcome, Outcome::Returned(_))
 }
 
 #[test]
-fn formats_are_asserted_in_every_draft() {
+fn formats_are_validated_in_every_draft() {
     let drafts = [
         None,
         Some("https://json-schema.org/draft/2020-12/schema"),
@@ -132,7 +132,7 @@ fn formats_are_asserted_in_every_draft() {
             }
             blank(Some(schema), None)
         };
-        worker.take_in(None).unwrap();
+        worker.load_bundle(None).unwrap();
         worker.work = Work::Check(Side::Input);
         for (value, right) in [
             (json!({ "u": "2eb8aa08-aa98-11ea-b4aa-73b441d16380", "d": "P1DT12H", "m": "bob@example.com" }), true),
@@ -149,7 +149,7 @@ fn formats_are_asserted_in_every_draft() {
 }
 
 #[test]
-fn patterns_that_look_around_are_matched_within_their_bound() {
+fn lookaround_patterns_are_matched_within_their_limit() {
     let zod = "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$";
     let password = "^(?=.*\\d)(?=.*[a-z]).{8,}$";
     for (pattern, text, right) in [
@@ -168,9 +168,9 @@ fn patterns_that_look_around_are_matched_within_their_bound() {
         assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern} {text}");
     }
     let mut worker = blank(Some(json!({ "pattern": "^(?=(a+)+$)(a|aa)+\\1b$" })), None);
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
-    let problems = unfit(worker.call(&json!("a".repeat(2_000))).outcome, Side::Input);
+    let problems = invalid(worker.call(&json!("a".repeat(2_000))).outcome, Side::Input);
     assert!(problems[0].message.contains("backtracked"), "{problems:?}");
 }
 
@@ -240,7 +240,7 @@ fn patterns_match_like_ecmascript() {
 }
 
 #[test]
-fn pattern_that_is_large_once_translated_changes_no_other() {
+fn pattern_too_large_after_translation_affects_no_other() {
     let small = json!({ "pattern": "^(?!b)a.c$" });
     let both = json!({ "properties": { "small": small, "large": { "pattern": "^.{1000}$" } } });
     for schema in [json!({ "properties": { "small": small } }), both] {
@@ -270,9 +270,9 @@ fn a_rewritten_pattern_keeps_its_name_its_neighbors_and_its_references() {
         assert_eq!(fits(&schema, &value), right, "{value}");
     }
     let mut worker = blank(Some(schema), None);
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     worker.work = Work::Check(Side::Input);
-    let problems = unfit(worker.call(&json!({ "other": "x\r" })).outcome, Side::Input);
+    let problems = invalid(worker.call(&json!({ "other": "x\r" })).outcome, Side::Input);
     assert_eq!(problems[0].message, "the value does not match \"^x.$\"");
 }
 
@@ -300,7 +300,7 @@ fn keywords_of_older_drafts_are_reported_with_their_replacement() {
         (json!({ "properties": { "a": { "required": true } } }), "/properties/a/required", "list of names"),
     ] {
         let mut worker = blank(Some(schema), None);
-        let Err(LoadFault::Schema(fault)) = worker.take_in(None) else { panic!("it is refused") };
+        let Err(LoadFault::Schema(fault)) = worker.load_bundle(None) else { panic!("the bundle is rejected") };
         assert!(fault.pointer == pointer && fault.message.contains(word), "{fault:?}");
     }
 }
@@ -308,20 +308,20 @@ fn keywords_of_older_drafts_are_reported_with_their_replacement() {
 #[test]
 fn a_bundle_without_a_handler_only_checks() {
     let mut worker = blank(Some(json!({ "type": "string" })), Some(json!({ "type": "integer" })));
-    worker.take_in(None).unwrap();
+    worker.load_bundle(None).unwrap();
     for (side, value, fits) in
         [(Side::Input, json!("x"), true), (Side::Input, json!(1), false), (Side::Output, json!("x"), false), (Side::Output, json!(1), true)]
     {
         worker.work = Work::Check(side);
         match worker.call(&value).outcome {
             Outcome::Returned(_) => assert!(fits, "{side} {value}"),
-            outcome => assert!(!fits && unfit(outcome, side).len() == 1, "{side} {value}"),
+            outcome => assert!(!fits && invalid(outcome, side).len() == 1, "{side} {value}"),
         }
     }
 }
 
 #[test]
-fn a_schema_that_does_not_compile_is_refused_with_its_place() {
+fn invalid_schema_is_rejected_with_its_location() {
     for (schema, pointer) in [
         (json!({ "properties": { "a": { "type": "text" } } }), "/properties/a/type"),
         (json!({ "pattern": "(" }), "/pattern"),
@@ -334,7 +334,7 @@ fn a_schema_that_does_not_compile_is_refused_with_its_place() {
                 Side::Input => blank(Some(schema.clone()), None),
                 Side::Output => blank(None, Some(schema.clone())),
             };
-            match worker.take_in(Some(source(MESSAGE))) {
+            match worker.load_bundle(Some(source(MESSAGE))) {
                 Err(LoadFault::Schema(fault)) => assert_eq!((fault.side, fault.pointer.as_str()), (side, pointer), "{schema}"),
                 other => panic!("{other:?}"),
             }
@@ -343,7 +343,7 @@ fn a_schema_that_does_not_compile_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
+fn endless_check_is_stopped_and_blamed_on_the_schema() {
     let limits = Limits { cpu_ms: 200, ..Limits::default() };
     let endless = doubling(40, &json!(true));
     for (input, output, side) in [(Some(endless.clone()), None, Side::Input), (None, Some(endless), Side::Output)] {
@@ -357,7 +357,7 @@ fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
 }
 
 #[test]
-fn mismatch_is_reported_even_if_its_reasons_are_endless() {
+fn mismatch_is_reported_even_if_its_problems_are_endless() {
     let wrong = doubling(40, &json!({ "type": "string" }));
     // The first problem is found at once, but all are kept until the last is known.
     for (input, output, side) in [(Some(wrong.clone()), None, Side::Input), (None, Some(wrong), Side::Output)] {
@@ -370,16 +370,16 @@ fn mismatch_is_reported_even_if_its_reasons_are_endless() {
 }
 
 #[test]
-fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
+fn patterns_with_too_much_memory_are_stopped_while_compiling() {
     let patterns: Map<_, _> = (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\p{{L}}{{9}}{at}$") }))).collect();
     let mut worker = blank(None, Some(json!({ "properties": patterns })));
     worker.limits = Limits { load_cpu_ms: 60_000, load_wall_ms: 60_000, ..Limits::default() };
-    let fault = worker.take_in(Some(source(MESSAGE))).unwrap_err();
+    let fault = worker.load_bundle(Some(source(MESSAGE))).unwrap_err();
     let StopReason::SchemaMemory { side: Side::Output, limit_bytes } = (match fault {
         LoadFault::Stopped(reason) => reason,
         other => panic!("{other:?}"),
     }) else {
-        panic!("stopped for something else")
+        panic!("stopped for another reason")
     };
     assert_eq!(limit_bytes, worker.limits.heap_bytes);
     // The same, limited by time.
@@ -391,16 +391,16 @@ fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
     );
     worker.limits = Limits { load_cpu_ms: 50, heap_bytes: 4 << 30, ..Limits::default() };
     assert_eq!(
-        worker.take_in(Some(source(MESSAGE))).unwrap_err(),
+        worker.load_bundle(Some(source(MESSAGE))).unwrap_err(),
         LoadFault::Stopped(StopReason::SchemaTime { side: Side::Output, limit_ms: 50 })
     );
 }
 
 #[test]
-fn the_host_learns_of_the_beginning_when_the_input_fits() {
+fn begin_is_reported_once_the_input_is_valid() {
     let mut worker = with(Some(json!({ "required": ["answer"] })), None);
     worker.announced = true;
-    unfit(worker.call(&json!({})).outcome, Side::Input);
+    invalid(worker.call(&json!({})).outcome, Side::Input);
     assert_eq!(worker.started, 0);
     assert_eq!(worker.json(&json!({ "answer": 1 })), json!(1));
     assert_eq!(worker.started, 1);

@@ -42,7 +42,7 @@ fn busy(tier: Tier) -> Worker {
 }
 
 #[test]
-fn worker_that_compiles_nothing_has_no_code_but_its_programs() {
+fn jitless_worker_has_only_its_program_as_code() {
     let worker = busy(Tier::Jitless);
     assert!(worker.jail.in_force.contains(&JailLayer::NoExec), "{:?}", worker.jail);
     let Some(code) = code_of_no_file(worker.pid()) else {
@@ -52,7 +52,7 @@ fn worker_that_compiles_nothing_has_no_code_but_its_programs() {
 }
 
 #[test]
-fn worker_that_compiles_has_room_for_code_on_v8_alone_and_reports_it() {
+fn jit_worker_has_executable_memory_on_v8_only_and_reports_it() {
     let worker = busy(Tier::Jit);
     let compiles = cfg!(feature = "v8");
     assert_eq!(worker.jail.in_force.contains(&JailLayer::NoExec), !compiles, "{:?}", worker.jail);

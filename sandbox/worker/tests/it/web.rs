@@ -63,7 +63,7 @@ fn text_is_encoded_and_decoded() {
 }
 
 #[test]
-fn base64_is_forgiving_where_the_standard_is() {
+fn base64_is_as_lenient_as_the_standard() {
     assert_eq!(
         value(
             "const fails = (f) => { try { f(); return false; } catch (e) { return e.name; } };
@@ -125,11 +125,11 @@ fn events_and_abort_signals() {
              const once = (e) => seen.push('once ' + e.type); target.addEventListener('x', once, { once: true });
              target.addEventListener('x', { handleEvent(e) { e.preventDefault(); seen.push(e.target === target); } });
              const first = target.dispatchEvent(new Event('x', { cancelable: true })); const second = target.dispatchEvent(new CustomEvent('x', { detail: 1 }));
-             const c = new AbortController(); let told = 0; c.signal.onabort = () => told++; const any = AbortSignal.any([c.signal]);
+             const c = new AbortController(); let aborts = 0; c.signal.onabort = () => aborts++; const any = AbortSignal.any([c.signal]);
              c.abort(); c.abort('again');
              const late = AbortSignal.timeout(5); await new Promise((r) => late.addEventListener('abort', r));
              let thrown; try { c.signal.throwIfAborted(); } catch (e) { thrown = e.name; }
-             return [seen, first, second, told, c.signal.aborted, any.aborted, thrown, late.reason.name, AbortSignal.abort('why').reason];"
+             return [seen, first, second, aborts, c.signal.aborted, any.aborted, thrown, late.reason.name, AbortSignal.abort('why').reason];"
         ),
         json!([["once x", true, true], false, true, 1, true, true, "AbortError", "TimeoutError", "why"])
     );
@@ -178,7 +178,7 @@ fn dates_are_dates() {
 }
 
 #[test]
-fn math_random_is_the_system_s_and_as_the_language_has_it() {
+fn math_random_uses_the_system_and_follows_the_language() {
     let mut worker = Worker::handler(
         "const drawn = []; for (let i = 0; i < 1000; i++) drawn.push(Math.random());
          const { value, writable, enumerable, configurable } = Object.getOwnPropertyDescriptor(Math, 'random');
@@ -226,7 +226,7 @@ fn byte_order_mark_is_removed_from_a_response() {
 }
 
 #[test]
-fn every_class_of_the_web_has_its_tag() {
+fn every_web_class_has_its_string_tag() {
     assert_eq!(
         value(
             "return [new URL('http://a'), new URLSearchParams(), new Headers(), new Response(), new AbortController(), new AbortController().signal, new Event('x'), new CustomEvent('x'),
@@ -260,7 +260,7 @@ fn clones_of_exceptions_tags_and_proxies_follow_the_standard() {
 }
 
 #[test]
-fn small_things_are_as_their_standards_have_them() {
+fn small_details_follow_their_standards() {
     assert_eq!(
         value(
             "const t = (f) => { try { return f() } catch (e) { return e.name } };
@@ -288,7 +288,7 @@ fn response_json_reads_its_headers_once() {
 }
 
 #[test]
-fn marks_and_measures_are_of_the_call_and_bounded() {
+fn marks_and_measures_belong_to_the_call_and_are_bounded() {
     let mut worker = Worker::handler(
         "const before = performance.getEntries().length;
          performance.mark('a', { detail: { n: 1 } }); await new Promise((done) => setTimeout(done, 20)); performance.mark('b');
@@ -304,7 +304,7 @@ fn marks_and_measures_are_of_the_call_and_bounded() {
 }
 
 #[test]
-fn keys_that_are_not_there_are_advised_on() {
+fn missing_key_functions_get_advice() {
     for body in ["return crypto.subtle.importKey('raw');", "const { subtle } = crypto; return subtle.sign('HMAC');"] {
         let thrown = Worker::handler(body).thrown(&Value::Null);
         assert!(thrown.contains("`@noble/hashes`") || cfg!(not(feature = "v8")), "{thrown}");

@@ -122,7 +122,7 @@ mod tests {
     const SCALE: RunScale = RunScale { receipts: 1_000, others: 10, tolerance: 5.0, attackers: 0, creep: Some(1.0), apart: true };
 
     #[test]
-    fn oscillation_is_flat_and_creeping_growth_is_not() {
+    fn oscillation_is_no_leak_and_slow_growth_is() {
         assert!(judge(&rows(|n| if n.is_multiple_of(2) { 90.0 } else { 110.0 }), &SCALE).is_ok());
         // Growth at the beginning is accepted.
         assert!(judge(&rows(|n| 100.0 * f64::from(n.min(10))), &SCALE).is_ok());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn how_fast_memory_grows_counts_in_runs_of_twenty_minutes_and_more() {
+    fn memory_growth_counts_in_runs_of_at_least_twenty_minutes() {
         let scales = [25, 300, 1_199, 1_200, 3_600].map(RunScale::of);
         assert_eq!(scales.each_ref().map(|scale| scale.creep.is_some()), [false, false, false, true, true]);
         assert_eq!(scales.each_ref().map(|scale| scale.tolerance), [50.0, 50.0, 50.0, 15.0, 15.0]);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_grows_by_a_megabyte_a_minute_creeps() {
+    fn memory_growth_of_a_megabyte_per_minute_is_a_leak() {
         let mut rows = rows(|_| 1.0);
         for (minute, row) in rows.iter_mut().enumerate() {
             row.least_rss = 2e8 + minute as f64 * 0.9e6 + if minute % 2 == 0 { 1e6 } else { 0.0 };
@@ -157,21 +157,21 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_nobody_waits_for_are_seen() {
+    fn unreaped_processes_are_detected() {
         let mut rows = rows(|_| 1.0);
         rows[3].forgotten = 1;
         assert!(judge(&rows, &SCALE).is_err());
     }
 
     #[test]
-    fn receipts_that_do_not_go_are_seen() {
+    fn receipts_that_are_never_removed_are_detected() {
         let mut rows = rows(|_| 1.0);
         rows.iter_mut().for_each(|row| row.receipts = row.calls);
         assert!(judge(&rows, &SCALE).is_err());
     }
 
     #[test]
-    fn a_run_without_a_turn_of_retention_proves_nothing() {
+    fn run_without_a_retention_cycle_proves_nothing() {
         assert!(judge(&rows(|_| 1.0), &RunScale { receipts: 1_000_000, ..SCALE }).is_err());
     }
 }

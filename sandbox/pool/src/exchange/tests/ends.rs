@@ -9,7 +9,7 @@ use tollhouse_protocol::{Problem, Side, Thrown};
 
 use super::*;
 use crate::{
-    PoolConfig, PoolError, core::Core, process::Process, watchdog::WatchdogFinding, watchdog_alarm::WatchdogTick, worker_lease::WorkerLease,
+    PoolConfig, PoolError, core::Core, process::Process, watchdog::Inspection, watchdog_alarm::WatchdogRound, worker_lease::WorkerLease,
 };
 
 /// How a worker ends a call.
@@ -50,14 +50,14 @@ fn returned(bytes: usize) -> Outcome {
     Outcome::Returned(ToolReply { status: 200, headers: vec![], body })
 }
 
-fn unfit(side: Side) -> Outcome {
-    Outcome::Unfit(side, vec![Problem { pointer: "/a".into(), message: "a is required".into() }])
+fn invalid(side: Side) -> Outcome {
+    Outcome::Invalid(side, vec![Problem { pointer: "/a".into(), message: "a is required".into() }])
 }
 
 /// Looks until the meter has a verdict, as the watchdog does.
 fn look_until_over(link: &Link) {
     let timeout = Instant::now() + Duration::from_secs(20);
-    while !matches!(link.meter.look(std::process::id(), WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Over(_)) {
+    while !matches!(link.meter.inspect(std::process::id(), WatchdogRound::Tick, Duration::ZERO), Inspection::Over(_)) {
         assert!(Instant::now() < timeout, "a test that computes uses up its processor time");
     }
 }
@@ -104,7 +104,7 @@ async fn weigh(ended: &ExchangeEnd) -> (Counted, Endpoint, Worker) {
 }
 
 #[tokio::test]
-async fn each_end_has_its_row() {
+async fn every_kind_of_end_has_its_row() {
     use Counted::{Call, Crash, Stop};
     use Endpoint::{Held, Untouched};
     use StopReason::{CpuTime, Crashed, Deadlock, Memory, Ops, OutputDepth, OutputSize, SchemaMemory, SchemaTime, Unlisted, WallTime};
@@ -113,40 +113,40 @@ async fn each_end_has_its_row() {
     let ample = Limits { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40, ..Limits::default() };
     let thrown = || Outcome::Threw(Thrown { message: "m".into(), stack: String::new() });
     let large = Limits::default().output_bytes;
-    let describe = |reason: StopReason| WorkerEnd::Worker(Outcome::Stopped(reason));
+    let reports = |reason: StopReason| WorkerEnd::Worker(Outcome::Stopped(reason));
     let stopped = Outcome::Stopped;
-    let unlisted = |side| Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".into() }]);
+    let unlisted = |side| Outcome::Invalid(side, vec![Problem { pointer: String::new(), message: "it does not match the schema".into() }]);
     #[rustfmt::skip]
     let rows = [
         // Calls that ended normally. Only a returned result is charged for.
         (WorkerEnd::Worker(returned(1)), returned(1), Call, Untouched, Kept),
         (WorkerEnd::Worker(thrown()), thrown(), Call, Untouched, Kept),
-        (WorkerEnd::Worker(unfit(Side::Input)), unfit(Side::Input), Call, Untouched, Kept),
-        (WorkerEnd::Worker(unfit(Side::Output)), unfit(Side::Output), Call, Untouched, Kept),
+        (WorkerEnd::Worker(invalid(Side::Input)), invalid(Side::Input), Call, Untouched, Kept),
+        (WorkerEnd::Worker(invalid(Side::Output)), invalid(Side::Output), Call, Untouched, Kept),
         (WorkerEnd::Talking(returned(1)), returned(1), Call, Untouched, Ended),
         (WorkerEnd::Late(returned(1)), returned(1), Call, Untouched, Ended),
         (WorkerEnd::Late(thrown()), thrown(), Call, Untouched, Ended),
         // Calls that the worker stopped.
-        (describe(CpuTime { limit_ms: 1 }), stopped(CpuTime { limit_ms: 1 }), Stop, Held, Ended),
-        (describe(WallTime { limit_ms: 1 }), stopped(WallTime { limit_ms: 1 }), Stop, Held, Ended),
-        (describe(Memory { limit_bytes: 1 }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
-        (describe(SchemaTime { side: Side::Input, limit_ms: 1 }), stopped(SchemaTime { side: Side::Input, limit_ms: 1 }), Stop, Untouched, Ended),
-        (describe(SchemaTime { side: Side::Output, limit_ms: 1 }), stopped(SchemaTime { side: Side::Output, limit_ms: 1 }), Stop, Held, Ended),
-        (describe(SchemaMemory { side: Side::Input, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Input, limit_bytes: 1 }), Stop, Untouched, Ended),
-        (describe(SchemaMemory { side: Side::Output, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Output, limit_bytes: 1 }), Stop, Held, Ended),
-        (describe(Unlisted { side: Side::Input }), unlisted(Side::Input), Call, Untouched, Ended),
-        (describe(Unlisted { side: Side::Output }), unlisted(Side::Output), Call, Untouched, Ended),
-        (describe(OutputSize { limit_bytes: 1 }), stopped(OutputSize { limit_bytes: 1 }), Stop, Held, Ended),
-        (describe(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Held, Ended),
-        (describe(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Held, Ended),
-        (describe(Deadlock), stopped(Deadlock), Stop, Held, Ended),
+        (reports(CpuTime { limit_ms: 1 }), stopped(CpuTime { limit_ms: 1 }), Stop, Held, Ended),
+        (reports(WallTime { limit_ms: 1 }), stopped(WallTime { limit_ms: 1 }), Stop, Held, Ended),
+        (reports(Memory { limit_bytes: 1 }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
+        (reports(SchemaTime { side: Side::Input, limit_ms: 1 }), stopped(SchemaTime { side: Side::Input, limit_ms: 1 }), Stop, Untouched, Ended),
+        (reports(SchemaTime { side: Side::Output, limit_ms: 1 }), stopped(SchemaTime { side: Side::Output, limit_ms: 1 }), Stop, Held, Ended),
+        (reports(SchemaMemory { side: Side::Input, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Input, limit_bytes: 1 }), Stop, Untouched, Ended),
+        (reports(SchemaMemory { side: Side::Output, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Output, limit_bytes: 1 }), Stop, Held, Ended),
+        (reports(Unlisted { side: Side::Input }), unlisted(Side::Input), Call, Untouched, Ended),
+        (reports(Unlisted { side: Side::Output }), unlisted(Side::Output), Call, Untouched, Ended),
+        (reports(OutputSize { limit_bytes: 1 }), stopped(OutputSize { limit_bytes: 1 }), Stop, Held, Ended),
+        (reports(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Held, Ended),
+        (reports(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Held, Ended),
+        (reports(Deadlock), stopped(Deadlock), Stop, Held, Ended),
         // Calls that the host stopped.
         (WorkerEnd::Worker(returned(large as usize + 1)), stopped(OutputSize { limit_bytes: large }), Stop, Held, Ended),
         (WorkerEnd::Watchdog(Limits { wall_ms: 0, ..ample }), stopped(WallTime { limit_ms: 0 }), Stop, Held, Ended),
         (WorkerEnd::Watchdog(Limits { cpu_ms: 0, ..ample }), stopped(CpuTime { limit_ms: 0 }), Stop, Held, Ended),
         (WorkerEnd::Watchdog(Limits { rss_bytes: 1, ..ample }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
         // Calls whose worker is gone or broke the protocol.
-        (describe(Crashed), stopped(Crashed), Crash, Held, Ended),
+        (reports(Crashed), stopped(Crashed), Crash, Held, Ended),
         (WorkerEnd::Bytes(b""), stopped(Crashed), Crash, Held, Ended),
         (WorkerEnd::Bytes(b"\x10\0\0\0half"), stopped(Crashed), Crash, Held, Ended),
         (WorkerEnd::Bytes(b"\x04\0\0\0\xff\xff\xff\xff"), stopped(Crashed), Crash, Held, Ended),
@@ -159,14 +159,14 @@ async fn each_end_has_its_row() {
 }
 
 #[tokio::test]
-async fn worker_that_ends_without_a_word_shows_why_by_its_status() {
+async fn worker_that_ends_silently_reports_the_reason_by_exit_status() {
     let (core, host, limits) = (Core::new(PoolConfig::new("/bin/false")).unwrap(), Host::default(), Limits::default());
     let (process, theirs) = Process::standin_that("exit 71");
     process.wait_for_exit().await;
     drop(theirs);
     let mut permit = core.scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut lease = WorkerLease::new(&core, process, Buffers::default());
-    let ended = lease.drive(asked(&limits, &core.flow), begin(), &host, &mut permit).await;
+    let ended = lease.drive(params(&limits, &core.flow), begin(), &host, &mut permit).await;
     assert_eq!(ended.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: limits.cpu_ms }));
     assert!(ended.clean.is_none());
 }

@@ -81,12 +81,12 @@ async fn answers_count_until_the_socket_has_taken_them() {
     ops.note_unsent(MIB);
     assert_eq!(flow.held(), 0, "there is no answer yet");
     ops.note_unsent(0);
-    ops.ask(1, request()).unwrap();
+    ops.admission(1, request()).unwrap();
     ops.note_unsent(1_000);
     let held = flow.held();
     assert_eq!(held, request().bytes() + MIB + 1_000);
-    ops.ask(2, request()).unwrap();
-    assert_eq!((host.started(), flow.held()), (1, held + request().bytes()), "it waits, with what it asks for");
+    ops.admission(2, request()).unwrap();
+    assert_eq!((host.started(), flow.held()), (1, held + request().bytes()), "its request counts while it waits");
     assert!(ops.next().await.is_some());
     drop(ops);
     assert_eq!(flow.held(), 0);
@@ -94,7 +94,7 @@ async fn answers_count_until_the_socket_has_taken_them() {
     // An op that waits because of the unsent bytes counts as well.
     let mut ops = Ops::new(&host, &limits, flow.account("a"));
     ops.note_unsent(1_000);
-    ops.ask(1, request()).unwrap();
+    ops.admission(1, request()).unwrap();
     assert_eq!((host.started(), flow.held()), (1, request().bytes() + 1_000));
     ops.note_unsent(10);
     assert_eq!(flow.held(), request().bytes() + 10);
@@ -102,11 +102,11 @@ async fn answers_count_until_the_socket_has_taken_them() {
 
     let mut ops = Ops::new(&host, &limits, flow.account("a"));
     host.resume.add_permits(1);
-    ops.ask(1, request()).unwrap();
+    ops.admission(1, request()).unwrap();
     assert!(ops.next().await.is_some());
     for unsent in [1_000, 7, 0] {
         ops.note_unsent(unsent);
-        assert_eq!(flow.held(), unsent, "the answer is all that is under way");
+        assert_eq!(flow.held(), unsent, "only the answer is in transit");
     }
 }
 
@@ -127,7 +127,7 @@ async fn op_beyond_the_calls_budget_waits_and_is_answered() {
         host.resume.add_permits(32);
         // Nobody takes these answers.
         settled().await;
-        assert!(host.started() < 32 && flow.held() <= CALL_BYTES + MIB, "{} begun, {} held", host.started(), flow.held());
+        assert!(host.started() < 32 && flow.held() <= CALL_BYTES + MIB, "{} started, {} held", host.started(), flow.held());
         receives_all(&mut peer, 32).await;
         peer.send(&[done(b"1")]).await;
     })
@@ -137,7 +137,7 @@ async fn op_beyond_the_calls_budget_waits_and_is_answered() {
 }
 
 #[tokio::test]
-async fn owner_that_fills_its_share_leaves_the_calls_of_others_alone() {
+async fn owner_that_fills_its_share_does_not_affect_others() {
     let (flow, stuck, quick) = (FlowControl::new(12 * MIB), Slow::new(0), Slow::new(100));
     let greedy = |owner| {
         call(&flow, owner, &stuck, |mut peer| async move {
@@ -157,20 +157,20 @@ async fn owner_that_fills_its_share_leaves_the_calls_of_others_alone() {
         })
         .await;
         assert!(ended.clean.is_some());
-        assert_eq!(flow.held(), held, "nothing of the others has gone on meanwhile");
+        assert_eq!(flow.held(), held, "the other calls have not continued");
     };
     tokio::select! {
         _ = &mut calls => panic!("they wait"),
         () = victim => {}
     }
     drop(calls);
-    assert_eq!(flow.held(), 0, "calls that nobody waits for hold nothing");
+    assert_eq!(flow.held(), 0, "dropped calls hold no bytes");
 }
 
 /// There is no deadlock: a call waits only for its own ops, or for room that its first op does not
 /// need.
 #[tokio::test]
-async fn calls_continue_although_there_is_no_room_at_all() {
+async fn calls_continue_without_any_free_bytes() {
     let (flow, host) = (FlowControl::new(0), Slow::new(1_000));
     let greedy = |owner| {
         call(&flow, owner, &host, |mut peer| async move {
@@ -201,16 +201,16 @@ async fn request_beyond_the_calls_budget_stops_it() {
 }
 
 #[tokio::test]
-async fn call_may_ask_with_just_as_much_as_it_has() {
+async fn call_can_send_exactly_its_byte_budget() {
     let (flow, host, limits) = (FlowControl::new(1 << 30), Slow::new(0), Limits::default());
     let write = |bytes: usize| OpRequest::FileWrite { path: String::new(), content: vec![0; bytes].into() };
     let max = CALL_BYTES - write(0).bytes();
-    assert!(Ops::new(&host, &limits, flow.account("a")).ask(1, write(max)).is_ok());
-    assert!(Ops::new(&host, &limits, flow.account("a")).ask(1, write(max + 1)).is_err());
+    assert!(Ops::new(&host, &limits, flow.account("a")).admission(1, write(max)).is_ok());
+    assert!(Ops::new(&host, &limits, flow.account("a")).admission(1, write(max + 1)).is_err());
 }
 
 #[tokio::test]
-async fn worker_that_asks_with_more_at_once_than_a_call_has_is_stopped() {
+async fn worker_that_sends_more_than_the_bytes_of_a_call_is_stopped() {
     let (flow, host) = (FlowControl::new(1 << 30), Slow::new(0));
     let ended = call(&flow, "a", &host, |mut peer| async move {
         for op in 1..=8 {
@@ -220,5 +220,5 @@ async fn worker_that_asks_with_more_at_once_than_a_call_has_is_stopped() {
     })
     .await;
     assert_eq!(ended.outcome, Outcome::Stopped(StopReason::Ops { what: "bytes in flight".into(), limit: CALL_BYTES as u64 }));
-    assert_eq!((host.started(), flow.held()), (7, 0), "seven and what they are asked with fit");
+    assert_eq!((host.started(), flow.held()), (7, 0), "seven answers and their requests fit");
 }

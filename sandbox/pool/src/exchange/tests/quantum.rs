@@ -23,16 +23,16 @@ async fn a_call_yields_early_to_another_owner_but_not_to_its_own() {
     for (owner, waits_ms) in [("a", 100), ("b", 40)] {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
-        let ask = |owner, endpoint| AdmissionRequest { owner, endpoint, caller: None, concurrency: 1 };
-        let mut permit = scheduler.acquire(ask("a", "x")).await.unwrap();
+        let admission = |owner, endpoint| AdmissionRequest { owner, endpoint, caller: None, concurrency: 1 };
+        let mut permit = scheduler.acquire(admission("a", "x")).await.unwrap();
         let (mut buffers, limits, flow) = (Buffers::default(), Limits::default(), FlowControl::new(0));
-        let call = drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit);
+        let call = drive(&link, &mut buffers, params(&limits, &flow), begin(), &host, &mut permit);
         let others = async {
             let mut peer = Peer(theirs);
             peer.receive().await;
             let started = Instant::now();
             tokio::time::sleep(Duration::from_millis(35)).await;
-            let next = scheduler.acquire(ask(owner, "y")).await.unwrap();
+            let next = scheduler.acquire(admission(owner, "y")).await.unwrap();
             assert!(started.elapsed().as_millis().abs_diff(waits_ms) <= 2, "{owner} waited until {:?}", started.elapsed());
             drop(next);
             peer.send(&[done(b"1")]).await;

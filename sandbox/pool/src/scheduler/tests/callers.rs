@@ -7,8 +7,8 @@ async fn one_caller_leaves_slots_to_others() {
     let scheduler = scheduler(4);
     let three = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
     let mut more = Box::pin(scheduler.acquire(of(1)));
-    assert!((&mut more).now_or_never().is_none(), "a slot is free, and not for this caller");
-    let other = scheduler.acquire(of(2)).now_or_never().expect("it passes by who may not").unwrap();
+    assert!((&mut more).now_or_never().is_none(), "a slot is free, but not for this caller");
+    let other = scheduler.acquire(of(2)).now_or_never().expect("it passes a waiter that may not run").unwrap();
     let mut late = Box::pin(scheduler.acquire(of(2)));
     assert!((&mut late).now_or_never().is_none());
     drop(three);
@@ -30,7 +30,7 @@ async fn waiting_calls_of_one_caller_leave_processes_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_caller_leaves_places_in_line_to_others() {
+async fn one_caller_leaves_places_in_the_queue_to_others() {
     let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 2, ..rules(1) });
     let running = scheduler.acquire(of(3)).await.unwrap();
     let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(scheduler.acquire(of(1)))).collect();
@@ -38,13 +38,13 @@ async fn one_caller_leaves_places_in_line_to_others() {
     assert!(matches!(scheduler.acquire(of(1)).now_or_never(), Some(Err(PoolError::Busy { .. }))));
     assert!(scheduler.acquire(of(2)).now_or_never().is_none(), "it waits");
     drop(waiting);
-    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "those who gave up hold no place");
+    assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "canceled calls hold no place");
     drop(running);
     assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
-async fn caller_that_went_ahead_leaves_its_place_in_the_queue() {
+async fn caller_that_was_sent_ahead_leaves_the_queue() {
     let scheduler = Scheduler::new(Rules { queue: 4, caller_queue: 1, ..rules(1) });
     let running = scheduler.acquire(of(3)).await.unwrap();
     let mut first = Box::pin(wait(&scheduler, of(1), Ahead::Queued));
@@ -64,17 +64,17 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
     let mut other = Box::pin(scheduler.acquire(of(2)));
     assert!((&mut other).now_or_never().is_none());
     assert!(long[0].enter_background() && long[0].computes() && !long[0].is_running());
-    assert!(long[0].enter_background() && !long[0].yield_slot(), "it is there");
-    assert!(!long[1].enter_background(), "as many as may be are in the background");
-    let other = (&mut other).now_or_never().expect("a slot came free").unwrap();
+    assert!(long[0].enter_background() && !long[0].yield_slot(), "it is in the background");
+    assert!(!long[1].enter_background(), "the background is full");
+    let other = (&mut other).now_or_never().expect("a slot was released").unwrap();
     drop(other);
     assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "two of this caller compute");
     long[0].park();
     let third = scheduler.acquire(of(1)).now_or_never().expect("one of them waits").unwrap();
-    long[0].ask_to_resume();
-    assert!(long[0].is_resuming(), "it would be the third");
+    long[0].request_resume();
+    assert!(long[0].is_resuming(), "it would be the third that computes");
     drop(third);
-    long[0].resumed().now_or_never().expect("it is the second again");
+    long[0].resumed().now_or_never().expect("only one other computes");
     assert!(long[0].is_running() && long[0].enter_background());
     let full = [scheduler.acquire(of(2)).await.unwrap()];
     assert!(!long[0].regain_slot(), "none is free");
@@ -86,7 +86,7 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
 }
 
 #[tokio::test(start_paused = true)]
-async fn taken_over_worker_counts_for_its_new_caller_only() {
+async fn taken_over_permit_counts_for_its_new_caller_only() {
     let scheduler = scheduler(4);
     scheduler.acquire(of(1)).await.unwrap().hand_over();
     let taken = scheduler.take_over(of(2));
@@ -97,7 +97,7 @@ async fn taken_over_worker_counts_for_its_new_caller_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caller_that_gives_up_a_worker_can_run_its_next_call() {
+async fn caller_that_cancels_a_call_can_run_its_next_call() {
     let scheduler = Scheduler::new(Rules { caller_running: 1, ..rules(4) });
     let first = scheduler.acquire(of(1)).await.unwrap();
     let mut next = Box::pin(scheduler.acquire(of(1)));

@@ -20,25 +20,25 @@ async fn heavy_inputs_of_one_caller_do_not_close_a_tool_for_another() {
     tokio::time::advance(retry_after).await;
     scheduler.acquire(of(1)).await.unwrap();
     scheduler.prune_idle();
-    assert!(scheduler.0.lock().is_empty_of_owners());
+    assert!(scheduler.0.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_that_agree_close_a_tool_for_themselves_alone() {
+async fn colluding_callers_close_a_tool_only_for_themselves() {
     let scheduler = scheduler(1);
     assert_eq!((0..9).filter(|n| scheduler.note_stop("x", at(*n), Cause::Run)).count(), 1);
     assert!(matches!(scheduler.acquire(of(1)).await, Err(PoolError::Held { .. })));
     let mut other = scheduler.acquire(of(9)).await.unwrap();
     other.note_answer();
     drop(other);
-    scheduler.acquire(of(1)).await.expect("it works for somebody");
+    scheduler.acquire(of(1)).await.expect("another caller got an answer");
     tokio::time::advance(Duration::from_secs(60)).await;
     scheduler.prune_idle();
-    assert!(scheduler.0.lock().is_empty_of_owners());
+    assert!(scheduler.0.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn callers_that_were_stopped_are_forgotten_although_their_endpoint_is_never_at_rest() {
+async fn stopped_callers_are_forgotten_even_if_their_endpoint_is_always_busy() {
     let scheduler = scheduler(1);
     let _running = scheduler.acquire(of(0)).await.unwrap();
     (1..=9).for_each(|n| _ = scheduler.note_stop("x", at(n), Cause::Run));
@@ -49,7 +49,7 @@ async fn callers_that_were_stopped_are_forgotten_although_their_endpoint_is_neve
 }
 
 #[tokio::test(start_paused = true)]
-async fn endpoint_that_answers_somebody_is_held_for_nobody() {
+async fn endpoint_that_answers_one_caller_is_not_held() {
     for (hands_over, answers, holds) in [(false, true, false), (true, true, false), (false, false, true), (true, false, true)] {
         let scheduler = scheduler(1);
         let mut call = scheduler.acquire(of(9)).await.unwrap();
@@ -67,7 +67,7 @@ async fn endpoint_that_answers_somebody_is_held_for_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caller_that_is_slowed_while_it_waits_is_sent_away_at_its_turn() {
+async fn caller_slowed_while_it_waits_is_refused_at_its_turn() {
     let scheduler = scheduler(1);
     let running = scheduler.acquire(of(2)).await.unwrap();
     let mut waiting = Box::pin(scheduler.acquire(of(1)));
