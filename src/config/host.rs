@@ -42,7 +42,7 @@ pub struct HostFlags {
     /// Bucket for large contents, as `s3://BUCKET/PREFIX`; `AWS_*` variables set region, endpoint and credentials [default: the folder `files` in the data folder]
     #[arg(long, env = "TOLLHOUSE_OBJECTS")]
     pub objects: Option<String>,
-    /// Size of the store's page cache, in bytes as on disk; several times that in memory [default: 25165824]
+    /// Size of the store's page cache in bytes; several times that in memory [default: 25165824]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
     /// Length of a segment of the store's journal, in bytes; the first segments are shorter [default: 67108864]

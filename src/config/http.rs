@@ -77,10 +77,10 @@ pub struct HttpFlags {
     /// Uncharged runs per minute from one client address, all payers together; 0 means no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
     pub address_failures: Option<u32>,
-    /// Uncharged runs per minute of one tool, by payers without a recent payment; 0 means no limit [default: 100]
+    /// Uncharged runs of one tool per minute, by new payers; 0 means no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
-    /// Refused x402 payments, and those that begin no run, per minute from one client address; 0 means no limit [default: 60, and none when listening on loopback]
+    /// x402 payments per minute from one address that begin no run; 0 means no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
     pub address_refused_payments: Option<u32>,
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
@@ -92,7 +92,7 @@ pub struct HttpFlags {
     /// Requests that wait for the result of one payment's running call; further ones get 409 [default: 16]
     #[arg(long, env = "TOLLHOUSE_PAYMENT_JOINS")]
     pub payment_joins: Option<usize>,
-    /// Requests from one client address that wait for results of running calls, all payments together; 0 means no limit [default: 64, and none when listening on loopback]
+    /// Requests from one address that wait for running calls; 0 means no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_JOINS")]
     pub address_joins: Option<usize>,
     /// Concurrent connections; further ones get 503 or are closed; 0 means no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
@@ -128,10 +128,10 @@ pub struct HttpFlags {
     /// Bytes of unread responses; above that, long unpaid calls get 503; 0 means no limit [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_ANSWER_BYTES_HELD")]
     pub answer_bytes_held: Option<usize>,
-    /// Bytes of unread responses to one client address; its further requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
+    /// Unread response bytes of one address; above, its requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
     pub address_answer_bytes_held: Option<usize>,
-    /// Maximum time that a client can leave its response unread, in ms; 0 means no limit [default: 30000]
+    /// Maximum time that a response can stay unread, in ms; 0 means no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
     pub write_stall_ms: Option<u64>,
     /// Concurrent requests on one HTTP/2 connection [default: 100]
@@ -143,7 +143,7 @@ pub struct HttpFlags {
     /// Streams that follow logs, calls or events; further ones get 503; 0 means no limit [default: 1024]
     #[arg(long, env = "TOLLHOUSE_FOLLOWERS")]
     pub followers: Option<usize>,
-    /// Streams that follow logs, calls or events, from one client address; further ones get 429; 0 means no limit [default: 64, and none when listening on loopback]
+    /// Streams of logs, calls and events to one address; 0 means no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
     pub address_followers: Option<usize>,
     /// Addresses or networks of trusted proxies, for example `127.0.0.1,10.0.0.0/8`

@@ -28,7 +28,7 @@ pub struct McpFlags {
     /// Long-running MCP calls from one address that run as tasks [default: 64]
     #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_TASKS")]
     pub mcp_address_tasks: Option<usize>,
-    /// Stored results of free tasks, in bytes; above that, the client with the most bytes loses its oldest [default: 67108864]
+    /// Stored bytes of free tasks' results; above, the largest client loses its oldest [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
     pub mcp_task_bytes: Option<usize>,
     /// Minutes that the answer of a free task is kept [default: 10]

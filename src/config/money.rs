@@ -63,7 +63,7 @@ pub struct MoneyFlags {
     /// Id of the API key for Coinbase's facilitator
     #[arg(long, env = "CDP_API_KEY_ID")]
     pub cdp_api_key_id: Option<String>,
-    /// Secret of the API key for Coinbase's facilitator: Ed25519 in base64, or P-256 as a PEM
+    /// Secret of Coinbase's API key: Ed25519 in base64, or P-256 as a PEM
     #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
     pub cdp_api_key_secret: Option<HiddenValue>,
     /// Facilitators of individual networks, as `NETWORK=KIND`, or `NETWORK=URL` for `http` without credentials
@@ -103,13 +103,13 @@ pub struct MoneyFlags {
     /// Gas per hour that one payer can burn without paying; 0 means no limit [default: 3000000]
     #[arg(long, env = "TOLLHOUSE_PAYER_BURNED_GAS")]
     pub payer_burned_gas: Option<u64>,
-    /// Gas per hour that new payers at one address can burn without paying; 0 means no limit [default: 6000000, and none when listening on loopback]
+    /// Hourly gas that new payers at one address can burn unpaid; 0 means no limit [default: 6000000, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BURNED_GAS")]
     pub address_burned_gas: Option<u64>,
-    /// Gas per hour that payers of one builder's tools can burn without paying; 0 means no limit [default: 15000000]
+    /// Hourly gas that payers of one builder's tools can burn unpaid; 0 means no limit [default: 15000000]
     #[arg(long, env = "TOLLHOUSE_BUILDER_BURNED_GAS")]
     pub builder_burned_gas: Option<u64>,
-    /// Gas per hour that all payers together can burn without paying; above that, x402 payments get 503; 0 means no limit [default: 60000000]
+    /// Hourly gas burned without payment; above, x402 payments get 503; 0 means no limit [default: 60000000]
     #[arg(long, env = "TOLLHOUSE_BURNED_GAS")]
     pub burned_gas: Option<u64>,
     /// Reverted settlements of one payer per hour; 0 means no limit [default: 5]
@@ -121,13 +121,13 @@ pub struct MoneyFlags {
     /// Minimum payments that cover the gas on individual networks, each as `NETWORK=USD`
     #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
     pub network_least_settlement_usd: Vec<String>,
-    /// Time that the host keeps looking up settlements with unknown outcomes, in ms, at most a year [default: 86400000]
+    /// How long the host looks up an unknown settlement, in ms, at most a year [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS))]
     pub unresolved_after_ms: Option<u64>,
     /// Maximum runs for a payment that settles before the run, including the first run [default: 10]
     #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS))]
     pub paid_runs: Option<u32>,
-    /// Maximum time between a settlement and the start of its runs, in ms, at most 30 days [default: 86400000]
+    /// Latest start of a run after its settlement, in ms, at most 30 days [default: 86400000]
     #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_PAID_RUN_MS))]
     pub paid_run_ms: Option<u64>,
     /// Allow the simulated facilitator on an address other than loopback

@@ -43,7 +43,7 @@ pub struct RetentionFlags {
     /// Days that calls are kept [default: 30]
     #[arg(long, env = "TOLLHOUSE_CALL_DAYS")]
     pub call_days: Option<u32>,
-    /// Days that hourly metrics of calls are kept; metrics per minute are kept for 2 days [default: 90]
+    /// Days that hourly metrics of calls are kept; those per minute: 2 days [default: 90]
     #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
     pub metric_days: Option<u32>,
     /// Entries of the audit trail kept; actors with the most entries lose their oldest first [default: 1000000]

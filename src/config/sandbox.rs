@@ -29,7 +29,7 @@ pub struct SandboxFlags {
     /// Calls of very short handlers sent ahead to a busy worker; 0 sends none [default: 16]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
     pub sandbox_pipeline: Option<usize>,
-    /// Maximum number of worker processes [default: one for each 8 MiB of --sandbox-memory, but at most half of the descriptors and one for each user]
+    /// Maximum number of worker processes [default: one per 8 MiB of --sandbox-memory, at most half the descriptors and one per user]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
     pub sandbox_processes: Option<usize>,
     /// Private memory of all workers, in bytes; above that, idle workers end or starts wait [default: half of the memory of the machine or control group]
@@ -44,7 +44,7 @@ pub struct SandboxFlags {
     /// Jail layers without which the host does not start, comma-separated; `tollhouse doctor` lists them
     #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
     pub sandbox_strict: Vec<String>,
-    /// User and group ids for workers of a host that runs as root, one for each worker [default: 1900000000-1900262143]
+    /// User and group ids for workers if the host runs as root, one each [default: 1900000000-1900262143]
     #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
     pub sandbox_users: Option<String>,
     /// Bytes in transit between the host and all workers, shared by builders [default: a sixteenth of the memory, at least 256 MiB]

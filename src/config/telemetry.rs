@@ -26,7 +26,7 @@ pub struct TelemetryFlags {
     /// Format of the log [default: text]
     #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// Who can read `/metrics`: only holders of a token, or also requests from this machine [default: loopback if the host listens there and its public URL is there, else admin]
+    /// Who can read `/metrics`: holders of a token, or this machine too [default: loopback if the host listens there and its public URL is there, else admin]
     #[arg(long, env = "TOLLHOUSE_METRICS")]
     pub metrics: Option<MetricsReaders>,
     /// Token for `/metrics` only, sent as `Authorization: Bearer` [default: none but the admin's]

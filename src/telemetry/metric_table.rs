@@ -108,7 +108,7 @@ table! {
     POOL_FAILED_STARTS Counter "tollhouse_pool_failed_starts_total" [] "starts of worker processes that failed";
     POOL_REPLACED Counter "tollhouse_pool_replaced_total" [] "workers that were replaced for their age, calls or memory";
     POOL_IDLE_FAULTS Counter "tollhouse_pool_idle_faults_total" [] "idle workers that exited, or sent unexpected data";
-    JAIL Gauge "tollhouse_jail_layer" ["layer"] "1 for a layer of the jail that every worker has; 0 before the first worker";
+    JAIL Gauge "tollhouse_jail_layer" ["layer"] "1 for a jail layer that every worker has; 0 before the first worker";
     JAIL_REFUSED Gauge "tollhouse_jail_layer_refused" ["layer"] "1 for each layer of the jail that is missing";
     JOBS Counter "tollhouse_job_runs_total" ["name" "outcome"] "runs of periodic jobs, such as retention";
     JOB_DONE Gauge "tollhouse_job_done_timestamp_seconds" ["name"] "time of a job's last success in this process, since 1970; 0 if none";

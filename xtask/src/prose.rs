@@ -13,6 +13,7 @@ mod phrases;
 mod rules;
 mod rust_source;
 mod script;
+mod spelling;
 
 use std::{collections::BTreeMap, fs, num::NonZero, path::Path, thread};
 

@@ -160,7 +160,7 @@ mod tests {
         assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jit)).is_none());
         let process = busy(&core, "x");
         assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jit)).is_some_and(|found| Arc::ptr_eq(&found, &process)));
-        assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jitless)).is_none(), "its code must not be compiled any more");
+        assert!(core.pipelined(WorkerRequest::of(&holding, Tier::Jitless)).is_none(), "its code must not be compiled anymore");
     }
 
     #[tokio::test]

@@ -70,7 +70,7 @@ impl Jail {
         // without them.
         self.enter_namespaces();
         if self.requested.contains(&JailLayer::Capabilities) {
-            // Not permitted any more after the change of user.
+            // Not permitted anymore after the change of user.
             identity::drop_bounding_set();
         }
         self.apply(JailLayer::OwnUser, || identity::become_user(user.ok_or(Errno::PERM)?));

@@ -48,7 +48,7 @@ fn control_file(release: &Release, tree: &Path, version: &str) -> Result<String,
     let size = size.split_ascii_whitespace().next().unwrap_or("0").to_owned();
     let dependencies = dependencies(&release.folder, tree)?;
     Ok(format!(
-        "Package: tollhouse\nVersion: {version}\nArchitecture: {}\nMaintainer: Tollhouse <packages@tollhouse.invalid>\nInstalled-Size: {size}\nDepends: adduser, {dependencies}\nRecommends: ca-certificates\nSuggests: postgresql-client\nSection: web\nPriority: optional\nDescription: host for paid JavaScript tools\n Builders upload handlers, agents call them over HTTP or MCP and pay per call with\n x402, admins decide what the handlers may touch. Handlers run in processes of\n their own that hold no secret, no file and no socket but the one to the host.\n",
+        "Package: tollhouse\nVersion: {version}\nArchitecture: {}\nMaintainer: Tollhouse <packages@tollhouse.invalid>\nInstalled-Size: {size}\nDepends: adduser, {dependencies}\nRecommends: ca-certificates\nSuggests: postgresql-client\nSection: web\nPriority: optional\nDescription: host for paid JavaScript tools\n Builders upload handlers, agents call them over HTTP or MCP and pay per call with\n x402, admins decide what the handlers can touch. Handlers run in processes of\n their own that hold no secret, no file and no socket but the one to the host.\n",
         release.arch
     ))
 }

@@ -1,7 +1,7 @@
 //! The licenses of all crates: each text once, with the crates to which it applies. If a crate
 //! includes no text, the standard text of each license that it names is used: our own copy for
-//! Apache, and those in `packaging/licences` for the others. Licenses of third-party code in a
-//! crate that includes no text for it are in `packaging/licences/inside`.
+//! Apache, and those in `packaging/licenses` for the others. Licenses of third-party code in a
+//! crate that includes no text for it are in `packaging/licenses/inside`.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ const HOLDERS: &str = "<copyright holders>";
 /// # Errors
 ///
 /// Fails for crates that are not unpacked, and for licenses without a text in the crate or in
-/// `packaging/licences`.
+/// `packaging/licenses`.
 pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     let mut texts = BTreeMap::<String, Vec<String>>::new();
     let mut without = Vec::new();
@@ -71,7 +71,7 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
 
 /// Returns our text of the licenses of third-party code in a crate, if there is one.
 fn inside(one: &Crate) -> Result<Option<String>, Failure> {
-    let path = paths::root().join("packaging/licences/inside").join(format!("{}.txt", one.name));
+    let path = paths::root().join("packaging/licenses/inside").join(format!("{}.txt", one.name));
     if path.exists() { paths::read(&path).map(|text| Some(text.trim().to_owned())) } else { Ok(None) }
 }
 
@@ -84,7 +84,7 @@ fn standard(one: &Crate, source: &Path) -> Result<Vec<String>, Failure> {
     // more than a choice needs a person.
     if stored.is_empty() || parts.iter().any(|part| part.contains([' ', '('])) {
         let what = if one.license.is_empty() { "does not name its license" } else { "has no text of its license" };
-        let remedy = "find its license, and add the text to packaging/licences";
+        let remedy = "find its license, and add the text to packaging/licenses";
         return Err(format!("{} {} ({}) {what}: {remedy}", one.name, one.version, one.license));
     }
     let holders = holders(&paths::read(&source.join("Cargo.toml"))?, &one.name);
@@ -97,7 +97,7 @@ fn text_of(license: &str) -> Option<String> {
     match license {
         "Apache-2.0" => fs::read_to_string(root.join("LICENSE")).ok(),
         name if !name.is_empty() && name.chars().all(plain) => {
-            fs::read_to_string(root.join("packaging/licences").join(format!("{name}.txt"))).ok()
+            fs::read_to_string(root.join("packaging/licenses").join(format!("{name}.txt"))).ok()
         }
         _ => None,
     }

@@ -66,51 +66,6 @@ const SPELLINGS: &[Phrase] = &[
     ("whilst|amongst|learnt|spelt", "while, among, learned, spelled"),
 ];
 
-/// Stems of verbs in `-ize`, whose British spelling has an `s`.
-pub(super) const IZE_STEMS: &[&str] = &[
-    "anonym",
-    "author",
-    "canonical",
-    "categor",
-    "character",
-    "custom",
-    "deserial",
-    "emphas",
-    "final",
-    "general",
-    "initial",
-    "item",
-    "local",
-    "material",
-    "maxim",
-    "memor",
-    "minim",
-    "modern",
-    "monet",
-    "neutral",
-    "normal",
-    "optim",
-    "organ",
-    "parallel",
-    "penal",
-    "prior",
-    "random",
-    "real",
-    "recogn",
-    "sanit",
-    "serial",
-    "special",
-    "stabil",
-    "standard",
-    "summar",
-    "symbol",
-    "synchron",
-    "token",
-    "unauthor",
-    "util",
-    "visual",
-];
-
 /// Verbs that people read as a permission and as a guess. Comments can have them.
 const MAY: &[Phrase] = &[("may", "can, is allowed to, or: is possibly")];
 

@@ -2,7 +2,8 @@
 
 use super::{
     passage::{Area, CODE, Passage, Word, sentences, words},
-    phrases::{self, IZE_STEMS},
+    phrases,
+    spelling::ize,
 };
 
 /// Maximum number of words in a sentence.
@@ -188,14 +189,6 @@ fn is_capitalized(word: &str) -> bool {
         "On", "Cannot", "Unknown", "Invalid", "Missing", "Failed", "Send", "Use",
     ];
     COMMON.contains(&word)
-}
-
-/// Returns the American spelling of a verb in `-ise`.
-fn ize(word: &str) -> Option<String> {
-    const ENDINGS: &[&str] = &["e", "es", "ed", "er", "ers", "ing", "ation", "ations", "able"];
-    let lower = word.to_lowercase();
-    let parts = IZE_STEMS.iter().find_map(|stem| Some((stem, lower.strip_prefix(stem)?.strip_prefix("is")?)));
-    parts.filter(|(_, ending)| ENDINGS.contains(ending)).map(|(stem, ending)| format!("{stem}iz{ending}"))
 }
 
 /// Returns how many words `has X be` has at the start of `words`.

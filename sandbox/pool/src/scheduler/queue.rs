@@ -309,7 +309,7 @@ impl Queue {
         turn
     }
 
-    /// Removes a waiter from the queue. Returns false if it is not there any more.
+    /// Removes a waiter from the queue. Returns false if it is not there anymore.
     pub(super) fn dequeue(&mut self, admission: AdmissionRequest<'_>, ticket: u64) -> bool {
         let was_queued = self.queued.take(admission.owner, ticket);
         if was_queued {
@@ -318,7 +318,7 @@ impl Queue {
         was_queued
     }
 
-    /// Removes a waiter that resumes. Returns false if it is not in the queue any more.
+    /// Removes a waiter that resumes. Returns false if it is not in the queue anymore.
     pub(super) fn dequeue_resuming(&mut self, admission: AdmissionRequest<'_>, ticket: u64) -> bool {
         self.resuming.take(admission.owner, ticket)
     }

@@ -130,7 +130,7 @@ mod tests {
         {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        assert!(fields(&tool(json!({}))).into_string().contains("No field"));
+        assert!(fields(&tool(json!({}))).into_string().contains("Only the handler differs"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ async fn call_is_sent_ahead_if_its_endpoint_is_busy_and_nobody_waits() {
     assert!(other.now_or_never().is_some());
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
     let after = wait(&scheduler, admission("a", "x"), Ahead::Now).await.unwrap();
-    assert!(matches!(after, Admitted::Permit(_)), "its endpoint is not busy any more");
+    assert!(matches!(after, Admitted::Permit(_)), "its endpoint is not busy anymore");
 }
 
 #[tokio::test(start_paused = true)]
