@@ -37,7 +37,7 @@ pub use self::{
     entry_point::{FromPage, entry_point},
     extractors::{PathParams, QueryParams},
     middleware::worded,
-    payment::{bearer, bought, credit, offered, quote, reserved_key, settlement},
+    payment::{bearer, bought, credit, idempotency_key, offered, quote, reserved_key, settlement},
     places::Places,
     quota::{Quota, QuotaFull, QuotaShare},
 };

@@ -23,11 +23,9 @@ pub fn offered(headers: &HeaderMap) -> OfferedPayment {
         return OfferedPayment::X402 { version: WireVersion::V1, header: payload };
     }
     match credit(headers) {
-        Some(token) => OfferedPayment::Credit(CreditOffer {
-            token: token.into_owned(),
-            idempotency_key: text(&header_names::IDEMPOTENCY_KEY),
-            observer: None,
-        }),
+        Some(token) => {
+            OfferedPayment::Credit(CreditOffer { token: token.into_owned(), idempotency_key: idempotency_key(headers), observer: None })
+        }
         None => OfferedPayment::Nothing,
     }
 }
@@ -72,6 +70,11 @@ pub fn reserved_key(part: &str) -> ApiError {
 /// Returns the quote id in the headers. It never fails: the call rejects an invalid one later.
 pub fn quote(headers: &HeaderMap) -> Option<String> {
     headers.get(&header_names::QUOTE_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// Returns the idempotency key in the headers. It never fails: the payment check rejects an invalid one later.
+pub fn idempotency_key(headers: &HeaderMap) -> Option<String> {
+    headers.get(&header_names::IDEMPOTENCY_KEY).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// Looks up whether the payment already bought a call that is now `refused` because the tool changed or was deleted.

@@ -86,8 +86,7 @@ async fn mint(
 
 /// Returns the `Idempotency-Key` of a request.
 pub(super) fn idempotency_key(headers: &HeaderMap, request: &Value) -> Result<Option<IdempotencyKey>, CreditError> {
-    let key = headers.get(&header_names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    key.map(|key| IdempotencyKey::new(key, json_hash(request))).transpose()
+    tollhouse_front::idempotency_key(headers).map(|key| IdempotencyKey::new(key, json_hash(request))).transpose()
 }
 
 async fn decide(

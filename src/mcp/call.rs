@@ -181,7 +181,7 @@ async fn admit(
     let slug = services.settings.slug_of(request.name);
     let (headers, extensions) = (&request.parts.headers, &request.parts.extensions);
     let found = services.shared.callers.called(&services.calls, headers, extensions, &slug).await;
-    let offered = limits.limit_credit(limits.sender(address, headers), offer(request.meta, headers));
+    let offered = offer(request.meta, headers).and_then(|offered| limits.limit_credit(limits.sender(address, headers), offered));
     let ((live, by), offered) = match (found, offered) {
         (Ok(found), Ok(offered)) => (found, offered),
         (Err(refused), Ok(offered)) => {
@@ -194,7 +194,7 @@ async fn admit(
         (Err(fault), Err(_)) | (Ok(_), Err(fault)) => return Err((fault, unpaid)),
     };
     let dialect = Dialect::of(request.era, request.meta, &offered);
-    let quote = quote(request.meta, &request.parts.headers);
+    let quote = quote(request.meta, headers).map_err(|fault| (fault, dialect))?;
     services.calls.check_offered(&live, (by, EntryMethod::Mcp), &offered, quote.as_deref()).map_err(|error| (error.into(), dialect))?;
     let head = request.head(&live);
     let call = Call {

@@ -1,6 +1,7 @@
 //! Payments in every dialect, and refusals.
 
 use futures_util::future::join_all;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{COUNTER, FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, refusal};
@@ -204,6 +205,51 @@ async fn developer_credit_pays_in_meta_and_in_the_clients_configuration() {
     assert_eq!(host.credit_balance(&credit).await, 10_000);
     let wrong = host.mcp().call("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" })).await;
     assert!(challenge(&wrong)["error"].as_str().unwrap().contains("credit"));
+}
+
+#[tokio::test]
+async fn key_and_credit_from_different_places_pay_once() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let credit = host.mint(0.05).await;
+    for (n, client) in [host.mcp(), host.mcp_legacy()].into_iter().enumerate() {
+        let key_in_meta = json!({ "tollhouse/idempotencyKey": format!("in-meta-{n}") });
+        let credit_in_meta = json!({ "tollhouse/credit": credit });
+        for (client, meta) in [
+            (client.clone().with_header("x-developer-credit", &credit), key_in_meta),
+            (client.with_header("idempotency-key", format!("in-header-{n}")), credit_in_meta),
+        ] {
+            let first = client.call("count", json!({}), meta.clone()).await;
+            let again = client.call("count", json!({}), meta).await;
+            assert_eq!((&first["isError"], &again["isError"]), (&json!(false), &json!(false)), "{first} {again}");
+            assert_eq!(first["_meta"]["tollhouse/receipt"], again["_meta"]["tollhouse/receipt"]);
+        }
+    }
+    let message = |id: u32| {
+        let params = json!({ "name": "count", "arguments": {}, "_meta": { "tollhouse/idempotencyKey": "in-a-batch" } });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+    };
+    let batch = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
+    let batch = batch.header("mcp-protocol-version", "2025-03-26").header("x-developer-credit", &credit);
+    host.send(batch.json(&json!([message(1), message(2)]))).await.is(200);
+    assert_eq!(host.credit_balance(&credit).await, 0, "five payments for ten calls");
+}
+
+#[tokio::test]
+async fn different_values_in_meta_and_headers_are_refused() {
+    let host = Host::start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let (credit, other) = (host.mint(1.0).await, host.mint(1.0).await);
+    for client in [host.mcp(), host.mcp_legacy()] {
+        let client = client.with_header("x-developer-credit", &credit).with_header("idempotency-key", "one");
+        let client = client.with_header("x-quote-id", "quo_1");
+        for (name, value) in [("tollhouse/credit", &*other), ("tollhouse/idempotencyKey", "two"), ("tollhouse/quoteId", "quo_2")] {
+            let error = refusal(&client.call("count", json!({}), json!({ name: value })).await, "invalid_request");
+            assert!(error["message"].as_str().unwrap().contains(name), "{error}");
+            assert_eq!(error["charged"], false);
+        }
+    }
+    assert_eq!((host.credit_balance(&credit).await, host.credit_balance(&other).await), (FUNDS, FUNDS));
 }
 
 #[tokio::test]
