@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tollhouse_base::cpu_share::OverCpuShare;
 use tollhouse_money::{
     NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, RunLimitReached, SettleError, StoredAnswer, Unanswered,
-    X402Challenge,
+    X402Challenge, receipt::PaymentKind,
 };
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
@@ -68,9 +68,10 @@ pub enum CallError {
     /// There is no payment, or it does not admit the call. Carries the challenge.
     #[error("{}", .0.error)]
     PaymentRequired(Arc<X402Challenge>),
-    /// The payment bought something else. Carries a challenge for fronts whose clients pay when they get one.
+    /// The payment bought something else. For an x402 payment, carries a challenge for fronts whose clients pay when they
+    /// get one.
     #[error("{}", Refusal::Reused)]
-    PaymentReused(Arc<X402Challenge>),
+    PaymentReused(Option<Arc<X402Challenge>>),
     /// The named quote is not valid. Carries a valid one.
     #[error("{reason}")]
     Quote { reason: QuoteRefusal, current: Box<QuoteDocument> },
@@ -97,6 +98,9 @@ pub enum CallError {
     NoMoreRuns { payment: PaymentId, receipt: String },
     #[error("{}", Refusal::KeyRequired)]
     KeyRequired,
+    /// The idempotency key of a call on credit is malformed.
+    #[error("{0}")]
+    KeyInvalid(String),
     #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
     FacilitatorUnavailable(String),
     #[error(transparent)]
@@ -105,8 +109,15 @@ pub enum CallError {
     Slowed(RunLimitReached),
     #[error("{}", Refusal::GasSpent { wait: *retry_after })]
     GasSpent { retry_after: Duration },
+    #[error("{}", Refusal::CreditUnknown)]
+    CreditUnknown,
+    #[error("{}", Refusal::CreditRevoked)]
+    CreditRevoked,
     #[error("{}", Refusal::CreditFrozen)]
     CreditFrozen,
+    /// The credit does not cover the call, before the run or after it. The text describes why. Nothing was taken.
+    #[error("{0}")]
+    CreditTooLow(String),
     #[error(transparent)]
     OverBudget(OverBudget),
     #[error("no worker became free in time")]
@@ -173,6 +184,8 @@ impl CallError {
     }
 
     /// Converts the refusal of a payment. `challenge` builds a challenge with a reason.
+    ///
+    /// A credit that does not pay gets no challenge: a client with a wallet would pay it, against the wish of its owner.
     pub(super) fn refused(refusal: Refusal, challenge: impl FnOnce(&str) -> X402Challenge) -> Self {
         match refusal {
             // The reason is an x402 code. The message is the host's own, whoever found the problem.
@@ -186,24 +199,27 @@ impl CallError {
             Refusal::GasSpent { wait } => Self::GasSpent { retry_after: wait },
             Refusal::CreditFrozen => Self::CreditFrozen,
             Refusal::OverBudget(over) => Self::OverBudget(over),
-            Refusal::NoPayment | Refusal::CreditUnknown | Refusal::CreditRevoked | Refusal::InsufficientCredit { .. } => {
-                Self::PaymentRequired(Arc::new(challenge(&refusal.to_string())))
-            }
-            Refusal::Reused => Self::PaymentReused(Arc::new(challenge("payment_reused"))),
+            Refusal::CreditUnknown => Self::CreditUnknown,
+            Refusal::CreditRevoked => Self::CreditRevoked,
+            Refusal::InsufficientCredit { .. } => Self::CreditTooLow(refusal.to_string()),
+            Refusal::NoPayment => Self::PaymentRequired(Arc::new(challenge(&refusal.to_string()))),
+            Refusal::Reused => Self::PaymentReused(Some(Arc::new(challenge("payment_reused")))),
             Refusal::InProgress(payment) => Self::PaymentInProgress(payment),
             Refusal::AnswerLost(payment) => Self::AnswerLost(payment),
             Refusal::AnswerExpired(payment) => Self::AnswerExpired(payment),
             Refusal::NoMoreRuns { payment, receipt } => Self::NoMoreRuns { payment, receipt },
             Refusal::Reorganized(payment) => Self::SettlementUnknown(payment),
             Refusal::KeyRequired => Self::KeyRequired,
+            Refusal::KeyInvalid(message) => Self::KeyInvalid(message),
             Refusal::FacilitatorUnavailable(cause) => Self::FacilitatorUnavailable(cause),
             Refusal::Store(error) => Self::Store(error),
         }
     }
 
-    /// Converts the failure of a settlement. `challenge` builds a challenge with a reason.
-    pub(super) fn unsettled(error: SettleError, challenge: impl FnOnce(&str) -> X402Challenge) -> Self {
+    /// Converts the failure of a settlement by `kind`. `challenge` builds a challenge with a reason.
+    pub(super) fn unsettled(error: SettleError, kind: PaymentKind, challenge: impl FnOnce(&str) -> X402Challenge) -> Self {
         match error {
+            SettleError::Refused { message, .. } if kind == PaymentKind::Credit => Self::CreditTooLow(message),
             SettleError::Refused { reason, message, .. } if reason == NOT_SERVED => Self::FacilitatorUnavailable(message),
             SettleError::Refused { reason, notice, .. } => {
                 Self::SettlementRefused(Arc::new(X402Challenge { failed: notice, ..challenge(&reason) }))
@@ -228,5 +244,20 @@ impl From<PoolError> for CallError {
                 Self::NoSandbox
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credit_that_cannot_be_debited_gets_no_challenge() {
+        let refused =
+            || SettleError::Refused { reason: "insufficient_funds".to_owned(), message: "it was revoked".to_owned(), notice: None };
+        let by_credit = CallError::unsettled(refused(), PaymentKind::Credit, |_| panic!("no challenge is needed"));
+        assert!(matches!(&by_credit, CallError::CreditTooLow(message) if message == "it was revoked"), "{by_credit:?}");
+        let by_x402 = CallError::unsettled(refused(), PaymentKind::X402, |_| X402Challenge::default());
+        assert!(matches!(by_x402, CallError::SettlementRefused(_)), "{by_x402:?}");
     }
 }

@@ -376,8 +376,8 @@ impl Calls {
         CallError::refused(refusal, |reason| self.parts.payments.challenge(terms, method, reason))
     }
 
-    fn unsettled(&self, terms: &CallTerms, method: EntryMethod, error: SettleError) -> CallError {
-        CallError::unsettled(error, |reason| self.parts.payments.challenge(terms, method, reason))
+    fn unsettled(&self, terms: &CallTerms, method: EntryMethod, kind: receipt::PaymentKind, error: SettleError) -> CallError {
+        CallError::unsettled(error, kind, |reason| self.parts.payments.challenge(terms, method, reason))
     }
 
     async fn admit(
@@ -389,12 +389,16 @@ impl Calls {
         from: IpAddr,
     ) -> Result<Admit, CallError> {
         let request = PaymentRequest { binding, from: Some(from) };
-        self.parts.payments.admit(terms, offered, request).await.map_err(|refusal| self.refused(terms, method, refusal))
+        let is_credit = matches!(offered, OfferedPayment::Credit(_));
+        self.parts.payments.admit(terms, offered, request).await.map_err(|refusal| match refusal {
+            Refusal::Reused if is_credit => CallError::PaymentReused(None),
+            refusal => self.refused(terms, method, refusal),
+        })
     }
 
     /// Records a call whose payment was not settled.
     fn record_unsettled(&self, task: &NewCall, error: SettleError) -> CallError {
-        let error = self.unsettled(&task.quoted.terms, task.entry_method, error);
+        let error = self.unsettled(&task.quoted.terms, task.entry_method, task.payment, error);
         match error {
             CallError::Store(_) => self.failed(task, &error),
             // It may still be settled.

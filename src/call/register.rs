@@ -122,11 +122,11 @@ impl Calls {
         hash: String,
         admission: Admission,
     ) -> Result<CompletedCall, CallError> {
-        let payment = admission.id().clone();
+        let (payment, kind) = (admission.id().clone(), admission.kind());
         match self.make(quoted, applicant, hash) {
             Ok(NewBuilder { closing, answer }) => {
                 let settled = self.parts.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-                let answer = settled.map_err(|error| self.unsettled(&quoted.terms, EntryMethod::Post, error))?;
+                let answer = settled.map_err(|error| self.unsettled(&quoted.terms, EntryMethod::Post, kind, error))?;
                 Ok(CompletedCall::paid(payment, answer))
             }
             Err(error) => {

@@ -109,6 +109,8 @@ codes! {
         "Pay as the challenge describes, or send a developer credit";
     Unauthorized "unauthorized" UNAUTHORIZED Caller No "The credential is missing or wrong"
         "Send `X-Admin-Token` or `X-Builder-Key`";
+    WrongCredit "wrong_credit" UNAUTHORIZED Caller No "No developer credit has this token"
+        "Send the token of a credit, or none to pay with x402";
     BuilderSuspended "builder_suspended" FORBIDDEN Caller No "The builder is suspended"
         "Only an admin can restore the builder. Revenue and payouts can still be read";
     NotOwner "not_owner" FORBIDDEN Caller No "This belongs to another builder"
@@ -116,6 +118,8 @@ codes! {
     Forbidden "forbidden" FORBIDDEN Caller No "Requests from this origin, or to this host name, are not allowed";
     BudgetExceeded "budget_exceeded" FORBIDDEN Caller No "The call would exceed a budget of the credit"
         "`budget` has the limit, the amount spent and the time of its reset. The holder of the credit or an admin can raise it: PUT /ai/credits/budget";
+    CreditTooLow "insufficient_credit" FORBIDDEN Caller No "The developer credit does not cover the call"
+        "Use another credit, ask an admin to top it up, or send none to pay with x402";
     CreditFrozen "credit_frozen" FORBIDDEN Caller No "The credit is frozen"
         "The holder or the admin who froze the credit can unfreeze it: PUT /ai/credits/budget, with the same budget and without `frozen`";
     NotFound "not_found" NOT_FOUND Caller No "Nothing is at this path";

@@ -36,8 +36,11 @@ pub(super) const OF_PAYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Dev
 pub(super) const OF_PAYMENTS: &[Code] = &[
     Code::InvalidPaymentIdentifier,
     Code::PaymentRequired,
+    Code::WrongCredit,
     Code::BudgetExceeded,
+    Code::CreditTooLow,
     Code::CreditFrozen,
+    Code::CreditRevoked,
     Code::PaymentReused,
     Code::PaymentInProgress,
     Code::QuoteExpired,

@@ -53,6 +53,9 @@ pub enum Refusal {
     /// The reason is in the facilitator's words, for the log.
     #[error("the facilitator could not verify the payment")]
     FacilitatorUnavailable(String),
+    /// The idempotency key of a call on credit is malformed. The text describes how.
+    #[error("{0}")]
+    KeyInvalid(String),
     #[error("no developer credit has this token")]
     CreditUnknown,
     #[error("this developer credit was revoked")]

@@ -97,7 +97,7 @@ async fn wrong_bearer_tokens_are_counted_as_wrong_credentials() {
     let doors: [(&str, u16, Door); 3] = [
         ("sk-anything", 401, |host| host.request(Method::GET, "/ai/credits")),
         ("dc_wrong", 401, |host| host.request(Method::GET, "/ai/credits")),
-        ("dc_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong", 402, call),
+        ("dc_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong", 401, call),
     ];
     for (token, refused, request) in doors {
         let host = host().await;

@@ -48,7 +48,7 @@ const WRONG: [(&str, &str, Method, &str, u16); 5] = [
     ("x-builder-key", "bk_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong", Method::POST, "/ai/builders/keys", 401),
     ("x-builder-key", "bk_wrong", Method::DELETE, "/ai/endpoints/echo", 401),
     ("x-developer-credit", "dc_wrong", Method::GET, "/ai/credits", 401),
-    ("x-developer-credit", "dc_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong", Method::POST, "/tools/echo", 402),
+    ("x-developer-credit", "dc_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong", Method::POST, "/tools/echo", 401),
 ];
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn right_and_missing_credentials_use_nothing_up() {
         with(&host, "x-builder-key", &key, Method::GET, "/ai/builders/me").await.is(200);
         // A valid credential that lacks a right or money is not a guess.
         with(&host, "x-builder-key", &key, Method::GET, "/ai/admin/builders").await.fails(403, "not_owner", "caller");
-        host.call_credit("echo", &json!({}), &credit).await.is(402);
+        host.call_credit("echo", &json!({}), &credit).await.fails(403, "insufficient_credit", "caller");
         // A status from a handler has no influence.
         let other = host.mint(0.01).await;
         host.call_credit("says-401", &json!({}), &other).await;
@@ -104,7 +104,7 @@ async fn guesses_over_mcp_and_in_streams_count_too() {
     let guess = || mcp.call("echo", json!({}), json!({ "tollhouse/credit": "dc_wrong" }));
     for _ in 0..2 {
         let refused = guess().await;
-        assert_eq!((&refused["isError"], refused["_meta"].get("tollhouse/error")), (&json!(true), None), "a challenge: {refused}");
+        assert_eq!(refused["_meta"]["tollhouse/error"]["code"], "wrong_credit", "{refused}");
     }
     let streamed = host.request(Method::POST, "/ai/invoke").header("x-developer-credit", "dc_wrong");
     let streamed = host.send(streamed.json(&json!({ "slug": "echo", "input": {}, "stream": true }))).await;

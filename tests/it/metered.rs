@@ -79,8 +79,8 @@ async fn maximum_must_be_available_before_the_run() {
     let host = Host::start().await;
     host.publish(&metered("meter", 0.0, 0.05)).await;
     let credit = host.mint(0.049_999).await;
-    let refused = host.call_credit("meter", &json!({ "charges": [0.01] }), &credit).await.is(402);
-    assert!(refused.json().to_string().contains("0.05 USD"), "{}", refused.json());
+    let refused = host.call_credit("meter", &json!({ "charges": [0.01] }), &credit).await.fails(403, "insufficient_credit", "caller");
+    assert!(refused.to_string().contains("0.05 USD"), "{refused}");
     assert_eq!(host.credit_balance(&credit).await, 49_999);
     host.call("meter", &json!({})).await.is(402);
     // The owner pays nothing, whatever the handler charges.

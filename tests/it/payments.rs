@@ -341,12 +341,12 @@ async fn developer_credit_pays_and_an_idempotency_key_makes_a_repeated_call_one_
     assert_eq!(call(None, &json!({})).await.is(200).json(), json!({ "runs": 3 }));
     assert_eq!(host.credit_balance(&credit).await, 5_000);
     // The rest of the credit is too small.
-    call(None, &json!({})).await.is(402);
+    call(None, &json!({})).await.fails(403, "insufficient_credit", "caller");
     assert_eq!(host.credit_balance(&credit).await, 5_000);
     let free_again = call(Some("order-1"), &json!({})).await.is(200);
     assert_eq!(free_again.body, first.body);
     // A wrong token gives no access.
-    host.call_credit("count", &json!({}), &format!("{credit}x")).await.is(402);
+    host.call_credit("count", &json!({}), &format!("{credit}x")).await.fails(401, "wrong_credit", "caller");
 }
 
 #[tokio::test]
@@ -357,7 +357,7 @@ async fn calls_on_one_credit_at_once_never_overdraw_it() {
     let input = json!({ "ms": 50 });
     let answers = join_all((0..10).map(|_| host.call_credit("count", &input, &credit))).await;
     let paid = answers.iter().filter(|answer| answer.status == 200).count();
-    assert!(answers.iter().all(|answer| matches!(answer.status, 200 | 402)), "{answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer.status, 200 | 403)), "{answers:?}");
     assert_eq!((paid, host.credit_balance(&credit).await), (3, 0));
 }
 

@@ -261,7 +261,7 @@ async fn no_file_log_or_answer_contains_a_credential() {
     let wrong = host.request(Method::GET, &path("busy")).header("x-admin-token", format!("{}x", &host.admin));
     message.push(host.send(wrong).await.is(401));
     message.push(host.as_builder(&builder, Method::GET, &path("busy"), &json!({})).await.is(403));
-    message.push(host.call_credit("busy", &json!({ "n": 1 }), &format!("{credit}x")).await.is(402));
+    message.push(host.call_credit("busy", &json!({ "n": 1 }), &format!("{credit}x")).await.is(401));
     message.push(host.manage(Method::POST, "/ai/admin/secrets/rotate", &json!({})).await.is(200));
     message.push(host.call("theirs", &json!({})).await.is(200));
     for position in

@@ -320,7 +320,7 @@ async fn credit_is_debited_before_the_run_and_names_the_call() {
     // A credit with too little balance runs nothing.
     let poor = host.mint(0.001).await;
     let request = host.request(Method::POST, "/tools/order").header("x-developer-credit", &poor).header("idempotency-key", "k");
-    host.send(request.json(&json!({ "name": "poor" }))).await.is(402);
+    host.send(request.json(&json!({ "name": "poor" }))).await.fails(403, "insufficient_credit", "caller");
     assert_eq!(runs(&host, "poor").await, 0);
 }
 

@@ -118,6 +118,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
 fn in_commands(error: Error) -> Error {
     match error.code() {
         "unauthorized" => error.hint("sign in with another credential: tollhouse login"),
+        "wrong_credit" => error.hint("sign in with another developer credit: tollhouse login"),
         "payout_settings_missing" => {
             Error { message: "no payout address is set".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
         }
@@ -143,7 +144,8 @@ fn exit(status: StatusCode, details: &ErrorBody) -> Exit {
     }
     match code {
         "unauthorized" | "builder_suspended" | "not_owner" | "forbidden" => Exit::Credential,
-        "payment_required" | "budget_exceeded" | "credit_frozen" | "payment_reused" | "quote_expired" | "quote_invalid" => Exit::Payment,
+        "payment_required" | "budget_exceeded" | "insufficient_credit" | "credit_frozen" | "credit_revoked" => Exit::Payment,
+        "payment_reused" | "quote_expired" | "quote_invalid" => Exit::Payment,
         // The outcome of the payment is unknown, because another request is using it.
         "payment_in_progress" => Exit::Unknown,
         "busy" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Exit::Unavailable,

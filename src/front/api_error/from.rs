@@ -59,6 +59,10 @@ impl Code {
             CallError::KeyRequired => Code::KeyRequired,
             CallError::NotReady(_) => Code::NotReady,
             CallError::OverShare(_) | CallError::Slowed(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
+            CallError::KeyInvalid(_) => Code::InvalidRequest,
+            CallError::CreditUnknown => Code::WrongCredit,
+            CallError::CreditRevoked => Code::CreditRevoked,
+            CallError::CreditTooLow(_) => Code::CreditTooLow,
             CallError::CreditFrozen => Code::CreditFrozen,
             CallError::OverBudget(_) => Code::BudgetExceeded,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
@@ -93,7 +97,7 @@ impl From<&CallError> for ApiError {
         match error {
             CallError::Input(mismatch) | CallError::Output(mismatch) => fault.with("problems", json!(mismatch.problems)),
             CallError::Unreadable(reason) => fault.with("problems", json!(Mismatch::whole(reason.to_string()).problems)),
-            CallError::PaymentRequired(challenge) | CallError::SettlementRefused(challenge) | CallError::PaymentReused(challenge) => {
+            CallError::PaymentRequired(challenge) | CallError::SettlementRefused(challenge) | CallError::PaymentReused(Some(challenge)) => {
                 fault.challenged(challenge)
             }
             CallError::Quote { current, .. } => fault.with("quote", current.json()),
@@ -130,6 +134,11 @@ impl From<&CallError> for ApiError {
             | CallError::UnsupportedMediaType(_)
             | CallError::PaymentMisnamed
             | CallError::FacilitatorUnavailable(_)
+            | CallError::PaymentReused(None)
+            | CallError::KeyInvalid(_)
+            | CallError::CreditUnknown
+            | CallError::CreditRevoked
+            | CallError::CreditTooLow(_)
             | CallError::CreditFrozen
             | CallError::KeyRequired
             | CallError::Threw(_)

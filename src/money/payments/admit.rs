@@ -248,7 +248,7 @@ impl Payments {
 
     async fn admit_credit(self: &Arc<Self>, terms: &CallTerms, offer: CreditOffer, request: &PaymentRequest<'_>) -> Result<Admit, Refusal> {
         let credit = self.find_credit(&offer.token, offer.observer.as_deref()).await?.ok_or(Refusal::CreditUnknown)?;
-        let key = offer.idempotency_key.map(checked_key).transpose().map_err(|message| Refusal::invalid("invalid_payload", message))?;
+        let key = offer.idempotency_key.map(checked_key).transpose().map_err(Refusal::KeyInvalid)?;
         if terms.is_upfront() && key.is_none() {
             return Err(Refusal::KeyRequired);
         }

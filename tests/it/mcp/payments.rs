@@ -163,22 +163,16 @@ async fn every_payment_that_another_could_replace_is_asked_for_again() {
     host.publish(&js("count", PRICE, COUNTER)).await;
     host.publish(&js("other", PRICE, COUNTER)).await;
     let payer = Payer::funded(&host, 1.0).await;
-    let (spent, poor) = (payer.pay(&host.challenge("count").await), host.mint(0.001).await);
-    let once = |credit: &str| json!({ "tollhouse/credit": credit, "tollhouse/idempotencyKey": "once" });
-    let rich = host.mint(1.0).await;
+    let spent = payer.pay(&host.challenge("count").await);
     for client in [host.mcp(), host.mcp_legacy()] {
         client.call("count", json!({}), paid_in_meta(&spent)).await;
-        client.call("count", json!({}), once(&rich)).await;
         let foreign = payer.pay(&host.challenge("count").await);
         let expired = payer.pay(&host.challenge("count").await).altered("/payload/authorization/validBefore", json!("1"));
         for (tool, arguments, meta, reason) in [
             ("count", json!({ "ms": 0 }), paid_in_meta(&spent), "payment_reused"),
-            ("count", json!({ "ms": 0 }), once(&rich), "payment_reused"),
             ("other", json!({}), paid_in_meta(&spent), "payment_reused"),
             ("other", json!({}), paid_in_meta(&foreign), "invalid_payment_requirements"),
             ("count", json!({}), paid_in_meta(&expired), "invalid_exact_evm"),
-            ("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" }), "no developer credit"),
-            ("count", json!({}), json!({ "tollhouse/credit": poor }), "the developer credit has 0.001 USD left"),
         ] {
             let answer = challenge(&client.call(tool, arguments, meta).await);
             assert!(answer["error"].as_str().unwrap().starts_with(reason), "{reason}: {answer}");
@@ -204,7 +198,43 @@ async fn developer_credit_pays_in_meta_and_in_the_clients_configuration() {
     assert_eq!(configured.call("count", json!({}), json!({})).await["structuredContent"], json!({ "runs": 2 }));
     assert_eq!(host.credit_balance(&credit).await, 10_000);
     let wrong = host.mcp().call("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" })).await;
-    assert!(challenge(&wrong)["error"].as_str().unwrap().contains("credit"));
+    refusal(&wrong, "wrong_credit");
+}
+
+/// A client with a wallet pays every challenge, even if its owner wants it to use the credit only.
+#[tokio::test]
+async fn credit_that_does_not_pay_gets_no_challenge() {
+    let host = Host::builder().flag("--auth-failures", 0).start().await;
+    host.publish(&js("count", PRICE, COUNTER)).await;
+    let (poor, rich, revoked) = (host.mint(0.001).await, host.mint(1.0).await, host.mint(1.0).await);
+    let read = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", &revoked)).await.is(200).json();
+    let path = format!("/ai/admin/credits/{}", read["creditId"].as_str().unwrap());
+    host.manage(Method::POST, &path, &json!({ "decision": "revoke" })).await.is(200);
+    host.mcp().call("count", json!({ "ms": 1 }), json!({ "tollhouse/credit": rich, "tollhouse/idempotencyKey": "once" })).await;
+    for (credit, key, status, code) in [
+        ("dc_nobody", None, 401, "wrong_credit"),
+        ("no token at all", None, 401, "wrong_credit"),
+        ("", None, 401, "wrong_credit"),
+        (&*poor, None, 403, "insufficient_credit"),
+        (&*revoked, None, 409, "credit_revoked"),
+        (&*rich, Some("once"), 409, "payment_reused"),
+        (&*rich, Some(""), 400, "invalid_request"),
+    ] {
+        let mut client = host.mcp_legacy().with_header("x-developer-credit", credit);
+        let mut meta = json!({ "tollhouse/credit": credit });
+        let mut request = host.request(Method::POST, "/tools/count").header("x-developer-credit", credit).json(&json!({}));
+        if let Some(key) = key {
+            meta["tollhouse/idempotencyKey"] = json!(key);
+            client = client.with_header("idempotency-key", key);
+            request = request.header("idempotency-key", key);
+        }
+        let answer = host.send(request).await;
+        answer.fails(status, code, "caller");
+        assert_eq!((answer.header("payment-required"), answer.json().get("accepts")), (None, None), "{answer:?}");
+        refusal(&host.mcp().call("count", json!({}), meta).await, code);
+        refusal(&client.call("count", json!({}), json!({})).await, code);
+    }
+    assert_eq!(host.credit_balance(&rich).await, FUNDS - MICROS);
 }
 
 #[tokio::test]

@@ -317,8 +317,8 @@ async fn a_builder_registers_once_by_a_form_and_signs_in() {
     let [play, credited] = options.try_into().unwrap();
     let filled = [("header:x-developer-credit", &*credit)];
     let wrong = browser.submit(&credited, &[("header:x-developer-credit", "dc_none_x")]).await;
-    assert_eq!((wrong.status, host.credit_balance(&credit).await), (402, 2_000_000), "{wrong:?}");
-    assert!(text(&html(&wrong)).contains("no developer credit has this token"), "{wrong:?}");
+    assert_eq!((wrong.status, host.credit_balance(&credit).await), (401, 2_000_000), "{wrong:?}");
+    assert!(text(&html(&wrong)).contains("No developer credit has this token"), "{wrong:?}");
     let answers = [browser.submit(&credited, &filled).await.is(200), browser.submit(&credited, &filled).await.is(200)];
     assert_eq!(host.credit_balance(&credit).await, 1_000_000, "sent twice, it is paid once");
     let shown = text(&html(&answers[1]));

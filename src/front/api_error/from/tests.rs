@@ -70,9 +70,25 @@ fn refused_payment_carries_its_challenge() {
         assert_eq!((fault.code(), fault.challenge()), (Code::PaymentRequired, Some(&*challenge)));
         assert_eq!(fault.envelope()["error"]["message"], "insufficient_funds");
     }
-    let reused = ApiError::from(CallError::PaymentReused(Arc::clone(&challenge)));
+    let reused = ApiError::from(CallError::PaymentReused(Some(Arc::clone(&challenge))));
     assert_eq!((reused.code(), reused.challenge()), (Code::PaymentReused, Some(&*challenge)), "one front asks again, the other refuses");
     assert!(reused.envelope().get("paymentRequired").is_none());
+}
+
+#[test]
+fn credit_that_does_not_pay_gets_no_challenge() {
+    for (error, code) in [
+        (CallError::CreditUnknown, Code::WrongCredit),
+        (CallError::CreditRevoked, Code::CreditRevoked),
+        (CallError::CreditFrozen, Code::CreditFrozen),
+        (CallError::CreditTooLow("it has 0 USD left".to_owned()), Code::CreditTooLow),
+        (CallError::KeyInvalid("it is empty".to_owned()), Code::InvalidRequest),
+        (CallError::PaymentReused(None), Code::PaymentReused),
+    ] {
+        let fault = ApiError::from(error);
+        assert_eq!((fault.code(), fault.challenge()), (code, None));
+        assert!(fault.code().row().status != 402 && fault.envelope().get("paymentRequired").is_none(), "{fault:?}");
+    }
 }
 
 #[test]

@@ -85,6 +85,12 @@ impl Failure<'_> {
         self.code == Code::NoMoreRuns || self.runs_left() == Some(0)
     }
 
+    /// Returns whether its payment was refused, so that the same one is refused again.
+    fn does_not_pay(&self) -> bool {
+        let refused = [Code::PaymentRequired, Code::PaymentReused, Code::WrongCredit, Code::CreditTooLow, Code::CreditRevoked];
+        refused.contains(&self.code)
+    }
+
     fn view(&self) -> Markup {
         let (row, error) = (self.code.row(), self.error);
         let more = |name: &str| error.more.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -133,7 +139,7 @@ impl Failure<'_> {
                 } @else if self.is_owed() {
                     @if !self.is_used_up() { (repeat_form(self.requested, self.pays, "pay", RUN_AGAIN)) }
                     (restart(self.requested, NEW_PAYMENT))
-                } @else if !matches!(self.code, Code::PaymentRequired | Code::PaymentReused) {
+                } @else if !self.does_not_pay() {
                     (repeat_form(self.requested, self.pays, "pay", "Send the same payment again · cannot be charged twice"))
                 }
                 @if !self.is_open() {

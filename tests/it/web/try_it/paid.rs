@@ -238,8 +238,8 @@ async fn a_credit_pays_once_and_its_token_is_not_kept() {
     browser.press(&quoted, "Call").await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 480_000);
     let wrong = form(&terms, "with this credit").with("credit", "dc_1_wrong");
-    let refused = browser.press(&wrong, "Call").await.is(402);
-    assert!(text(&html(&refused)).contains("no developer credit has this token"));
+    let refused = browser.press(&wrong, "Call").await.is(401);
+    assert!(text(&html(&refused)).contains("No developer credit has this token"));
 }
 
 #[tokio::test]
