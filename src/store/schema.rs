@@ -87,7 +87,6 @@ tables! {
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Summary of an endpoint that is available without its record, by slug.
     CATALOGUE: Catalogue "slug/", String => "Card", With("the endpoint"), of: ENDPOINTS;
-    /// Present once every endpoint has its summary.
     /// The endpoints that run a version or can be rolled back to it.
     VERSION_USES: Catalogue "uses/", (TerminatedText<String>, String) => "()", With("the endpoint, as long as it needs the version");
     /// Source code of handlers, by the hash that is their version. Long sources are objects that the rows name.

@@ -10,7 +10,7 @@ use crate::{
     browser_stories, clients, conformance, engine, packages, shell, workers,
 };
 
-const SUBJECTS: [&str; 14] = [
+pub(crate) const SUBJECTS: [&str; 14] = [
     "call",
     "catalogue",
     "cli",

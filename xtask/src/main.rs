@@ -43,36 +43,40 @@ const HELP: &str = "\
 cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release mode and start the host on ./data
 cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   run all tests; CI uses both engines
 cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, compared with a bare axum route
-cargo xtask bench cli                                    help, a local deploy, and a save until it is served, with their limits
+cargo xtask bench cli                                    help, a local deploy, and a save until the change is served, with their limits
 cargo xtask bench mcp  [--seconds N]                     MCP's tools/call, compared with a bare axum route and the TypeScript SDK
 cargo xtask bench paid [--seconds N]                     paid calls on a chain, compared with Express and its x402 middleware
-cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them
-cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with a growing number of receipts
-cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 tools
-cargo xtask bench fairness [--seconds N]                 attacks of one builder during calls of another, none of which is refused
-cargo xtask bench neighbours [--seconds N]               p99 of a call next to attackers, as a ratio to honest neighbors
-cargo xtask bench search                                 precision and duration of the search for tools
+cargo xtask bench many [--seconds N]                     many paid calls at once, on each kind of store and with several hosts
+cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls during them
+cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with growing numbers of receipts
+cargo xtask bench catalogue                              memory, start and searches with a hundred to a million endpoints
+cargo xtask bench density                                how many endpoints fit on a machine: memory, and time of the first call
+cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 endpoints
+cargo xtask bench fairness [--seconds N]                 one builder's attacks during another's calls, which must all succeed
+cargo xtask bench neighbours [--seconds N]               p99 of a call next to attackers, as a multiple of p99 next to honest neighbors
+cargo xtask bench search                                 how often the search finds the right tool, and how long it takes
 cargo xtask bench store [--seconds N]                    durable commits per second on disk and in a database
-cargo xtask soak [--minutes 30] [--short]                free calls at full rate during attacks: memory, disk and descriptors do not grow
-cargo xtask crash [--rounds 200]                         kills during paid calls and at start: no receipt is lost, nothing is charged twice
-cargo xtask cluster [--rounds 30] [--before HOST]        kills of three hosts and their PostgreSQL during paid calls; HOST is upgraded
-cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as expected
-cargo xtask scrape [--seconds 60]                        Prometheus scrapes a loaded host, and every dashboard panel has data
-cargo xtask damage [--rounds 200]                        flipped and cut bytes in store files: all are detected
+cargo xtask soak [--minutes 30] [--short]                free calls at full rate during attacks: memory, disk and descriptors must not grow
+cargo xtask crash [--rounds 200]                         kills during paid calls and at start: no receipt is lost, and no payment charged twice
+cargo xtask cluster [--rounds 30] [--before HOST]        kills of three hosts and their PostgreSQL during paid calls; HOST is an earlier version
+cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each must end as expected
+cargo xtask scrape [--seconds 60]                        Prometheus scrapes a busy host, and every dashboard panel must have data
+cargo xtask damage [--rounds 200]                        changed and missing bytes in store files: the host must detect all
 cargo xtask renewals [--rounds 200]                      kills during a compaction of the store: no commit is lost
-cargo xtask conformance [--engine v8|quickjs]            the MCP front end with the protocol's suite and common clients
-cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: axe, weight, policy, user stories
-cargo xtask faces snapshots --accept                     write the accessibility snapshots; without the flag, compare them
-cargo xtask faces speed [--tools 1000]                   load time of the list of tools
+cargo xtask conformance [--engine v8|quickjs]            the MCP front end with MCP's conformance suite and common clients
+cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: accessibility, size, policy, user stories
+cargo xtask faces snapshots --accept                     store what a screen reader gets of each page; without the flag, compare
+cargo xtask faces speed [--tools 1000]                   how long the list of tools takes to load
 cargo xtask vendor [--check]                             build the page editor from the packages locked in xtask/vendor
 cargo xtask dist [--check [--from DEB]] [--short] [--debug]   build the tarball and the Debian package; with --check, test them
-cargo xtask lint                                         formatting, clippy, documentation and dependencies; warnings are errors
+cargo xtask lint                                         formatting, prose, clippy, documentation and dependencies; warnings are errors
+cargo xtask lint --prose [--write-baseline]              the style of documents, pages, help, errors and comments alone
 cargo xtask docs                                         write the tables of the documents from the code
-cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted input that breaks a parser
-cargo xtask mutants CRATE [-- ARGS]                      find small changes of a crate's code that no test notices
+cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       search for untrusted input that breaks something
+cargo xtask mutants CRATE [-- ARGS]                      change a crate's code in small ways, and list the changes that no test detects
 
 ARGS go to `tollhouse serve` (`-- --listen 127.0.0.1:8080`), to cargo-mutants (`-- --re FILE`), or to libFuzzer. FILTERs are parts of test names.
-TOLLHOUSE_ENGINE sets the engine too. By default it is V8 if its archive is available, otherwise QuickJS.";
+You can also set the engine with TOLLHOUSE_ENGINE. The default is V8 if its prebuilt library is available, else QuickJS.";
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -108,6 +112,18 @@ fn main() -> ExitCode {
         Err(reason) => {
             eprintln!("{reason}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_benchmark() {
+        for subject in bench::SUBJECTS {
+            assert!(HELP.contains(&format!("cargo xtask bench {subject} ")), "{subject}");
         }
     }
 }

@@ -7,18 +7,18 @@
 
 use crate::{Failure, args::Args, clients, engine, paths, shell, tools, workers};
 
-/// Runs the tests for every mutant of one crate.
+/// Runs the tests for every mutant of one crate, or of one part of it.
 ///
 /// # Errors
 ///
 /// Returns the mutants that no test caught, or the reason why they could not be tested.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let [name] = args.words.as_slice() else { return Err("`cargo xtask mutants` takes one crate".to_owned()) };
+    let [area] = args.words.as_slice() else { return Err("`cargo xtask mutants` takes the name of one crate".to_owned()) };
     let clients = clients::prepare();
     let worker = workers::build(engine::pick(args.engine)?)?;
     let clients = clients.join().map_err(|_| "the installation of the payers failed")??;
     let mut mutants = shell::cargo(&["run", "--quiet", "--package", "tollhouse-mutants", "--"]);
-    mutants.arg(tools::MUTANTS.program()?).arg(paths::target().join("mutants")).arg(name).args(&args.rest);
+    mutants.arg(tools::MUTANTS.program()?).arg(paths::target().join("mutants")).arg(area).args(&args.rest);
     mutants.env("TOLLHOUSE_WORKER", worker).env("TOLLHOUSE_CLIENTS", clients);
     shell::run(&mut mutants)
 }

@@ -17,14 +17,14 @@ pub(crate) struct TriedMutants {
 }
 
 /// Runs both kinds of tests against the mutants with these names.
-pub(crate) fn ask(room: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&str]) -> Result<TriedMutants, Failure> {
+pub(crate) fn ask(area: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&str]) -> Result<TriedMutants, Failure> {
     _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
     let mut tried = TriedMutants::default();
     if names.is_empty() {
         return Ok(tried);
     }
-    run(room, cargo, folder, names, &["--cargo-arg=--lib"], room.own)?;
+    run(area, cargo, folder, names, &["--cargo-arg=--lib"], area.own)?;
     let list = |name: &str| -> Result<Vec<String>, Failure> {
         let file = folder.join("mutants.out").join(name);
         let text = fs::read_to_string(&file).map_err(|reason| format!("cannot read {}: {reason}", file.display()))?;
@@ -37,21 +37,21 @@ pub(crate) fn ask(room: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&s
         return Err(format!("cargo-mutants reports {reported} mutants instead of {}", names.len()));
     }
     if !tried.living.is_empty() {
-        let (binary, claims) = room.outside;
+        let (binary, claims) = area.outside;
         let remaining: Vec<_> = tried.living.iter().map(String::as_str).collect();
-        run(room, cargo, folder, &remaining, &["--cargo-arg=--test", &format!("--cargo-arg={binary}")], claims)?;
+        run(area, cargo, folder, &remaining, &["--cargo-arg=--test", &format!("--cargo-arg={binary}")], claims)?;
         tried.outside = [list("caught.txt")?, list("timeout.txt")?].concat();
         tried.living = list("missed.txt")?;
     }
     Ok(tried)
 }
 
-fn run(room: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str], claims: &[&str]) -> Result<(), Failure> {
+fn run(area: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str], claims: &[&str]) -> Result<(), Failure> {
     let mut mutants = cargo.mutants();
     mutants
         .args(["--in-place", "--no-shuffle", "--output"])
         .arg(folder)
-        .args(room.sources())
+        .args(area.sources())
         .args(names.iter().flat_map(|name| ["--re".to_owned(), exactly(name)]));
     mutants.args(kind).args(["--", "--"]).args(claims).env("CARGO_TARGET_DIR", &cargo.target);
     let status = mutants.status().map_err(|reason| format!("cannot start cargo-mutants: {reason}"))?;

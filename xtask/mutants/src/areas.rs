@@ -1,4 +1,4 @@
-//! The rooms that can be tested.
+//! The crates, and parts of crates, that can be tested.
 
 use crate::Failure;
 
@@ -10,7 +10,7 @@ pub(crate) struct MutationArea {
     pub(crate) crate_root: &'static str,
     /// Sources, as globs.
     files: &'static [&'static str],
-    /// Sources among these that belong to other rooms.
+    /// Sources among these that belong to other areas.
     without: &'static [&'static str],
     /// The unit tests, as parts of their names.
     pub(crate) own: &'static [&'static str],
@@ -21,7 +21,7 @@ pub(crate) struct MutationArea {
 const GUARD: &[&str] = &["src/capability/guard.rs", "src/capability/guard/**"];
 const SECRETS: &[&str] = &["src/capability/secret.rs", "src/capability/secret/**"];
 
-const ROOMS: &[MutationArea] = &[
+const AREAS: &[MutationArea] = &[
     MutationArea {
         name: "money",
         package: "tollhouse-money",
@@ -128,10 +128,13 @@ const ROOMS: &[MutationArea] = &[
     },
 ];
 
-/// Returns the room with this name.
+/// Returns the area with this name.
 pub(crate) fn find(name: &str) -> Result<&'static MutationArea, Failure> {
-    let names: Vec<_> = ROOMS.iter().map(|room| format!("`{}`", room.name)).collect();
-    ROOMS.iter().find(|room| room.name == name).ok_or_else(|| format!("`cargo xtask mutants` takes one room of {}", names.join(", ")))
+    let names: Vec<_> = AREAS.iter().map(|area| format!("`{}`", area.name)).collect();
+    AREAS
+        .iter()
+        .find(|area| area.name == name)
+        .ok_or_else(|| format!("`cargo xtask mutants` takes one of these crates or parts of one: {}", names.join(", ")))
 }
 
 impl MutationArea {
@@ -148,14 +151,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_and_tests_of_every_area_exist() {
+    fn sources_and_tests_of_every_area_are_there() {
         let there = |path: String| assert!(crate::root().join(&path).exists(), "{path}");
-        for room in ROOMS {
-            there(room.crate_root.to_owned());
-            for glob in room.files.iter().chain(room.without) {
+        for area in AREAS {
+            there(area.crate_root.to_owned());
+            for glob in area.files.iter().chain(area.without) {
                 there(glob.trim_end_matches("/**").to_owned());
             }
-            for claims in room.outside.1 {
+            for claims in area.outside.1 {
                 there(format!("tests/it/{}.rs", claims.trim_end_matches("::").replace("::", "/")));
             }
         }

@@ -1,4 +1,4 @@
-//! Runs the tests against every mutant of a room. `cargo xtask mutants` builds what is needed, and
+//! Runs the tests against every mutant of a crate. `cargo xtask mutants` builds what is needed, and
 //! starts this.
 //!
 //! cargo-mutants lists the mutants. All of them are built at once, each behind a [switch]. Each
@@ -34,7 +34,7 @@ use tests::{Suite, Verdict};
 /// interfere.
 const OUTSIDE: (usize, usize) = (3, 2);
 
-/// The results for the mutants of a room: their names, and for caught ones the test.
+/// The results for the mutants of an area: their names, and for caught ones the test.
 #[derive(Debug, Default)]
 struct Report {
     own: Vec<String>,
@@ -45,11 +45,11 @@ struct Report {
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args().skip(1).collect();
-    let [program, folder, room, request @ ..] = words.as_slice() else {
-        eprintln!("`cargo xtask mutants` starts this with cargo-mutants, a folder, a room and options for cargo-mutants");
+    let [program, folder, area, request @ ..] = words.as_slice() else {
+        eprintln!("`cargo xtask mutants` starts this with cargo-mutants, a folder, an area and options for cargo-mutants");
         return ExitCode::FAILURE;
     };
-    match run(PathBuf::from(program), Path::new(folder), room, request) {
+    match run(PathBuf::from(program), Path::new(folder), area, request) {
         Ok(report) if report.living.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(reason) => {
@@ -59,12 +59,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(program: PathBuf, folder: &Path, room: &str, request: &[String]) -> Result<Report, Failure> {
-    let room = areas::find(room)?;
+fn run(program: PathBuf, folder: &Path, area: &str, request: &[String]) -> Result<Report, Failure> {
+    let area = areas::find(area)?;
     let cargo = Cargo { program, copy: folder.join("tree"), target: folder.join("build") };
     tree::copy(&root(), &cargo.copy)?;
-    let mutants = mutant::list(&mut cargo.mutants(), room, request)?;
-    let built = tree::build(room, &cargo.copy, &cargo.target, &mutants)?;
+    let mutants = mutant::list(&mut cargo.mutants(), area, request)?;
+    let built = tree::build(area, &cargo.copy, &cargo.target, &mutants)?;
     println!(
         "{} mutants: {} in one build, {} unviable, {} one by one",
         mutants.len(),
@@ -73,29 +73,29 @@ fn run(program: PathBuf, folder: &Path, room: &str, request: &[String]) -> Resul
         built.alone.len()
     );
 
-    let lists = folder.join(room.name);
+    let lists = folder.join(area.name);
     let mut report = Report { unviable: built.unviable.iter().map(|&number| mutants[number].name.clone()).collect(), ..Report::default() };
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let suite = |program: &Path, (jobs, threads)| Suite { program: program.to_owned(), home: built.home.clone(), jobs, threads };
     let switched: Vec<_> = built.switched.iter().copied().collect();
-    let (noticed, remaining) = noticed(&suite(&built.own, (cores, 2)), room.own, &folder.join("reached"), &switched, &mutants)?;
+    let (noticed, remaining) = noticed(&suite(&built.own, (cores, 2)), area.own, &folder.join("reached"), &switched, &mutants)?;
     report.own = noticed;
-    println!("{} noticed by the room's own tests, {} not", report.own.len(), remaining.len());
+    println!("{} noticed by the crate's own tests, {} not", report.own.len(), remaining.len());
     let (noticed, remaining) =
-        self::noticed(&suite(&built.outside, OUTSIDE), room.outside.1, &folder.join("reached"), &remaining, &mutants)?;
+        self::noticed(&suite(&built.outside, OUTSIDE), area.outside.1, &folder.join("reached"), &remaining, &mutants)?;
     report.outside = noticed;
     report.living = remaining.iter().map(|&number| mutants[number].name.clone()).collect();
     println!("{} of these by tests over HTTP, {} not", report.outside.len(), remaining.len());
 
     built.restore()?;
     let names: Vec<_> = built.alone.iter().map(|&number| mutants[number].name.as_str()).collect();
-    let tried = alone::ask(room, &cargo, &lists.join("alone"), &names)?;
+    let tried = alone::ask(area, &cargo, &lists.join("alone"), &names)?;
     report.own.extend(tried.own);
     report.outside.extend(tried.outside);
     report.living.extend(tried.living);
     report.unviable.extend(tried.unviable);
     report.write(&lists)?;
-    report.print(room.name);
+    report.print(area.name);
     Ok(report)
 }
 
@@ -138,9 +138,9 @@ impl Report {
         Ok(())
     }
 
-    fn print(&self, room: &str) {
+    fn print(&self, area: &str) {
         let counts: Vec<_> = self.lists().iter().map(|(name, list)| format!("{} {name}", list.len())).collect();
-        println!("{room}: {}", counts.join(", "));
+        println!("{area}: {}", counts.join(", "));
         if !self.living.is_empty() {
             println!("no test notices:\n{}", self.living.join("\n"));
         }

@@ -76,10 +76,10 @@ impl Place {
     }
 }
 
-/// Lists all mutants of a room except those in `.cargo/mutants.toml`. `asked` contains further
+/// Lists all mutants of an area except those in `.cargo/mutants.toml`. `asked` contains further
 /// options of cargo-mutants to narrow them.
-pub(crate) fn list(cargo_mutants: &mut Command, room: &MutationArea, request: &[String]) -> Result<Vec<Mutant>, Failure> {
-    cargo_mutants.args(["--list", "--json"]).args(room.sources()).args(request);
+pub(crate) fn list(cargo_mutants: &mut Command, area: &MutationArea, request: &[String]) -> Result<Vec<Mutant>, Failure> {
+    cargo_mutants.args(["--list", "--json"]).args(area.sources()).args(request);
     let done = cargo_mutants.output().map_err(|reason| format!("cannot start cargo-mutants: {reason}"))?;
     if !done.status.success() {
         return Err(format!("cargo-mutants failed: {}\n{}", done.status, String::from_utf8_lossy(&done.stderr)));

@@ -1,4 +1,4 @@
-//! A copy of the tree with all mutants of a room, and its build.
+//! A copy of the tree with all mutants of an area, and its build.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -65,33 +65,33 @@ pub(crate) fn copy(root: &Path, copy: &Path) -> Result<(), Failure> {
 /// # Errors
 ///
 /// A compiler error that no mutant causes.
-pub(crate) fn build(room: &MutationArea, copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<Built, Failure> {
+pub(crate) fn build(area: &MutationArea, copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<Built, Failure> {
     let mut files: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for (number, mutant) in mutants.iter().enumerate() {
         files.entry(&mutant.file).or_default().insert(number);
     }
     let sources: HashMap<_, _> = files.keys().map(|file| Ok((*file, read(&copy.join(file))?))).collect::<Result<_, Failure>>()?;
-    let root = read(&copy.join(room.crate_root))?;
+    let root = read(&copy.join(area.crate_root))?;
     let (mut unviable, mut alone) = (BTreeSet::new(), BTreeSet::new());
     let mut parts: HashMap<&str, Vec<Part>> = HashMap::new();
     loop {
-        write(&copy.join(room.crate_root), &format!("{root}{}", switch::MODULE))?;
+        write(&copy.join(area.crate_root), &format!("{root}{}", switch::MODULE))?;
         for (&file, numbers) in &files {
             let there: Vec<_> = numbers.iter().map(|&number| (number, &mutants[number])).collect();
             let switched = switch::switched(&sources[file], &there).map_err(|reason| format!("cannot parse {file}: {reason}"))?;
             alone.extend(switched.alone);
             unviable.extend(switched.unviable);
-            let module = if file == room.crate_root { switch::MODULE } else { "" };
+            let module = if file == area.crate_root { switch::MODULE } else { "" };
             write(&copy.join(file), &format!("{}{module}", switched.text))?;
             parts.insert(file, switched.parts);
         }
-        let messages = match compile(room, copy, target)? {
+        let messages = match compile(area, copy, target)? {
             Ok((own, outside)) => {
-                let home = copy.join(room.crate_root).ancestors().nth(2).unwrap_or(copy).to_owned();
+                let home = copy.join(area.crate_root).ancestors().nth(2).unwrap_or(copy).to_owned();
                 let switched =
                     files.into_values().flatten().filter(|number| !alone.contains(number) && !unviable.contains(number)).collect();
                 let mut originals: Vec<_> = sources.into_iter().map(|(file, text)| (copy.join(file), text)).collect();
-                originals.push((copy.join(room.crate_root), root));
+                originals.push((copy.join(area.crate_root), root));
                 return Ok(Built { own, outside, home, switched, unviable, alone, originals });
             }
             Err(messages) => messages,
@@ -147,12 +147,12 @@ fn to_blame(message: &Message, parts: &HashMap<&str, Vec<Part>>) -> Vec<(usize, 
     whole.into_iter().map(|part| (part.mutant, Blamed::Whole)).collect()
 }
 
-/// Compiles the tests of the room. Returns their paths, or the compiler's messages.
-fn compile(room: &MutationArea, copy: &Path, target: &Path) -> Result<Result<(PathBuf, PathBuf), Vec<Message>>, Failure> {
+/// Compiles the tests of the area. Returns their paths, or the compiler's messages.
+fn compile(area: &MutationArea, copy: &Path, target: &Path) -> Result<Result<(PathBuf, PathBuf), Vec<Message>>, Failure> {
     let mut cargo = Command::new("cargo");
     // HTTP tests are in the host's package, tests of the pool in its own.
-    let packages = if room.outside.0 == "it" { vec![room.package, "tollhouse"] } else { vec![room.package] };
-    cargo.args(["test", "--no-run", "--message-format", "json", "--lib", "--test", room.outside.0]);
+    let packages = if area.outside.0 == "it" { vec![area.package, "tollhouse"] } else { vec![area.package] };
+    cargo.args(["test", "--no-run", "--message-format", "json", "--lib", "--test", area.outside.0]);
     cargo.args(packages.iter().flat_map(|name| ["--package", name]));
     cargo.current_dir(copy).env("CARGO_TARGET_DIR", target).env_remove("CARGO_BUILD_TARGET").stderr(Stdio::inherit());
     let done = cargo.output().map_err(|reason| format!("cannot start cargo: {reason}"))?;
@@ -168,7 +168,7 @@ fn compile(room: &MutationArea, copy: &Path, target: &Path) -> Result<Result<(Pa
             .filter(|line| line.target.as_ref().is_some_and(|target| target.name == name && target.kind.iter().any(|one| one == kind)));
         built.find_map(|line| line.executable.clone()).ok_or_else(|| format!("cargo built no tests of the kind `{kind}`"))
     };
-    Ok(Ok((program("lib", &room.package.replace('-', "_"))?, program("test", room.outside.0)?)))
+    Ok(Ok((program("lib", &area.package.replace('-', "_"))?, program("test", area.outside.0)?)))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
