@@ -85,7 +85,8 @@ enum Store {
 
 /// Builds the whole command line.
 fn whole() -> clap::Command {
-    crate::given_to(Cli::command(), &crate::asking(), crate::ALONE)
+    let asking: Vec<_> = crate::asking().into_iter().chain(["verify-receipt".to_owned()]).collect();
+    crate::given_to(Cli::command(), &asking, crate::ALONE)
 }
 
 /// Runs the command line of this process.
@@ -111,6 +112,7 @@ pub fn main() -> ExitCode {
     };
     match read.command {
         Command::Asks(command) => command.run(&global, whole),
+        Command::VerifyReceipt(args) => crate::end(verify_receipt(args, &global), &global),
         Command::Serve { flags, config, .. } => match crate::GlobalArgs::in_front(&given).none() {
             Ok(()) => begin(*flags, &config),
             Err(error) => crate::end(Err(error), &global),
@@ -147,10 +149,14 @@ fn run(command: Command, out: Output) -> crate::base::error::Result {
         Command::Backup(args) => runtime.block_on(backup_cmd::backup(*args, out)),
         Command::Restore(args) => runtime.block_on(backup_cmd::restore(*args, out)),
         Command::Doctor(args) => runtime.block_on(doctor::run(*args, out)),
-        Command::VerifyReceipt(args) => runtime.block_on(verify::run(args, out)),
-        Command::Serve { .. } | Command::Asks(_) => Ok(()),
+        Command::Serve { .. } | Command::VerifyReceipt(_) | Command::Asks(_) => Ok(()),
     };
     Ok(ended?)
+}
+
+/// Verifies a receipt, which can be at the user's host.
+fn verify_receipt(args: verify::Args, global: &crate::GlobalArgs) -> crate::base::error::Result {
+    Ok(runtime()?.block_on(verify::run(args, global))?)
 }
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {

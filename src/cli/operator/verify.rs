@@ -1,41 +1,63 @@
-//! `tollhouse verify-receipt FILE|URL`: verifies the signature of a receipt.
+//! `tollhouse verify-receipt ID|FILE|URL`: verifies the signature of a receipt.
 
-use std::error::Error;
+use std::{error::Error, path::Path};
 
 use reqwest::Url;
 use serde_json::{Value, json};
+use tollhouse_base::id::ReceiptId;
 use tollhouse_money::receipt;
 
 use crate::base::{
     answer::{Answer, is_unavailable, redirected},
     client::{ANSWER, connecting},
     error::Error as Ended,
+    global::GlobalArgs,
     output::Output,
     private_files::without_mark,
+    session::Session,
 };
 
 /// Arguments of `verify-receipt`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// File or URL with a receipt, or `-` for standard input
+    /// Id, file or URL of a receipt, or `-` for standard input
     receipt: String,
     /// File or URL of the host's keys [default: the receipt's host]
     #[arg(long)]
     keys: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
-    let document = read(&args.receipt).await?;
-    let record = document.get("receipt").unwrap_or(&document);
-    let keys = match args.keys {
-        Some(keys) => keys,
-        None => sibling(&args.receipt)?,
+impl Args {
+    /// Returns the id of the receipt if that is how it is named. A file with such a name takes precedence.
+    fn id(&self) -> Option<ReceiptId> {
+        self.receipt.parse::<ReceiptId>().ok().filter(|_| !Path::new(&self.receipt).exists())
+    }
+}
+
+/// Verifies a receipt. Only one that is named by its id is fetched from the user's host.
+pub(crate) async fn run(args: Args, global: &GlobalArgs) -> Result<(), Box<dyn Error>> {
+    let (receipt, keys_of_host): (String, Option<String>) = match args.id() {
+        Some(id) => {
+            let client = Session::open(global)?.client;
+            let at = |path: &[&str]| client.at(path).to_string();
+            (at(&["ai", "receipts", id.as_str()]), Some(at(&[".well-known", "jwks.json"])))
+        }
+        None => {
+            global.here()?;
+            (args.receipt, None)
+        }
     };
-    let verified = receipt::verify(record, &read(&keys).await?)?;
+    let document = read(&receipt, "name a file, the URL of a receipt, or its id (rcpt_…)").await?;
+    let record = document.get("receipt").unwrap_or(&document);
+    let keys = match args.keys.or(keys_of_host) {
+        Some(keys) => keys,
+        None => sibling(&receipt)?,
+    };
+    let verified = receipt::verify(record, &read(&keys, "name a file or a URL").await?)?;
     let record = &verified.record.draft;
     let body =
         json!({ "valid": true, "receiptId": record.receipt_id, "slug": record.slug, "priceUsd": record.price_usd, "keyId": verified.kid });
-    out.print(&body, |_| {
+    Output::new(global.json).print(&body, |_| {
         format!("valid: {} of `{}`, {} USD, signed by {}\n", record.receipt_id, record.slug, record.price_usd, verified.kid)
     })?;
     Ok(())
@@ -49,13 +71,14 @@ fn sibling(receipt: &str) -> Result<String, Box<dyn Error>> {
     Ok(url.into())
 }
 
-async fn read(from: &str) -> Result<Value, Box<dyn Error>> {
+/// Reads a JSON document. `hint` says how to name one, if there is no such file.
+async fn read(from: &str, hint: &str) -> Result<Value, Box<dyn Error>> {
     let text = if from == "-" {
         std::io::read_to_string(std::io::stdin())?
     } else if from.starts_with("http://") || from.starts_with("https://") {
         return Ok(fetch(from).await?);
     } else {
-        std::fs::read_to_string(from).map_err(|error| format!("`{from}`: {error}"))?
+        std::fs::read_to_string(from).map_err(|error| Ended::refused(format!("`{from}`: {error}")).hint(hint))?
     };
     let text = without_mark(text);
     serde_json::from_str(&text).map_err(|error| format!("`{from}` is not JSON: {error}").into())

@@ -26,6 +26,25 @@ async fn whoami_reports_a_missing_sign_in() {
 }
 
 #[tokio::test]
+async fn receipt_is_verified_by_its_id_at_the_chosen_host() {
+    let host = Host::start().await;
+    host.publish(&js("free", 0.0, "export default () => ({});")).await;
+    let id = host.call("free", &json!({})).await.is(200).receipt_id();
+    let valid = format!("valid: {id} of `free`, … USD, signed by …");
+    Shell::at(&host.url).run(&["verify-receipt", &id]).await.is(0).stderr_text(&valid);
+    let shell = Shell::new();
+    shell.run(&["verify-receipt", &id, "--url", &host.url]).await.is(0).stderr_text(&valid);
+    shell.run(&["--url", &host.url, "verify-receipt", &id, "--json"]).await.is(0);
+    let unknown = "rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+    shell.run(&["verify-receipt", unknown, "--url", &host.url]).await.is(1).warned("error: …\n…(unknown_receipt, req_…)");
+    let no_file = "error: `rcpt_1`: No such file or directory (os error 2)\nhint: name a file, the URL of a receipt, or its id (rcpt_…)";
+    shell.run(&["verify-receipt", "rcpt_1"]).await.is(1).warned(no_file);
+    let file = shell.file(&id, "{}");
+    let ambiguous = shell.run(&["verify-receipt", &id]).await.is(2);
+    assert!(ambiguous.stderr.contains("--keys"), "the file {file} takes precedence: {ambiguous:?}");
+}
+
+#[tokio::test]
 async fn list_and_show_show_what_a_metered_tool_may_cost() {
     let host = Host::start().await;
     host.publish(&metered("meter")).await;
