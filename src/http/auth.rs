@@ -10,6 +10,7 @@ use axum::{
     http::request::Parts,
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
 use tollhouse_account::builder::{Builder, Builders};
 use tollhouse_base::id::{BuilderId, EndpointId};
 use tollhouse_catalog::{DeletedEndpoint, ShownEndpoint};
@@ -240,13 +241,19 @@ impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilderReadOnly<Q> {
     }
 }
 
+/// Returns the error for an admin's request that must name the subject with this parameter.
+pub(super) fn missing(subject: &str, parameter: &'static str, value: &str) -> ApiError {
+    let fault = ApiError::bad_request(format!("the {subject} is missing")).with("parameter", json!(parameter));
+    fault.hint(format!("Send `?{parameter}={value}`"))
+}
+
 /// Returns the caller if it is a builder, or the builder that the admin names.
 async fn named(caller: Caller, named: Option<&str>, builders: &Builders) -> Result<Builder, ApiError> {
     match (caller, named) {
         (Caller::Builder(builder), None) => Ok(builder),
         (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),
         (Caller::Builder(_), Some(_)) => Err(Code::NotOwner.into()),
-        (Caller::Admin, None) => Err(ApiError::bad_request("the builder is missing; send `?builderId=bld_…`")),
+        (Caller::Admin, None) => Err(missing("builder", "builderId", "bld_…")),
         (Caller::Admin, Some(id)) => {
             let unknown = || ApiError::from(Code::UnknownBuilder);
             let id: BuilderId = id.parse().map_err(|_| unknown())?;

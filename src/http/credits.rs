@@ -18,7 +18,7 @@ use tollhouse_front::{ApiError, Code, CredentialCheck, credit, header_names};
 use tollhouse_money::{self as money, Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
 
 use super::{
-    auth::{Admin, only_admins},
+    auth::{Admin, missing, only_admins},
     convert,
     endpoints::{Body, Subject, if_match, with_etag},
     operation::Access,
@@ -114,7 +114,7 @@ async fn set_budget(
 ) -> Result<Response, ApiError> {
     let (by, id) = match (reader, &request.credit_id) {
         (CreditReader::Admin, Some(id)) => (SetBy::Admin, known(id)?),
-        (CreditReader::Admin, None) => return Err(ApiError::bad_request("the credit is missing; send `?creditId=`")),
+        (CreditReader::Admin, None) => return Err(missing("credit", "creditId", "crd_…")),
         (CreditReader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (CreditReader::Holder(credit), _) => (SetBy::Holder, credit.id.clone()),
     };

@@ -118,11 +118,46 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
 fn in_commands(error: Error) -> Error {
     match error.code() {
         "unauthorized" => error.hint("sign in with another credential: tollhouse login"),
+        "invalid_request" => with_flags(error),
         "wrong_credit" => error.hint("sign in with another developer credit: tollhouse login"),
         "payout_settings_missing" => {
             Error { message: "no payout address is set".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
         }
         _ => error,
+    }
+}
+
+/// Query parameters of the API, and the flags of this program that set them.
+const FLAGS: [(&str, &str); 15] = [
+    ("actor", "actor"),
+    ("builderId", "builder"),
+    ("callId", "call"),
+    ("kind", "kind"),
+    ("level", "level"),
+    ("limit", "limit"),
+    ("maxPriceUsd", "max-price"),
+    ("outcome", "outcome"),
+    ("owner", "owner"),
+    ("since", "since"),
+    ("sort", "sort"),
+    ("state", "state"),
+    ("status", "status"),
+    ("step", "step"),
+    ("until", "until"),
+];
+
+/// Replaces names of query parameters by flags. An error about a body has a `pointer`, and stays as it is.
+fn with_flags(mut error: Error) -> Error {
+    if error.reported.contains_key("pointer") {
+        return error;
+    }
+    for (parameter, flag) in FLAGS {
+        error.message = error.message.replacen(&format!("`{parameter}`"), &format!("`--{flag}`"), 1);
+    }
+    match error.reported.get("parameter").and_then(Value::as_str) {
+        Some("builderId") => error.hint("name the builder: --builder bld_…"),
+        Some("creditId") => error.hint("name the credit by its id"),
+        Some(_) | None => error,
     }
 }
 
@@ -252,6 +287,18 @@ mod tests {
             assert!(describe.contains(command) && !describe.contains("X-Admin-Token"), "{describe}");
         }
         assert!(describe("payout_settings_missing", "").starts_with("no payout address"));
+    }
+
+    #[test]
+    fn parameters_of_the_api_become_flags() {
+        let read = |error: Value| refusal(StatusCode::BAD_REQUEST, &HeaderMap::new(), Some(json!({ "error": error })));
+        let missing = json!({ "code": "invalid_request", "message": "The builder is missing", "parameter": "builderId", "hint": "Send `?builderId=bld_…`" });
+        let missing = read(missing);
+        assert_eq!((&*missing.message, missing.hint.as_deref()), ("The builder is missing", Some("name the builder: --builder bld_…")));
+        let wrong = read(json!({ "code": "invalid_request", "message": "`maxPriceUsd` must be an amount" }));
+        assert_eq!((&*wrong.message, wrong.hint), ("`--max-price` must be an amount", None));
+        let in_body = json!({ "code": "invalid_request", "message": "`status` is wrong", "pointer": "/status" });
+        assert_eq!(read(in_body).message, "`status` is wrong");
     }
 
     #[test]

@@ -45,6 +45,19 @@ async fn receipt_is_verified_by_its_id_at_the_chosen_host() {
 }
 
 #[tokio::test]
+async fn admin_who_names_no_builder_gets_the_flag() {
+    let host = Host::start().await;
+    let shell = Shell::admin(&host);
+    let missing = "error: The builder is missing\nhint: name the builder: --builder bld_…\n(invalid_request, req_…)";
+    for words in [&["revenue"][..], &["payouts"], &["payouts", "make"], &["payouts", "settings"], &["builders", "new-key", "--yes"]] {
+        shell.run(words).await.is(1).warned(missing);
+    }
+    host.publish(&js("free", 0.0, "export default () => ({});")).await;
+    let ran = shell.run(&["calls", "free", "--outcome", "never"]).await.is(1);
+    assert!(ran.stderr.starts_with("error: `--outcome` must be"), "{ran:?}");
+}
+
+#[tokio::test]
 async fn list_and_show_show_what_a_metered_tool_may_cost() {
     let host = Host::start().await;
     host.publish(&metered("meter")).await;
