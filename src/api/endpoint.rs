@@ -73,10 +73,22 @@ pub struct Endpoint {
     /// Present if a call is charged before the handler runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<SettleBefore>,
+    /// The limits of a call that concern its caller. Absent in the older form of the catalog.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<CallLimits>,
     /// Result of the scan of a builder's upload. Absent in the older form of the catalog.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present")]
     #[schemars(extend("nullable" = true))]
     pub content_safety: Option<Option<ContentSafety>>,
+}
+
+/// The limits of a call that concern its caller.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct CallLimits {
+    /// Maximum time of a call, in milliseconds. A caller should wait longer than that.
+    pub wall_ms: u64,
 }
 
 /// A tool, as its owner and admins see it: everything but the source.

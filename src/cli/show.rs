@@ -119,6 +119,7 @@ fn details(endpoint: &EndpointView) -> String {
         let limits = own.own_limits.0.iter().map(|(name, value)| format!("{name} {value}"));
         facts.add("limits", limits.collect::<Vec<_>>().join(", "));
     }
+    facts.add("time limit", optional(public.and_then(|public| public.limits).map(|limits| format!("{} ms", limits.wall_ms))));
     facts.add("tags", common.tags.join(" "));
     if let Some(usage) = public.and_then(|public| public.usage.as_ref()) {
         facts.add("calls 30 d", usage.calls30d.to_string());

@@ -12,9 +12,9 @@ use super::{
 /// The format of a catalog record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatalogForm {
-    /// With `contentSafety`.
+    /// With `contentSafety` and `limits`.
     Newer,
-    /// Without `contentSafety`, as before it was added.
+    /// Without them, as before they were added.
     Older,
 }
 
@@ -23,25 +23,24 @@ pub enum CatalogForm {
 pub struct Record {
     /// The older format.
     older: Box<str>,
-    /// The addition of the newer format, as JSON.
-    content_safety: Box<str>,
+    /// The fields that the newer format adds, as a JSON object.
+    added: Box<str>,
 }
 
 impl Record {
     /// Returns its approximate size in bytes.
     pub fn bytes(&self) -> usize {
-        self.older.len() + self.content_safety.len()
+        self.older.len() + self.added.len()
     }
 
     /// Appends the record as JSON.
     pub fn write(&self, form: CatalogForm, out: &mut Vec<u8>) {
         out.extend_from_slice(self.older.as_bytes());
         if form == CatalogForm::Newer {
-            // Replace the closing brace.
+            // Replace the closing brace of the one object and the opening brace of the other.
             out.pop();
-            out.extend_from_slice(br#","contentSafety":"#);
-            out.extend_from_slice(self.content_safety.as_bytes());
-            out.push(b'}');
+            out.push(b',');
+            out.extend_from_slice(&self.added.as_bytes()[1..]);
         }
     }
 }
@@ -49,10 +48,7 @@ impl Record {
 impl Endpoint {
     /// Returns the encoded catalog record.
     pub fn record(&self, base_url: &str) -> Record {
-        Record {
-            older: self.public(base_url, CatalogForm::Older).to_string().into(),
-            content_safety: self.public_safety().to_string().into(),
-        }
+        Record { older: self.public(base_url, CatalogForm::Older).to_string().into(), added: json!(self.newer_fields()).to_string().into() }
     }
 
     /// Returns the catalog record.
@@ -83,10 +79,16 @@ impl Endpoint {
         if !self.settle.is_after() {
             record["settle"] = json!(self.settle);
         }
-        if form == CatalogForm::Newer {
-            record["contentSafety"] = self.public_safety();
+        if let (CatalogForm::Newer, Some(fields)) = (form, record.as_object_mut()) {
+            fields.extend(self.newer_fields());
         }
         record
+    }
+
+    /// Returns the fields that the newer format adds. Of the limits, callers need the time of a call.
+    fn newer_fields(&self) -> Map<String, Value> {
+        let limits = json!({ "wallMs": self.limits.wall_ms });
+        Map::from_iter([("contentSafety".to_owned(), self.public_safety()), ("limits".to_owned(), limits)])
     }
 
     /// Returns the content safety field, which is null for the platform's own tools: the operator vouches for them.

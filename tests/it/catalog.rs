@@ -50,8 +50,10 @@ fn set(words: &str) -> BTreeSet<&str> {
 fn is_record(record: &Value, base: &str, newer: bool) {
     let mut requested: BTreeSet<_> = RECORD.iter().map(|(name, _)| *name).collect();
     if newer {
-        requested.insert("contentSafety");
+        requested.extend(["contentSafety", "limits"]);
         assert_eq!(record["contentSafety"], Value::Null);
+        assert_eq!(names(&record["limits"]), set("wallMs"));
+        assert!(record["limits"]["wallMs"].as_u64().is_some_and(|ms| ms > 0), "{record}");
     }
     let mut members = names(record);
     if newer && members.remove("usage") {
@@ -138,16 +140,17 @@ async fn the_manifest_says_how_to_pay_and_what_is_simulated() {
 async fn a_tool_is_inspected_at_both_addresses_and_in_full_by_admins() {
     let host = Host::start().await;
     let mut tool = js("echo", 0.25, ECHO);
-    tool["limits"] = json!({ "cpuMs": 700 });
+    tool["limits"] = json!({ "cpuMs": 700, "wallMs": 20_000 });
     tool["tags"] = json!(["one", "two"]);
     let made = host.publish(&tool).await;
     let public = host.get("/ai/endpoints/echo").await.is(200).json()["endpoint"].clone();
     is_record(&public, &host.url, true);
     assert_eq!(host.get("/tools/echo?inspect").await.is(200).json()["endpoint"], public);
     assert_eq!((&public["priceUsd"], &public["tags"]), (&json!(0.25), &json!(["one", "two"])));
+    assert_eq!(public["limits"], json!({ "wallMs": 20_000 }), "of the limits, only the time of a call");
     let owned = host.manage(Method::GET, "/ai/endpoints/echo", &json!({})).await.is(200).json()["endpoint"].clone();
     assert_eq!(owned, made);
-    assert_eq!((&owned["revision"], &owned["limits"]), (&json!(1), &json!({ "cpuMs": 700 })));
+    assert_eq!((&owned["revision"], &owned["limits"]), (&json!(1), &json!({ "cpuMs": 700, "wallMs": 20_000 })));
     assert!(owned["version"].as_str().unwrap().starts_with("sha256:"));
     assert!(!owned.to_string().contains("req.input"), "the source is in the record");
     let wrong = host.request(Method::GET, "/ai/endpoints/echo").header("x-admin-token", "adm_wrong_wrong_wrong");
