@@ -82,16 +82,17 @@ impl Catalog {
         }
         let renewed = patch.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         let attested_at = if renewed { Some(now) } else { old.content_safety.as_ref().and_then(|safety| safety.attested_at) };
+        // Whether the content is held depends on what differs from the approved state.
+        match by {
+            ChangedBy::Builder => endpoint.keep_approved(old),
+            ChangedBy::Admin | ChangedBy::Host => endpoint.approve_changes(old),
+        }
         if let Some(report) = report {
             endpoint.decided_on = None;
             rows.append(self.claim(&endpoint, handler.as_ref()).await?);
             self.apply_findings(&mut endpoint, ScannedUpload { handler: handler.as_ref(), report, attested_at, by }).await?;
         } else if let Some(safety) = &mut endpoint.content_safety {
             safety.attested_at = attested_at;
-        }
-        match by {
-            ChangedBy::Builder => endpoint.keep_approved(old),
-            ChangedBy::Admin | ChangedBy::Host => endpoint.approve_changes(old),
         }
         endpoint.revision += 1;
         endpoint.updated_at = now;

@@ -77,6 +77,9 @@ impl Catalog {
         let upload = DraftUpload { draft: &draft, owner: &owner, by, existing, has_slug: slug.is_some(), has_handler: handler };
         let ExaminedUpload { mut endpoint, report, .. } = self.examine(&upload, &mut problems).await.map_err(|error| vec![error])?;
         let mut problems = problems.found;
+        if let (Some(existing), ChangedBy::Builder) = (existing, by) {
+            endpoint.keep_approved(existing);
+        }
         if let Some(report) = report {
             let attested_at = draft.is_attested().then(|| self.clock.now());
             let upload = ScannedUpload { handler: draft.handler.as_ref(), report, attested_at, by };

@@ -106,6 +106,9 @@ impl Catalog {
                 require(waits(old))?;
                 self.set_entitlements(&mut endpoint, had.rejected());
                 endpoint.decided_on = Some(decided_on(old));
+                if endpoint.review.hold.is_some() && endpoint.has_approved_content() {
+                    endpoint.disapprove();
+                }
                 if let Some(hold) = &mut endpoint.review.hold {
                     hold.kind = HoldKind::ContentBlocked;
                     endpoint.review.refused = true;

@@ -48,7 +48,7 @@ impl Catalog {
         }
         let outcome = if upload.by == ChangedBy::Builder {
             let required = self.policy().policy.require_review;
-            let held = hold_after(open, required, &endpoint.review);
+            let held = hold_after(open, required, &endpoint.review, endpoint.has_approved_content());
             hold(endpoint, held.then_some(HoldKind::ContentReview), self.clock.now());
             if held { ScanOutcome::Review } else { ScanOutcome::Pass }
         } else {
@@ -87,7 +87,7 @@ impl Catalog {
         if by == ChangedBy::Builder && open == ScanOutcome::Block {
             return Err(PublishError::Blocked(report.findings));
         }
-        Ok(hold_after(open, self.policy().policy.require_review, &endpoint.review))
+        Ok(hold_after(open, self.policy().policy.require_review, &endpoint.review, endpoint.has_approved_content()))
     }
 
     /// Returns who uploaded the source first.
@@ -167,10 +167,11 @@ fn belongs_to_other(first: Option<&str>, owner: &Owner) -> bool {
     first.is_some_and(|first| first != owner.share())
 }
 
-/// Returns whether new content waits for an admin: because of findings or the policy, or because an
-/// admin refused content of this endpoint and has approved none since.
-fn hold_after(open: ScanOutcome, required: bool, review: &Review) -> bool {
-    open != ScanOutcome::Pass || required || review.refused
+/// Returns whether uploaded content waits for an admin: because of findings or the policy, or
+/// because an admin refused content of this endpoint and has approved none since. Content that is
+/// `approved` waits only for findings that no admin has approved.
+fn hold_after(open: ScanOutcome, required: bool, review: &Review, approved: bool) -> bool {
+    open != ScanOutcome::Pass || ((required || review.refused) && !approved)
 }
 
 pub(super) fn hold(endpoint: &mut Endpoint, kind: Option<HoldKind>, now: Timestamp) {
@@ -224,14 +225,16 @@ mod tests {
     #[test]
     fn content_is_held_for_findings_policy_or_an_earlier_rejection() {
         let refused = Review { refused: true, ..Review::default() };
-        for (open, required, review, held) in [
-            (ScanOutcome::Pass, false, &Review::default(), false),
-            (ScanOutcome::Review, false, &Review::default(), true),
-            (ScanOutcome::Block, false, &Review::default(), true),
-            (ScanOutcome::Pass, true, &Review::default(), true),
-            (ScanOutcome::Pass, false, &refused, true),
+        for (open, required, review, approved, held) in [
+            (ScanOutcome::Pass, false, &Review::default(), false, false),
+            (ScanOutcome::Review, false, &Review::default(), false, true),
+            (ScanOutcome::Block, false, &Review::default(), false, true),
+            (ScanOutcome::Pass, true, &Review::default(), false, true),
+            (ScanOutcome::Pass, false, &refused, false, true),
+            (ScanOutcome::Pass, true, &refused, true, false),
+            (ScanOutcome::Review, false, &Review::default(), true, true),
         ] {
-            assert_eq!(hold_after(open, required, review), held, "{open:?} {required} {review:?}");
+            assert_eq!(hold_after(open, required, review, approved), held, "{open:?} {required} {review:?} {approved}");
         }
     }
 }

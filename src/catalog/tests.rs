@@ -200,6 +200,33 @@ async fn findings_are_weighed_when_the_upload_is_stored() {
     assert!(create.await.unwrap().endpoint.review.hold.is_some());
 }
 
+#[tokio::test]
+async fn approved_version_sells_again_after_a_rollback() {
+    let (catalog, _folder) = catalog().await;
+    let strict: PolicyDraft = serde_json::from_value(json!({ "requireReview": true })).unwrap();
+    catalog.set_policy(strict, None).await.unwrap();
+    let decide = async |decision: &str| {
+        let verdict: ReviewDecision = serde_json::from_value(json!({ "decision": decision })).unwrap();
+        catalog.decide("tool", &verdict, None).await.unwrap()
+    };
+    let change = async |body: serde_json::Value| catalog.update("tool", patch(body), None, ChangedBy::Builder).await.unwrap();
+    let is_held = |live: &LiveEndpoint| live.endpoint.review.hold.is_some();
+    let first = catalog.create(draft("tool"), builder(), ChangedBy::Builder).await.unwrap().endpoint.version.clone();
+    assert!(!is_held(&decide("approve").await));
+    let second = change(json!({ "handler": { "response": { "a": 2 } } })).await;
+    assert!(is_held(&second));
+    assert!(!is_held(&change(json!({ "version": first })).await));
+    // A title that nobody has approved keeps the approved handler waiting.
+    assert!(is_held(&change(json!({ "version": second.endpoint.version, "title": "Another" })).await));
+    assert!(is_held(&change(json!({ "version": first })).await));
+    assert!(!is_held(&change(json!({ "title": "A tool" })).await));
+    // A rejection is about the rejected content. Other new content still waits.
+    change(json!({ "version": second.endpoint.version })).await;
+    assert!(is_held(&decide("reject").await));
+    assert!(!is_held(&change(json!({ "version": first })).await));
+    assert!(is_held(&change(json!({ "handler": { "response": { "a": 3 } } })).await));
+}
+
 /// Records slugs as deleted by `owner`.
 async fn deletes(catalog: &Catalog, owner: &Owner, slugs: usize) {
     let mut rows = Batch::new();

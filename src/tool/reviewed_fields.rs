@@ -37,6 +37,9 @@ fields! {
     "settle" settle |endpoint| json!(endpoint.settle);
 }
 
+/// The reviewed fields that the content scan reads, in addition to the handler.
+const CONTENT: [&str; 5] = ["title", "description", "tags", "inputSchema", "outputSchema"];
+
 fn differing(one: &Endpoint, other: &Endpoint) -> Vec<&'static ReviewedField> {
     FIELDS.iter().filter(|field| (field.differs)(one, other)).collect()
 }
@@ -46,6 +49,18 @@ impl Endpoint {
     pub fn approve(&mut self) {
         self.review.approved_version = Some(self.version.clone());
         self.review.approved_fields.clear();
+    }
+
+    /// Withdraws the approval, because an admin has rejected what was approved.
+    pub fn disapprove(&mut self) {
+        self.review.approved_version = None;
+        self.review.approved_fields.clear();
+    }
+
+    /// Returns whether handler, texts and schemas are those that an admin approved last.
+    pub fn has_approved_content(&self) -> bool {
+        let changed = self.approved_fields();
+        self.review.approved_version.as_ref() == Some(&self.version) && !CONTENT.iter().any(|name| changed.contains_key(*name))
     }
 
     /// Keeps the values in `before` that were approved and have changed.
