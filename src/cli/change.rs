@@ -18,6 +18,7 @@ use super::{
         text::{moment, name},
         tool_state::{Folder, State},
     },
+    plan::changed_by,
     show::{own, whole},
 };
 
@@ -115,8 +116,7 @@ impl ReadEndpoint {
         let Ok(Self { record: Some(now), revision, .. }) = Self::of(session, self.slug.clone(), None).await else { return refused };
         let (before, after) = (self.revision.unwrap_or_default(), revision.unwrap_or_default());
         let at = moment(now.common.updated_at);
-        let newest = now.versions.iter().max_by_key(|stored| stored.created_at).filter(|stored| moment(stored.created_at) == at);
-        let by = newest.map(|newest| format!(", by {}", name(newest.by))).unwrap_or_default();
+        let by = changed_by(session, &self.slug, &now).await.map(|by| format!(", by {by}")).unwrap_or_default();
         let known = self.record.as_ref().filter(|record| record.revision != now.revision);
         let error = Error {
             message: format!("`{}` changed on the host since revision {before}: now revision {after}{by}, {at}", self.slug),

@@ -6,7 +6,7 @@ use std::{path::Path, time::Instant};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tollhouse_api::{EndpointChangeResponse, EndpointCheck, EndpointPatch, Manifest, OwnEndpoint, ReviewState, SafetyAttestation};
-use tollhouse_tool::{Slug, StaticResponse};
+use tollhouse_tool::{Slug, StaticResponse, Status};
 
 use super::{
     base::{
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Attest: it is yours, legal, with no secrets or private data
     #[arg(long)]
     attest: bool,
+    /// Pause a tool that takes calls until an admin approves it
+    #[arg(long)]
+    allow_pause: bool,
     /// Publish over this revision, keeping its other changes
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
@@ -49,7 +52,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-const ATTEST: &str = "publish, and attest that the content is yours to publish, legal, and has no secrets or private data?";
+const ATTEST: &str = "attest that the content is yours to publish, legal, and has no secrets or private data";
 
 /// The inputs and the result of a plan.
 pub(crate) struct PlanParts {
@@ -62,14 +65,30 @@ pub(crate) struct PlanParts {
     pub(crate) sources: Option<(String, String)>,
 }
 
+impl PlanParts {
+    /// Returns whether publishing pauses a tool that takes calls, because an admin has to approve the new content.
+    fn pauses(&self) -> bool {
+        self.waits() && self.there.as_ref().is_some_and(|there| there.record.common.status == Status::Active)
+    }
+
+    /// Returns whether an admin has to approve what is published. Fields without content need no approval.
+    fn waits(&self) -> bool {
+        self.check.needs_review && (self.there.is_none() || self.plan.is_vouched_for())
+    }
+}
+
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
     let (slug, folder) = (upload.tool.slug.clone(), upload.tool.folder.clone());
     let there = RemoteEndpoint::read(session, &slug).await?;
     let known = known(session, &folder, &slug)?;
+    let base = known.and_then(|known| Baseline::read(&folder, known));
+    let is_unaffected =
+        |there: &RemoteEndpoint| base.as_ref().is_some_and(|base| base.changed_on_host(there, &upload.tool.body).is_empty());
     let onto = match (&there, known, args.onto) {
         (None, _, _) => None,
-        (Some(there), Some(known), None) if known == there.revision() => Some(known),
+        // An admin's decision, for example, changes the revision and nothing that the folder has.
+        (Some(there), Some(known), None) if known == there.revision() || is_unaffected(there) => Some(there.revision()),
         (Some(there), _, Some(onto)) if onto == there.revision() => Some(onto),
         (Some(there), None, None) => return Err(unknown_tool(session, &slug, there)),
         (Some(there), known, onto) => {
@@ -77,7 +96,6 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             return Err(conflict(session, &slug, since, Baseline::read(&folder, since).as_ref(), there).await);
         }
     };
-    let base = known.and_then(|known| Baseline::read(&folder, known));
     let compared = compare(session, upload, there, base).await?;
     let role = session.client.credential(CredentialChoice::Manager)?.map(|(role, _)| role);
     show(session, &compared, role).await?;
@@ -93,7 +111,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         return document(session, &compared, json!({ "published": false, "dryRun": true }));
     }
     let vouches = role != Some(Role::Admin) && (compared.there.is_none() || compared.plan.is_vouched_for());
-    confirm(&args, vouches)?;
+    confirm(&args, vouches, compared.pauses().then_some(&slug))?;
     let mut body = if compared.there.is_some() { compared.plan.patch(&compared.upload) } else { compared.upload.body() };
     let safety_attestation = vouches.then(SafetyAttestation::accepted);
     upload::extend(&mut body, &EndpointPatch { safety_attestation, note: args.note, ..EndpointPatch::default() });
@@ -186,7 +204,11 @@ async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Re
     for stored in compared.plan.unchanged_rows() {
         shown += &format!("  kept          {stored}\n");
     }
-    if compared.check.needs_review {
+    if compared.pauses() {
+        shown += &format!(
+            "  warning       this pauses {slug}: its calls get 409 endpoint_paused until an admin approves it, or you roll back\n"
+        );
+    } else if compared.waits() {
         shown += "  an admin reviews it before it takes calls\n";
     }
     for warning in &compared.check.warnings {
@@ -195,17 +217,21 @@ async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Re
     session.out.text(&shown)
 }
 
-fn confirm(args: &Args, vouches: bool) -> Result {
-    let question = if vouches { ATTEST } else { "publish?" };
-    let flags = match (args.yes, vouches) {
-        (true, true) => "--attest",
-        (false, true) => "--yes --attest",
-        (_, false) => "--yes",
-    };
-    if args.yes && (args.attest || !vouches) {
+/// Asks for what the flags have not confirmed. `paused` is the tool that publishing pauses.
+fn confirm(args: &Args, vouches: bool, paused: Option<&Slug>) -> Result {
+    let given = [("--yes", true, args.yes), ("--attest", vouches, args.attest), ("--allow-pause", paused.is_some(), args.allow_pause)];
+    let missing: Vec<_> = given.into_iter().filter(|(_, is_needed, is_given)| *is_needed && !is_given).map(|(flag, ..)| flag).collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    if prompt::confirm(question, flags)? { Ok(()) } else { Err(Error::refused("nothing was published")) }
+    let pause = paused.map(|slug| format!("pause {slug} until an admin approves it"));
+    let question = match (pause, vouches) {
+        (Some(pause), true) => format!("publish, {pause}, and {ATTEST}?"),
+        (Some(pause), false) => format!("publish, and {pause}?"),
+        (None, true) => format!("publish, and {ATTEST}?"),
+        (None, false) => "publish?".to_owned(),
+    };
+    if prompt::confirm(&question, &missing.join(" "))? { Ok(()) } else { Err(Error::refused("nothing was published")) }
 }
 
 async fn publish(session: &Session, compared: &PlanParts, body: Map<String, Value>, onto: Option<u64>) -> Result {
@@ -267,6 +293,7 @@ fn note(session: &Session, compared: &PlanParts, there: &RemoteEndpoint) -> Resu
     if compared.plan.keeps_handler {
         base.version = compared.check.version.clone();
     }
+    base.kept = compared.plan.kept(there);
     base.write(&tool.folder);
     if let Some(bundle) = &compared.upload.bundle {
         bundle.map.keep(&tool.folder, &compared.check.version);
@@ -297,6 +324,7 @@ fn document(session: &Session, compared: &PlanParts, ended: Value) -> Result {
         "handler": handler,
         "changes": changes,
         "kept": compared.plan.unchanged_rows(),
+        "pauses": compared.pauses(),
         "check": compared.check,
     });
     if let (Some(document), Value::Object(ended)) = (document.as_object_mut(), ended) {

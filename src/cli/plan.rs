@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 use tollhouse_api::EndpointCheck;
 
-pub(crate) use self::remote::{Baseline, RemoteEndpoint, conflict};
+pub(crate) use self::remote::{Baseline, RemoteEndpoint, changed_by, conflict};
 use super::{
     base::{
         changed::{pairs, short},
@@ -105,6 +105,13 @@ impl Plan {
             fields.insert(stored.field.clone(), stored.after.clone());
         }
         fields
+    }
+
+    /// Returns the host's values that it keeps although the folder has others.
+    pub(crate) fn kept(&self, there: &RemoteEndpoint) -> Map<String, Value> {
+        let fields = self.unchanged.iter().filter_map(|stored| Some((stored.field.clone(), there.fields.get(&stored.field)?.clone())));
+        let handler = self.keeps_handler.then(|| ("handler".to_owned(), json!(there.record.version)));
+        fields.chain(handler).collect()
     }
 
     /// Returns the rows for people. `check` is the host's check of the upload, and `fee_bps` the host's fee if it takes

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollhouse_api::{EndpointResponse, EndpointSourceResponse, EventPage, OwnEndpoint, UploadedHandler};
+use tollhouse_api::{EndpointResponse, EndpointSourceResponse, Event, EventPage, OwnEndpoint, UploadedHandler};
 use tollhouse_tool::Slug;
 
 use crate::{
@@ -63,7 +63,7 @@ impl RemoteEndpoint {
 
     /// Returns the base to store for the next deploy.
     pub(crate) fn base(&self, fields: Map<String, Value>) -> Baseline {
-        Baseline { revision: self.revision(), version: self.record.version.clone(), fields }
+        Baseline { revision: self.revision(), version: self.record.version.clone(), fields, kept: Map::new() }
     }
 }
 
@@ -74,7 +74,16 @@ pub(crate) struct Baseline {
     /// Hash of the handler.
     pub(crate) version: String,
     pub(crate) fields: Map<String, Value>,
+    /// The host's values that the last deploy kept although the folder has others: of fields, and `handler`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub(crate) kept: Map<String, Value>,
 }
+
+/// Name of the handler's hash among the fields.
+const HANDLER: &str = "handler";
+
+/// Kinds of events of which each change of a tool records at least one.
+const CHANGE_KINDS: [&str; 5] = ["endpoint.updated", "endpoint.reviewed", "endpoint.paused", "endpoint.resumed", "capability.revoked"];
 
 const FILE: &str = ".tollhouse/base.json";
 
@@ -83,6 +92,19 @@ impl Baseline {
     pub(crate) fn read(folder: &Path, revision: u64) -> Option<Self> {
         let text = private_files::read(&folder.join(FILE)).ok()??;
         serde_json::from_str(&text).ok().filter(|base: &Self| base.revision == revision)
+    }
+
+    /// Returns the fields of `folder` that somebody has changed on the host since, and `handler` if its version changed.
+    /// A change to the folder's own value does not count.
+    pub(crate) fn changed_on_host(&self, there: &RemoteEndpoint, folder: &Map<String, Value>) -> Vec<&'static str> {
+        let was = |field: &str| self.kept.get(field).or_else(|| self.fields.get(field));
+        let is_changed = |field: &&'static str| {
+            let (now, mine) = (there.fields.get(*field), folder.get(*field).map(|mine| changes::plain(field, mine)));
+            mine.is_some() && was(field).map(|was| changes::plain(field, was)).as_ref() != now && mine.as_ref() != now
+        };
+        let handler = self.kept.get(HANDLER).and_then(Value::as_str).unwrap_or(&self.version);
+        let other_handler = (handler != there.record.version).then_some(HANDLER);
+        changes::FIELDS.into_iter().filter(is_changed).chain(other_handler).collect()
     }
 
     pub(crate) fn write(&self, folder: &Path) {
@@ -97,10 +119,10 @@ pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before:
     let at = moment(now.record.common.updated_at);
     let by = changed_by(session, slug, &now.record).await.map(|by| format!(", by {by}")).unwrap_or_default();
     let mut theirs = json!(now.fields);
-    theirs["handler"] = json!(now.record.version);
+    theirs[HANDLER] = json!(now.record.version);
     let reported = before.map(|before| {
         let mut was = json!(before.fields);
-        was["handler"] = json!(before.version);
+        was[HANDLER] = json!(before.version);
         changes(&was, &theirs)
     });
     let error = Error::refused(format!("`{slug}` changed on the host since revision {since}: now revision {}{by}, {at}", now.revision()));
@@ -113,16 +135,20 @@ pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before:
     error
 }
 
-/// Returns the author of the last change, if the host names it.
-async fn changed_by(session: &Session, slug: &Slug, record: &OwnEndpoint) -> Option<String> {
-    let published = record.versions.iter().find(|version| version.created_at == record.common.updated_at);
-    if let Some(version) = published {
-        return Some(name(version.by));
+/// Returns who made the last change, if the host names them.
+pub(crate) async fn changed_by(session: &Session, slug: &Slug, record: &OwnEndpoint) -> Option<String> {
+    let at = record.common.updated_at;
+    let builder = Some(&record.owner).filter(|owner| *owner != "platform");
+    let mut last: Option<Event> = None;
+    for kind in CHANGE_KINDS {
+        let asking = session.client.get(&["ai", "builders", "events"]).query("endpointSlug", slug).query_opt("builderId", builder);
+        let Ok(page) = asking.query("kind", kind).query("since", at).query("limit", 1).send::<EventPage>().await else { break };
+        last = last.into_iter().chain(page.body.events).max_by_key(|event| event.at);
     }
-    let asking = session.client.get(&["ai", "builders", "events"]).query("endpointSlug", slug.as_str());
-    let events: EventPage = asking.query("kind", "endpoint.updated").query("limit", 1).send().await.ok()?.body;
-    match events.events.first()?.data["by"].as_str()? {
-        "builder" => Some("its owner".to_owned()),
-        by => Some(by.to_owned()),
+    if let Some(event) = last {
+        // Only admins decide reviews, so those events name nobody.
+        return Some(event.data["by"].as_str().unwrap_or("admin").to_owned());
     }
+    let published = record.versions.iter().find(|version| version.created_at == at).map(|version| name(version.by));
+    published.or_else(|| record.review.decision.as_ref().filter(|decision| decision.at == at).map(|decision| decision.by.clone()))
 }

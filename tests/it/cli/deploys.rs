@@ -100,6 +100,51 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
 }
 
 #[tokio::test]
+async fn deploy_goes_on_after_a_change_of_nothing_that_the_folder_has() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let (shell, admin) = (Shell::builder(&host, &key), Shell::admin(&host));
+    let folder = started(&shell, "shout").await;
+    edit_thrice(&folder);
+    shell.run_in(&folder, &YES).await.is(0);
+    admin.run(&["reviews", "approve", "shout", "--yes"]).await.is(0);
+    host.change("shout", &json!({ "limits": { "wallMs": 5000 } })).await;
+    edit(&folder, "handler.ts", "\"!\"", "\"?\"");
+    let plan = "shout → …  (yours, revision 3)\n  handler  … → …  +1 −1\n…\npublished …, revision 4, in … ms\n…";
+    shell.run_in(&folder, &YES).await.is(0).stderr_text(plan);
+    let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
+    assert_eq!(record["endpoint"]["ownLimits"]["wallMs"], 5000);
+    // An admin revokes what the folder has.
+    admin.run(&["reviews", "revoke", "shout", "--capabilities", "httpGetJson", "--yes"]).await.is(0);
+    edit(&folder, "handler.ts", "\"?\"", "\".\"");
+    let conflict = "error: `shout` changed on the host since revision 4: now revision 5, by admin, …Z\n  capabilities.httpGetJson  true → nothing\n…\nnothing was published.  …--onto 5…";
+    shell.run_in(&folder, &YES).await.is(1).warned(conflict);
+}
+
+#[tokio::test]
+async fn deploy_that_pauses_a_selling_tool_needs_a_flag_of_its_own() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let (shell, admin) = (Shell::builder(&host, &key), Shell::admin(&host));
+    let folder = started(&shell, "shout").await;
+    shell.run_in(&folder, &YES).await.is(0);
+    admin.run(&["policy", "edit", "requireReview=true", "--yes"]).await.is(0);
+    // A price is not reviewed, so this change pauses nothing.
+    edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
+    shell.run_in(&folder, &["deploy", "--yes"]).await.is(0);
+    edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + \"!\"");
+    let warning = "…\n  warning       this pauses shout: its calls get 409 endpoint_paused until an admin approves it, or you roll back\n…";
+    let stopped = shell.run_in(&folder, &YES).await.is(2).stderr_text(warning);
+    stopped.warned("error: Publish, pause shout until an admin approves it, and attest …: this question needs a terminal\nhint: answer with --allow-pause");
+    assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
+    let paused = shell.run_in(&folder, &["deploy", "--yes", "--attest", "--allow-pause"]).await.is(0);
+    paused.stderr_text("…\npublished …, revision 3, in … ms   waiting for an admin: the tool itself\n…");
+    // A tool that takes no calls already cannot be paused again.
+    edit(&folder, "handler.ts", "\"!\"", "\"?\"");
+    shell.run_in(&folder, &YES).await.is(0).stderr_text("…\n  an admin reviews it before it takes calls\n…\npublished …, revision 4, …\n…");
+}
+
+#[tokio::test]
 async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_over() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
