@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use tollhouse_api::{EndpointCheck, EndpointCheckResponse, EndpointPatch, SafetyAttestation};
+use tollhouse_capability::secret;
 use tollhouse_tool::Slug;
 
 use super::{
@@ -17,6 +18,7 @@ use super::{
         session::Session,
         text::with_hosts,
     },
+    envfile,
     local::{LocalHost, Port},
     tool::{
         cases::{self, Case},
@@ -25,12 +27,15 @@ use super::{
         types::{self, TypesOutcome},
         upload::{self, Upload},
     },
-    trial::{self, CaseResults},
+    trial::{self, CaseResults, Secret},
 };
 
 /// Arguments of `check`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// File of secrets as `NAME=value` lines [default: .env.dev]
+    #[arg(long, value_name = "FILE")]
+    env: Option<PathBuf>,
     /// Skip the type check
     #[arg(long)]
     no_types: bool,
@@ -57,8 +62,12 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
         Ok(upload) => {
             found.slug = Some(upload.tool.slug.clone());
             let cases = cases::read(&folder).map_err(|problem| found.problems.push(problem)).unwrap_or_default();
+            let secrets = envfile::read(&upload, args.env.as_deref()).map_err(|problem| found.problems.push(problem)).unwrap_or_default();
+            if !secrets.is_empty() {
+                secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
+            }
             let checked = async { if args.no_types { Ok(None) } else { types::check(&upload.tool).await.map(Some) } };
-            let (hosts, types) = tokio::join!(ask_hosts(global, &upload, &cases, args.worker), checked);
+            let (hosts, types) = tokio::join!(ask_hosts(global, &upload, (&cases, &secrets), args.worker), checked);
             found.types = types.map_err(Error::refused)?;
             let (host, tried) = hosts?;
             match host {
@@ -68,7 +77,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
             if let Some(TypesOutcome::Checked(problems)) = &mut found.types {
                 found.problems.append(problems);
             }
-            found.problems.extend(tried.iter().flat_map(|tried| tried.problems.iter().cloned()));
+            found.problems.extend(tried.iter().flat_map(|tried| tried.refused.iter().chain(&tried.problems).cloned()));
             found.cases = tried;
         }
         Err(problems) => found.problems = problems,
@@ -87,7 +96,7 @@ type Hosts = (std::result::Result<(String, EndpointCheck), Vec<Problem>>, Option
 
 /// Asks the chosen host, or else a temporary local one, whether it would accept the tool. Runs the cases on the local
 /// host.
-async fn ask_hosts(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker: Option<PathBuf>) -> Result<Hosts> {
+async fn ask_hosts(global: &GlobalArgs, upload: &Upload, (cases, secrets): (&[Case], &[Secret]), worker: Option<PathBuf>) -> Result<Hosts> {
     let session = Session::open(global)?;
     let is_meant = session.name.is_some() || session.folder.is_some() || global.url.is_some();
     let scratch = TempFolder::new(&upload.tool.folder).map_err(Error::refused)?;
@@ -104,7 +113,7 @@ async fn ask_hosts(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker:
             _ => (ask(&session.client, upload).await, session.host()),
         };
         let tried = match &own {
-            Some(own) if message.is_ok() || ask(&own.client, upload).await.is_ok() => Some(trial::run(own, upload, cases, &[]).await?),
+            Some(own) if message.is_ok() || ask(&own.client, upload).await.is_ok() => Some(trial::run(own, upload, cases, secrets).await?),
             _ => None,
         };
         let host = match message {

@@ -4,7 +4,6 @@
 //! A save is published first. Type checks and cases run afterwards, so that they do not delay calls. If a save does not
 //! load, the previous version keeps serving.
 
-mod envfile;
 mod folder_lock;
 mod keys;
 mod publisher;

@@ -16,6 +16,7 @@ mod deploy;
 mod dev;
 mod diff;
 mod entry;
+mod envfile;
 mod host;
 mod init;
 mod key;

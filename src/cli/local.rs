@@ -141,9 +141,8 @@ impl LocalHost {
     }
 
     /// Sets a secret of a tool.
-    pub(crate) async fn secret(&self, slug: &str, name: &str, value: &str) -> Result {
-        let body =
-            SetSecretRequest { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility: SecretVisibility::default() };
+    pub(crate) async fn secret(&self, slug: &str, name: &str, value: &str, visibility: SecretVisibility) -> Result {
+        let body = SetSecretRequest { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility };
         self.client.post(&["ai", "endpoints", slug, "secrets"]).json(&body).send::<SecretResponse>().await.map(drop)
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
-use tollhouse_api::{LogLine, LogPage};
+use tollhouse_api::{LogLine, LogPage, SecretVisibility};
 use tollhouse_config::HiddenValue;
 
 use super::{
@@ -44,6 +44,7 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct Secret {
     pub(crate) name: String,
     pub(crate) value: HiddenValue,
+    pub(crate) visibility: SecretVisibility,
     pub(crate) position: FilePosition,
 }
 
@@ -52,6 +53,8 @@ pub(crate) struct Secret {
 pub(crate) struct CaseResults {
     pub(crate) passed: usize,
     pub(crate) problems: Vec<Problem>,
+    /// Secrets that the host refused.
+    pub(crate) refused: Vec<Problem>,
 }
 
 impl CaseResults {
@@ -76,8 +79,7 @@ pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secre
         if let Some(bundle) = &upload.bundle {
             bundle.map.keep(&upload.tool.folder, &published.endpoint.version);
         }
-        // Refused secrets are not reported here: they were when the tool was published.
-        set(host, SLUG, secrets).await?;
+        tried.refused = set(host, SLUG, secrets).await?;
     }
     for case in cases {
         let recorded = case.recorded();
@@ -106,8 +108,8 @@ pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secre
 /// Sets the secrets of a tool. Returns a problem for each secret that the host refuses.
 pub(crate) async fn set(host: &LocalHost, slug: &str, secrets: &[Secret]) -> Result<Vec<Problem>> {
     let mut refused = vec![];
-    for Secret { name, value, position } in secrets {
-        match host.secret(slug, name, value.expose()).await {
+    for Secret { name, value, visibility, position } in secrets {
+        match host.secret(slug, name, value.expose(), *visibility).await {
             Err(error) if !is_unavailable(&error) => {
                 refused.push(Problem::new("host", position.clone(), format!("the secret `{name}`: {}", error.message)));
             }

@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc::UnboundedSender, time::timeout};
 use tollhouse_api::{EndpointChangeResponse, RemoveSecretResponse};
 
-use super::{envfile, workspace::Workspace};
+use super::workspace::Workspace;
 use crate::{
     base::error::{Error, Exit, Result},
+    envfile,
     tool::{
         cases,
         position::{FilePosition, Problem},
@@ -106,7 +107,7 @@ fn stopped(error: Error, problems: Vec<Problem>, upload: &Upload) -> SaveStep {
 
 async fn read(workspace: &Workspace) -> std::result::Result<(Upload, Arc<Vec<Secret>>), Vec<Problem>> {
     let upload = Upload::of(&workspace.folder).await?;
-    let secrets = envfile::read(&workspace.folder, workspace.env.as_deref()).map_err(|problem| vec![problem])?;
+    let secrets = envfile::read(&upload, workspace.env.as_deref()).map_err(|problem| vec![problem])?;
     Ok((upload, Arc::new(secrets)))
 }
 

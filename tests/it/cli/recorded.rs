@@ -77,6 +77,32 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
 }
 
 #[tokio::test]
+async fn cases_of_check_have_the_secrets_of_dev_with_their_visibility() {
+    let shell = Shell::new();
+    let http = json!([{ "url": "https://api.example.com/one", "json": {} }]);
+    let output = json!({ "status": 200, "key": "undefined", "plan": "gold" });
+    let folder = asking(&shell, &json!([{ "name": "has its secrets", "http": http, "input": {}, "output": output }])).await;
+    let handler = "export default async (req, ctx) => {
+  const { status } = await ctx.httpGetJson('https://api.example.com/one', { auth: { header: 'authorization', env: 'RATE_KEY' } });
+  return { status, key: typeof ctx.env.RATE_KEY, plan: ctx.env.PLAN };
+};\n";
+    fs::write(folder.join("handler.js"), handler).unwrap();
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("…\ncases   0/1");
+    fs::write(folder.join(".env.dev"), "RATE_KEY=sk-of-a-test\nPLAN=gold\n").unwrap();
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).stderr_text("…\ncases   1/1");
+    let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
+    dev.wait_for("cases 1/1").await;
+    dev.end(rustix::process::Signal::TERM).await;
+
+    fs::rename(folder.join(".env.dev"), folder.join("other.env")).unwrap();
+    let other = ["check", "--no-types", "--env", "other.env"];
+    shell.run_in(&folder, &other).await.is(0).stderr_text("…\ncases   1/1");
+    fs::write(folder.join("other.env"), "RATE_KEY=sk-of-a-test\nPLAN=gold\nplan=x\n").unwrap();
+    shell.run_in(&folder, &other).await.is(1).stderr_text("other.env:3  the secret `plan`: A name must …\n…\ncases   1/1");
+    shell.run_in(&folder, &["check", "--no-types", "--env", "none.env"]).await.is(1).stderr_text("none.env  does not exist\n…");
+}
+
+#[tokio::test]
 async fn shipped_tools_pass_their_recorded_cases() {
     let mut tried = 0;
     for folder in folders("tools") {
