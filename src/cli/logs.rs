@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollhouse_api::{Call, CallOutcome, CallPage, Charged, Event, EventPage, LogLine, LogPage};
+use tollhouse_api::{Call, CallOutcome, CallPage, Charged, Event, EventPage, LogLine, LogPage, ReceiptKind};
 use tollhouse_base::id::CallId;
 use tollhouse_protocol::LogLevel;
 use tollhouse_tool::Slug;
@@ -282,7 +282,7 @@ fn call_line(out: Output, call: &Call, position: Option<FilePosition>) -> String
         line(call.call_id.as_str()),
         format!("{} ms", call.duration_ms),
         call.cpu_ms.map(|ms| format!("{ms} ms cpu")).unwrap_or_default(),
-        charge(call.charged, price(call.price_usd)),
+        charge(call.charged, call.payment, price(call.price_usd)),
         name(call.payment),
         line(&optional(call.receipt_id.as_ref())),
         line(&short(&call.version)),
@@ -293,10 +293,11 @@ fn call_line(out: Output, call: &Call, position: Option<FilePosition>) -> String
     parts.join("  ") + "\n"
 }
 
-/// Formats what was charged for a call. A failed call costs nothing, whatever the tool's price.
-fn charge(charged: Charged, price: String) -> String {
+/// Formats what was charged for a call. A failed call costs nothing, whatever the tool's price. A metered tool can have
+/// the price 0, although its calls are paid.
+fn charge(charged: Charged, payment: ReceiptKind, price: String) -> String {
     match charged {
-        _ if price == "free" => price,
+        _ if price == "free" && payment == ReceiptKind::Free => price,
         Charged::Yes => price,
         Charged::No => "not charged".to_owned(),
         Charged::Unknown => format!("{price} (not confirmed)"),
@@ -333,11 +334,17 @@ mod tests {
 
     #[test]
     fn call_that_was_not_charged_shows_no_amount() {
-        let charge = |charged, price: &str| charge(charged, price.to_owned());
-        assert_eq!(charge(Charged::Yes, "$0.01"), "$0.01");
-        assert_eq!(charge(Charged::No, "$0.01"), "not charged");
-        assert_eq!(charge(Charged::Unknown, "$0.01"), "$0.01 (not confirmed)");
-        assert_eq!((charge(Charged::No, "free"), charge(Charged::Yes, "free")), ("free".to_owned(), "free".to_owned()));
+        for (charged, payment, price, shown) in [
+            (Charged::Yes, ReceiptKind::X402, "$0.01", "$0.01"),
+            (Charged::No, ReceiptKind::X402, "$0.01", "not charged"),
+            (Charged::Unknown, ReceiptKind::Credit, "$0.01", "$0.01 (not confirmed)"),
+            (Charged::No, ReceiptKind::Free, "free", "free"),
+            (Charged::Yes, ReceiptKind::Free, "free", "free"),
+            // A failed call of a metered tool without a minimum.
+            (Charged::No, ReceiptKind::X402, "free", "not charged"),
+        ] {
+            assert_eq!(charge(charged, payment, price.to_owned()), shown);
+        }
     }
 
     #[test]

@@ -16,8 +16,8 @@ use tollhouse_protocol::Limits;
 
 use super::{
     folder::{Code, Tool, counted},
-    imports::imports,
-    position::{FilePosition, Problem},
+    imports::{Import, imports},
+    position::{FilePosition, Problem, position},
     program::{self, ProgramEnd},
     source_map::{SourceMap, relative},
     temp_folder::TempFolder,
@@ -60,6 +60,13 @@ impl Bundle {
         let scratch = TempFolder::new(&tool.folder).map_err(|reason| vec![Problem::new("bundle", FilePosition::file(*file), reason)])?;
         let failed = |reason: String| vec![Problem::new("bundle", FilePosition::of_byte(*file, text, first.at), reason)];
         match program::run(&tool.folder, "esbuild", &args(file, scratch.path())).await.map_err(failed)? {
+            // No bundler finds these either.
+            ProgramEnd::Absent if imports.iter().any(|import| foreign_module(&import.from).is_some()) => {
+                let problem = |import: &Import| {
+                    Some(Problem::new("bundle", FilePosition::of_byte(*file, text, import.at), foreign_module(&import.from)?))
+                };
+                Err(imports.iter().filter_map(problem).collect())
+            }
             ProgramEnd::Absent => Err(failed(format!("importing `{}` needs a bundler: npm i -D esbuild", first.from))),
             ProgramEnd::Ended(output) => {
                 let message = String::from_utf8_lossy(&output.stderr);
@@ -71,9 +78,24 @@ impl Bundle {
                     return Err(if problems.is_empty() { reason() } else { problems });
                 }
                 let (bundle, room) = made(tool, scratch.path()).ok_or_else(|| failed("esbuild produced no bundle".to_owned()))?;
+                let problems = bundle.addresses();
+                if !problems.is_empty() {
+                    return Err(problems);
+                }
                 bundle.within(tool, &room).map(Some)
             }
         }
+    }
+
+    /// Returns the imports of addresses in the builder's own files, which esbuild leaves in the bundle.
+    fn addresses(&self) -> Vec<Problem> {
+        let problem = |import: Import| {
+            let message = foreign_module(&import.from).filter(|_| import.from.starts_with("http"))?;
+            let (line, column) = position(&self.source, import.at);
+            let place = self.map.place(line, column).filter(|place| package(&place.file).is_none())?;
+            Some(Problem::new("bundle", place, message))
+        };
+        imports(&self.source).into_iter().filter_map(problem).collect()
     }
 
     /// Checks the size of the bundle against the limit. The error lists the largest parts.
@@ -167,12 +189,36 @@ fn problems(reported: &str, folder: &Path) -> Vec<Problem> {
                 None => format!("`{name}` is part of Node, which tools do not have"),
             },
             Some(name) if name.starts_with(['.', '/']) => format!("`{name}` does not exist"),
-            Some(name) => format!("the package `{name}` is not installed: npm i {name}"),
+            Some(name) => foreign_module(name).unwrap_or_else(|| format!("the package `{name}` is not installed: npm i {name}")),
             None => message.to_owned(),
         };
         found.push(Problem::new("bundle", position, message).trailing(hangs_on));
     }
     found
+}
+
+/// Returns why a module with a scheme, for example `cloudflare:workers`, cannot be imported, and what to do instead.
+/// `None` if it has no scheme.
+fn foreign_module(name: &str) -> Option<String> {
+    let (scheme, path) = name.split_once(':')?;
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_lowercase())
+        && scheme.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '+' | '-' | '.'));
+    if !is_scheme {
+        return None;
+    }
+    let of = |runtime: &str| format!("`{name}` is part of {runtime}, which tools do not have");
+    let bare = path.trim_start_matches('/');
+    let bare = bare.char_indices().skip(1).find(|(_, letter)| *letter == '@').map_or(bare, |(version, _)| &bare[..version]);
+    Some(match scheme {
+        "node" => of("Node"),
+        "cloudflare" => format!("{}: use `ctx` instead", of("Cloudflare Workers")),
+        "bun" => of("Bun"),
+        "deno" => of("Deno"),
+        "jsr" => format!("`{name}` is a package of JSR: npx jsr add {bare}, and import `{bare}`"),
+        "npm" => format!("`{name}` is Deno's name of an npm package: npm i {bare}, and import `{bare}`"),
+        "http" | "https" => format!("`{name}` is an address, and tools load no code from the network: install the package with npm"),
+        _ => format!("`{name}` is a module of another runtime, which tools do not have"),
+    })
 }
 
 fn placed(line: &str, folder: &Path) -> Option<FilePosition> {
@@ -190,6 +236,7 @@ mod tests {
         let expected = "✘ [ERROR] Could not resolve \"fs\"\n\n    node_modules/@a/needs-fs/index.js:1:19:\n      1 │ const fs = require(\"fs\");\n\n  The package \"fs\" wasn't found on the file system but is built into node. Are you\n\n\
             ✘ [ERROR] Could not resolve \"node:crypto\"\n\n    handler.ts:4:27:\n\n  The package \"node:crypto\" wasn't found on the file system but is built into node.\n\n\
             ✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:3:20:\n\n\
+            ✘ [ERROR] Could not resolve \"cloudflare:workers\"\n\n    handler.ts:6:9:\n\n\
             ✘ [ERROR] Could not resolve \"./x.ts\"\n\n    handler.ts:5:9:\n\n\
             ✘ [ERROR] Unexpected \";\"\n\n    lib/x.ts:1:33:\n";
         let expected: Vec<_> = problems(expected, Path::new("/none")).iter().map(ToString::to_string).collect();
@@ -199,10 +246,30 @@ mod tests {
                 "node_modules/@a/needs-fs/index.js:1:20  the package `@a/needs-fs` needs Node's `fs`, which tools do not have: use another package",
                 "handler.ts:4:28  `node:crypto` is part of Node, which tools do not have",
                 "handler.ts:3:21  the package `not-there` is not installed: npm i not-there",
+                "handler.ts:6:10  `cloudflare:workers` is part of Cloudflare Workers, which tools do not have: use `ctx` instead",
                 "handler.ts:5:10  `./x.ts` does not exist",
                 "lib/x.ts:1:34  Unexpected \";\"",
             ]
         );
+    }
+
+    #[test]
+    fn module_with_a_scheme_has_a_hint_of_its_own() {
+        for (name, hint) in [
+            ("node:fs", "is part of Node"),
+            ("bun:sqlite", "is part of Bun"),
+            ("deno:ext", "is part of Deno"),
+            ("jsr:@std/encoding@1", "npx jsr add @std/encoding, and import `@std/encoding`"),
+            ("npm:zod@4/mini", "npm i zod, and import `zod`"),
+            ("https://esm.sh/ms", "load no code from the network"),
+            ("astro:env", "is a module of another runtime"),
+        ] {
+            let message = foreign_module(name).unwrap();
+            assert!(message.starts_with(&format!("`{name}` ")) && message.contains(hint), "{message}");
+        }
+        for name in ["ms", "@a/b", "./x.ts", "C:\\x.ts", ":x"] {
+            assert_eq!(foreign_module(name), None, "{name}");
+        }
     }
 
     #[test]
