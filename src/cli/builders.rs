@@ -13,10 +13,10 @@ use super::{
         error::{Error, Result},
         global::Role,
         paging::{self, PageArgs},
-        prompt,
+        prompt::{self, ConfirmArgs},
         sanitize::line,
         session::Session,
-        text::{moment, optional, usd},
+        text::{moment, name, optional, usd},
     },
     credential_lock::CredentialLock,
 };
@@ -44,6 +44,8 @@ pub(crate) struct DecideArgs {
     /// Reason, shown to the builder
     #[arg(long)]
     reason: Option<String>,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 /// Arguments of `builders tier`.
@@ -54,6 +56,8 @@ pub(crate) struct TierArgs {
     /// `jit` or `jitless`
     #[arg(value_parser = tier)]
     tier: Tier,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 /// Arguments of `builders new-key`.
@@ -92,14 +96,18 @@ pub(crate) fn tier(name: &str) -> std::result::Result<Tier, String> {
 }
 
 pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result {
-    let verdict = |decision, args: DecideArgs| (args.id, BuilderVerdict { decision, tier: None, reason: args.reason });
+    let verdict = |decision: BuilderDecision, args: DecideArgs| {
+        args.confirm.require(&format!("{} builder {}?", name(decision), line(&args.id)))?;
+        Ok::<_, Error>((args.id, BuilderVerdict { decision, tier: None, reason: args.reason }))
+    };
     let (id, verdict) = match command {
         None => return list(session, &PageArgs { limit: 50, cursor: None }).await,
         Some(Builders::List(paging)) => return list(session, &paging).await,
         Some(Builders::NewKey(args)) => return new_key(session, args).await,
-        Some(Builders::Suspend(args)) => verdict(BuilderDecision::Suspend, args),
-        Some(Builders::Restore(args)) => verdict(BuilderDecision::Restore, args),
-        Some(Builders::Tier(TierArgs { id, tier })) => {
+        Some(Builders::Suspend(args)) => verdict(BuilderDecision::Suspend, args)?,
+        Some(Builders::Restore(args)) => verdict(BuilderDecision::Restore, args)?,
+        Some(Builders::Tier(TierArgs { id, tier, confirm })) => {
+            confirm.require(&format!("set the tier of builder {} to {tier}?", line(&id)))?;
             (id, BuilderVerdict { decision: BuilderDecision::Tier, tier: Some(tier), reason: None })
         }
     };

@@ -12,6 +12,7 @@ use super::base::{
     client::CredentialChoice,
     error::{Error, Result},
     paging::{self, HistoryArgs, ListOrder},
+    prompt::ConfirmArgs,
     sanitize::line,
     session::Session,
     table::FactList,
@@ -106,6 +107,8 @@ pub(crate) struct RevokeArgs {
     /// Reason, shown to its holder
     #[arg(long)]
     reason: Option<String>,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Credits>) -> Result {
@@ -220,7 +223,8 @@ async fn budget(session: &Session, args: BudgetArgs) -> Result {
     })
 }
 
-async fn decide(session: &Session, RevokeArgs { id, reason }: RevokeArgs, decision: CreditDecision) -> Result {
+async fn decide(session: &Session, RevokeArgs { id, reason, confirm }: RevokeArgs, decision: CreditDecision) -> Result {
+    confirm.require(&format!("{} credit {}?", name(decision), line(&id)))?;
     let asking = session.client.post(&["ai", "admin", "credits", &id]).by(CredentialChoice::Admin);
     let answer: CreditResponse = asking.json(&CreditVerdict { decision, reason }).send().await?.body;
     session.out.print(&answer, |answer| about(&answer.credit, answer.today.as_ref()))

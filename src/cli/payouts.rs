@@ -13,6 +13,8 @@ use super::base::{
     client::CredentialChoice,
     error::{Error, Result},
     paging::{self, HistoryArgs, ListOrder, Page, PageArgs},
+    prompt::ConfirmArgs,
+    sanitize::line,
     session::Session,
     table::FactList,
     text::{dollars, moment, name, optional, usd},
@@ -30,7 +32,7 @@ pub(crate) enum Payouts {
     /// Show or set where payouts go
     Settings(SettingsArgs),
     /// Approve a payout (admins)
-    Approve(IdArgs),
+    Approve(ApproveArgs),
     /// Record that a payout was sent (admins)
     Paid(PaidArgs),
     /// Record that a payout failed (admins)
@@ -90,11 +92,13 @@ pub(crate) struct SettingsArgs {
     minimum: Option<MicroUsd>,
 }
 
-/// A payout.
+/// Arguments of `payouts approve`.
 #[derive(clap::Args)]
-pub(crate) struct IdArgs {
+pub(crate) struct ApproveArgs {
     /// Payout
     id: String,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 /// Arguments of `payouts paid`.
@@ -105,6 +109,8 @@ pub(crate) struct PaidArgs {
     /// Transaction of the payout
     #[arg(long, value_name = "HASH")]
     transaction: String,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 /// Arguments of `payouts failed`.
@@ -115,6 +121,8 @@ pub(crate) struct FailedArgs {
     /// Reason, shown to the builder
     #[arg(long)]
     reason: Option<String>,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Payouts>) -> Result {
@@ -124,13 +132,16 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Pa
         Some(Payouts::Show(args)) => show(session, args).await,
         Some(Payouts::Make(of)) => make(session, &of).await,
         Some(Payouts::Settings(args)) => settings(session, args).await,
-        Some(Payouts::Approve(IdArgs { id })) => {
+        Some(Payouts::Approve(ApproveArgs { id, confirm })) => {
+            confirm.require(&format!("approve payout {}?", line(&id)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Approve, transaction: None, reason: None }).await
         }
-        Some(Payouts::Paid(PaidArgs { id, transaction })) => {
+        Some(Payouts::Paid(PaidArgs { id, transaction, confirm })) => {
+            confirm.require(&format!("record that payout {} was sent in {}?", line(&id), line(&transaction)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Paid, transaction: Some(transaction), reason: None }).await
         }
-        Some(Payouts::Failed(FailedArgs { id, reason })) => {
+        Some(Payouts::Failed(FailedArgs { id, reason, confirm })) => {
+            confirm.require(&format!("record that payout {} failed?", line(&id)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Failed, transaction: None, reason }).await
         }
     }

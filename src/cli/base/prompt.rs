@@ -40,6 +40,25 @@ pub(crate) fn require_confirmation(question: &str, flag: &str) -> Result {
     if confirm(question, flag)? { Ok(()) } else { Err(Error::refused("canceled; nothing was changed")) }
 }
 
+/// Arguments of commands that record a decision.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConfirmArgs {
+    /// Skip the confirmation
+    #[arg(long)]
+    yes: bool,
+}
+
+impl ConfirmArgs {
+    /// Asks for confirmation without `--yes`, and ends the command without it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`require_confirmation`].
+    pub(crate) fn require(&self, question: &str) -> Result {
+        if self.yes { Ok(()) } else { require_confirmation(question, "--yes") }
+    }
+}
+
 /// Asks for a line.
 pub(crate) fn ask(question: &str, flag: &str) -> Result<String> {
     only_people(question, flag)?;

@@ -120,8 +120,8 @@ async fn credits(story: &Story) -> (String, String) {
     let listed = story.admin(&["credits", "list"]).await;
     assert_eq!(listed["credits"].as_array().unwrap().len(), 1);
     let other = story.admin(&["credits", "mint", "1"]).await["creditId"].as_str().unwrap().to_owned();
-    assert_eq!(story.admin(&["credits", "revoke", &other, "--reason", "leaked"]).await["balanceUsd"], 0);
-    story.admin(&["credits", "restore", &other]).await;
+    assert_eq!(story.admin(&["credits", "revoke", &other, "--reason", "leaked", "--yes"]).await["balanceUsd"], 0);
+    story.admin(&["credits", "restore", &other, "--yes"]).await;
     let registered = story.of(&holder, &["register", "Toolsmith", "--contact", "hello@toolsmith.example"]).await;
     assert_eq!(story.of(&holder, &["credits"]).await["movements"][0]["kind"], "debit");
     (token.to_owned(), registered["builderKey"].as_str().unwrap().to_owned())
@@ -176,9 +176,9 @@ async fn money(story: &Story, builder: &Shell, credit: &str) {
     story.of(builder, &["payouts"]).await;
     assert!(story.of(builder, &["payouts", "show", id]).await["receipts"].is_array());
     assert_eq!(story.admin(&["payouts", "list", "--all", "--status", "created"]).await["payouts"][0]["id"], id);
-    assert_eq!(story.admin(&["payouts", "approve", id]).await["payout"]["status"], "approved");
+    assert_eq!(story.admin(&["payouts", "approve", id, "--yes"]).await["payout"]["status"], "approved");
     let hash = format!("0x{}", "a".repeat(64));
-    assert_eq!(story.admin(&["payouts", "paid", id, "--transaction", &hash]).await["payout"]["status"], "paid");
+    assert_eq!(story.admin(&["payouts", "paid", id, "--transaction", &hash, "--yes"]).await["payout"]["status"], "paid");
 }
 
 async fn admins(story: &Story) {
@@ -216,10 +216,10 @@ async fn admins(story: &Story) {
 
 async fn accounts(story: &Story, builder: &Shell, key: &str) {
     let id = story.of(builder, &["whoami"]).await["known"]["builderId"].as_str().unwrap().to_owned();
-    assert!(story.admin(&["builders", "suspend", &id, "--reason", "why"]).await["builder"]["suspended"].is_object());
+    assert!(story.admin(&["builders", "suspend", &id, "--reason", "why", "--yes"]).await["builder"]["suspended"].is_object());
     builder.run(&["whoami"]).await.is(3);
-    story.admin(&["builders", "restore", &id]).await;
-    story.admin(&["builders", "tier", &id, "jitless"]).await;
+    story.admin(&["builders", "restore", &id, "--yes"]).await;
+    story.admin(&["builders", "tier", &id, "jitless", "--yes"]).await;
     let stored = story.shell();
     let login = stored.given(key, &["login", "--json"]).await.is(0);
     assert_eq!(serde_json::from_str::<Value>(&login.stdout).unwrap()["known"]["builderId"], id);
