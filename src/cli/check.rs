@@ -141,7 +141,9 @@ pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<EndpointChec
     let mut body = upload.body();
     // A check is not an upload, so nobody needs to attest the content.
     upload::extend(&mut body, &EndpointPatch { safety_attestation: Some(SafetyAttestation::accepted()), ..EndpointPatch::default() });
-    Ok(client.post(&["ai", "endpoints", "check"]).upload(&body).send::<EndpointCheckResponse>().await?.body.check)
+    let mut check = client.post(&["ai", "endpoints", "check"]).upload(&body).send::<EndpointCheckResponse>().await?.body.check;
+    check.warnings = check.warnings.iter().map(|warning| upload.warning(warning)).collect();
+    Ok(check)
 }
 
 fn print(out: Output, found: &CheckResult) -> Result {

@@ -93,6 +93,7 @@ impl Publisher {
         match step {
             SaveStep::Published { upload, published, elapsed, problems } => {
                 let (record, warnings) = (published.endpoint, published.warnings);
+                let warnings: Vec<_> = warnings.iter().map(|warning| upload.warning(warning)).collect();
                 self.print_unreported()?;
                 self.refused.clear();
                 watch.add(upload.files(), BTreeSet::new());

@@ -115,24 +115,25 @@ pub(super) fn relative(folder: &Path, path: &Path) -> String {
 }
 
 /// Returns source, line and column for a position in the bundle, all from 0. They are those of the last segment of the
-/// line that starts at or before the position.
+/// line that starts at or before the position, or of its first one.
 fn original(mappings: &str, line: u32, column: u32) -> Option<(usize, u32, u32)> {
     let (mut source, mut from_line, mut from_column) = (0_i64, 0_i64, 0_i64);
     for (number, segments) in mappings.split(';').enumerate() {
-        let (mut at, mut found) = (0_i64, None);
+        let (mut at, mut first, mut found) = (0_i64, None, None);
         let is_it = u32::try_from(number) == Ok(line);
         for segment in segments.split(',').filter(|segment| !segment.is_empty()) {
             let fields = decode(segment)?;
             at += fields.first()?;
             if let [_, of, down, along, ..] = fields[..] {
                 (source, from_line, from_column) = (source + of, from_line + down, from_column + along);
+                first = first.or(Some((source, from_line, from_column)));
                 if is_it && at <= i64::from(column) {
                     found = Some((source, from_line, from_column));
                 }
             }
         }
         if is_it {
-            let (source, line, column) = found?;
+            let (source, line, column) = found.or(first)?;
             return Some((usize::try_from(source).ok()?, u32::try_from(line).ok()?, u32::try_from(column).ok()?));
         }
     }
@@ -212,6 +213,8 @@ mod tests {
         assert_eq!(describe(7, 3).as_deref(), Some("handler.ts:5:3"));
         assert_eq!(describe(7, 27).as_deref(), Some("handler.ts:5:23"));
         assert_eq!((describe(1, 1), describe(99, 1), describe(0, 0)), (None, None, None));
+        let indented = SourceMap::Bundle { sources: vec!["a.js".to_owned()], mappings: "EAAA".to_owned() };
+        assert_eq!(indented.place(1, 1).unwrap().to_string(), "a.js:1:1");
         assert_eq!(SourceMap::Same("handler.js".to_owned()).place(3, 4).unwrap().to_string(), "handler.js:3:4");
     }
 

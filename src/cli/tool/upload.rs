@@ -1,7 +1,11 @@
 //! The upload of a folder, and the host's problems with it, converted to places in the folder's files.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
+use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 use tollhouse_api::{EndpointPatch, Handler};
 use tollhouse_protocol::Language;
@@ -17,6 +21,9 @@ use crate::base::{
     error::{Error, Result},
     text::name,
 };
+
+/// A line of the uploaded source in a host's warning.
+static SOURCE_LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\(line ([0-9]+)\)").expect("it is a pattern"));
 
 /// A folder that is ready to be sent.
 #[derive(Debug, Clone)]
@@ -70,6 +77,16 @@ impl Upload {
         let is_about_upload =
             matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken");
         if found.is_empty() && is_about_upload { self.found(&error) } else { found }
+    }
+
+    /// Returns a host's warning with a place in the folder in place of a line of the uploaded source.
+    pub(crate) fn warning(&self, text: &str) -> String {
+        let place = |line: &str| self.bundle.as_ref()?.map.place(line.parse().ok()?, 1);
+        let placed = |found: &Captures<'_>| match place(&found[1]) {
+            Some(place) => format!("({})", FilePosition { column: None, ..place }),
+            None => found[0].to_owned(),
+        };
+        SOURCE_LINE.replace_all(text, placed).into_owned()
     }
 
     fn found(&self, problem: &ErrorBody) -> Vec<Problem> {
@@ -179,6 +196,18 @@ mod tests {
             ]
         );
         assert!(upload.problems(&Error::refused("away")).is_empty());
+    }
+
+    #[test]
+    fn warning_of_a_host_names_the_builders_own_line() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tool.json"), "{\"slug\": \"abc\"}").unwrap();
+        std::fs::write(folder.path().join("handler.ts"), "x").unwrap();
+        let map = SourceMap::Bundle { sources: vec!["lib/x.ts".to_owned()], mappings: ";EAEA".to_owned() };
+        let bundle = Bundle { source: "x".to_owned(), language: "js", map, files: vec![], is_made: true };
+        let upload = Upload { tool: Tool::read(folder.path()).unwrap(), bundle: Some(bundle) };
+        assert_eq!(upload.warning("`ctx.kv` is refused (line 2): request it"), "`ctx.kv` is refused (lib/x.ts:3): request it");
+        assert_eq!(upload.warning("the bundler's own (line 9)"), "the bundler's own (line 9)");
     }
 
     #[test]

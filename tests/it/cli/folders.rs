@@ -131,6 +131,18 @@ async fn selected_host_is_asked_and_nothing_is_stored() {
 }
 
 #[tokio::test]
+async fn warnings_about_a_bundle_name_the_builders_own_lines() {
+    let shell = Shell::new();
+    let folder = started(&shell, "wait").await;
+    let handler = "import ms from \"ms\";\n\nexport default async (req, ctx) => {\n  await ctx.httpGetJson(\"https://api.example.com/\");\n  return { text: String(ms(\"2s\")) };\n};\n";
+    fs::remove_file(folder.join("handler.ts")).unwrap();
+    fs::write(folder.join("handler.js"), handler).unwrap();
+    fs::write(folder.join("cases.jsonc"), "[]").unwrap();
+    let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(0);
+    assert!(ran.stdout.contains("`ctx.httpGetJson`") && ran.stdout.contains("(handler.js:4)"), "{ran:?}");
+}
+
+#[tokio::test]
 async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
     let shell = Shell::new();
     let folder = started(&shell, "wait").await;
