@@ -7,16 +7,24 @@
 
   /**
    * Why an op failed. `code` is for programs. `status` is the status of an HTTP answer, if there
-   * was one.
+   * was one. Without a code, it is an error for [setReason], which has the stack of this place.
    */
   class ToolError extends Error {
     constructor(code, message, status = undefined) {
       super(message);
-      ObjectDefineProperty(this, "name", { __proto__: null, value: "ToolError", writable: true, configurable: true });
-      ObjectDefineProperty(this, "code", { __proto__: null, value: code, writable: true, enumerable: true, configurable: true });
-      if (status === undefined) return;
-      ObjectDefineProperty(this, "status", { __proto__: null, value: status, writable: true, enumerable: true, configurable: true });
+      if (code !== undefined) setReason(this, code, message, status);
     }
+  }
+
+  /** Sets the fields of a ToolError that was made before its op failed, and returns it. */
+  function setReason(error, code, message, status) {
+    ObjectDefineProperty(error, "name", { __proto__: null, value: "ToolError", writable: true, configurable: true });
+    ObjectDefineProperty(error, "message", { __proto__: null, value: message, writable: true, configurable: true });
+    ObjectDefineProperty(error, "code", { __proto__: null, value: code, writable: true, enumerable: true, configurable: true });
+    if (status !== undefined) {
+      ObjectDefineProperty(error, "status", { __proto__: null, value: status, writable: true, enumerable: true, configurable: true });
+    }
+    return error;
   }
   ObjectFreeze(ToolError.prototype);
   ObjectFreeze(ToolError);
@@ -124,6 +132,7 @@
   }
 
   parts.ToolError = ToolError;
+  parts.setReason = setReason;
   parts.describe = describe;
   /** Returns the full text of an error for a log. Only for errors. */
   parts.explainError = (error) => `${fullStack(error)}${reasonsOf(error, [error])}`;

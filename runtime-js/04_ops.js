@@ -4,7 +4,7 @@
 "use strict";
 
 ((parts) => {
-  const { ToolError, clock, define } = parts;
+  const { ToolError, setReason, clock, define } = parts;
   const { ArrayIsArray, JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, ObjectKeys, Promise, PromiseReject, SafeMap,
     StringPrototypeIsWellFormed, TypeError } = parts.primordials;
 
@@ -28,17 +28,19 @@
 
   /**
    * Returns the promise for the op with this number. `convert` turns the answer into the handler's
-   * value.
+   * value. A failure is an error with the stack of the request: when it arrives, no code of the
+   * handler is running.
    */
   function promised(number, convert) {
+    const failure = new ToolError();
     return new Promise((resolve, reject) => {
-      waiting.set(number, { __proto__: null, resolve, reject, convert });
+      waiting.set(number, { __proto__: null, resolve, reject, convert, failure });
     });
   }
 
   /** Calls `fire` when the timer with this number has expired. */
   function timed(number, fire) {
-    waiting.set(number, { __proto__: null, resolve: fire, reject: undefined, convert: undefined });
+    waiting.set(number, { __proto__: null, resolve: fire, reject: undefined, convert: undefined, failure: undefined });
   }
 
   /**
@@ -52,7 +54,7 @@
     waiting.delete(number);
     try {
       if (kind === FAILURE) {
-        op.reject?.(new ToolError(code, value, status));
+        op.reject?.(setReason(op.failure, code, value, status));
         return;
       }
       let answer;
@@ -65,8 +67,9 @@
     }
   }
 
-  function callEnded() {
-    return new ToolError(
+  function callEnded(error = new ToolError()) {
+    return setReason(
+      error,
       "call_ended",
       "the call that this `ctx` belongs to has ended: use the `ctx` of the running call, and await what a call begins before it returns",
     );
@@ -112,7 +115,7 @@
   function rejectUnanswered() {
     const ops = unanswered;
     unanswered = [];
-    for (let i = 0; i < ops.length; i++) ops[i].reject(callEnded());
+    for (let i = 0; i < ops.length; i++) ops[i].reject(callEnded(ops[i].failure));
     return ops.length !== 0;
   }
 

@@ -51,6 +51,14 @@ fn causes_and_aggregated_errors_follow_the_stack() {
 }
 
 #[test]
+fn failed_op_has_the_place_of_its_request() {
+    let mut worker = Worker::handler("await null;\nawait ctx.httpGetJson('https://10.0.0.1/');");
+    let tollhouse_protocol::Outcome::Threw(thrown) = worker.call(&Value::Null).outcome else { panic!("it throws") };
+    assert_eq!(thrown.message, "ToolError: `10.0.0.1` is not a public address");
+    assert!(thrown.stack.contains("tool:/example/000000000000:3:") && !thrown.stack.contains("ext:"), "{}", thrown.stack);
+}
+
+#[test]
 fn values_outside_json_are_logged_as_text() {
     assert_eq!(
         messages(
