@@ -210,7 +210,7 @@ async fn approved_version_sells_again_after_a_rollback() {
         catalog.decide("tool", &verdict, None).await.unwrap()
     };
     let change = async |body: serde_json::Value| catalog.update("tool", patch(body), None, ChangedBy::Builder).await.unwrap();
-    let is_held = |live: &LiveEndpoint| live.endpoint.review.hold.is_some();
+    let is_held = |live: &Arc<LiveEndpoint>| live.endpoint.review.hold.is_some();
     let first = catalog.create(draft("tool"), builder(), ChangedBy::Builder).await.unwrap().endpoint.version.clone();
     assert!(!is_held(&decide("approve").await));
     let second = change(json!({ "handler": { "response": { "a": 2 } } })).await;
