@@ -39,6 +39,8 @@ pub enum StartError {
     Rotation(#[source] SecretError),
     #[error("payments cannot be set up")]
     Payment(#[source] tollhouse_money::ConfigError),
+    #[error(transparent)]
+    Money(#[from] tollhouse_money::MoneyKindError),
     #[error("the catalog cannot be opened")]
     Catalog(#[source] tollhouse_catalog::PublishError),
     #[error("the receipts could not be read")]

@@ -35,11 +35,12 @@ use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, 
 use tollhouse_mcp::McpOptions;
 use tollhouse_money::{
     ConfigError, FacilitatorAccess, FacilitatorParts, FacilitatorSite, Facilitators, Ledger, PaymentConfig, Payments, QuoteKey, Quotes,
-    ReachReport, ReceiptFinisher, RemoteRoutes, RouteProvider, TableRoutes, ledger,
+    ReachReport, ReceiptFinisher, RemoteRoutes, RouteProvider, TableRoutes, check_kind, ledger,
     payout::Payouts,
     receipt::{FreeReceipts, PublishedKeys},
     refund::Refunds,
     sale::Sales,
+    settle_kind,
 };
 use tollhouse_objects::{ObjectLayout, Objects};
 use tollhouse_operate::disk::Disk;
@@ -58,6 +59,7 @@ pub use self::{
     error::StartError,
     keys::KeysError,
     migration::{migrate, stay},
+    stores::money_in,
 };
 use self::{
     services::Services,
@@ -110,6 +112,8 @@ impl App {
         if settings.telemetry.metrics_token.as_ref().is_some_and(|token| admin.is(token)) {
             return Err(StartError::MetricsToken);
         }
+        let money = settings.money.kind();
+        check_kind(&*store, &replica, money).await?;
         note_last_sale(&*store, &replica).await?;
         let signer = keys::signer(&settings.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.secrets, data)?;
@@ -269,6 +273,10 @@ impl App {
         let app = Arc::new(Self { services: rooms, shared, exporter });
         app.services.replica.follow(Arc::clone(&app.services.catalog) as _).await.map_err(StartError::Replica)?;
         keys::agree_on_token(&app.services.replica, token).await?;
+        if let Err(error) = settle_kind(&*app.services.store, &app.services.replica, money).await {
+            app.services.replica.leave().await;
+            return Err(error.into());
+        }
         app.services.exchange(&app.shared.limits);
         app.services.replica.wait_until_counted().await;
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());

@@ -9,12 +9,12 @@ use tollhouse_backup as backup;
 use tollhouse_backup::{BackupError, Departure, FillMode};
 use tollhouse_base::fsync_dir;
 use tollhouse_config::Settings;
-use tollhouse_money::receipt;
+use tollhouse_money::{MoneyKind, kind_in_use, receipt};
 use tollhouse_replica::Replica;
 use tollhouse_store::{
     Store,
     live_migration::MigratableStore,
-    postgres::{PostgresConfig, PostgresStore},
+    postgres::{self, PostgresConfig, PostgresStore},
     sled::{SledConfig, SledStore},
 };
 
@@ -73,6 +73,15 @@ pub(super) async fn note_last_sale(store: &dyn Store, replica: &Replica) -> Resu
 
 pub(super) async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn Store>, StartError> {
     Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?))
+}
+
+/// Returns the kind of money in a database's store, or `None` if it contains none. Does not create a store.
+pub async fn money_in(database: &PostgresConfig) -> Result<Option<MoneyKind>, StartError> {
+    if !postgres::about(database).await.map_err(StartError::Database)?.has_store {
+        return Ok(None);
+    }
+    let store = open_database(database).await?;
+    kind_in_use(&*store).await.map_err(|error| StartError::Money(error.into()))
 }
 
 pub(super) fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn Store>, StartError> {

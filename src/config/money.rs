@@ -9,8 +9,8 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    AcceptedToken, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, LEAST_SETTLEMENT, Network, OwedLimits,
-    PaymentConfig, UNRESOLVED_AFTER,
+    AcceptedToken, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, LEAST_SETTLEMENT, MoneyKind, Network,
+    OwedLimits, PaymentConfig, UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -200,6 +200,15 @@ pub struct NetworkSettings {
 }
 
 impl MoneySettings {
+    /// Returns the kind of money that the host takes, which is the same on all its networks.
+    #[must_use]
+    pub fn kind(&self) -> MoneyKind {
+        match self.networks.iter().any(|on| on.facilitator.is_simulated()) {
+            true => MoneyKind::Simulated,
+            false => MoneyKind::Real,
+        }
+    }
+
     /// Returns the settings that the gate of payments needs, with limits on runs without a payment.
     #[must_use]
     pub fn payments(&self, failed_runs: FailedRuns) -> PaymentConfig {

@@ -33,6 +33,7 @@ mod facilitator;
 pub mod ledger;
 mod limits;
 mod log_gate;
+mod money_kind;
 mod network;
 pub mod payer;
 mod payment_config;
@@ -72,6 +73,7 @@ pub use self::{
         },
     },
     limits::{FailedRuns, GasLimits, OwedLimits},
+    money_kind::{MoneyKind, MoneyKindError, check_kind, kind_in_use, settle_kind},
     network::{Family, Network, checked_address},
     payment_config::{AcceptedToken, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
     payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, OfferedPayment, WireVersion},

@@ -15,6 +15,7 @@ mod interrupted;
 mod large;
 mod ledger;
 mod left;
+mod money_kind;
 mod moody;
 mod networks;
 mod node;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use tollhouse::store::Space;
 
-use crate::harness::{Host, Payer, eventually, js, postgres::Postgres, tollhouse};
+use crate::harness::{Host, PAY_TO, Payer, eventually, js, postgres::Postgres, tollhouse};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn paid_answer_outlives_kills_of_the_host_and_the_database() {
@@ -117,4 +117,20 @@ async fn payment_whose_release_met_a_locked_row_buys_again_once_the_row_is_free(
     assert_eq!(released.await, "released");
     assert_eq!(host.call_paid("second", &json!({}), &payment).await.is(200).json(), json!({ "runs": 2 }));
     assert_eq!(host.balance(&payer.address).await, 1_000_000 - 1_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_compares_the_money_of_a_database_with_the_settings() {
+    let url = Postgres::shared().schema().await;
+    let real = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:1", "--pay-to", PAY_TO];
+    let doctor = |settings: &[&str]| {
+        let output = tollhouse().args(["doctor", "--store", &url]).args(settings).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let host = Host::builder().env("TOLLHOUSE_STORE", &url).start().await;
+    assert!(!doctor(&real).contains("the store contains"), "a store without money is for any kind");
+    Payer::funded(&host, 1.0).await;
+    let (same, other) = (doctor(&[]), doctor(&real));
+    assert!(same.contains("\nok    database: the store contains play money, as the settings say\n"), "{same}");
+    assert!(other.contains("\nfail  database: the store contains play money, and the settings are for real money"), "{other}");
 }

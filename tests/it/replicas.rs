@@ -90,11 +90,15 @@ async fn serve(store: Arc<dyn Store>, data: &Path) -> (Arc<App>, String) {
 }
 
 fn settings(data: &Path) -> Settings {
+    settings_with(data, &[])
+}
+
+fn settings_with(data: &Path, more: &[&str]) -> Settings {
     let tools = data.join("no-tools");
     std::fs::create_dir_all(&tools).unwrap();
     let words = ["serve", "--data", data.to_str().unwrap(), "--tools", tools.to_str().unwrap(), "--sandbox-spares", "0"];
     let failures = AUTH_FAILURES.to_string();
-    let words = words.into_iter().chain(["--auth-failures", &failures]);
+    let words = words.into_iter().chain(["--auth-failures", &failures]).chain(more.iter().copied());
     let given = Flags::augment_args(Command::new("serve")).get_matches_from(words);
     Flags::from_arg_matches(&given).unwrap().resolve().unwrap()
 }

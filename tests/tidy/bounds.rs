@@ -48,6 +48,7 @@ const TABLES: &[(Bound, &[&str])] = &[
             "FILLED_BY",
             "DEPARTED",
             "LEDGER_OPENED",
+            "MONEY_KIND",
             "PAYOUT_COUNTS",
         ],
     ),

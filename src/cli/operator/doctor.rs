@@ -20,6 +20,7 @@ use tollhouse_operate::{
     finding::{Finding, Level},
     machine, modes, volume,
 };
+use tollhouse_store::postgres::PostgresConfig;
 
 use self::findings::Findings;
 use crate::base::{error::Error as Ended, output::Output};
@@ -94,9 +95,25 @@ async fn machine_of(flags: Flags, reported: &mut Findings) -> Result<(), Box<dyn
             Ok(examined) => reported.add(examined.findings())?,
             Err(error) => reported.add([Finding::error("database", &error, away)])?,
         }
+        reported.add(kind_of_money(&config, &flags).await)?;
     }
     reported.add(facilitators(flags.money, flags.host.listen).await)?;
     Ok(())
+}
+
+/// Compares the money in a database with the settings. Errors of either are reported elsewhere.
+async fn kind_of_money(database: &PostgresConfig, flags: &Flags) -> Option<Finding> {
+    let ours = flags.money.clone().settled(flags.host.listen).ok()?.kind();
+    let theirs = app::money_in(database).await.ok()??;
+    if ours == theirs {
+        return Some(Finding::ok("database", format!("the store contains {theirs}, as the settings say")));
+    }
+    let text = format!("the store contains {theirs}, and the settings are for {ours}, so the host does not start");
+    Some(Finding::fail(
+        "database",
+        text,
+        "set another database in TOLLHOUSE_STORE, or the facilitator of this store's money in TOLLHOUSE_FACILITATOR",
+    ))
 }
 
 /// Warns of an untrusted proxy, as far as the settings reveal one. Invalid settings are reported elsewhere.

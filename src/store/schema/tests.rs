@@ -92,6 +92,7 @@ fn stored_keys_do_not_change() {
     assert_eq!(stored(FREE_COUNT, ()), "free-receipts/count");
     assert_eq!(stored(FREE_BYTES, ()), "free-receipts/bytes");
     assert_eq!(stored(LEDGER_OPENED, ()), "ledger-opened");
+    assert_eq!(stored(MONEY_KIND, ()), "money-kind");
     assert_eq!(stored(USED, (0x0102, text("address/x"))), format!("used/{time}address/x"));
     assert_eq!(stored(BURNED_GAS, (0x0102, text("reverted/all"))), format!("burned-gas/{time}reverted/all"));
     assert_eq!(stored(CUSTOMERS, (0x0102, text("0xab/echo"))), format!("customers/{time}0xab/echo"));

@@ -13,8 +13,8 @@ use tollhouse::{
     store::{Direction, KeyRange, Space, Store, memory::MemoryStore},
 };
 
-use super::{BASE_URL, serve, settings};
-use crate::harness::{Host, eventually, js};
+use super::{BASE_URL, serve, settings, settings_with};
+use crate::harness::{Host, PAY_TO, eventually, js};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -125,5 +125,36 @@ async fn host_with_a_wrong_clock_takes_no_calls_and_uses_the_stores_time() {
             ready.is(503);
         }
         app.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn store_with_play_money_is_refused_by_a_host_for_real_money() {
+    let data = tempfile::tempdir().unwrap();
+    let real = ["--facilitator", "http", "--facilitator-url", "http://127.0.0.1:9", "--pay-to", PAY_TO];
+    let real = settings_with(data.path(), &real);
+    for store in [MemoryStore::shared(Clock::default()), MemoryStore::new()] {
+        let store = Arc::new(store);
+        let app = start(Arc::clone(&store), data.path()).await.unwrap();
+        if store.is_shared() {
+            let beside = App::start_on(Arc::clone(&store) as _, &real, BASE_URL.to_owned()).await;
+            assert!(full_message(&beside.unwrap_err()).contains("the store is for play money"));
+        }
+        app.shutdown(Duration::from_secs(5)).await;
+
+        // Without money, the store is for any kind.
+        let app = App::start_on(Arc::clone(&store) as _, &real, BASE_URL.to_owned()).await.unwrap();
+        app.shutdown(Duration::from_secs(5)).await;
+        let (app, url) = serve(Arc::clone(&store) as _, data.path()).await;
+        let admin = std::fs::read_to_string(data.path().join("admin-token")).unwrap().trim().to_owned();
+        let client = Client::builder().no_proxy().build().unwrap();
+        let minting = client.request(Method::POST, format!("{url}/ai/credits")).header("x-admin-token", &admin);
+        Host::try_send(minting.json(&json!({ "amountUsd": 1 }))).await.unwrap().is(200);
+        app.shutdown(Duration::from_secs(5)).await;
+
+        let refused = App::start_on(Arc::clone(&store) as _, &real, BASE_URL.to_owned()).await;
+        let refused = full_message(&refused.unwrap_err());
+        assert!(refused.contains("the store is for play money, and this host takes real money"), "{refused}");
+        start(store, data.path()).await.unwrap().shutdown(Duration::from_secs(5)).await;
     }
 }

@@ -1,0 +1,160 @@
+//! Whether the money of a store is play money. Credits, earnings and payouts are in dollars whichever money was paid, so
+//! one store cannot hold both.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tollhouse_replica::Replica;
+use tollhouse_store::{Batch, DeclaredTable, Durability, Key, Row, Store, StoreError, Table, TextPrefix, schema};
+
+use crate::commit::commit_if_unchanged;
+
+const KIND: Table<(), StoreMoney> = schema::MONEY_KIND.holding();
+
+/// The kind of money that a store contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MoneyKind {
+    /// Play money of the simulated facilitator.
+    Simulated,
+    /// Money on a chain, on main or test networks.
+    Real,
+}
+
+impl MoneyKind {
+    /// Returns the facilitators that move it, for a message.
+    fn facilitators(self) -> &'static str {
+        match self {
+            Self::Simulated => "`simulated`",
+            Self::Real => "`http` or `evm`",
+        }
+    }
+}
+
+impl fmt::Display for MoneyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Simulated => "play money",
+            Self::Real => "real money",
+        })
+    }
+}
+
+/// The kind of a store's money, as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct StoreMoney {
+    kind: MoneyKind,
+}
+tollhouse_store::json_values!(StoreMoney);
+
+/// Why a host cannot serve a store with its kind of money.
+#[derive(Debug, thiserror::Error)]
+pub enum MoneyKindError {
+    /// The store has the other kind.
+    #[error(
+        "the store is for {theirs}, and this host takes {ours}, which would count the same. To take {ours}, start with a new data folder \
+         (`TOLLHOUSE_DATA`) or database (`TOLLHOUSE_STORE`). To go on with this store, set `TOLLHOUSE_FACILITATOR` to {names}",
+        names = .theirs.facilitators()
+    )]
+    Other {
+        /// The kind of this host.
+        ours: MoneyKind,
+        /// The kind of the store.
+        theirs: MoneyKind,
+    },
+    /// The kind could not be read or written.
+    #[error("the kind of the store's money could not be read")]
+    Store(#[from] StoreError),
+}
+
+/// Returns the kind of the money in a store, or `None` if it contains no money, so that hosts of either kind can start.
+pub async fn kind_in_use(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
+    if has_money(store).await? { stored_kind(store).await } else { Ok(None) }
+}
+
+/// Returns the kind that the store is for, or `None` if nothing in the store shows one.
+async fn stored_kind(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
+    match KIND.get(store, &()).await? {
+        Some(stored) => Ok(Some(stored.kind)),
+        None => infer(store).await,
+    }
+}
+
+/// Refuses a store of the other kind of money, unless it contains no money yet and no other host serves it. Writes
+/// nothing.
+pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
+    match stored_kind(store).await? {
+        Some(theirs) if theirs != ours && (replica.has_others().await? || has_money(store).await?) => {
+            Err(MoneyKindError::Other { ours, theirs })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Makes this host's kind of money that of the store, durably. The host must hold its lease and must not have taken
+/// money yet.
+///
+/// # Errors
+///
+/// The store is of the other kind, and contains money or has other hosts.
+pub async fn settle_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
+    loop {
+        let row = KIND.row(store, &()).await?;
+        if row.as_ref().is_some_and(|row| row.value.kind == ours) {
+            return Ok(());
+        }
+        check_kind(store, replica, ours).await?;
+        let mut batch = Batch::new();
+        match &row {
+            Some(row) => batch.replace(&KIND, row, &StoreMoney { kind: ours }),
+            None => batch.insert(&KIND, &(), &StoreMoney { kind: ours }),
+        };
+        if !commit_if_unchanged(batch, store, Durability::Durable).await? {
+            continue;
+        }
+        let Some(row) = row else { return Ok(()) };
+        // A host that took its lease after the check may have read the kind before.
+        if replica.has_others().await? {
+            return put_back(store, row, ours).await;
+        }
+    }
+}
+
+/// Restores the kind that another host may have read.
+async fn put_back(store: &dyn Store, before: Row<(), StoreMoney>, ours: MoneyKind) -> Result<(), MoneyKindError> {
+    let theirs = before.value.kind;
+    let mut batch = Batch::new();
+    batch.replace(&KIND, &KIND.own((), StoreMoney { kind: ours }), &before.value);
+    commit_if_unchanged(batch, store, Durability::Durable).await?;
+    Err(MoneyKindError::Other { ours, theirs })
+}
+
+/// Returns the kind of money in a store of a version that did not record it. Where there are both, the real money
+/// counts.
+async fn infer(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
+    let accounts = schema::ACCOUNTS.counting().rows();
+    // Networks of play money begin with `simulated/` in names of accounts.
+    let treasuries =
+        [("treasury/eip155:", MoneyKind::Real), ("treasury/solana:", MoneyKind::Real), ("treasury/simulated/", MoneyKind::Simulated)];
+    for (start, kind) in treasuries {
+        if accounts.count(store, &accounts.under(&TextPrefix(start)), 1).await? > 0 {
+            return Ok(Some(kind));
+        }
+    }
+    Ok(has_rows(store, schema::LEDGER_BALANCES).await?.then_some(MoneyKind::Simulated))
+}
+
+/// Returns whether a store contains money of any kind, or payments that may have moved some.
+async fn has_money(store: &dyn Store) -> Result<bool, StoreError> {
+    Ok(has_rows(store, schema::POSTINGS).await?
+        || has_rows(store, schema::CREDITS).await?
+        || has_rows(store, schema::RECEIPTS).await?
+        || has_rows(store, schema::PAYMENTS).await?
+        || has_rows(store, schema::LEDGER_BALANCES).await?)
+}
+
+async fn has_rows<K: Key>(store: &dyn Store, table: DeclaredTable<K>) -> Result<bool, StoreError> {
+    // Counting does not decode the values.
+    let rows = table.counting().rows();
+    Ok(rows.count(store, &rows.all(), 1).await? > 0)
+}
