@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
+use tokio::time::timeout;
 use tollhouse_front::FrontServices;
+use tollhouse_http::STORE_TIMEOUT;
 use tollhouse_money::count_unresolved;
 use tollhouse_operate::process::Process;
 use tollhouse_pool::Status;
 use tollhouse_protocol::JailLayer;
-use tollhouse_store::{Space, SpaceSize};
+use tollhouse_store::{Batch, Durability, Space, SpaceSize};
 use tollhouse_telemetry::{Gather, Samples, metric_table};
 
 use super::services::Services;
@@ -39,19 +41,34 @@ async fn all(samples: &mut Samples, services: &Services, shared: &FrontServices)
     samples.put(&metric_table::CALLS_UNDER_WAY, [], services.calls.in_flight());
     shared.intake.measured(samples);
     samples.put(&metric_table::SETTLEMENTS_OPEN, [], services.payments.open_intents());
-    match count_unresolved(&*services.store, MAX_UNRESOLVED).await {
-        Ok(unresolved) => samples.put(&metric_table::SETTLEMENTS_UNRESOLVED, [], unresolved),
-        Err(error) => tracing::warn!(%error, "unresolved settlements could not be counted"),
-    }
+    let free_receipts = asked(samples, services).await;
     samples.put(&metric_table::FENCED, [], services.replica.is_fenced());
     samples.put(&metric_table::ENDING, [], shared.shutdown.announced());
-    stored(samples, services).await;
+    stored(samples, services, free_receipts);
     pool(samples, &services.pool.status());
     samples.put(&metric_table::POOL_FAILING, [], services.pool.cannot_start());
     Process::look().measured(samples);
 }
 
-async fn stored(samples: &mut Samples, services: &Services) {
+/// Adds the gauges for which the store is asked, all at the same time. Without an answer they are left out. Returns the
+/// size of the receipts of free calls.
+async fn asked(samples: &mut Samples, services: &Services) -> SpaceSize {
+    let store = &*services.store;
+    let (committed, unresolved, free_receipts) = tokio::join!(
+        timeout(STORE_TIMEOUT, store.apply(Batch::new(), Durability::Buffered)),
+        timeout(STORE_TIMEOUT, count_unresolved(store, MAX_UNRESOLVED)),
+        services.free_receipts.size(),
+    );
+    samples.put(&metric_table::STORE_AVAILABLE, [], matches!(committed, Ok(Ok(_))));
+    match unresolved {
+        Ok(Ok(unresolved)) => samples.put(&metric_table::SETTLEMENTS_UNRESOLVED, [], unresolved),
+        Ok(Err(error)) => tracing::warn!(%error, "unresolved settlements could not be counted"),
+        Err(_) => tracing::warn!("unresolved settlements could not be counted in time"),
+    }
+    free_receipts
+}
+
+fn stored(samples: &mut Samples, services: &Services, free_receipts: SpaceSize) {
     let sizes = services.store.sizes();
     samples.put(&metric_table::SYNCS, [], sizes.syncs);
     let mut kinds: Vec<(&'static str, SpaceSize)> = vec![];
@@ -62,7 +79,7 @@ async fn stored(samples: &mut Samples, services: &Services) {
             None => kinds.push((kind, SpaceSize { entries, bytes })),
         }
     }
-    kinds.push(("freeReceipts", services.free_receipts.size().await));
+    kinds.push(("freeReceipts", free_receipts));
     for (kind, SpaceSize { entries, bytes }) in kinds {
         samples.put(&metric_table::STORE_ROWS, [kind], entries);
         samples.put(&metric_table::STORE_BYTES, [kind], bytes);

@@ -56,6 +56,7 @@ use tollhouse_front::Code;
 pub use self::{
     documents::Documents,
     operation::{Access, Operation, ResponseKind},
+    operations::STORE_TIMEOUT,
     record_extras::RecordExtras,
     services::{
         AccountServices, AuditServices, CallServices, CatalogServices, DiscoveryServices, FeedServices, HealthServices, MoneyServices,

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tollhouse_api::{Health, HealthWarning, OkResponse, Replica, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
@@ -15,11 +16,9 @@ use super::{
     services::HealthServices,
 };
 
-/// Maximum time for a commit on a ready host. A disk that hangs returns no error.
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Maximum time for the store to list other hosts and to count settlements.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time that health, readiness and metrics wait for the store, for all that they ask it together. Probes give up
+/// after a few seconds, and a disk that hangs returns no error.
+pub const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of reorganized or unresolved settlements to count.
 const MAX_COUNTED: usize = 10_000;
@@ -45,7 +44,7 @@ async fn live() -> Json<OkResponse> {
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
 async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkResponse>, ApiError> {
-    check_commits(&*operating.store, COMMIT_TIMEOUT).await?;
+    check_commits(&*operating.store, STORE_TIMEOUT).await?;
     if operating.replica.is_fenced() {
         return Err(StoreError::Away("the other hosts of the store cannot be reached".to_owned()).into());
     }
@@ -65,7 +64,7 @@ async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkRe
 /// settled.
 async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), ApiError> {
     let late = |_| StoreError::Away(format!("no commit completed within {} s", within.as_secs()));
-    let taken = tokio::time::timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
+    let taken = timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
     taken.map_err(late)??;
     Ok(())
 }
@@ -73,9 +72,13 @@ async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), ApiErr
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
 /// use.
 async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Value, Value>> {
-    let replicas = tokio::time::timeout(LOOKUP_TIMEOUT, operating.replica.seen()).await;
-    let reorganized = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_reorganized(&*operating.store, MAX_COUNTED)).await;
-    let unresolved = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_unresolved(&*operating.store, MAX_COUNTED)).await;
+    let store = &*operating.store;
+    let (replicas, reorganized, unresolved, stored) = tokio::join!(
+        timeout(STORE_TIMEOUT, operating.replica.seen()),
+        timeout(STORE_TIMEOUT, money::count_reorganized(store, MAX_COUNTED)),
+        timeout(STORE_TIMEOUT, money::count_unresolved(store, MAX_COUNTED)),
+        stored(&operating),
+    );
     let replica = |seen: SeenReplica| Replica {
         id: seen.id,
         version: seen.version,
@@ -100,7 +103,7 @@ async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Val
         unresolved_settlements: unresolved.ok().and_then(Result::ok),
         reorganized_settlements: reorganized.ok().and_then(Result::ok),
         unpaid: operating.payments.unpaid(),
-        stored: stored(&operating).await,
+        stored,
         disk: json!(operating.disk.usage()),
         intake: operating.shared.intake.status(),
         warnings: warnings

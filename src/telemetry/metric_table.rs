@@ -81,6 +81,7 @@ table! {
     SETTLEMENTS_UNRESOLVED Gauge "tollhouse_settlements_unresolved" [] "settlements without a reported outcome, for an admin to decide; at most 1,000 are counted";
     FACILITATOR_REQUESTS Counter "tollhouse_facilitator_requests_total" ["operation" "outcome"] "requests to facilitators, by outcome";
     FACILITATOR_SECONDS Histogram "tollhouse_facilitator_seconds" ["operation"] "duration of requests to facilitators, including retries";
+    STORE_AVAILABLE Gauge "tollhouse_store_available" [] "1 if the store completed a commit for this answer within 2 s, else 0";
     COMMITS Counter "tollhouse_store_commits_total" ["durability" "outcome"] "commits to the store, by outcome";
     COMMIT_SECONDS Histogram "tollhouse_store_commit_seconds" ["durability"] "duration of commits; `durable` ones are on disk when they complete";
     SYNCS Counter "tollhouse_store_syncs_total" [] "writes of commits to disk, each of one or many";

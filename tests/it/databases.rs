@@ -1,6 +1,6 @@
 //! A host with its store in a database.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -133,4 +133,36 @@ async fn doctor_compares_the_money_of_a_database_with_the_settings() {
     let (same, other) = (doctor(&[]), doctor(&real));
     assert!(same.contains("\nok    database: the store contains play money, as the settings say\n"), "{same}");
     assert!(other.contains("\nfail  database: the store contains play money, and the settings are for real money"), "{other}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_and_health_answer_soon_while_the_database_is_down() {
+    let mut server = Postgres::start();
+    let host = Host::builder().env("TOLLHOUSE_STORE", server.url()).start().await;
+    let available = async || {
+        let metrics = host.get("/metrics").await.is(200);
+        let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix("tollhouse_store_available ")).unwrap().to_owned();
+        (value, text.contains("\ntollhouse_settlements_unresolved "))
+    };
+    assert_eq!(available().await, ("1".to_owned(), true));
+    server.stop();
+    // The first answers find out that the connections are lost. Later ones must be no slower.
+    for _ in 0..2 {
+        let started = Instant::now();
+        assert_eq!(available().await, ("0".to_owned(), false));
+        let metrics = started.elapsed();
+        let health = host.get("/health").await.is(200).json();
+        let health_after = started.elapsed() - metrics;
+        for unknown in ["replicas", "unresolvedSettlements", "reorganizedSettlements"] {
+            assert_eq!(health[unknown], json!(null), "{unknown}");
+        }
+        host.get("/health/ready").await.is(503);
+        let ready = started.elapsed() - metrics - health_after;
+        for (what, took) in [("/metrics", metrics), ("/health", health_after), ("/health/ready", ready)] {
+            assert!(took < Duration::from_secs(4), "{what} took {took:?}");
+        }
+    }
+    server.run();
+    eventually("the store is available again", Duration::from_secs(60), async || (available().await.0 == "1").then_some(())).await;
 }

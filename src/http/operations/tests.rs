@@ -14,14 +14,14 @@ async fn refusal(store: &dyn Store, within: Duration) -> Option<(Code, Option<u6
 #[tokio::test]
 async fn host_is_not_ready_while_its_store_rejects_commits() {
     let store = FaultyStore::new(MemoryStore::new());
-    assert_eq!(refusal(&store, COMMIT_TIMEOUT).await, None);
+    assert_eq!(refusal(&store, STORE_TIMEOUT).await, None);
     for refuses in [faulty::Fault::Before, faulty::Fault::Lost, faulty::Fault::After] {
         store.fail_all(refuses);
-        assert_eq!(refusal(&store, COMMIT_TIMEOUT).await, Some((Code::StoreUnavailable, Some(1))), "{refuses:?}");
+        assert_eq!(refusal(&store, STORE_TIMEOUT).await, Some((Code::StoreUnavailable, Some(1))), "{refuses:?}");
         assert_eq!(Code::StoreUnavailable.row().status, 503);
     }
     store.heal();
-    assert_eq!(refusal(&store, COMMIT_TIMEOUT).await, None);
+    assert_eq!(refusal(&store, STORE_TIMEOUT).await, None);
 }
 
 /// A store that reads but never completes a commit, like one on a hanging disk.

@@ -7,6 +7,7 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use tollhouse_base::{
@@ -25,6 +26,8 @@ use crate::commit::commit_if_unchanged;
 const WINDOW_MS: u64 = 10;
 /// How far another host's clock may be ahead, in milliseconds.
 const AHEAD_MS: u64 = 1_000;
+/// Maximum time to wait for the size. After that, the last known one is good enough.
+const SIZE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of packs read or deleted at once.
 const SOME: usize = 256;
 
@@ -118,9 +121,9 @@ impl FreeReceipts {
 
     /// Returns the number and size of the receipts, or the last known ones while the store is unavailable.
     pub async fn size(&self) -> SpaceSize {
-        let request = self.stored_size().await;
+        let request = tokio::time::timeout(SIZE_TIMEOUT, self.stored_size()).await;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(size) = request {
+        if let Ok(Ok(size)) = request {
             *known = size;
         }
         *known

@@ -128,13 +128,7 @@ const ALERTS: &[(&str, &str, &str, &str, &str)] = &[
     ("TollhouseHostDown", r#"up{job="tollhouse",instance="h"}"#, "0x30", "1x30", r#"job: tollhouse, instance: h"#),
     ("TollhouseFenced", r#"tollhouse_replica_fenced{job="t",instance="h"}"#, "1x30", ZERO, r#"job: t"#),
     ("TollhouseNoWorkers", r#"tollhouse_pool_failing{job="t",instance="h"}"#, "1x30", ZERO, r#"job: t"#),
-    (
-        "TollhouseStoreDown",
-        r#"tollhouse_store_commits_total{job="t",instance="h",durability="durable",outcome="away"}"#,
-        "0+5x30",
-        ZERO,
-        r#"job: t"#,
-    ),
+    ("TollhouseStoreDown", r#"tollhouse_store_available{job="t",instance="h"}"#, ZERO, "1x30", r#"job: t"#),
     ("TollhouseDiskFull", r#"tollhouse_disk_free_bytes{job="t",instance="h"}"#, "900000000x30", "2000000000x30", r#"instance: h"#),
     ("TollhouseDiskLow", r#"tollhouse_disk_free_bytes{job="t",instance="h"}"#, "2000000000x30", "20000000000x30", r#"instance: h"#),
     (
