@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::time::timeout;
 use tollhouse_front::FrontServices;
 use tollhouse_http::STORE_TIMEOUT;
-use tollhouse_money::count_unresolved;
+use tollhouse_money::{GasFunds, count_unresolved};
 use tollhouse_operate::process::Process;
 use tollhouse_pool::Status;
 use tollhouse_protocol::JailLayer;
@@ -41,6 +41,10 @@ async fn all(samples: &mut Samples, services: &Services, shared: &FrontServices)
     samples.put(&metric_table::CALLS_UNDER_WAY, [], services.calls.in_flight());
     shared.intake.measured(samples);
     samples.put(&metric_table::SETTLEMENTS_OPEN, [], services.payments.open_intents());
+    for (network, GasFunds { wei, settlements }) in services.payments.gas_funds() {
+        samples.put(&metric_table::GAS_BALANCE, [network.caip2], wei);
+        samples.put(&metric_table::GAS_SETTLEMENTS_LEFT, [network.caip2], settlements);
+    }
     let free_receipts = asked(samples, services).await;
     samples.put(&metric_table::FENCED, [], services.replica.is_fenced());
     samples.put(&metric_table::ENDING, [], shared.shutdown.announced());

@@ -71,6 +71,15 @@ impl BurnedGas {
     pub const ORDINARY: u64 = 200_000;
 }
 
+/// The balance of an account that pays for gas, as last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GasFunds {
+    /// The balance, in the smallest unit of the network's native currency.
+    pub wei: u128,
+    /// Number of settlements that it pays for at the gas price of that time.
+    pub settlements: u64,
+}
+
 /// Gas that a successful settlement has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SettlementGas {
@@ -186,6 +195,11 @@ pub trait Facilitator: Send + Sync + 'static {
 
     /// Returns its status for operators.
     fn status(&self) -> Option<Value> {
+        None
+    }
+
+    /// Returns the funds of the host's account for gas. `None` if the host pays for no gas, or if they are unknown.
+    fn gas_funds(&self) -> Option<GasFunds> {
         None
     }
 

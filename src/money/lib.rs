@@ -65,7 +65,7 @@ pub use self::{
         MovementKind, MovementPage, MovementPosition, MovementView, OverBudget, Revocation, SetBy, StoredCredit,
     },
     facilitator::{
-        BurnedGas, Facilitator, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
+        BurnedGas, Facilitator, GasFunds, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
         by_network::Facilitators,
         kind::{
             FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, ReachReport,

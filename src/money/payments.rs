@@ -50,8 +50,8 @@ pub use self::{
     unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
 };
 use super::{
-    AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,
-    PaymentState, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
+    AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, GasFunds, Network, OfferedX402,
+    PaymentConfig, PaymentId, PaymentState, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
     log_gate::LogGate,
     payments::{
@@ -335,6 +335,11 @@ impl Payments {
     /// Returns the status of each network's facilitator.
     pub fn facilitator_statuses(&self) -> Value {
         self.facilitators.statuses()
+    }
+
+    /// Returns the funds for gas on each network where the host pays for it and has seen them.
+    pub fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
+        self.facilitators.gas_funds()
     }
 
     async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, Refusal> {

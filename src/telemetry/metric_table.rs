@@ -76,6 +76,8 @@ table! {
     SLOWED_RUNS Counter "tollhouse_slowed_runs_total" ["limit"] "runs refused by a limit on unpaid runs";
     BURNED_GAS Counter "tollhouse_burned_gas_total" [] "gas that reverted settlements have used without paying";
     UNDERPAID_GAS Counter "tollhouse_underpaid_gas_total" [] "gas that settlements below `--least-settlement-usd` have used";
+    GAS_BALANCE Gauge "tollhouse_gas_balance_wei" ["network"] "balance of the account for gas, in wei: the smallest unit of the network's currency";
+    GAS_SETTLEMENTS_LEFT Gauge "tollhouse_gas_settlements_left" ["network"] "settlements that the account for gas still pays for";
     SETTLEMENT_FAULTS Counter "tollhouse_settlement_faults_total" ["kind"] "settlements that need an operator's attention";
     SETTLEMENTS_OPEN Gauge "tollhouse_settlements_open" [] "settlements with no known outcome yet, including those in progress";
     SETTLEMENTS_UNRESOLVED Gauge "tollhouse_settlements_unresolved" [] "settlements without a reported outcome, for an admin to decide; at most 1,000 are counted";

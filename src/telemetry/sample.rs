@@ -70,6 +70,13 @@ impl From<u64> for SampleValue {
     }
 }
 
+impl From<u128> for SampleValue {
+    #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 the last digits are of no interest")]
+    fn from(value: u128) -> Self {
+        Self(value as f64)
+    }
+}
+
 impl From<usize> for SampleValue {
     fn from(value: usize) -> Self {
         u64::try_from(value).unwrap_or(u64::MAX).into()

@@ -191,6 +191,10 @@ async fn low_gas_is_reported_and_nobody_pays_for_nothing() {
     })
     .await;
     assert_eq!((&response["low"], response["signer"].as_str()), (&json!(false), Some(GAS_ADDRESS)));
+    let metrics = String::from_utf8(host.get("/metrics").await.is(200).body.to_vec()).unwrap();
+    for gauge in ["tollhouse_gas_balance_wei", "tollhouse_gas_settlements_left"] {
+        assert!(metrics.contains(&format!("\n{gauge}{{network=\"eip155:84532\"}} ")), "{gauge}: {metrics}");
+    }
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
     let payment = payer.pay(&host.challenge("echo").await);

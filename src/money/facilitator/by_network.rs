@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Facilitator, SettleOutcome, VerifyResult, chain::node::Node};
+use super::{Facilitator, GasFunds, SettleOutcome, VerifyResult, chain::node::Node};
 use crate::{Network, OfferedX402, StartedSettlement, network::NETWORKS};
 
 /// The facilitators, one per network.
@@ -51,6 +51,11 @@ impl Facilitators {
     /// Returns the first available status, for operators.
     pub fn status(&self) -> Option<Value> {
         self.0.iter().find_map(|(_, facilitator)| facilitator.status())
+    }
+
+    /// Returns the funds for gas on each network where the host pays for it and has seen them.
+    pub(crate) fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
+        self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.gas_funds()?)))
     }
 
     /// Returns the status of each facilitator by network.

@@ -36,7 +36,7 @@ use self::{
     tx_manager::TxManager,
 };
 use crate::{
-    Asset, BurnedGas, ConfigError, Facilitator, Network, OfferedX402, PaymentId, PrepareError, SettleOutcome, SettlementGas,
+    Asset, BurnedGas, ConfigError, Facilitator, GasFunds, Network, OfferedX402, PaymentId, PrepareError, SettleOutcome, SettlementGas,
     StartedSettlement, VerifyResult,
     facilitator::{
         chain::{
@@ -444,5 +444,9 @@ impl Facilitator for EvmFacilitator {
 
     fn status(&self) -> Option<Value> {
         Some(self.gas.status())
+    }
+
+    fn gas_funds(&self) -> Option<GasFunds> {
+        self.gas.funds()
     }
 }

@@ -25,6 +25,7 @@ async fn operators_see_how_many_settlements_the_gas_is_for_and_whether_these_are
         let (_, facilitator) = having(wei).await;
         let body = json!({ "signer": signer().to_checksum(None), "balanceWei": wei.to_string(), "settlementsLeft": remaining, "low": low });
         assert_eq!(facilitator.status(), Some(body));
+        assert_eq!(facilitator.gas_funds(), Some(GasFunds { wei, settlements: remaining }));
     }
 }
 

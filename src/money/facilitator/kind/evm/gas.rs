@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::{
-    BurnedGas, PaymentId, SettlementGas,
+    BurnedGas, GasFunds, PaymentId, SettlementGas,
     facilitator::chain::{
         events::TxReceipt,
         node::{CONTRACT_GAS, Node, RpcError},
@@ -147,6 +147,11 @@ impl GasBalance {
             "settlementsLeft": seen.map(|seen| seen.settlements),
             "low": seen.map(SeenBalance::is_low),
         })
+    }
+
+    /// Returns the balance as last seen, if it was.
+    pub(super) fn funds(&self) -> Option<GasFunds> {
+        self.seen().map(|seen| GasFunds { wei: seen.balance.saturating_to(), settlements: seen.settlements })
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Option<SeenBalance>> {
