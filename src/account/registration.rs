@@ -45,6 +45,7 @@ fn entry(builder: &BuilderId, request_id: RequestId, fields: Vec<String>, now: T
         path: "/ai/builders/register".to_owned(),
         slug: None,
         builder_id: None,
+        subject: Some(builder.to_string()),
         request_id,
         fields,
     };

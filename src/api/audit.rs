@@ -31,6 +31,9 @@ pub struct AuditEntry {
     /// The builder that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builder_id: Option<BuilderId>,
+    /// The slug or id of the tool, builder, credit, payout, payment or receipt that it is about. Absent if it is about the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// Its id, also in `X-Request-Id`.
     pub request_id: RequestId,
     /// Names of the fields in its body.

@@ -42,6 +42,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             None => ("interrupted".to_owned(), String::new()),
         };
         let what = format!("{} {}", entry.method, entry.path);
-        [moment(entry.at), who, what, optional(entry.slug.as_ref()), entry.fields.join(" "), status, code]
+        // Earlier hosts name only the tool.
+        let on = entry.subject.clone().unwrap_or_else(|| optional(entry.slug.as_ref()));
+        [moment(entry.at), who, what, on, entry.fields.join(" "), status, code]
     })
 }

@@ -1,6 +1,6 @@
 //! The audit trail: records every change by an admin or a builder, and lists the entries for admins.
 
-use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
+use std::{fmt, panic::AssertUnwindSafe, str::FromStr, sync::Arc};
 
 use axum::{
     Json,
@@ -19,13 +19,14 @@ use serde_json::Value;
 use tollhouse_account::audit::{Action, Actor, Audit, AuditQuery, Entry};
 use tollhouse_api::{AuditPage, True};
 use tollhouse_base::{
-    id::{BuilderId, RequestId},
+    id::{CreditId, ReceiptId, RequestId},
     offload::{for_same_client, run_blocking},
 };
 use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
 use tollhouse_tool::Slug;
 
 use super::{
+    audit_subject::{self, NamedItems},
     auth::Admin,
     convert,
     page::{PageLimit, TimeParam, parse_cursor},
@@ -61,7 +62,7 @@ pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: R
     let request = action.request_id.clone();
     let background = auditing.shared.background.clone();
     let act = async move {
-        let entry = match auditing.audit.begin(action).await {
+        let mut entry = match auditing.audit.begin(action).await {
             Ok(entry) => entry,
             Err(error) => return ApiError::from(error).into_response(),
         };
@@ -70,6 +71,9 @@ pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: R
             Err(unread) => unread.into_response(),
         };
         let code = code_of(&response).map(|code| code.row().name);
+        if entry.action.subject.is_none() {
+            entry.action.subject = audit_subject::of_response(&response);
+        }
         end(&auditing.audit, entry, response.status(), code).await;
         response
     };
@@ -79,7 +83,7 @@ pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: R
 }
 
 /// POST routes that change nothing.
-const CHECKS: [&str; 2] = ["/ai/endpoints/check", "/ai/admin/policy/check"];
+pub(super) const CHECKS: [&str; 2] = ["/ai/endpoints/check", "/ai/admin/policy/check"];
 
 /// Returns the route's path if the request is a change to record.
 fn audited(parts: &Parts) -> Option<String> {
@@ -109,31 +113,47 @@ async fn end(audit: &Audit, entry: Entry, status: StatusCode, code: Option<&str>
 fn action(parts: &Parts, template: &str, caller: Caller, named: AuditedBody) -> Action {
     let path = parts.uri.path();
     let in_path = |requested: &str| template.split('/').zip(path.split('/')).find(|(name, _)| *name == requested).map(|(_, value)| value);
+    let actor = match caller {
+        Caller::Admin => Actor::Admin,
+        Caller::Builder(builder) => Actor::Builder { builder_id: builder.id },
+    };
+    let (builder, id) = (in_query(&parts.uri, "builderId"), in_path("{id}"));
+    let slug = in_path("{slug}").and_then(|slug| slug.parse().ok()).or(named.slug);
+    let credit = named.credit.or_else(|| in_query(&parts.uri, "creditId"));
+    let items = NamedItems {
+        actor: &actor,
+        slug: slug.as_ref(),
+        id,
+        builder: builder.as_ref(),
+        credit: credit.as_ref(),
+        receipt: named.receipt.as_ref(),
+    };
+    let subject = audit_subject::of_request(parts.method.as_str(), template, items);
     Action {
-        actor: match caller {
-            Caller::Admin => Actor::Admin,
-            Caller::Builder(builder) => Actor::Builder { builder_id: builder.id },
-        },
+        actor,
         method: parts.method.to_string(),
         path: path.to_owned(),
-        slug: in_path("{slug}").and_then(|slug| slug.parse().ok()).or(named.slug),
-        builder_id: in_path("{id}").and_then(|id| id.parse().ok()).or_else(|| builder_in(&parts.uri)),
+        slug,
+        builder_id: id.and_then(|id| id.parse().ok()).or(builder),
+        subject,
         request_id: parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate),
         fields: named.fields,
     }
 }
 
-/// Returns the builder that an admin names with `?builderId=`.
-fn builder_in(uri: &Uri) -> Option<BuilderId> {
-    let (_, id) = form_urlencoded::parse(uri.query()?.as_bytes()).find(|(name, _)| name == "builderId")?;
+/// Returns the id that an admin names in the query.
+fn in_query<T: FromStr>(uri: &Uri, requested: &str) -> Option<T> {
+    let (_, id) = form_urlencoded::parse(uri.query()?.as_bytes()).find(|(name, _)| name == requested)?;
     id.parse().ok()
 }
 
-/// The recorded parts of a body: the names of its fields and the slug of its tool. No other value is recorded.
+/// The recorded parts of a body: the names of its fields, and what it is about. No other value is recorded.
 #[derive(Debug, Default, PartialEq)]
 struct AuditedBody {
     fields: Vec<String>,
     slug: Option<Slug>,
+    credit: Option<CreditId>,
+    receipt: Option<ReceiptId>,
 }
 
 impl AuditedBody {
@@ -155,10 +175,11 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AuditedBody, A::Error> {
         let mut named = AuditedBody::default();
         while let Some(name) = map.next_key::<String>()? {
-            if name == "slug" {
-                named.slug = map.next_value::<Value>()?.as_str().and_then(|slug| slug.parse().ok());
-            } else {
-                map.next_value::<IgnoredAny>()?;
+            match name.as_str() {
+                "slug" => named.slug = text(&map.next_value()?),
+                "creditId" => named.credit = text(&map.next_value()?),
+                "receiptId" => named.receipt = text(&map.next_value()?),
+                _ => _ = map.next_value::<IgnoredAny>()?,
             }
             // The API's field names consist of letters. Other names are not recorded, because they could contain a
             // credential.
@@ -168,6 +189,11 @@ impl<'de> Visitor<'de> for Members {
         }
         Ok(named)
     }
+}
+
+/// Parses a text of a body. Returns `None` for any other value.
+fn text<T: FromStr>(value: &Value) -> Option<T> {
+    value.as_str()?.parse().ok()
 }
 
 #[derive(Deserialize)]
@@ -214,8 +240,16 @@ mod tests {
         for body in ["", "[]", "\"slug\"", "{", "{\"slug\":", "{\"a\":1,}"] {
             assert_eq!(AuditedBody::in_body(body.as_bytes()), AuditedBody::default(), "{body}");
         }
+        let ids = json!({ "creditId": CreditId::generate(), "receiptId": ReceiptId::generate() });
+        let named = AuditedBody::in_body(ids.to_string().as_bytes());
+        assert_eq!(json!({ "creditId": named.credit, "receiptId": named.receipt }), ids);
+        let secrets = AuditedBody::in_body(br#"{"creditId":"cr_secret","receiptId":{"a":1}}"#);
+        assert_eq!((secrets.credit, secrets.receipt), (None, None));
         let not_a_slug = json!({ "slug": "Bearer abc", "x".repeat(33): 1 });
-        assert_eq!(AuditedBody::in_body(not_a_slug.to_string().as_bytes()), AuditedBody { fields: vec!["slug".to_owned()], slug: None });
+        assert_eq!(
+            AuditedBody::in_body(not_a_slug.to_string().as_bytes()),
+            AuditedBody { fields: vec!["slug".to_owned()], ..AuditedBody::default() }
+        );
         let many: serde_json::Map<_, _> =
             (0..100_u8).map(|n| (format!("{}{}", (b'a' + n / 26) as char, (b'a' + n % 26) as char), json!(n))).collect();
         assert_eq!(AuditedBody::in_body(json!(many).to_string().as_bytes()).fields.len(), MAX_FIELDS);

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{ConnectInfo, FromRequest, Request, State},
     response::{IntoResponse, Response},
 };
@@ -26,6 +26,7 @@ use tollhouse_store::Batch;
 use tollhouse_tool::{EndpointState, Mismatch, Owner};
 
 use super::{
+    audit_subject::ChangedItem,
     auth::{Admin, AdminOrBuilder, Everyone, ForBuilder},
     convert,
     endpoints::{self, Body, ForBuilderQuery, ListFilter, Subject, resolve_owner},
@@ -135,7 +136,8 @@ async fn register(
         }
         (false, false) => registered.builder = None,
     }
-    let mut response = Json(registered).into_response();
+    let changed = ChangedItem(registered.builder_id.to_string());
+    let mut response = (Extension(changed), Json(registered)).into_response();
     reply::mark(&mut response, &done);
     Ok(response)
 }

@@ -70,6 +70,11 @@ pub(super) fn audit_entry(entry: audit::Entry) -> api::AuditEntry {
         actor: api::Actor { kind, builder_id: actor },
         method: action.method,
         path: action.path,
+        // Entries of earlier versions have no subject.
+        subject: action
+            .subject
+            .or_else(|| action.slug.as_ref().map(ToString::to_string))
+            .or_else(|| action.builder_id.as_ref().map(ToString::to_string)),
         slug: action.slug,
         builder_id: action.builder_id,
         request_id: action.request_id,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{FromRequestParts, State},
     http::{HeaderMap, request::Parts},
     response::Response,
@@ -18,6 +18,7 @@ use tollhouse_front::{ApiError, Code, CredentialCheck, credit, header_names};
 use tollhouse_money::{self as money, Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
 
 use super::{
+    audit_subject::ChangedItem,
     auth::{Admin, missing, only_admins},
     convert,
     endpoints::{Body, Subject, if_match, with_etag},
@@ -67,21 +68,22 @@ async fn mint(
     State(earning): State<Arc<MoneyServices>>,
     headers: HeaderMap,
     Body(request): Body<MintCreditRequest>,
-) -> Result<Json<MintCreditResponse>, ApiError> {
+) -> Result<(Extension<ChangedItem>, Json<MintCreditResponse>), ApiError> {
     let credits = earning.payments.credits();
     let once = idempotency_key(&headers, &json!(request))?;
     let MintCreditRequest { amount_usd, label, credit_id } = request;
     let Some(id) = credit_id else {
         let MintedCredit { token, credit } = credits.mint(amount_usd, &label.unwrap_or_default(), once.as_ref()).await?;
         let api::Credit { credit_id, balance_usd, label, .. } = convert::credit(&credit);
-        return Ok(Json(MintCreditResponse::New(api::MintedCredit { ok: True, credit_id, balance_usd, label, token })));
+        let changed = Extension(ChangedItem(credit_id.to_string()));
+        return Ok((changed, Json(MintCreditResponse::New(api::MintedCredit { ok: True, credit_id, balance_usd, label, token }))));
     };
     if label.is_some() {
         let message = "`label` can only be set for a new credit; omit it to top up an existing one";
         return Err(ApiError::invalid(MintCreditRequest::CODE, message, "/label"));
     }
     let credit = credits.top_up(&known(&id)?, amount_usd, once.as_ref()).await?;
-    Ok(Json(MintCreditResponse::Existing(Box::new(without_today(&credit)))))
+    Ok((Extension(ChangedItem(credit.id.to_string())), Json(MintCreditResponse::Existing(Box::new(without_today(&credit))))))
 }
 
 /// Returns the `Idempotency-Key` of a request.

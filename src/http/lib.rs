@@ -5,6 +5,7 @@
 mod account;
 mod admin;
 mod audit;
+mod audit_subject;
 mod auth;
 mod builders;
 mod calls;

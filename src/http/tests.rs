@@ -54,3 +54,12 @@ fn every_handler_type_is_in_the_schema() {
     let described: BTreeSet<_> = names.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(described, HandlerType::all().map(HandlerType::as_str).collect());
 }
+
+#[test]
+fn every_recorded_change_has_a_source_of_its_subject() {
+    let is_recorded = |row: &&Operation| row.method != "GET" && !audit::CHECKS.contains(&row.path);
+    let recorded: BTreeSet<_> = managed_rows().iter().filter(is_recorded).map(|row| (row.method, row.path)).collect();
+    let known: BTreeSet<_> = audit_subject::SOURCES.iter().map(|(method, path, _)| (*method, *path)).collect();
+    assert_eq!(recorded, known);
+    assert_eq!(known.len(), audit_subject::SOURCES.len(), "one appears twice");
+}

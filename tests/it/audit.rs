@@ -160,3 +160,47 @@ async fn a_body_that_is_too_large_is_refused_and_entered() {
     let entry = entries(&host, "").await.remove(0);
     assert_eq!((&entry["outcome"]["status"], &entry["fields"]), (&json!(413), &json!([])));
 }
+
+#[tokio::test]
+async fn changes_of_money_name_what_they_are_about() {
+    let host = Host::start().await;
+    let credit = host.manage(Method::POST, "/ai/credits", &json!({ "amountUsd": 1 })).await.is(200).json();
+    let (token, credit) = (credit["credit"].as_str().unwrap(), credit["creditId"].as_str().unwrap());
+    let (builder, key) = host.register("Toolsmith").await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &js("a-tool", 0.5, SOURCE)).await.is(200);
+    let receipt = host.call_credit("a-tool", &json!({}), token).await.is(200).receipt_id();
+    host.manage(Method::PUT, &format!("/ai/credits/budget?creditId={credit}"), &json!({ "perDayUsd": 5 })).await.is(200);
+    host.manage(Method::POST, &format!("/ai/admin/credits/{credit}"), &json!({ "decision": "revoke", "reason": "a test" })).await.is(200);
+    host.manage(Method::POST, &format!("/ai/admin/credits/{credit}"), &json!({ "decision": "restore" })).await.is(200);
+    let address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+    host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &json!({ "address": address, "minimumUsd": 0.1 })).await.is(200);
+    let payout = host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200).json();
+    let payout = payout["payout"]["id"].as_str().unwrap().to_owned();
+    host.manage(Method::POST, &format!("/ai/admin/payouts/{payout}"), &json!({ "decision": "approve" })).await.is(200);
+    host.manage(Method::POST, "/ai/admin/refunds", &json!({ "receiptId": receipt, "amountUsd": 0.1 })).await.is(200);
+    host.manage(Method::POST, &format!("/ai/builders/keys?builderId={builder}"), &Value::Null).await.is(200);
+    host.manage(Method::POST, "/ai/admin/rescan", &Value::Null).await.is(200);
+
+    let listed = entries(&host, "").await;
+    let listed: Vec<_> =
+        listed.iter().map(|entry| (entry["path"].as_str().unwrap(), entry["subject"].as_str().unwrap_or("host"))).collect();
+    let judged = format!("/ai/admin/credits/{credit}");
+    let decided = format!("/ai/admin/payouts/{payout}");
+    assert_eq!(
+        listed[..10],
+        [
+            ("/ai/admin/rescan", "host"),
+            ("/ai/builders/keys", builder.as_str()),
+            ("/ai/admin/refunds", receipt.as_str()),
+            (decided.as_str(), payout.as_str()),
+            ("/ai/builders/payouts", builder.as_str()),
+            ("/ai/builders/payout-settings", builder.as_str()),
+            (judged.as_str(), credit),
+            (judged.as_str(), credit),
+            ("/ai/credits/budget", credit),
+            ("/ai/endpoints/create", "a-tool"),
+        ]
+    );
+    assert_eq!(listed.last(), Some(&("/ai/credits", credit)), "the new credit");
+    assert!(listed.contains(&("/ai/builders/register", builder.as_str())));
+}

@@ -10,6 +10,7 @@ mod literal;
 mod markdown;
 mod passage;
 mod phrases;
+mod rule;
 mod rules;
 mod rust_source;
 mod script;
@@ -20,7 +21,8 @@ use std::{collections::BTreeMap, fs, num::NonZero, path::Path, thread};
 use self::{
     baseline::Counts,
     passage::Area,
-    rules::{Finding, Rule},
+    rule::Rule,
+    rules::Finding,
 };
 use crate::{Failure, paths};
 

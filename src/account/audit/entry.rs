@@ -36,6 +36,9 @@ pub struct Action {
     /// The builder that an admin named in the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builder_id: Option<BuilderId>,
+    /// The slug or id of the item that it is about. Absent if it is about the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// The request id, which the response contains too.
     pub request_id: RequestId,
     /// Names of the body's fields.

@@ -17,6 +17,7 @@ fn action(actor: Actor, slug: Option<&str>) -> Action {
         path: "/ai/endpoints/a-tool".to_owned(),
         slug: slug.map(|slug| slug.parse().unwrap()),
         builder_id: None,
+        subject: slug.map(str::to_owned),
         request_id: RequestId::generate(),
         fields: vec!["priceUsd".to_owned()],
     }

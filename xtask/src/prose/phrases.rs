@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use super::{passage::Word, rules::Rule};
+use super::{passage::Word, rule::Rule};
 
 /// A pattern, and the text to write instead.
 type Phrase = (&'static str, &'static str);

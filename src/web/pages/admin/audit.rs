@@ -73,6 +73,7 @@ fn row(entry: &AuditEntry) -> [Markup; 6] {
         html! {
             @if let Some(slug) = &entry.slug { (tool(slug)) }
             @if let Some(id) = &entry.builder_id { " " (owner(id)) }
+            @if let (None, None, Some(subject)) = (&entry.slug, &entry.builder_id, &entry.subject) { (owner(subject)) }
         },
         text::words(entry.fields.join(", ")),
         html! {
