@@ -49,7 +49,7 @@ pub struct Payout {
     /// The transaction that paid it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// Why it failed.
+    /// Why it failed or was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Name of the builder, null if there is none. Only in the list of all payouts.
@@ -83,6 +83,10 @@ pub enum PayoutStatus {
     Paid,
     /// The money could not be sent.
     Failed,
+    /// Its receipts are being returned to the builder's revenue that waits.
+    Rejecting,
+    /// An admin rejected it. Its receipts wait for another payout.
+    Rejected,
 }
 
 /// A payout.
@@ -170,6 +174,12 @@ pub struct PayoutCounts {
     pub paid: u64,
     /// Payouts whose money could not be sent.
     pub failed: u64,
+    /// Payouts whose receipts are being returned.
+    #[serde(default)]
+    pub rejecting: u64,
+    /// Payouts that an admin rejected.
+    #[serde(default)]
+    pub rejected: u64,
 }
 
 /// A payout with a page of its receipts.
@@ -206,7 +216,7 @@ pub struct PayoutVerdict {
     /// With `paid`, the transaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// With `failed`, the reason.
+    /// With `failed` and `reject`, the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -222,6 +232,8 @@ pub enum PayoutDecision {
     Paid,
     /// The money could not be sent.
     Failed,
+    /// It is not paid, and its receipts wait for another payout.
+    Reject,
 }
 
 /// Where and how a builder is paid.

@@ -37,6 +37,8 @@ pub(crate) enum Payouts {
     Paid(PaidArgs),
     /// Record that a payout failed (admins)
     Failed(FailedArgs),
+    /// Reject a payout; its receipts wait again (admins)
+    Reject(FailedArgs),
 }
 
 /// The builder.
@@ -55,7 +57,7 @@ pub(crate) struct ListArgs {
     /// List payouts of all builders (admins)
     #[arg(long, conflicts_with = "builder")]
     all: bool,
-    /// Only `created`, `approved`, `paid` or `failed` payouts
+    /// Only payouts with this status, for example `created`
     #[arg(long, requires = "all")]
     status: Option<String>,
     #[command(flatten)]
@@ -113,7 +115,7 @@ pub(crate) struct PaidArgs {
     confirm: ConfirmArgs,
 }
 
-/// Arguments of `payouts failed`.
+/// Arguments of `payouts failed` and `payouts reject`.
 #[derive(clap::Args)]
 pub(crate) struct FailedArgs {
     /// Payout
@@ -143,6 +145,9 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Pa
         Some(Payouts::Failed(FailedArgs { id, reason, confirm })) => {
             confirm.require(&format!("record that payout {} failed?", line(&id)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Failed, transaction: None, reason }).await
+        }
+        Some(Payouts::Reject(FailedArgs { id, reason })) => {
+            decide(session, &id, PayoutVerdict { decision: PayoutDecision::Reject, transaction: None, reason }).await
         }
     }
 }

@@ -100,9 +100,12 @@ pub enum Kind {
     PayoutApproved,
     #[serde(rename = "payout.paid")]
     PayoutPaid,
-    /// A payout failed. Its receipts can be paid out again.
+    /// The money of a payout could not be sent. The payout can be approved again.
     #[serde(rename = "payout.failed")]
     PayoutFailed,
+    /// An admin rejected a payout. Its receipts can be paid out again.
+    #[serde(rename = "payout.rejected")]
+    PayoutRejected,
     /// A builder's key was replaced and became invalid.
     #[serde(rename = "builder.key_rotated")]
     BuilderKeyRotated,

@@ -237,6 +237,8 @@ pub(super) fn payout(packet: &Packet) -> api::Payout {
             PayoutStatus::Approved => api::PayoutStatus::Approved,
             PayoutStatus::Paid => api::PayoutStatus::Paid,
             PayoutStatus::Failed => api::PayoutStatus::Failed,
+            PayoutStatus::Rejecting => api::PayoutStatus::Rejecting,
+            PayoutStatus::Rejected => api::PayoutStatus::Rejected,
         },
         signature: packet.signature,
         updated_at: packet.updated_at,

@@ -172,6 +172,8 @@ async fn list_all(Admin(request): Admin<Query>, State(earning): State<Arc<MoneyS
         approved: counts.approved,
         paid: counts.paid,
         failed: counts.failed,
+        rejecting: counts.rejecting,
+        rejected: counts.rejected,
     };
     Ok(Json(AllPayoutsPage { ok: True, payouts, next_cursor, counts }))
 }
@@ -187,6 +189,7 @@ async fn decide(
         api::PayoutDecision::Approve => PayoutAction::Approve,
         api::PayoutDecision::Paid => PayoutAction::Paid,
         api::PayoutDecision::Failed => PayoutAction::Failed,
+        api::PayoutDecision::Reject => PayoutAction::Reject,
     };
     if decision == PayoutAction::Approve
         && let Some(builder) = earning.builders.get(&earning.payouts.builder_of(&id).await?).await?

@@ -6,13 +6,15 @@
 //!
 //! ```text
 //!   collecting ──▶ created ──▶ approved ──▶ paid
-//!                                 ▲  │
-//!                                 │  ▼
-//!                                failed
+//!                     │           ▲  │
+//!                     │           │  ▼
+//!                     │          failed
+//!                     ▼             │
+//!    rejected ◀── rejecting ◀───────┘
 //! ```
 //!
 //! **Invariant: a receipt is in at most one payout, and a payout's amount is the sum of its receipts**, minus the
-//! refunds of earlier sales that were owed when it began. The collecting commits maintain it, and the sealing commit
+//! refunds of earlier sales that were owed when it began. A rejected payout has no receipts any more. The collecting commits maintain it, and the sealing commit
 //! sums again before it signs. No payout begins while owed refunds exceed unpaid earnings.
 
 mod collect;
@@ -20,6 +22,7 @@ mod configure;
 mod consistency;
 mod error;
 mod packet;
+mod reject;
 mod states;
 #[cfg(test)]
 mod tests;
@@ -165,6 +168,9 @@ impl Payouts {
 
     /// Records an admin's decision on a payout.
     pub async fn decide(&self, id: &PayoutId, verdict: &PayoutDecision) -> Result<Packet, PayoutError> {
+        if verdict.decision == PayoutAction::Reject {
+            return self.reject(id, verdict).await;
+        }
         let builder = self.builder_of(id).await?;
         let (builder, owner) = (&builder, &Owner::Builder(builder.clone()));
         let (packet, event) = update(&*self.store, Durability::Durable, |mut tx| async move {
@@ -195,7 +201,7 @@ impl Payouts {
         if let Some(transaction) = packet.transaction.as_ref().filter(|_| kind == Kind::PayoutPaid) {
             data["transaction"] = json!(transaction);
         }
-        if let Some(reason) = packet.reason.as_ref().filter(|_| kind == Kind::PayoutFailed) {
+        if let Some(reason) = packet.reason.as_ref().filter(|_| matches!(kind, Kind::PayoutFailed | Kind::PayoutRejected)) {
             data["reason"] = json!(reason);
         }
         self.events.event(kind, None, data)

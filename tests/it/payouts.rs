@@ -107,6 +107,35 @@ async fn revenue_is_paid_out_once_in_a_signed_packet() {
     host.manage(Method::POST, "/ai/admin/payouts/pay_x", &json!({ "decision": "approve" })).await.fails(404, "unknown_payout", "caller");
 }
 
+#[tokio::test]
+async fn money_of_a_rejected_payout_waits_for_the_next_one() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Earner").await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 2.0, SOURCE)).await.is(200);
+    let credit = host.mint(10.0).await;
+    host.call_credit("earns", &json!({}), &credit).await.is(200);
+    host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &json!({ "address": ADDRESS })).await.is(200);
+    let waiting = async || get(&host, &key, "/ai/builders/payout-settings").await["waiting"].clone();
+    let before = waiting().await;
+    let pay_out = async || host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payout"].clone();
+    let payout = pay_out().await;
+    let path = format!("/ai/admin/payouts/{}", payout["id"].as_str().unwrap());
+    let decide = async |body: Value| host.manage(Method::POST, &path, &body).await;
+    let refused = decide(json!({ "decision": "failed" })).await.fails(409, "wrong_state", "caller");
+    assert!(refused["message"].as_str().unwrap().ends_with("approve or reject it"), "{refused}");
+
+    let rejected = decide(json!({ "decision": "reject", "reason": "the address is wrong" })).await.is(200).json()["payout"].clone();
+    assert_eq!((&rejected["status"], &rejected["reason"]), (&json!("rejected"), &json!("the address is wrong")));
+    assert_eq!((waiting().await, &rejected["signature"]), (before, &payout["signature"]));
+    decide(json!({ "decision": "approve" })).await.fails(409, "wrong_state", "caller");
+    let kinds: Vec<_> = events(&host, &key, "").await.iter().map(|event| event["kind"].clone()).collect();
+    assert_eq!(kinds[..2], [json!("payout.rejected"), json!("payout.created")]);
+    let next = pay_out().await;
+    assert_eq!((&next["amountUsd"], &next["digest"]), (&payout["amountUsd"], &payout["digest"]));
+    let ledger = host.manage(Method::GET, "/ai/admin/ledger", &Value::Null).await.is(200).json();
+    assert_eq!(ledger["agrees"], true, "{ledger}");
+}
+
 /// Verifies the signature of a payout with the host's public key, as anyone can.
 async fn check_signature(host: &Host, payout: &Value) {
     let jws = payout["signature"].as_str().unwrap();

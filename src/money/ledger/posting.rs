@@ -44,6 +44,10 @@ pub enum Cause {
     Refunded(ReceiptId, u64),
     /// A payout withheld refunds of earlier sales.
     Withheld(PayoutId),
+    /// A rejected payout returned receipts, starting with this one.
+    Returned(PayoutId, ReceiptId),
+    /// A rejected payout returned the refunds that it had withheld.
+    OwedAgain(PayoutId),
 }
 
 /// An amount that moves from one account to another of its unit.
@@ -158,6 +162,8 @@ impl Cause {
             Self::PaidOut(payout) => format!("paid-out/{payout}"),
             Self::Refunded(receipt, number) => format!("refunded/{receipt}/{number}"),
             Self::Withheld(payout) => format!("withheld/{payout}"),
+            Self::Returned(payout, first) => format!("returned/{payout}/{first}"),
+            Self::OwedAgain(payout) => format!("owed-again/{payout}"),
         }
     }
 }

@@ -20,7 +20,7 @@ pub enum PayoutError {
     Unknown,
     #[error("this payout belongs to another builder")]
     NotOwner,
-    #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
+    #[error("a payout that is `{}` cannot become `{}`: {}", .from.as_str(), .to.as_str(), .from.next())]
     WrongState { from: PayoutStatus, to: PayoutStatus },
     /// Carries the current revision.
     #[error("the settings have changed; their current revision is {0}")]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_base::{
     clock::Timestamp,
-    id::{BuilderId, PayoutId},
+    id::{BuilderId, PayoutId, ReceiptId},
 };
 use tollhouse_event::Kind;
 use tollhouse_store::KeyPosition;
@@ -79,9 +79,12 @@ pub struct Packet {
     /// The transaction that paid it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// Why it failed.
+    /// Why it failed or was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The last receipt that its rejection has moved back to the unpaid earnings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) returned: Option<ReceiptId>,
 }
 tollhouse_store::json_values!(Packet, PayoutSettings);
 
@@ -95,6 +98,8 @@ pub enum PayoutAction {
     Paid,
     /// The money could not be sent. The payout can be approved again.
     Failed,
+    /// The payout is not paid. Its receipts become unpaid earnings again.
+    Reject,
 }
 
 /// The request body of a decision.
@@ -105,7 +110,7 @@ pub struct PayoutDecision {
     pub decision: PayoutAction,
     /// The transaction, required for `paid` and otherwise not allowed.
     pub transaction: Option<String>,
-    /// The reason, for `failed`.
+    /// The reason, for `failed` and `reject`.
     pub reason: Option<String>,
 }
 
@@ -115,6 +120,7 @@ impl PayoutDecision {
             PayoutAction::Approve => Kind::PayoutApproved,
             PayoutAction::Paid => Kind::PayoutPaid,
             PayoutAction::Failed => Kind::PayoutFailed,
+            PayoutAction::Reject => Kind::PayoutRejected,
         }
     }
 
@@ -131,10 +137,10 @@ impl PayoutDecision {
                 named.map(Some).ok_or_else(|| field("/transaction", form.to_owned()))
             }
             (PayoutAction::Paid, None) => Err(field("/transaction", "the decision `paid` needs the transaction that paid".to_owned())),
-            (PayoutAction::Approve | PayoutAction::Failed, Some(_)) => {
+            (PayoutAction::Approve | PayoutAction::Failed | PayoutAction::Reject, Some(_)) => {
                 Err(field("/transaction", "only the decision `paid` takes a transaction".to_owned()))
             }
-            (PayoutAction::Approve | PayoutAction::Failed, None) => Ok(None),
+            (PayoutAction::Approve | PayoutAction::Failed | PayoutAction::Reject, None) => Ok(None),
         }
     }
 }
@@ -160,6 +166,7 @@ impl Packet {
             updated_at: now,
             transaction: None,
             reason: None,
+            returned: None,
         }
     }
 
@@ -210,9 +217,10 @@ impl Packet {
             PayoutAction::Approve => PayoutStatus::Approved,
             PayoutAction::Paid => PayoutStatus::Paid,
             PayoutAction::Failed => PayoutStatus::Failed,
+            PayoutAction::Reject => PayoutStatus::Rejecting,
         };
         match (self.status, to) {
-            (PayoutStatus::Created | PayoutStatus::Failed, PayoutStatus::Approved)
+            (PayoutStatus::Created | PayoutStatus::Failed, PayoutStatus::Approved | PayoutStatus::Rejecting)
             | (PayoutStatus::Approved, PayoutStatus::Paid | PayoutStatus::Failed) => {}
             (from, to) => return Err(PayoutError::WrongState { from, to }),
         }

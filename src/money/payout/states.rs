@@ -19,12 +19,16 @@ pub enum PayoutStatus {
     Approved,
     /// The money was sent by the recorded transaction.
     Paid,
-    /// The money could not be sent. It can be approved again.
+    /// The money could not be sent. It can be approved again, or rejected.
     Failed,
+    /// Its receipts are being moved back to the unpaid earnings.
+    Rejecting,
+    /// It will not be paid, and has no receipts any more.
+    Rejected,
 }
 
 impl PayoutStatus {
-    const ALL: [Self; 5] = [Self::Collecting, Self::Created, Self::Approved, Self::Paid, Self::Failed];
+    const ALL: [Self; 7] = [Self::Collecting, Self::Created, Self::Approved, Self::Paid, Self::Failed, Self::Rejecting, Self::Rejected];
 
     /// Returns its number in keys, which never changes.
     pub(super) fn number(self) -> u8 {
@@ -39,6 +43,20 @@ impl PayoutStatus {
             Self::Approved => "approved",
             Self::Paid => "paid",
             Self::Failed => "failed",
+            Self::Rejecting => "rejecting",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// Returns what an admin can do with a payout in this state, for a message.
+    pub(super) fn next(self) -> &'static str {
+        match self {
+            Self::Collecting => "wait until it is created",
+            Self::Created => "approve or reject it",
+            Self::Approved => "record that it was paid or that it failed",
+            Self::Failed => "approve it again, or reject it",
+            Self::Rejecting => "reject it again to complete that",
+            Self::Paid | Self::Rejected => "this is final",
         }
     }
 }
@@ -52,6 +70,8 @@ pub struct PacketCounts {
     pub approved: u64,
     pub paid: u64,
     pub failed: u64,
+    pub rejecting: u64,
+    pub rejected: u64,
 }
 
 impl PacketCounts {
@@ -62,6 +82,8 @@ impl PacketCounts {
             PayoutStatus::Approved => &mut self.approved,
             PayoutStatus::Paid => &mut self.paid,
             PayoutStatus::Failed => &mut self.failed,
+            PayoutStatus::Rejecting => &mut self.rejecting,
+            PayoutStatus::Rejected => &mut self.rejected,
         }
     }
 

@@ -70,7 +70,7 @@ impl Fixture {
     }
 
     async fn decide(&self, id: &PayoutId, decision: PayoutAction, transaction: Option<&str>) -> Result<PayoutStatus, PayoutError> {
-        let reason = (decision == PayoutAction::Failed).then(|| "why".to_owned());
+        let reason = matches!(decision, PayoutAction::Failed | PayoutAction::Reject).then(|| "why".to_owned());
         let verdict = PayoutDecision { decision, transaction: transaction.map(str::to_owned), reason };
         self.payouts.decide(id, &verdict).await.map(|packet| packet.status)
     }
@@ -163,9 +163,10 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     let wrong = |decided: Result<PayoutStatus, PayoutError>| assert!(matches!(decided, Err(PayoutError::WrongState { .. })), "{decided:?}");
     wrong(fixture.decide(&id, PayoutAction::Paid, Some(&hash)).await);
     let refused = fixture.decide(&id, PayoutAction::Failed, None).await.unwrap_err();
-    assert_eq!(refused.to_string(), "a payout that is `created` cannot become `failed`");
+    assert_eq!(refused.to_string(), "a payout that is `created` cannot become `failed`: approve or reject it");
     assert_eq!(fixture.decide(&id, PayoutAction::Approve, None).await.unwrap(), PayoutStatus::Approved);
     wrong(fixture.decide(&id, PayoutAction::Approve, None).await);
+    wrong(fixture.decide(&id, PayoutAction::Reject, None).await);
     for bad in [None, Some("0x1234"), Some("paid"), Some(&hash[2..])] {
         let refused = fixture.decide(&id, PayoutAction::Paid, bad).await;
         assert!(matches!(refused, Err(PayoutError::Field { pointer: "/transaction", .. })), "{refused:?}");
@@ -175,7 +176,7 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { approved: 1, ..PacketCounts::default() });
     assert_eq!(fixture.decide(&id, PayoutAction::Paid, Some(&hash)).await.unwrap(), PayoutStatus::Paid);
     assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { paid: 1, ..PacketCounts::default() });
-    for decision in [PayoutAction::Approve, PayoutAction::Failed] {
+    for decision in [PayoutAction::Approve, PayoutAction::Failed, PayoutAction::Reject] {
         wrong(fixture.decide(&id, decision, None).await);
     }
     let packet = fixture.payouts.get(&fixture.builder, &id).await.unwrap();
@@ -189,6 +190,66 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     assert_eq!(listed.iter().filter(|(_, transaction, reason)| transaction.is_some() || reason.is_some()).count(), 2, "{listed:?}");
     assert!(matches!(fixture.payouts.get(&BuilderId::generate(), &id).await, Err(PayoutError::NotOwner)));
     assert!(matches!(fixture.payouts.get(&fixture.builder, &PayoutId::generate()).await, Err(PayoutError::Unknown)));
+}
+
+#[tokio::test]
+async fn receipts_of_a_rejected_payout_are_in_the_next_one() {
+    let fixture = Fixture::new().settled().await;
+    let made = fixture.earn(&fixture.builder, (1..=2_345).collect::<Vec<_>>()).await;
+    let sum: u64 = made.iter().map(|(_, net)| net).sum();
+    let first = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
+    let receipts = fixture.receipts(&first.id).await;
+    assert_eq!(fixture.decide(&first.id, PayoutAction::Reject, None).await.unwrap(), PayoutStatus::Rejected);
+    let rejected = fixture.payouts.get(&fixture.builder, &first.id).await.unwrap();
+    assert_eq!((rejected.canonical(), rejected.signature), (first.canonical(), first.signature), "what was signed stays");
+    assert_eq!((fixture.receipts(&first.id).await, rejected.reason), (vec![], Some("why".to_owned())));
+    assert_eq!(fixture.payouts.waits(&fixture.builder).await.unwrap().receipt_count, 2_345);
+    let ledger = ledger::read(fixture.store.inner(), 1_000, None).await.unwrap();
+    let posted = ledger.accounts.iter().find(|line| line.account == format!("packet/{}", first.id));
+    assert!(posted.is_none_or(|line| line.balance == "0"), "{posted:?}");
+    let query = EventQuery { limit: 1, ..EventQuery::default() };
+    let events = fixture.payouts.events.list(&Owner::Builder(fixture.builder.clone()), &query).await.unwrap().events;
+    assert_eq!((events[0].kind, &events[0].data["reason"]), (Kind::PayoutRejected, &json!("why")));
+    for decision in [PayoutAction::Approve, PayoutAction::Reject] {
+        let refused = fixture.decide(&first.id, decision, None).await;
+        assert!(matches!(refused, Err(PayoutError::WrongState { .. })), "it is final: {refused:?}");
+    }
+
+    let second = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
+    assert_eq!((second.amount, fixture.receipts(&second.id).await), (sum, receipts));
+    fixture.decide(&second.id, PayoutAction::Approve, None).await.unwrap();
+    fixture.decide(&second.id, PayoutAction::Failed, None).await.unwrap();
+    assert_eq!(fixture.decide(&second.id, PayoutAction::Reject, None).await.unwrap(), PayoutStatus::Rejected);
+    assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { rejected: 2, ..PacketCounts::default() });
+    assert_eq!(flaws(fixture.store.inner()).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_interrupted_rejection_is_completed_by_the_next_start_or_decision() {
+    for commit in 1..=4 {
+        for fault in [Fault::Before, Fault::After, Fault::Lost] {
+            for starts in [true, false] {
+                let fixture = Fixture::new().settled().await;
+                let made = fixture.earn(&fixture.builder, (0..1_500).map(|_| 1)).await;
+                let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
+                fixture.store.fail_nth(commit, fault);
+                let cut_off = fixture.decide(&id, PayoutAction::Reject, None).await;
+                fixture.store.heal();
+                if starts {
+                    fixture.payouts.resume().await.unwrap();
+                }
+                // Without a commit, nothing has begun; with all of them, nothing is left to do.
+                let status = fixture.payouts.get(&fixture.builder, &id).await.unwrap().status;
+                if status != PayoutStatus::Rejected {
+                    fixture.decide(&id, PayoutAction::Reject, None).await.unwrap();
+                }
+                let what = format!("commit {commit}, {fault:?}, {cut_off:?}");
+                assert_eq!(fixture.payouts.waits(&fixture.builder).await.unwrap().receipt_count, made.len() as u64, "{what}");
+                assert!(fixture.receipts(&id).await.is_empty(), "{what}");
+                assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { rejected: 1, ..PacketCounts::default() }, "{what}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -79,6 +79,13 @@ pub(super) async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) 
     Some(packet.id)
 }
 
+/// Makes a payout and rejects it.
+async fn reject_payout(payouts: &Payouts, builder: &BuilderId) {
+    let Ok(Some(packet)) = payouts.pay_out(builder).await else { return };
+    let verdict = PayoutDecision { decision: PayoutAction::Reject, transaction: None, reason: None };
+    payouts.decide(&packet.id, &verdict).await.unwrap();
+}
+
 pub(super) async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
     let builder = BuilderId::generate();
     let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
@@ -121,7 +128,13 @@ async fn every_posting_balances_and_the_ledger_agrees() {
                     let transaction = by_x402.then(|| format!("0x{step:064x}"));
                     _ = refunds.issue(&RefundRequest { amount, transaction, ..refunding(receipt) }, None).await;
                 }
-                9 => _ = pay_out(&payouts, dice.choice(&builders).unwrap(), dice.u64(..2) == 0).await,
+                9 => {
+                    let builder = dice.choice(&builders).unwrap();
+                    match dice.u64(..3) {
+                        2 => reject_payout(&payouts, builder).await,
+                        end => _ = pay_out(&payouts, builder, end == 0).await,
+                    }
+                }
                 _ => {}
             }
             if step % 16 == 15 {

@@ -189,6 +189,7 @@ pub(super) fn status_badge(status: PayoutStatus) -> Markup {
     match status {
         PayoutStatus::Created => state::badge(&word, "waits for approval"),
         PayoutStatus::Approved => state::badge(&word, "approved, to be sent"),
-        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
+        PayoutStatus::Rejected => state::badge(&word, "rejected; its receipts wait for another payout"),
+        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed | PayoutStatus::Rejecting => state(&word),
     }
 }

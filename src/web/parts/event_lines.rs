@@ -36,6 +36,7 @@ pub(crate) const KINDS: [(&str, &str, &str); 25] = [
     ("payout.approved", "payout approved", ""),
     ("payout.paid", "payout paid", "paid"),
     ("payout.failed", "payout failed", "failed"),
+    ("payout.rejected", "payout rejected", "rejected"),
     ("builder.key_rotated", "builder key replaced", ""),
     ("builder.suspended", "builder suspended", "suspended"),
     ("builder.restored", "builder restored", "active"),

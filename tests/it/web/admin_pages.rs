@@ -244,7 +244,8 @@ async fn packets_are_approved_sent_and_failed_by_their_buttons() {
     decide("created", "approve", &[]).await.is(303);
     assert!(text(&admin.page("/dashboard/admin").await).contains("1 payout to send"));
     let counts = host.manage(Method::GET, "/ai/admin/payouts?limit=1&status=paid", &Value::Null).await.is(200).json()["counts"].clone();
-    assert_eq!(counts, json!({ "collecting": 0, "created": 0, "approved": 1, "paid": 0, "failed": 0 }), "of all, whatever is asked for");
+    let expected = json!({ "collecting": 0, "created": 0, "approved": 1, "paid": 0, "failed": 0, "rejecting": 0, "rejected": 0 });
+    assert_eq!(counts, expected, "of all, whatever is asked for");
     let to_send = text(&admin.page(&format!("{path}?status=approved")).await);
     assert!(
         to_send.contains(&format!("Total to send for the payouts on this page: {amount} simulated in 1 payout on base-sepolia, USDC")),

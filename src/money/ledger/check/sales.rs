@@ -87,12 +87,14 @@ impl Check<'_> {
                     None => Err("a refund"),
                 }
             }
-            Cause::Packed(payout, _) | Cause::PaidOut(payout) | Cause::Withheld(payout) => {
-                match PAYOUT_BUILDERS.get(self.store, payout).await? {
-                    Some(builder) if PAYOUTS.get(self.store, &packet_key(&builder, payout)).await?.is_some() => Ok(None),
-                    Some(_) | None => Err("a payout"),
-                }
-            }
+            Cause::Packed(payout, _)
+            | Cause::PaidOut(payout)
+            | Cause::Withheld(payout)
+            | Cause::Returned(payout, _)
+            | Cause::OwedAgain(payout) => match PAYOUT_BUILDERS.get(self.store, payout).await? {
+                Some(builder) if PAYOUTS.get(self.store, &packet_key(&builder, payout)).await?.is_some() => Ok(None),
+                Some(_) | None => Err("a payout"),
+            },
         };
         match there {
             Ok(Some((moved, posted))) => {

@@ -18,7 +18,8 @@ use crate::{
 const PATH: &str = "/dashboard/admin/payouts";
 
 /// States to filter payouts by.
-const STATES: [(&str, &str); 5] = [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed")];
+const STATES: [(&str, &str); 6] =
+    [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed"), ("rejected", "Rejected")];
 
 pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
     let query = PageQuery::read(raw.as_deref(), &["status", "cursor"]);
@@ -117,9 +118,19 @@ fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
     let named = |of: &str| format!("{of}-{id}");
     html! {
         @match packet.status {
-            PayoutStatus::Created | PayoutStatus::Failed => (decide("approve", html! {
-                button.primary { "Approve " (money::usd(packet.amount_usd)) (money::marked(shown.manifest.payment.simulated)) }
-            })),
+            PayoutStatus::Created | PayoutStatus::Failed => {
+                (decide("approve", html! {
+                    button.primary { "Approve " (money::usd(packet.amount_usd)) (money::marked(shown.manifest.payment.simulated)) }
+                }))
+                (decide("reject", html! {
+                    (form::field(&named("why"), "Reason for the rejection", Some("Its receipts go back to the builder's revenue that waits. This is final."), html! {
+                        input #(named("why")) name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_MONEY_REASON) autocomplete="off";
+                    }))
+                    button { "Reject" }
+                }))
+            }
+            // A rejection that was interrupted can be completed.
+            PayoutStatus::Rejecting => (decide("reject", html! { button { "Complete the rejection" } })),
             PayoutStatus::Approved => {
                 (decide("paid", html! {
                     (form::field(&named("sent"), "Transaction of the payout", None, html! {
@@ -132,7 +143,7 @@ fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
                     button { "Mark as failed" }
                 }))
             }
-            PayoutStatus::Collecting | PayoutStatus::Paid => {}
+            PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Rejected => {}
         }
     }
 }
@@ -143,7 +154,9 @@ fn status_badge(status: PayoutStatus) -> Markup {
     match status {
         PayoutStatus::Created => state::badge(&word, "to approve"),
         PayoutStatus::Approved => state::badge(&word, "to send"),
-        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
+        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed | PayoutStatus::Rejecting | PayoutStatus::Rejected => {
+            state(&word)
+        }
     }
 }
 
