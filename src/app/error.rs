@@ -15,6 +15,13 @@ use super::keys::KeysError;
 pub enum StartError {
     #[error("the data folder `{0}` cannot be created or read")]
     Data(String, #[source] std::io::Error),
+    #[error("the data folder `{0}` does not contain a store")]
+    NoStore(String),
+    #[error(
+        "the data folder `{0}` does not contain a store, and `TOLLHOUSE_STORE` selects a database. `tollhouse store check` checks a \
+         database, also its ledger. `tollhouse secrets rotate --url URL` rotates the master key of a running host"
+    )]
+    InDatabase(String),
     #[error("the admin token is invalid")]
     AdminToken(#[source] TokenError),
     #[error("the token for metrics is the same as the admin token: set `TOLLHOUSE_METRICS_TOKEN` to another one")]

@@ -8,7 +8,7 @@ use std::{
 use tollhouse_backup as backup;
 use tollhouse_backup::{BackupError, Departure, FillMode};
 use tollhouse_base::fsync_dir;
-use tollhouse_config::Settings;
+use tollhouse_config::{Settings, selects_database};
 use tollhouse_money::{MoneyKind, kind_in_use, receipt};
 use tollhouse_replica::Replica;
 use tollhouse_store::{
@@ -99,6 +99,6 @@ pub(super) fn store_of(data: &Path) -> Result<PathBuf, StartError> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "it does not contain a store");
-    Err(StartError::Data(data.display().to_string(), error))
+    let data = data.display().to_string();
+    Err(if selects_database() { StartError::InDatabase(data) } else { StartError::NoStore(data) })
 }

@@ -49,6 +49,13 @@ pub(super) fn standard_var(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
+/// Returns whether the environment selects a database for the store. Commands on a data folder explain with it why the
+/// folder does not contain a store.
+#[must_use]
+pub fn selects_database() -> bool {
+    env::var_os("TOLLHOUSE_STORE").is_some_and(|address| !address.is_empty())
+}
+
 /// Returns variables that are named like settings but belong neither to `command` nor to its subcommands.
 #[must_use]
 pub fn misspelled(command: &Command) -> Vec<String> {

@@ -33,7 +33,7 @@ pub use self::{
     account::{AccountFlags, AccountSettings},
     catalog::{CatalogFlags, CatalogSettings, SafetySettings},
     effective::{EffectiveSetting, InvalidSetting, SettingSource, SettingsReport, look, raw_settings},
-    environment::{misspelled, secret_on_command_line, without_empty},
+    environment::{misspelled, secret_on_command_line, selects_database, without_empty},
     error::{ParseError, SettingsError},
     host::HostFlags,
     http::{

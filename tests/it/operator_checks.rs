@@ -331,3 +331,19 @@ async fn data_folder_that_a_host_makes_is_for_its_owner_alone() {
         assert_eq!(mode & 0o777, 0o700, "{folder}");
     }
 }
+
+#[tokio::test]
+async fn commands_on_a_data_folder_say_that_the_store_is_in_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    let database = ("TOLLHOUSE_STORE", "postgres://tollhouse@127.0.0.1:1/tolls");
+    for args in [&["ledger", "check", "--data", "data"][..], &["secrets", "rotate", "--data", "data"], &["store", "stay", "--data", "data"]]
+    {
+        for (env, explains) in [(vec![database], true), (vec![], false)] {
+            let answer = run(folder.path(), args, &env).await;
+            let error = text(&answer.stderr);
+            assert!(!answer.status.success() && error.contains("`data` does not contain a store"), "{args:?}: {error}");
+            assert_eq!(error.contains("`TOLLHOUSE_STORE` selects a database"), explains, "{args:?}: {error}");
+        }
+    }
+}
