@@ -125,7 +125,7 @@ fn npm(folder: &Path, _: &str) -> Result<(), Failure> {
         return Err("the tests need Node.js 20 or later with npm".to_owned());
     }
     let mut npm = Command::new("npm");
-    npm.args(["ci", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
     shell::run_silently(&folder.join("npm.log"), &mut npm)
 }
 
