@@ -83,12 +83,11 @@ async fn stored_kind(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError>
 /// Refuses a store of the other kind of money, unless it contains no money yet and no other host serves it. Writes
 /// nothing.
 pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
-    match stored_kind(store).await? {
-        Some(theirs) if theirs != ours && (replica.has_others().await? || has_money(store).await?) => {
-            Err(MoneyKindError::Other { ours, theirs })
-        }
-        Some(_) | None => Ok(()),
+    let Some(theirs) = stored_kind(store).await?.filter(|theirs| *theirs != ours) else { return Ok(()) };
+    if replica.has_others().await? || has_money(store).await? {
+        return Err(MoneyKindError::Other { ours, theirs });
     }
+    Ok(())
 }
 
 /// Makes this host's kind of money that of the store, durably. The host must hold its lease and must not have taken
