@@ -16,7 +16,7 @@
 //! **Invariant: a receipt is in at most one payout, and a payout's amount is the sum of its receipts**, minus the
 //! refunds of earlier sales that were owed when it began. The collecting commits maintain it, and the sealing commit
 //! sums again before it signs. No payout begins while owed refunds exceed unpaid earnings. A rejected payout keeps its
-//! amount in its record, and has no receipts any more.
+//! amount in its record, and no longer has receipts.
 
 mod collect;
 mod configure;

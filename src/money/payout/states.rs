@@ -23,7 +23,7 @@ pub enum PayoutStatus {
     Failed,
     /// Its receipts are being moved back to the unpaid earnings.
     Rejecting,
-    /// It will not be paid, and has no receipts any more.
+    /// It will not be paid, and no longer has receipts.
     Rejected,
 }
 
