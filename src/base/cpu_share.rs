@@ -109,15 +109,20 @@ impl CpuShares {
         }
     }
 
-    /// Takes a turn if the debt is small enough or `force` is set. Otherwise returns how long to wait.
+    /// Takes a turn if the debt is small enough or `force` is set. Otherwise returns how long to wait. If nobody waits for the processor
+    /// (`force`), the debt is reduced to a burst.
     fn take(&self, share: f64, address: IpAddr, expected: f64, force: bool) -> Option<Duration> {
+        let burst = BURST.as_secs_f64() * share;
         let (at, mut now) = (Instant::now(), self.now());
         now.record_turn(address, at);
-        let owed = now.accounts.get(&address).map_or(0.0, |account| account.owed(share, at));
+        let mut owed = now.accounts.get(&address).map_or(0.0, |account| account.owed(share, at));
         // Work that costs more than a whole burst gets its turn once nothing is owed.
-        let too_much = owed.min(owed + expected - BURST.as_secs_f64() * share);
-        if too_much > 0.0 && !force {
-            return Some(Duration::from_secs_f64(too_much / share));
+        let too_much = owed.min(owed + expected - burst);
+        if too_much > 0.0 {
+            if !force {
+                return Some(Duration::from_secs_f64(too_much / share));
+            }
+            owed = owed.min(burst);
         }
         let account = now.accounts.entry(address).or_insert(CpuAccount { owed, at, turns: 0 });
         *account = CpuAccount { owed: owed + expected, at, turns: account.turns + 1 };

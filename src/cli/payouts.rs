@@ -146,7 +146,8 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Pa
             confirm.require(&format!("record that payout {} failed?", line(&id)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Failed, transaction: None, reason }).await
         }
-        Some(Payouts::Reject(FailedArgs { id, reason })) => {
+        Some(Payouts::Reject(FailedArgs { id, reason, confirm })) => {
+            confirm.require(&format!("reject payout {}?", line(&id)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Reject, transaction: None, reason }).await
         }
     }

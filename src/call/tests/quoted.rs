@@ -116,5 +116,5 @@ async fn credit_pays_the_quoted_price() {
     let remaining = fixture.payments.credits().get(&minted.credit.id).await.unwrap().unwrap().balance;
     assert_eq!(remaining, MicroUsd(5_000), "it would not have paid for the price of the moment");
     let refused = fixture.calls.perform(fixture.quoted(&live, credit(), &quote)).await.unwrap_err();
-    assert!(matches!(&*refused, CallError::PaymentRequired(_)), "{refused:?}");
+    assert!(matches!(&*refused, CallError::CreditTooLow(_)), "{refused:?}");
 }

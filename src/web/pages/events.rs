@@ -68,7 +68,7 @@ pub(super) fn last(builder: &str, max: usize) -> FollowedList {
 }
 
 fn filters(query: &PageQuery) -> Markup {
-    let kinds: Vec<_> = [("", "all events")].into_iter().chain(KINDS.map(|(name, words, _)| (name, words))).collect();
+    let kinds: Vec<_> = [("", "all events")].into_iter().chain(KINDS.iter().map(|(name, words, _)| (*name, *words))).collect();
     html! {
         form.filters action=(PATH) {
             @if !query.get("builderId").is_empty() { input type="hidden" name="builderId" value=(text::plain(query.get("builderId"))); }

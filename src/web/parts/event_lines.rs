@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Kinds of events: name, description, and resulting state if there is one.
-pub(crate) const KINDS: [(&str, &str, &str); 25] = [
+pub(crate) const KINDS: &[(&str, &str, &str)] = &[
     ("call.succeeded", "call succeeded", "succeeded"),
     ("call.failed", "call failed", "failed"),
     ("payment.settled", "payment settled", "settled"),

@@ -145,7 +145,7 @@ async fn a_transaction_that_took_more_or_less_than_was_charged_leaves_it_open() 
     let call = called(&settle(NONCE, CHARGED + 1).abi_encode());
     let (outcome, _) = judged(Chain { called: Some(call), ..taken().spending(99_990, moved(PAY_TO, CHARGED + 1)) }).await;
     let SettleOutcome::Unknown(reason) = outcome else { panic!("{outcome:?}") };
-    assert!(reason.contains("took 12301") && reason.contains("12300 was charged"), "{reason}");
+    assert!(reason.contains("transferred 12301") && reason.contains("12300 was charged"), "{reason}");
 }
 
 /// The payer has used up the nonce, or signed another permit with it and had that one taken.
