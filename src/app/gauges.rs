@@ -59,7 +59,7 @@ async fn all(samples: &mut Samples, services: &Services, shared: &FrontServices)
 async fn asked(samples: &mut Samples, services: &Services) -> SpaceSize {
     let store = &*services.store;
     let (committed, unresolved, free_receipts) = tokio::join!(
-        timeout(STORE_TIMEOUT, store.apply(Batch::new(), Durability::Buffered)),
+        timeout(STORE_TIMEOUT, Batch::new().commit(store, Durability::Buffered)),
         timeout(STORE_TIMEOUT, count_unresolved(store, MAX_UNRESOLVED)),
         services.free_receipts.size(),
     );

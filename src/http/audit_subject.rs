@@ -1,4 +1,4 @@
-//! What each recorded change is about: a tool, a builder, a credit, a payout, a payment or a receipt, by its slug or id.
+//! The subject of each recorded change: the slug or id of a tool, a builder, a credit, a payout, a payment or a receipt.
 
 use axum::response::Response;
 use tollhouse_account::audit::Actor;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_replica::Replica;
-use tollhouse_store::{Batch, DeclaredTable, Durability, Key, Row, Store, StoreError, Table, TextPrefix, schema};
+use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, TextPrefix, schema};
 
 use crate::commit::commit_if_unchanged;
 
@@ -140,20 +140,14 @@ async fn infer(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
             return Ok(Some(kind));
         }
     }
-    Ok(has_rows(store, schema::LEDGER_BALANCES).await?.then_some(MoneyKind::Simulated))
+    Ok(schema::LEDGER_BALANCES.has_rows(store).await?.then_some(MoneyKind::Simulated))
 }
 
 /// Returns whether a store contains money of any kind, or payments that may have moved some.
 async fn has_money(store: &dyn Store) -> Result<bool, StoreError> {
-    Ok(has_rows(store, schema::POSTINGS).await?
-        || has_rows(store, schema::CREDITS).await?
-        || has_rows(store, schema::RECEIPTS).await?
-        || has_rows(store, schema::PAYMENTS).await?
-        || has_rows(store, schema::LEDGER_BALANCES).await?)
-}
-
-async fn has_rows<K: Key>(store: &dyn Store, table: DeclaredTable<K>) -> Result<bool, StoreError> {
-    // Counting does not decode the values.
-    let rows = table.counting().rows();
-    Ok(rows.count(store, &rows.all(), 1).await? > 0)
+    Ok(schema::POSTINGS.has_rows(store).await?
+        || schema::CREDITS.has_rows(store).await?
+        || schema::RECEIPTS.has_rows(store).await?
+        || schema::PAYMENTS.has_rows(store).await?
+        || schema::LEDGER_BALANCES.has_rows(store).await?)
 }

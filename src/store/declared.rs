@@ -3,6 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use super::{
+    Store, StoreError,
     key::Key,
     table::{Counter, Table},
     table_plan::{IndexEntry, IndexFn, TablePlan, stored_key},
@@ -35,6 +36,12 @@ impl<K: Key> DeclaredTable<K> {
     /// Returns the table with values of type `V` and with its indexes.
     pub const fn indexed<V: Value>(self, indexes: &'static [IndexFn<K, V>]) -> Table<K, V> {
         Table { plan: self.plan, indexes, types: PhantomData }
+    }
+
+    /// Returns whether the table has any row, without decoding it.
+    pub async fn has_rows(self, store: &dyn Store) -> Result<bool, StoreError> {
+        let rows = self.counting().rows();
+        Ok(rows.count(store, &rows.all(), 1).await? > 0)
     }
 
     /// Returns the table as a table of sums.

@@ -17,7 +17,6 @@ pub mod nginx;
 mod payer;
 mod payment;
 pub mod permit;
-#[expect(dead_code, reason = "the tests of the store use more of it")]
 pub mod postgres;
 mod process;
 mod random;

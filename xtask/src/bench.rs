@@ -1,5 +1,5 @@
 //! `cargo xtask bench
-//! call|catalogue|cli|density|fairness|ledger|many|mcp|neighbours|paid|revenue|search|store|victims`:
+//! call|catalog|cli|density|fairness|ledger|many|mcp|neighbors|paid|revenue|search|store|victims`:
 //! builds everything in release mode and starts the benchmark.
 
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ use crate::{
 
 pub(crate) const SUBJECTS: [&str; 14] = [
     "call",
-    "catalogue",
+    "catalog",
     "cli",
     "density",
     "fairness",
     "ledger",
     "many",
     "mcp",
-    "neighbours",
+    "neighbors",
     "paid",
     "revenue",
     "search",
     "store",
     "victims",
 ];
-const USAGE: &str = "the benchmarks are `cargo xtask bench call`, `catalogue`, `cli`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
+const USAGE: &str = "the benchmarks are `cargo xtask bench call`, `catalog`, `cli`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbors`, `paid`, `revenue`, `search`, `store` and `victims`";
 
 /// Runs a benchmark. It never fails because of a figure, but `fairness` fails if a victim was not served. The short form
 /// of `victims` measures nothing: it checks that each row works, on a test build.

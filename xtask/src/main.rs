@@ -49,11 +49,11 @@ cargo xtask bench paid [--seconds N]                     paid calls on a chain, 
 cargo xtask bench many [--seconds N]                     many paid calls at once, on each kind of store and with several hosts
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls during them
 cargo xtask bench ledger [--receipts 1000000]            revenue, a payout and a start with growing numbers of receipts
-cargo xtask bench catalogue                              memory, start and searches with a hundred to a million endpoints
+cargo xtask bench catalog                                memory, start and searches with a hundred to a million endpoints
 cargo xtask bench density                                how many endpoints fit on a machine: memory, and time of the first call
 cargo xtask bench victims [--seconds N] [--short]        calls of others during attacks from one address, with 10,000 endpoints
 cargo xtask bench fairness [--seconds N]                 one builder's attacks during another's calls, which must all succeed
-cargo xtask bench neighbours [--seconds N]               p99 of a call next to attackers, as a multiple of p99 next to honest neighbors
+cargo xtask bench neighbors  [--seconds N]               p99 of a call next to attackers, as a multiple of p99 next to honest neighbors
 cargo xtask bench search                                 how often the search finds the right tool, and how long it takes
 cargo xtask bench store [--seconds N]                    durable commits per second on disk and in a database
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate during attacks: memory, disk and descriptors must not grow

@@ -10,7 +10,7 @@
 
 mod bare;
 mod call;
-mod catalogue;
+mod catalog;
 mod cli;
 mod client;
 #[path = "../../../src/catalog/search/tests/corpus.rs"]
@@ -85,7 +85,7 @@ fn main() -> Result<(), Failure> {
     }
     match options.subject.as_str() {
         "call" => call::measure(&options),
-        "catalogue" => catalogue::measure(&options),
+        "catalog" => catalog::measure(&options),
         "cli" => cli::measure(&options),
         "density" => density::measure(&options),
         "ledger" => ledger::measure(&options),
@@ -97,7 +97,7 @@ fn main() -> Result<(), Failure> {
         "soak" => soak::run(&options),
         "victims" if options.short => victims::measure(&options),
         "victims" => victims::measure(&options).and_then(|()| neighbors::measure(&options)),
-        "neighbours" => neighbors::measure(&options),
+        "neighbors" => neighbors::measure(&options),
         "search" => search::measure(),
         "store" => store::measure(&options),
         other => Err(format!("nothing measures `{other}`").into()),
