@@ -89,7 +89,7 @@ pub(super) fn document(page: &Page, context: &PageContext) -> Markup {
                             None => h1 { (line(&page.title)) },
                         }
                         @if let Some(twin) = &page.twin {
-                            p.programs { a href=(twin) { "This page as Markdown" } a href="/llms.txt" { "All documents for programs" } }
+                            p.crumbs { a href=(twin) { "This page as Markdown" } " · " a href="/llms.txt" { "All documents for programs" } }
                         }
                         @if let Some((id, done)) = context.done { p.notice role="status" data-done=(id) { span aria-hidden="true" { "✓ " } (done) } }
                         (page.main)

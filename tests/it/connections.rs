@@ -140,7 +140,7 @@ fn rss(host: &Host) -> u64 {
 async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     const HELD: u64 = 16 << 20;
     const SENT: usize = 3 << 20;
-    let host = Host::builder().flag("--body-bytes-held", HELD).flag("--body-stall-ms", 15_000).start().await;
+    let host = Host::builder().flag("--body-bytes-held", HELD).flag("--body-stall-ms", 60_000).start().await;
     host.publish(&js("echo", 0.0, ECHO)).await;
     host.call("echo", &json!({ "warm": true })).await.is(200);
     let before = rss(&host);

@@ -81,7 +81,7 @@ async fn a_browser_is_shown_a_document_as_a_page_whose_links_are_pages() {
         page.contains("aria-current=\"page\">API: endpoints</a>") && page.contains("rel=\"prev\"") && page.contains("rel=\"next\""),
         "{page}"
     );
-    assert!(!page.contains("/llms.txt"), "links for programs are not for people: {page}");
+    assert!(page.contains("href=\"/llms.txt\"") && page.matches("/llms.txt").count() == 1, "one link for programs: {page}");
 }
 
 #[tokio::test]

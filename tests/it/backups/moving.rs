@@ -135,7 +135,7 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_again() {
     let check = ["store", "check", "--data", none.path().to_str().unwrap()];
     for args in [&args[..], &check] {
         let part = run(args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
-        assert!(part.contains("another host began to move its store to this database"), "{part}");
+        assert!(part.contains("nother host began to move its store to this database"), "{part}");
     }
 
     let answer = migrate(&data, &url).await.unwrap();

@@ -101,7 +101,7 @@ async fn a_policy_is_saved_as_it_was_read_or_not_at_all() {
     let fields = filled(&[&stored[..], &[("number:/limits/wallMs", "5000"), ("number:/limits/cpuMs", "900")]].concat());
     let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let checked = html(&admin.submit(&look, &fields).await.is(200));
-    for part in ["narrow 1 existing tool at once", "cpuMs of 1", "wallMs of 1", "1 would stop being long-running", "slow"] {
+    for part in ["restrict 1 existing tool at once", "cpuMs of 1", "wallMs of 1", "1 would stop being long-running", "slow"] {
         assert!(text(&checked).contains(part), "{part}: {checked}");
     }
     let shown: Vec<_> = checked.split("<input").filter(|input| input.contains("number:/limits/wallMs")).collect();

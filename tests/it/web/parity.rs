@@ -12,7 +12,6 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("challengeTool", "as callTool"),
     ("getAiCatalog", "for programs that look for MCP servers"),
     ("getIcon", "browsers ask for it unasked"),
-    ("getLlmsTxt", "for language models"),
     ("getResources", "for programs that look for paid addresses"),
     ("getRobots", "for crawlers"),
     ("getServerCard", "for MCP clients"),
