@@ -247,7 +247,7 @@ impl Payments {
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
         let verifications = Verifications::new(config.failed_runs.refused_of_address);
-        let (throttle, gas) = (UnpaidRunLimiter::new(config.failed_runs), GasMeter::new(config.gas));
+        let (throttle, gas) = (UnpaidRunLimiter::new(config.failed_runs, replica.counted()), GasMeter::new(config.gas));
         let facilitators = facilitators.into();
         Arc::new(Self {
             store,

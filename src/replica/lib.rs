@@ -105,7 +105,7 @@ pub struct Replica {
     /// Number of the newest change that was applied.
     applied: AtomicU64,
     /// Number of replicas, including this one, when they were last counted.
-    counted: AtomicU32,
+    counted: Arc<AtomicU32>,
     contact: Mutex<StoreContact>,
     /// Wakes the task that renews the lease, in which others read how far this replica has applied changes.
     last_applied: Arc<Notify>,
@@ -186,7 +186,7 @@ impl Replica {
             db_clock,
             known,
             applied: AtomicU64::new(0),
-            counted: AtomicU32::new(1),
+            counted: Arc::new(AtomicU32::new(1)),
             contact: Mutex::default(),
             last_applied: Arc::default(),
             tasks: Mutex::default(),
@@ -281,9 +281,9 @@ impl Replica {
         Ok(counted)
     }
 
-    /// Returns the last [count](Self::count) of replicas. It is repeated with each exchange.
-    pub fn counted(&self) -> u32 {
-        self.counted.load(Ordering::Relaxed)
+    /// Returns the last [count](Self::count) of replicas, at least 1, to read at any time. Each exchange updates it.
+    pub fn counted(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.counted)
     }
 
     /// Returns whether this replica has been in contact with the store for the duration of a lease. By then, replicas

@@ -39,7 +39,6 @@ impl Payments {
         request: impl Into<PaymentRequest<'_>>,
     ) -> Result<Admit, Refusal> {
         let request = &request.into();
-        self.note_hosts();
         match offered {
             OfferedPayment::Nothing => Err(Refusal::NoPayment),
             OfferedPayment::X402 { version, header } => self.admit_x402(terms, version, &header, request).await,

@@ -140,7 +140,6 @@ impl Payments {
             funds: KnownFunds::Credit,
             standing: Standing::Customer,
         };
-        self.note_hosts();
         let permit = self.throttle.begin(running).map_err(check_run_limits)?;
         let renewed = record.clone().run_by(self.replica.id(), self.clock.now());
         let claim = self.claims.claim(&renewed);

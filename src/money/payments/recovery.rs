@@ -27,7 +27,6 @@ impl Payments {
     /// Takes over payments of stopped replicas: releases reservations, and makes settlements due for [`Payments::tick`]. It
     /// uses only the store.
     pub async fn recover(&self) -> Result<(), StoreError> {
-        self.count_hosts().await?;
         self.gas.open(&self.store, &self.clock).await?;
         let (living, mut settling) = (self.replica.living().await?, 0);
         for row in self.open_records().await? {
@@ -81,7 +80,6 @@ impl Payments {
         self.log_alarms();
         self.note_customers().await;
         self.release_orphans().await;
-        self.count_hosts().await?;
         self.ask().await?;
         if !self.replica.can_expire() {
             return Ok(());

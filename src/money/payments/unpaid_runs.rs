@@ -99,6 +99,9 @@ enum Party {
     Address(IpAddr),
 }
 
+/// The accounts of a run's payer and of its address, if they exist.
+type PartyAccounts<'a> = [Option<(Party, &'a mut RunAccount)>; 2];
+
 /// A party, and the owner whose tools it has paid for.
 type EarnedKey = (Party, String);
 
@@ -120,7 +123,7 @@ struct Accounts {
 pub(super) struct UnpaidRunLimiter {
     limits: FailedRuns,
     /// Number of hosts that serve the store, including this one.
-    hosts: AtomicU32,
+    hosts: Arc<AtomicU32>,
     started: Instant,
     accounts: Mutex<Accounts>,
 }
@@ -139,13 +142,9 @@ pub(super) struct RunPermit {
 }
 
 impl UnpaidRunLimiter {
-    pub(super) fn new(limits: FailedRuns) -> Arc<Self> {
-        Arc::new(Self { limits, hosts: AtomicU32::new(1), started: Instant::now(), accounts: Mutex::default() })
-    }
-
-    /// Sets the number of hosts that serve the store, including this one.
-    pub(super) fn set_hosts(&self, hosts: NonZeroU32) {
-        self.hosts.store(hosts.get(), Ordering::Relaxed);
+    /// Creates a limiter that divides the limits among the current number of hosts.
+    pub(super) fn new(limits: FailedRuns, hosts: Arc<AtomicU32>) -> Arc<Self> {
+        Arc::new(Self { limits, hosts, started: Instant::now(), accounts: Mutex::default() })
     }
 
     fn hosts(&self) -> NonZeroU32 {
@@ -225,7 +224,7 @@ impl Accounts {
     }
 
     /// Returns the same accounts with their parties, and what all parties have earned.
-    fn with_earned(&mut self, running: &RunParties) -> ([Option<(Party, &mut RunAccount)>; 2], &mut HashMap<EarnedKey, Earned>) {
+    fn with_earned(&mut self, running: &RunParties) -> (PartyAccounts<'_>, &mut HashMap<EarnedKey, Earned>) {
         let Self { payers, addresses, earned, .. } = self;
         let payer = payers.get_mut(&running.payer).map(|account| (Party::Payer(running.payer.clone()), account));
         let address = running.from.and_then(|from| addresses.get_mut(&from).map(|account| (Party::Address(from), account)));

@@ -316,7 +316,7 @@ async fn host_divides_the_limits_as_soon_as_another_one_is_counted() {
 async fn hosts_of_one_store_admit_no_more_runs_at_once_than_may_fail() {
     let (one, other) = two().await;
     for host in [&one, &other] {
-        host.payments.recover().await.unwrap();
+        host.replica.count().await.unwrap();
     }
     let mut running = vec![];
     for (host, first) in [(&one, 0), (&other, 100)] {
@@ -332,7 +332,7 @@ async fn hosts_of_one_store_admit_no_more_runs_at_once_than_may_fail() {
     // A host that is alone again has the whole limit.
     drop(running);
     other.replica.leave().await;
-    one.payments.tick().await.unwrap();
+    one.replica.count().await.unwrap();
     let mut again = vec![];
     while let Ok(Admit::Run(admission)) = one.admit(Payer::new(1).pays(200 + again.len() as u64)).await {
         again.push(admission);

@@ -1,4 +1,4 @@
-use std::{num::NonZeroU32, time::Instant};
+use std::{num::NonZeroU32, sync::atomic::Ordering, time::Instant};
 
 use tollhouse_base::{clock::Timestamp, failure_limiter::FailureLimiter, rate_limit::RateLimiter};
 use tollhouse_store::{faulty::FaultyStore, memory::MemoryStore};
@@ -146,13 +146,13 @@ async fn replica_is_counted_by_the_others_before_it_takes_calls() {
         replica.follow(Arc::clone(&state) as _).await.unwrap();
         let begun = tokio::time::Instant::now();
         replica.wait_until_counted().await;
-        let counts: Vec<_> = replicas[..=before].iter().map(|replica| replica.counted()).collect();
+        let counts: Vec<_> = replicas[..=before].iter().map(|replica| replica.counted().load(Ordering::Relaxed)).collect();
         assert!(counts.iter().all(|count| *count as usize == before + 1), "{counts:?}");
         assert_eq!(begun.elapsed().is_zero(), before == 0, "the first one waits for nobody");
     }
     replicas[2].leave().await;
     pass(&clock, 500, || {}).await;
-    assert_eq!(replicas[0].counted(), 2);
+    assert_eq!(replicas[0].counted().load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,10 @@
 //! Shares counts of unpaid runs between the hosts of a store.
 
-use std::{net::IpAddr, num::NonZeroU32, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use tollhouse_base::gcra::Tally;
-use tollhouse_store::StoreError;
 
 use super::{MAX_KEYS, ToolKey, UnpaidRunLimiter, account::RunAccount, evict};
-use crate::payments::Payments;
 
 /// Prefix of the shared name of a tool's runs on credit. No slug contains a slash.
 const ON_CREDIT: &str = "credit/";
@@ -76,20 +74,5 @@ impl UnpaidRunLimiter {
             ("failed-addresses", Arc::new(AddressAccounts(Arc::clone(self)))),
             ("failed-tools", Arc::new(ToolAccounts(Arc::clone(self)))),
         ]
-    }
-}
-
-impl Payments {
-    /// Counts the hosts that share the limits on unpaid runs. If the store cannot be read, the last number stays.
-    pub(in crate::payments) async fn count_hosts(&self) -> Result<(), StoreError> {
-        self.replica.count().await?;
-        self.note_hosts();
-        Ok(())
-    }
-
-    /// Divides the limits on unpaid runs among the hosts that were counted last, some of which may be new. Call it before
-    /// a run is checked against the limits.
-    pub(in crate::payments) fn note_hosts(&self) {
-        self.throttle.set_hosts(NonZeroU32::new(self.replica.counted()).unwrap_or(NonZeroU32::MIN));
     }
 }

@@ -14,7 +14,10 @@ const PRICE: MicroUsd = MicroUsd(10_000);
 fn throttle(of_payer: u32, of_address: u32, of_tool: u32) -> Arc<UnpaidRunLimiter> {
     let some = NonZeroU32::new;
     let refused_of_address = None;
-    UnpaidRunLimiter::new(FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool), refused_of_address })
+    UnpaidRunLimiter::new(
+        FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool), refused_of_address },
+        Arc::new(AtomicU32::new(1)),
+    )
 }
 
 fn running(payer: &str, tool: &str) -> RunParties {
@@ -50,7 +53,7 @@ fn begin_all(throttle: &Arc<UnpaidRunLimiter>, running: &RunParties) -> Vec<RunP
 fn hosts(count: u32, of_payer: u32, of_address: u32, of_tool: u32) -> Vec<Arc<UnpaidRunLimiter>> {
     let host = || {
         let throttle = throttle(of_payer, of_address, of_tool);
-        throttle.set_hosts(NonZeroU32::new(count).unwrap());
+        throttle.hosts.store(count, Ordering::Relaxed);
         throttle
     };
     (0..count).map(|_| host()).collect()
