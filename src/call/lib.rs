@@ -263,18 +263,18 @@ impl Calls {
             return Err(self.unpaid(&task.quoted.terms, task.entry_method).into());
         }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
-        let (parsed, hash, binding) = task.turn.during(read).await?;
+        let (mut parsed, hash, binding) = task.turn.during(read).await?;
         let (wall_ms, is_free) = (task.live.endpoint.limits.wall_ms, task.max().is_zero());
         // Verifying a payment costs requests, so none is verified for an input with which no run can begin.
         if is_free || (!parsed.fits() && matches!(offered, OfferedPayment::X402 { .. })) {
-            return match self.earlier(&offered, &binding).await? {
-                Some(SeenPayment::Owed(owed)) => self.owed(task, parsed, owed, waiter).await,
-                Some(seen) => self.replay(seen, wall_ms, waiter).await,
-                None => {
-                    let parsed = parsed.check()?;
-                    if is_free { Ok(self.free(task, parsed, hash).await?) } else { Err(CallError::Internal.into()) }
-                }
-            };
+            match self.earlier(&offered, &binding).await? {
+                Some(SeenPayment::Owed(owed)) => return self.owed(task, parsed, owed, waiter).await,
+                Some(seen) => return self.replay(seen, wall_ms, waiter).await,
+                None => parsed = parsed.check()?,
+            }
+            if is_free {
+                return Ok(self.free(task, parsed, hash).await?);
+            }
         }
         let admission = loop {
             match self.admit(&task.quoted.terms, task.entry_method, offered.clone(), &binding, task.from).await? {
