@@ -4,12 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use tokio::time::timeout;
 use tollhouse_front::FrontServices;
-use tollhouse_http::STORE_TIMEOUT;
+use tollhouse_http::{STORE_TIMEOUT, check_commits};
 use tollhouse_money::{GasFunds, count_unresolved};
 use tollhouse_operate::process::Process;
 use tollhouse_pool::Status;
 use tollhouse_protocol::JailLayer;
-use tollhouse_store::{Batch, Durability, Space, SpaceSize};
+use tollhouse_store::{Space, SpaceSize};
 use tollhouse_telemetry::{Gather, Samples, metric_table};
 
 use super::services::Services;
@@ -59,11 +59,11 @@ async fn all(samples: &mut Samples, services: &Services, shared: &FrontServices)
 async fn asked(samples: &mut Samples, services: &Services) -> SpaceSize {
     let store = &*services.store;
     let (committed, unresolved, free_receipts) = tokio::join!(
-        timeout(STORE_TIMEOUT, Batch::new().commit(store, Durability::Buffered)),
+        check_commits(store, STORE_TIMEOUT),
         timeout(STORE_TIMEOUT, count_unresolved(store, MAX_UNRESOLVED)),
         services.free_receipts.size(),
     );
-    samples.put(&metric_table::STORE_AVAILABLE, [], matches!(committed, Ok(Ok(_))));
+    samples.put(&metric_table::STORE_AVAILABLE, [], committed.is_ok());
     match unresolved {
         Ok(Ok(unresolved)) => samples.put(&metric_table::SETTLEMENTS_UNRESOLVED, [], unresolved),
         Ok(Err(error)) => tracing::warn!(%error, "unresolved settlements could not be counted"),

@@ -57,7 +57,7 @@ use tollhouse_front::Code;
 pub use self::{
     documents::Documents,
     operation::{Access, Operation, ResponseKind},
-    operations::STORE_TIMEOUT,
+    operations::{STORE_TIMEOUT, check_commits},
     record_extras::RecordExtras,
     services::{
         AccountServices, AuditServices, CallServices, CatalogServices, DiscoveryServices, FeedServices, HealthServices, MoneyServices,

@@ -62,11 +62,10 @@ async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkRe
 
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
 /// settled.
-async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), ApiError> {
+pub async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), StoreError> {
     let late = |_| StoreError::Away(format!("no commit completed within {} s", within.as_secs()));
     let taken = timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
-    taken.map_err(late)??;
-    Ok(())
+    taken.map_err(late)?.map(drop)
 }
 
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk

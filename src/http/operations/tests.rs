@@ -8,7 +8,7 @@ use tollhouse_store::{
 };
 
 async fn refusal(store: &dyn Store, within: Duration) -> Option<(Code, Option<u64>)> {
-    check_commits(store, within).await.err().map(|fault| (fault.code(), fault.retry_after_secs()))
+    check_commits(store, within).await.err().map(ApiError::from).map(|fault| (fault.code(), fault.retry_after_secs()))
 }
 
 #[tokio::test]
