@@ -43,7 +43,6 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         };
         let what = format!("{} {}", entry.method, entry.path);
         // Earlier hosts name only the tool.
-        let on = entry.subject.clone().unwrap_or_else(|| optional(entry.slug.as_ref()));
-        [moment(entry.at), who, what, on, entry.fields.join(" "), status, code]
+        [moment(entry.at), who, what, optional(entry.subject.as_ref()), entry.fields.join(" "), status, code]
     })
 }
