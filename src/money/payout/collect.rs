@@ -91,22 +91,25 @@ impl Payouts {
 
     /// Continues every interrupted payout and rejection, newest first. Reads no others.
     pub async fn resume(&self) -> Result<(), PayoutError> {
-        for state in [PayoutStatus::Collecting, PayoutStatus::Rejecting] {
-            let mut last = None;
-            loop {
-                let some = self.in_state(state, CHUNK, last.as_ref()).await?;
-                let Some((id, _)) = some.last() else { break };
-                last = Some(id.clone());
-                for (id, builder) in some {
-                    let packet = match state {
-                        PayoutStatus::Rejecting => self.give_back(&builder, &id).await?,
-                        _ => self.complete(&builder, &id).await?,
-                    };
-                    tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an interrupted payout is complete");
-                }
+        self.resume_all(PayoutStatus::Collecting).await?;
+        self.resume_all(PayoutStatus::Rejecting).await
+    }
+
+    /// Continues every payout in one of the two states.
+    async fn resume_all(&self, state: PayoutStatus) -> Result<(), PayoutError> {
+        let mut last = None;
+        loop {
+            let some = self.in_state(state, CHUNK, last.as_ref()).await?;
+            let Some((id, _)) = some.last() else { return Ok(()) };
+            last = Some(id.clone());
+            for (id, builder) in some {
+                let packet = match state {
+                    PayoutStatus::Rejecting => self.give_back(&builder, &id).await?,
+                    _ => self.complete(&builder, &id).await?,
+                };
+                tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an interrupted payout is complete");
             }
         }
-        Ok(())
     }
 
     /// Returns the sum of all unpaid earnings, and the key of the last.
