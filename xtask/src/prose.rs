@@ -18,12 +18,7 @@ mod spelling;
 
 use std::{collections::BTreeMap, fs, num::NonZero, path::Path, thread};
 
-use self::{
-    baseline::Counts,
-    passage::Area,
-    rule::Rule,
-    rules::Finding,
-};
+use self::{baseline::Counts, passage::Area, rule::Rule, rules::Finding};
 use crate::{Failure, paths};
 
 /// Folders that have no text of ours: built files, packages of others, data.

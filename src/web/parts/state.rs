@@ -31,7 +31,9 @@ pub(crate) fn badge(word: &str, words: &str) -> Markup {
         "active" | "running" => (Tone::Good, "●"),
         "settled" | "passed" | "succeeded" | "paid" | "done" | "in force" => (Tone::Good, "✓"),
         "paused" => (Tone::Plain, "‖"),
-        "in review" | "held" | "review" | "reserved" | "settling" | "unresolved" | "owed" | "created" | "approved" | "rejecting" => (Tone::Waits, "◐"),
+        "in review" | "held" | "review" | "reserved" | "settling" | "unresolved" | "owed" | "created" | "approved" | "rejecting" => {
+            (Tone::Waits, "◐")
+        }
         "simulated" => (Tone::Waits, "◇"),
         "failed" | "refused" | "taken down" | "taken_down" | "rejected" | "blocked" | "block" | "suspended" | "revoked" | "frozen"
         | "missing" | "error" => (Tone::Bad, "✕"),

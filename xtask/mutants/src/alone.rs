@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_names_are_matched_literally() {
+    fn names_are_matched_literally() {
         assert_eq!(exactly("a.rs:1: * with /"), r"^a\.rs\:1\: \* with \/$");
         assert_eq!(exactly("f -> u8 with <<"), r"^f \-> u8 with <<$");
     }
