@@ -3,13 +3,17 @@
 //! The messages are answered one after another, in order. So a batch runs one call at a time, like single messages, and
 //! a call can depend on the one before it.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::fmt;
 
 use axum::{body::Bytes, http::HeaderMap};
 use rmcp::model::{ProtocolVersion, RequestId};
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 
-use super::revision::sole;
+use super::{message::MAX_FIELD_BYTES, revision::sole};
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Member {
@@ -33,25 +37,77 @@ pub(super) fn members(headers: &HeaderMap, body: &Bytes, max: usize) -> Option<R
     if !body.trim_ascii_start().starts_with(b"[") || !has_batches {
         return None;
     }
-    let members = serde_json::from_slice::<Vec<&RawValue>>(body).ok().filter(|members| !members.is_empty())?;
-    if members.len() > max {
-        return Some(Err(format!("a batch can have at most {max} messages")));
+    let mut body_text = serde_json::Deserializer::from_slice(body);
+    let members = body_text.deserialize_seq(AtMost(max)).ok().filter(|_| body_text.end().is_ok())?;
+    let Some(members) = members else { return Some(Err(format!("a batch can have at most {max} messages"))) };
+    if members.is_empty() {
+        return None;
     }
     Some(Ok(members.into_iter().map(|member| Member::read(member.get(), body)).collect()))
+}
+
+/// Parses an array of at most so many values. Of a longer one, no value is kept: the result is `None`.
+struct AtMost(usize);
+
+impl<'de> Visitor<'de> for AtMost {
+    type Value = Option<Vec<&'de RawValue>>;
+
+    fn expecting(&self, expected: &mut fmt::Formatter<'_>) -> fmt::Result {
+        expected.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+        let mut first = Vec::new();
+        while first.len() < self.0 {
+            match values.next_element()? {
+                Some(value) => first.push(value),
+                None => return Ok(Some(first)),
+            }
+        }
+        if values.next_element::<IgnoredAny>()?.is_none() {
+            return Ok(Some(first));
+        }
+        while values.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+/// The fields of a message that say what it is. Duplicate fields are errors.
+#[derive(Deserialize)]
+struct MemberText<'a> {
+    #[serde(default, borrow, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(default, borrow, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "is_present")]
+    result: bool,
+    #[serde(default, deserialize_with = "is_present")]
+    error: bool,
+}
+
+/// Parses a field that is present, even if it is null.
+fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(field).map(Some)
+}
+
+fn is_present<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(field).map(|_| true)
 }
 
 impl Member {
     /// Parses a message. `text` is a part of `body`.
     fn read(text: &str, body: &Bytes) -> Self {
-        let Ok(member) = serde_json::from_str::<BTreeMap<Cow<'_, str>, &RawValue>>(text) else {
+        // serde also takes an array of the fields' values for a structure.
+        let is_object = text.starts_with('{');
+        let Some(member) = is_object.then(|| serde_json::from_str::<MemberText<'_>>(text).ok()).flatten() else {
             return Self::Wrong("every entry of a batch must be a JSON-RPC message", None);
         };
-        let id = || serde_json::from_str(member.get("id")?.get()).ok();
-        let method = member.get("method").map(|method| serde_json::from_str::<String>(method.get()).unwrap_or_default());
+        let id = || member.id.filter(|id| id.get().len() <= MAX_FIELD_BYTES).and_then(|id| serde_json::from_str(id.get()).ok());
+        let method = member.method.map(|method| serde_json::from_str::<String>(method.get()).unwrap_or_default());
         match method.as_deref() {
             Some("initialize") => Self::Wrong("`initialize` cannot be part of a batch", id()),
-            Some(_) if member.contains_key("id") => Self::Request(body.slice_ref(text.as_bytes())),
-            None if !member.contains_key("result") && !member.contains_key("error") => {
+            Some(_) if member.id.is_some() => Self::Request(body.slice_ref(text.as_bytes())),
+            None if !member.result && !member.error => {
                 Self::Wrong("every entry of a batch must be a request, a notification or a response", id())
             }
             Some(_) | None => Self::Silent(body.slice_ref(text.as_bytes())),
@@ -73,7 +129,7 @@ mod tests {
 
     #[test]
     fn members_are_distinguished() {
-        let body = r#" [ {"id":1,"method":"a"}, {"method":"b"}, {"id":1,"result":{}}, [] ]"#;
+        let body = r#" [ {"id":1,"method":"a"}, {"method":"b"}, {"id":1,"result":{}}, [1,"a"] ]"#;
         let members = read(None, body).unwrap().unwrap();
         assert_eq!(members[0], Member::Request(Bytes::from_static(br#"{"id":1,"method":"a"}"#)));
         assert!(members[1..3].iter().all(|member| matches!(member, Member::Silent(_))), "{members:?}");
@@ -95,5 +151,6 @@ mod tests {
         }
         assert!(read(None, "[1,1,1,1]").unwrap().is_ok());
         assert!(read(None, "[1,1,1,1,1]").unwrap().is_err());
+        assert!(read(None, "[1,1,1,1,1").is_none() && read(None, "[1,1,1,1,1,]").is_none(), "it is not JSON");
     }
 }

@@ -111,7 +111,7 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         Err(unread) => return unread.into_response(),
     };
     let refused = |status, fault: &ApiError| {
-        let id = if body.len() > SMALL_BYTES { None } else { Message::parse(&body).id };
+        let id = if body.len() > SMALL_BYTES { None } else { Message::parse(&body).ok().and_then(|message| message.id) };
         refusal(status, id, error_data(fault))
     };
     if let Err(unsupported) = body::check_call(&parts.headers) {
@@ -137,7 +137,10 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
 impl Transport {
     async fn message(&self, mut parts: Parts, body: Bytes, accepted: AcceptedForms) -> Response {
         let front = &self.front;
-        let message = run_blocking(body.len(), || Message::parse(&body)).await;
+        let message = match run_blocking(body.len(), || Message::parse(&body)).await {
+            Ok(message) => message,
+            Err(fault) => return refusal(StatusCode::BAD_REQUEST, None, error_data(&fault)),
+        };
         let arguments = message.params.arguments(&body);
         let mut _live = None;
         match &*message.method {
@@ -213,6 +216,15 @@ impl Transport {
         }
     }
 
+    /// Cancels the call that a member of a batch names, if it is such a notification.
+    fn cancel_silently(&self, headers: &HeaderMap, member: &Member) {
+        if let Member::Silent(message) = member
+            && let Ok(message) = Message::parse(message)
+        {
+            self.cancel(headers, &message);
+        }
+    }
+
     /// Answers each request of a batch as if it had come alone. Returns 202 if there are none.
     ///
     /// The response is a stream. A call starts only after the client has read the previous answer, so that at most one
@@ -225,9 +237,7 @@ impl Transport {
         }
         if members.iter().all(|member| matches!(member, Member::Silent(_))) {
             for member in &members {
-                if let Member::Silent(message) = member {
-                    self.cancel(&parts.headers, &Message::parse(message));
-                }
+                self.cancel_silently(&parts.headers, member);
             }
             return StatusCode::ACCEPTED.into_response();
         }
@@ -264,8 +274,8 @@ impl Transport {
                     () = chunks.closed() => return Ok(()),
                 },
                 Member::Wrong(reason, id) => refusal(StatusCode::BAD_REQUEST, id, error_data(&ApiError::bad_request(reason))),
-                Member::Silent(message) => {
-                    self.cancel(&parts.headers, &Message::parse(&message));
+                Member::Silent(_) => {
+                    self.cancel_silently(&parts.headers, &member);
                     continue;
                 }
             };
