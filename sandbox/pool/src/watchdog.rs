@@ -50,8 +50,10 @@ struct WatchedBudget {
     budget: Budget,
     since: Instant,
     parked: bool,
-    /// Whether the process gets low priority at the next tick.
+    /// Whether the process gets low priority in the next round.
     slow: bool,
+    /// Whether it has a turn at normal priority, which ends with the next tick.
+    has_turn: bool,
     /// When its last turn at normal priority began, or the call.
     last_turn: Instant,
     ticks: u32,
@@ -78,6 +80,7 @@ impl Meter {
             since,
             parked: false,
             slow: false,
+            has_turn: false,
             last_turn: since,
             ticks: 0,
             memory_due: since + until_full,
@@ -99,16 +102,18 @@ impl Meter {
         }
     }
 
-    /// Lowers the priority of the process at the next tick.
+    /// Lowers the priority of the process, in a round of the watchdog that starts now.
     pub(crate) fn slow_down(&self) {
         if let Some(watch) = &mut *self.lock() {
             watch.slow = true;
         }
+        self.alarm.wake();
     }
 
     /// Returns since when a slowed process has had no turn, if it gets almost no processor time.
     pub(crate) fn starved_since(&self) -> Option<Instant> {
-        let starves = |watch: &&WatchedBudget| !watch.slow && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
+        let is_slow = |watch: &WatchedBudget| !watch.slow && !watch.has_turn;
+        let starves = |watch: &&WatchedBudget| is_slow(watch) && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
         let is_slowed = self.is_slowed.load(Ordering::Acquire);
         self.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
     }
@@ -118,7 +123,7 @@ impl Meter {
     pub(crate) fn give_turn(&self, pid: u32, since: Instant) {
         if let Some(watch) = self.lock().as_mut().filter(|watch| watch.last_turn == since) {
             watch.last_turn = Instant::now();
-            watch.slow = pace::raise(pid).is_ok();
+            watch.has_turn = pace::raise(pid).is_ok();
         }
     }
 
@@ -148,7 +153,8 @@ impl Meter {
     pub(crate) fn inspect(&self, pid: u32, round: WatchdogRound, grace: Duration) -> Inspection {
         let mut watch = self.lock();
         let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Inspection::Free };
-        if round == WatchdogRound::Tick && std::mem::take(&mut watch.slow) {
+        let turn_ends = round == WatchdogRound::Tick && std::mem::take(&mut watch.has_turn);
+        if std::mem::take(&mut watch.slow) || turn_ends {
             match pace::lower(pid) {
                 Ok(()) => self.is_slowed.store(true, Ordering::Release),
                 Err(error) => tracing::warn!(%error, "a worker that computes for a long time could not be slowed down"),

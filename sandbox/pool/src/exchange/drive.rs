@@ -166,11 +166,12 @@ async fn exchange(
                 buffers.fill(stream)?;
             }
             () = &mut slice, if permit.computes() && !is_slowed => {
-                if computes_since.elapsed() < permit.quantum() {
-                    permit.yield_slot();
-                } else if permit.enter_background() {
+                let is_long = computes_since.elapsed() >= permit.quantum() || permit.is_one_of_several();
+                if is_long && permit.enter_background() {
                     link.meter.slow_down();
                     is_slowed = true;
+                } else {
+                    permit.yield_slot();
                 }
                 slice.as_mut().reset(Instant::now() + permit.slice());
             }

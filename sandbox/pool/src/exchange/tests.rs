@@ -101,8 +101,12 @@ fn send_ahead(link: &Link) -> oneshot::Receiver<Handover> {
 }
 
 fn scheduler() -> Scheduler {
+    Scheduler::new(rules())
+}
+
+fn rules() -> Rules {
     let breaker = BreakerRules { stops: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
-    Scheduler::new(Rules {
+    Rules {
         running: 1,
         processes: 10,
         caller_running: 1,
@@ -113,7 +117,7 @@ fn scheduler() -> Scheduler {
         caller_queue: 5,
         timeout: Duration::from_secs(1),
         breaker,
-    })
+    }
 }
 
 fn begin() -> StartMessage {

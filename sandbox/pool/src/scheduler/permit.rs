@@ -128,6 +128,12 @@ impl<'a> Permit<'a> {
         self.shared.rules.quantum
     }
 
+    /// Returns whether its caller has other calls that compute. Together, they could keep every core from the short
+    /// calls of others.
+    pub(crate) fn is_one_of_several(&self) -> bool {
+        self.shared.lock().computing_of(self.admission.caller) > 1
+    }
+
     /// Sends up to `room` waiters of this endpoint ahead, as long as they are first in the queue.
     pub(crate) fn send_ahead(&self, room: usize) {
         if room > 0 {

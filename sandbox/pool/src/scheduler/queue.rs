@@ -376,6 +376,11 @@ impl Queue {
         self.owners.change(owner, |owner| owner.running -= 1);
     }
 
+    /// Returns the number of a caller's calls that compute.
+    pub(super) fn computing_of(&self, caller: Option<IpAddr>) -> usize {
+        self.of(caller).computing
+    }
+
     fn of(&self, caller: Option<IpAddr>) -> Caller {
         caller.and_then(|caller| self.callers.get(&caller)).copied().unwrap_or_default()
     }
@@ -416,11 +421,6 @@ impl Queue {
     #[cfg(test)]
     pub(super) fn stopped_callers_of(&self, endpoint: &str) -> usize {
         self.endpoints.get(endpoint).map_or(0, |endpoint| endpoint.breaker.stopped_callers())
-    }
-
-    #[cfg(test)]
-    pub(super) fn computing_of(&self, caller: IpAddr) -> usize {
-        self.of(Some(caller)).computing
     }
 
     #[cfg(test)]

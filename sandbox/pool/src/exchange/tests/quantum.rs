@@ -41,3 +41,27 @@ async fn a_call_yields_early_to_another_owner_but_not_to_its_own() {
         assert!(ended.clean.is_some());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn second_computing_call_of_a_caller_soon_continues_without_its_slot() {
+    for (other, slots_after) in [([127, 0, 0, 1], 1), ([127, 0, 0, 2], 2)] {
+        let scheduler = Scheduler::new(Rules { running: 2, caller_running: 2, ..rules() });
+        let caller = |address: [u8; 4]| AdmissionRequest { owner: "a", endpoint: "x", caller: Some(address.into()), concurrency: 2 };
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (link, host, limits, flow) = (link(ours), Host::default(), Limits::default(), FlowControl::new(0));
+        let mut permit = scheduler.acquire(caller([127, 0, 0, 1])).await.unwrap();
+        let second = scheduler.acquire(caller(other)).await.unwrap();
+        let mut buffers = Buffers::default();
+        let call = drive(&link, &mut buffers, params(&limits, &flow), begin(), &host, &mut permit);
+        let others = async {
+            let mut peer = Peer(theirs);
+            peer.receive().await;
+            tokio::time::sleep(Duration::from_millis(15)).await;
+            assert_eq!(scheduler.occupancy().running, slots_after, "{other:?}");
+            drop(second);
+            peer.send(&[done(b"1")]).await;
+        };
+        let (ended, ()) = tokio::join!(call, others);
+        assert!(ended.clean.is_some());
+    }
+}

@@ -90,8 +90,8 @@ async fn taken_over_permit_counts_for_its_new_caller_only() {
     let scheduler = scheduler(4);
     scheduler.acquire(of(1)).await.unwrap().hand_over();
     let taken = scheduler.take_over(of(2));
-    assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 1].into()), 0);
-    assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 2].into()), 1);
+    assert_eq!(scheduler.0.lock().computing_of(Some([127, 0, 0, 1].into())), 0);
+    assert_eq!(scheduler.0.lock().computing_of(Some([127, 0, 0, 2].into())), 1);
     drop(taken);
     assert!(scheduler.0.lock().counts_no_owner());
 }
