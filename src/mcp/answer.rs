@@ -101,7 +101,7 @@ pub(super) fn done(done: &CompletedCall, base_url: &str, dialect: Dialect) -> To
     // Clients do not pay for a result in which this is `false`.
     result.is_error = Some(!done.success);
     let mut meta = JsonObject::new();
-    if !done.success && unpayable::quote_blocks(&mut result.content) {
+    if !done.success && unpayable::disarm_blocks(&mut result.content) {
         meta.insert(unpayable::QUOTED.to_owned(), json!(true));
     }
     let answer = &done.answer;

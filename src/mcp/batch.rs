@@ -13,7 +13,10 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{message::MAX_FIELD_BYTES, revision::sole};
+use super::{
+    message::{MAX_ID_BYTES, object},
+    revision::sole,
+};
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Member {
@@ -97,12 +100,10 @@ fn is_present<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
 impl Member {
     /// Parses a message. `text` is a part of `body`.
     fn read(text: &str, body: &Bytes) -> Self {
-        // serde also takes an array of the fields' values for a structure.
-        let is_object = text.starts_with('{');
-        let Some(member) = is_object.then(|| serde_json::from_str::<MemberText<'_>>(text).ok()).flatten() else {
+        let Ok(member) = object::<_, MemberText<'_>>(&mut serde_json::Deserializer::from_str(text)) else {
             return Self::Wrong("every entry of a batch must be a JSON-RPC message", None);
         };
-        let id = || member.id.filter(|id| id.get().len() <= MAX_FIELD_BYTES).and_then(|id| serde_json::from_str(id.get()).ok());
+        let id = || member.id.filter(|id| id.get().len() <= MAX_ID_BYTES).and_then(|id| serde_json::from_str(id.get()).ok());
         let method = member.method.map(|method| serde_json::from_str::<String>(method.get()).unwrap_or_default());
         match method.as_deref() {
             Some("initialize") => Self::Wrong("`initialize` cannot be part of a batch", id()),

@@ -1,11 +1,14 @@
 //! Parses the fields of a JSON-RPC message that this front end needs. rmcp parses only messages that no fast path
 //! answers.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use axum::body::Bytes;
 use rmcp::model::{MetaObject, RequestId};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_json::value::RawValue;
 use tollhouse_front::ApiError;
 
@@ -18,9 +21,12 @@ pub(super) const INITIALIZE: &str = "initialize";
 pub(super) const LIST: &str = "tools/list";
 pub(super) const LISTEN: &str = "subscriptions/listen";
 
-/// Maximum id and maximum `_meta`, in bytes. They become trees, which are many times larger than the text if it has many
-/// short values.
-pub(super) const MAX_FIELD_BYTES: usize = 64 << 10;
+/// Maximum `_meta`, in bytes. It becomes a tree, which is many times larger than the text if it has many short values.
+const MAX_META_BYTES: usize = 64 << 10;
+
+/// Maximum id of a request, and maximum progress token, in bytes of JSON. Each answer and each progress notification
+/// repeats them.
+pub(super) const MAX_ID_BYTES: usize = 1 << 10;
 
 /// A request or notification. The default has no method.
 #[derive(Default)]
@@ -54,7 +60,7 @@ struct MessageText<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Cow<'a, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "object")]
     params: ParamsText<'a>,
 }
 
@@ -68,7 +74,8 @@ struct ParamsText<'a> {
     cursor: Option<&'a RawValue>,
     #[serde(rename = "_meta", borrow)]
     meta: Option<&'a RawValue>,
-    notifications: ListenFilter,
+    #[serde(borrow)]
+    notifications: Option<&'a RawValue>,
     #[serde(borrow)]
     request_id: Option<&'a RawValue>,
 }
@@ -85,34 +92,65 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     ///
-    /// 400 if a field is longer than [`MAX_FIELD_BYTES`].
+    /// 400 if `_meta` is longer than [`MAX_META_BYTES`], or an id than [`MAX_ID_BYTES`].
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, ApiError> {
-        // serde also takes an array of the fields' values for a structure.
-        let is_object = body.trim_ascii_start().starts_with(b"{");
-        let Some(text) = is_object.then(|| serde_json::from_slice::<MessageText<'a>>(body).ok()).flatten() else {
+        let mut text = serde_json::Deserializer::from_slice(body);
+        let Some(message) = object::<_, MessageText<'a>>(&mut text).ok().filter(|_| text.end().is_ok()) else {
             return Ok(Self::default());
         };
-        for (name, field) in [("id", text.id), ("params._meta", text.params.meta), ("params.requestId", text.params.request_id)] {
-            if let Some(bytes) = field.map(|field| field.get().len()).filter(|bytes| *bytes > MAX_FIELD_BYTES) {
-                return Err(ApiError::bad_request(format!("`{name}` has {bytes} bytes, and the maximum is {MAX_FIELD_BYTES}")));
-            }
-        }
-        Ok(text.read().unwrap_or_default())
+        check_length("id", message.id, MAX_ID_BYTES)?;
+        check_length("params.requestId", message.params.request_id, MAX_ID_BYTES)?;
+        check_length("params._meta", message.params.meta, MAX_META_BYTES)?;
+        Ok(message.read().unwrap_or_default())
+    }
+
+    /// Returns whether [`parse`](Self::parse) left the message to rmcp.
+    pub(super) fn is_unparsed(&self) -> bool {
+        self.method.is_empty()
     }
 }
 
 impl<'a> MessageText<'a> {
-    /// Parses the fields that are still text. Returns `None` if one has another type, or the version is not 2.0.
+    /// Parses the fields that are still text. Returns `None` if one that the method has is invalid, or the version is
+    /// not 2.0.
     fn read(self) -> Option<Message<'a>> {
         let Self { jsonrpc, id, method, params: ParamsText { name, arguments, cursor, meta, notifications, request_id } } = self;
-        let (id, request_id, meta) = (field(id)?, field(request_id)?, field(meta)?.unwrap_or_default());
+        let notifications = field(notifications.filter(|_| method == LISTEN))?.unwrap_or_default();
+        let request_id = field(request_id.filter(|_| method == CANCELLED))?;
+        let (id, meta) = (field(id)?, field(meta)?.unwrap_or_default());
         (jsonrpc == "2.0").then_some(Message { id, method, params: Params { name, arguments, cursor, meta, notifications, request_id } })
     }
 }
 
-/// Parses a field. Returns `Some(None)` if it is absent, and `None` if it has another type.
+fn check_length(name: &str, field: Option<&RawValue>, max: usize) -> Result<(), ApiError> {
+    match field.map_or(0, |field| field.get().len()) {
+        bytes if bytes > max => Err(ApiError::bad_request(format!("`{name}` has {bytes} bytes, and the maximum is {max}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Parses a field. Returns `Some(None)` if it is absent or null, and `None` if it has another type.
 fn field<T: DeserializeOwned>(text: Option<&RawValue>) -> Option<Option<T>> {
     text.map(|text| serde_json::from_str(text.get()).ok()).map_or(Some(None), |value| value.map(Some))
+}
+
+/// Parses a structure from an object. serde itself also accepts an array of the fields' values.
+pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(text: D) -> Result<T, D::Error> {
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = T;
+
+        fn expecting(&self, expected: &mut fmt::Formatter<'_>) -> fmt::Result {
+            expected.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(fields))
+        }
+    }
+
+    text.deserialize_map(Object(PhantomData))
 }
 
 impl Params<'_> {
@@ -137,30 +175,42 @@ impl Params<'_> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn fields_that_become_trees_have_a_maximum() {
-        let long = format!("[{}0]", "0,".repeat(MAX_FIELD_BYTES / 2));
-        let is_refused = |id: &str, field: &str, value: &str| {
-            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"{field}":{value}}}}}"#);
-            Message::parse(text.as_bytes()).is_err()
-        };
-        assert!(is_refused("1", "_meta", &long) && is_refused("1", "requestId", &long) && is_refused(&long, "name", "null"));
-        assert!(!is_refused("1", "arguments", &long) && !is_refused("1", "other", &long), "these stay text");
-        assert!(!is_refused("1", "_meta", &format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_FIELD_BYTES - 8))));
+    fn message(id: &str, method: &str, params: &str) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
     }
 
     #[test]
-    fn fields_of_another_type_leave_the_message_to_rmcp() {
-        let method = |text: &str| Message::parse(text.as_bytes()).unwrap().method.into_owned();
-        assert_eq!(method(r#"{"jsonrpc":"2.0","id":"a","method":"m","params":{"_meta":{},"requestId":1}}"#), "m");
+    fn fields_that_become_trees_have_a_maximum() {
+        let long = format!("[{}0]", "0,".repeat(MAX_META_BYTES / 2));
+        let is_refused = |id: &str, params: &str| Message::parse(message(id, CALL, params).as_bytes()).is_err();
+        assert!(is_refused("1", &format!(r#"{{"_meta":{long}}}"#)));
+        assert!(is_refused("1", &format!(r#"{{"requestId":{long}}}"#)));
+        assert!(is_refused(&format!(r#""{}""#, "x".repeat(MAX_ID_BYTES)), "{}"));
+        assert!(!is_refused("1", &format!(r#"{{"arguments":{long},"other":{long}}}"#)), "these stay text");
+        assert!(!is_refused("1", &format!(r#"{{"_meta":{{"a":"{}"}}}}"#, "x".repeat(MAX_META_BYTES - 8))));
+    }
+
+    #[test]
+    fn null_is_the_default_and_fields_of_other_methods_are_ignored() {
+        for params in [r#"{"name":"a","_meta":null,"notifications":null}"#, r#"{"name":"a","requestId":{},"notifications":7}"#] {
+            let text = message(r#""a""#, CALL, params);
+            assert_eq!(Message::parse(text.as_bytes()).unwrap().params.name.as_deref(), Some("a"), "{params}");
+        }
+    }
+
+    #[test]
+    fn other_messages_are_left_to_rmcp() {
         for other in [
-            r#"{"jsonrpc":"2.0","id":{},"method":"m"}"#,
-            r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":[]}}"#,
-            r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#,
-            r#"["2.0",1,"m"]"#,
+            message("{}", "m", "{}"),
+            message("1", "m", r#"{"_meta":[]}"#),
+            message("1", "m", r#"["a",{},null,{}]"#),
+            message("1", CANCELLED, r#"{"requestId":{}}"#),
+            message("1", "m", "{}").replace("2.0", "1.0"),
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}"#.to_owned(),
+            r#"["2.0",1,"m"]"#.to_owned(),
+            "[]".to_owned(),
         ] {
-            assert_eq!(method(other), "", "{other}");
+            assert!(Message::parse(other.as_bytes()).unwrap().is_unparsed(), "{other}");
         }
     }
 }

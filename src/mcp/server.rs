@@ -29,6 +29,7 @@ use tollhouse_telemetry::counters::MCP_REQUESTS;
 use super::{
     answer::{EXTENSION, declares_extension},
     call,
+    cancel::is_long,
     front::{McpFront, NAME, VERSION},
     message::{CALL, DISCOVER, INITIALIZE, LIST, LISTEN},
     progress::Subscriber,
@@ -191,7 +192,7 @@ impl ServerHandler for McpServer {
         let (parts, raw, era) = (parts(&context), raw(&context), era(&context));
         let client = context.client_capabilities().filter(|_| era == Era::Modern);
         let extension = client.as_ref().is_some_and(declares_extension);
-        let token = context.meta.get_progress_token().filter(|_| !raw.json_only);
+        let token = context.meta.get_progress_token().filter(|token| !raw.json_only && !is_long(&token.0));
         let call = CallRequest {
             id: &context.id,
             name: &request.name,
@@ -203,7 +204,7 @@ impl ServerHandler for McpServer {
             caller_gone: Some(&context.ct),
         };
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
-        // If a message has duplicate arguments, use the parsed ones.
+        // If a message was left to rmcp, for example because it has duplicate fields, use the parsed ones.
         let arguments = raw.arguments.clone().unwrap_or_else(|| request.arguments.unwrap_or_default().into());
         let answer = REQUEST.scope(id, call::perform(&self.front, call, arguments)).await?;
         if let CallToolResponse::Complete(_) = answer.response {

@@ -185,6 +185,7 @@ impl Transport {
             // The response to `initialize` negotiates the revision, whatever revision the client used before.
             parts.headers.remove("mcp-protocol-version");
         }
+        let arguments = arguments.filter(|_| !message.is_unparsed());
         let raw = RawRequest::new(accepted == AcceptedForms::JsonOnly, arguments, message.params.has_cursor());
         parts.extensions.insert(raw.clone());
         // Box the rare path: the future of a plain call is moved, so it must be small.

@@ -8,16 +8,18 @@
 //! | a text block that is JSON, or has JSON anywhere in it | the same; `x402.mcp` searches every text |
 //! | `_meta["x402/error"]` | Cloudflare's `agents` |
 //!
-//! An error of a tool has no structured content, and only the host sets `_meta`. That leaves the text. Every challenge
-//! lists its payment options under the JSON key `accepts`. So if the text of an error has this key anywhere, it is sent
-//! as a JSON string: in quotes, with its own quotes escaped. No client finds the key in that, and parsing the string as
-//! JSON once returns the text. Such a result has `true` in `_meta["tollhouse/quoted"]`.
+//! An error of a tool has no structured content, and only the host sets `_meta`, also in its blocks. That leaves the
+//! text. Every challenge lists its payment options under the JSON key `accepts`. So if the text of an error has this key
+//! anywhere, it is sent as a JSON string: in quotes, with its own quotes escaped. No client finds the key in that, and
+//! parsing the string as JSON once returns the text. A block that has the key elsewhere, for example in the title of a
+//! link, is sent as such a text of its JSON. A result with either has `true` in `_meta["tollhouse/quoted"]`.
 //!
 //! A successful result has `isError: false`. No client pays for one, so it is sent unchanged, whatever it contains.
 
 use std::borrow::Cow;
 
-use rmcp::model::{ContentBlock, EmbeddedResource, ResourceContents};
+use rmcp::model::{ContentBlock, EmbeddedResource, MetaObject, ResourceContents};
+use serde_json::Value;
 
 /// The key in `_meta` of an error whose texts are JSON strings.
 pub(super) const QUOTED: &str = "tollhouse/quoted";
@@ -25,16 +27,51 @@ pub(super) const QUOTED: &str = "tollhouse/quoted";
 /// The JSON key that every challenge contains.
 const KEY: &[u8] = b"accepts";
 
-/// Quotes the texts of a tool's error if a client could read a challenge from them. Returns whether it did.
+/// Prepares the blocks of a tool's error: removes their `_meta`, and quotes what a client could read as a challenge.
+/// Returns whether anything was quoted.
 ///
 /// Texts that contain the key only when joined are quoted too.
-pub(super) fn quote_blocks(blocks: &mut [ContentBlock]) -> bool {
+pub(super) fn disarm_blocks(blocks: &mut [ContentBlock]) -> bool {
+    blocks.iter_mut().flat_map(metas_of).for_each(|meta| *meta = None);
     let joined: String = blocks.iter_mut().filter_map(text_of).map(|text| &**text).collect();
-    let quotes = has_key(&joined);
-    if quotes {
+    let quotes_texts = has_key(&joined);
+    if quotes_texts {
         blocks.iter_mut().filter_map(text_of).for_each(|text| *text = quote(text));
     }
-    quotes
+    let mut quotes_others = false;
+    for block in blocks.iter_mut().filter(|block| block.as_text().is_none()) {
+        let json = serde_json::to_value(&*block).expect("a block is JSON");
+        if has_key_anywhere(&json) {
+            *block = ContentBlock::text(quote(&json.to_string()));
+            quotes_others = true;
+        }
+    }
+    quotes_texts || quotes_others
+}
+
+/// Returns the `_meta` of a block, and of the resource in it.
+fn metas_of(block: &mut ContentBlock) -> impl Iterator<Item = &mut Option<MetaObject>> {
+    let (own, inner) = match block {
+        ContentBlock::Text(text) => (&mut text.meta, None),
+        ContentBlock::Image(image) => (&mut image.meta, None),
+        ContentBlock::Audio(audio) => (&mut audio.meta, None),
+        ContentBlock::ResourceLink(link) => (&mut link.meta, None),
+        ContentBlock::Resource(EmbeddedResource { resource, meta, .. }) => match resource {
+            ResourceContents::TextResourceContents { meta: inner, .. } | ResourceContents::BlobResourceContents { meta: inner, .. } => {
+                (meta, Some(inner))
+            }
+        },
+    };
+    [Some(own), inner].into_iter().flatten()
+}
+
+fn has_key_anywhere(value: &Value) -> bool {
+    match value {
+        Value::String(text) => has_key(text),
+        Value::Array(values) => values.iter().any(has_key_anywhere),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.as_bytes() == KEY || has_key_anywhere(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Returns a tool's words for use in a text of the host, quoted if a client could read a challenge from them.
@@ -51,7 +88,7 @@ fn text_of(block: &mut ContentBlock) -> Option<&mut String> {
 }
 
 fn quote(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    Value::from(text).to_string()
 }
 
 /// Returns whether a text has the key in quotes, with each letter plain or as `\u00XX`. The rest of the text is not
@@ -76,7 +113,7 @@ fn after(text: &[u8], letter: u8) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -121,12 +158,31 @@ mod tests {
         let resource: ContentBlock = serde_json::from_value(resource).unwrap();
         let image = ContentBlock::image("AA==", "image/png");
         let mut blocks = [ContentBlock::text(r#"{"x402Version":1,"acc"#), image.clone(), resource];
-        assert!(quote_blocks(&mut blocks));
+        assert!(disarm_blocks(&mut blocks));
         assert_eq!(text(&blocks[0]), r#""{\"x402Version\":1,\"acc""#);
         assert_eq!(blocks[1], image);
         assert_eq!(blocks[2].as_resource().unwrap().get_text(), r#""epts\":[]}""#);
         let mut plain = [ContentBlock::text("a"), ContentBlock::text(Value::from(CHALLENGE).to_string())];
-        assert!(!quote_blocks(&mut plain));
+        assert!(!disarm_blocks(&mut plain));
         assert_eq!(text(&plain[0]), "a");
+    }
+
+    #[test]
+    fn blocks_of_an_error_have_no_meta_and_no_challenge_anywhere() {
+        let block = |json: Value| serde_json::from_value::<ContentBlock>(json).unwrap();
+        let meta = json!({ "x402/error": { "accepts": [] } });
+        let mut blocks = [
+            block(json!({ "type": "text", "text": "a", "_meta": meta })),
+            block(json!({ "type": "resource", "resource": { "uri": "a:b", "text": "b", "_meta": meta }, "_meta": meta })),
+            block(json!({ "type": "resource", "resource": { "uri": CHALLENGE, "text": "b" } })),
+            block(json!({ "type": "resource_link", "uri": "a:b", "name": "c", "title": CHALLENGE, "_meta": meta })),
+            block(json!({ "type": "image", "data": CHALLENGE, "mimeType": "image/png" })),
+        ];
+        assert!(disarm_blocks(&mut blocks));
+        let sent = serde_json::to_value(&blocks).unwrap();
+        assert!(!has_key_anywhere(&sent) && !sent.to_string().contains("_meta"), "{sent}");
+        assert_eq!((text(&blocks[0]), &sent[1]["resource"]["text"]), ("a", &json!("b")));
+        let link: Value = serde_json::from_str(&serde_json::from_str::<String>(text(&blocks[3])).unwrap()).unwrap();
+        assert_eq!(link["title"], CHALLENGE, "nothing is lost");
     }
 }

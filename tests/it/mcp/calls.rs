@@ -180,6 +180,18 @@ async fn progress_is_sent_on_request() {
 }
 
 #[tokio::test]
+async fn long_progress_token_gets_no_progress() {
+    let host = Host::builder().flag("--mcp-progress-ms", 100).start().await;
+    host.publish(&js("moody", 0.0, MOODY)).await;
+    for (bytes, has_progress) in [(128, true), (129, false)] {
+        let meta = json!({ "progressToken": "p".repeat(bytes) });
+        let replied = host.mcp().ask("tools/call", json!({ "name": "moody", "arguments": { "ms": 250 }, "_meta": meta })).await;
+        assert_eq!(replied.result()["structuredContent"], json!({ "answered": 1 }));
+        assert_eq!(!replied.notifications.is_empty(), has_progress, "{bytes} bytes");
+    }
+}
+
+#[tokio::test]
 async fn fractions_of_a_call_rise_to_a_total_of_one() {
     let host = Host::builder().flag("--mcp-progress-ms", 100).start().await;
     host.publish(&js("moody", 0.0, MOODY)).await;
