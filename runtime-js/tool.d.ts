@@ -621,8 +621,10 @@ interface HttpGetJsonOptions {
   /**
    * Sends the secret `env` in the header `header`, for example `authorization`.
    *
-   * The handler does not see the value. The host sends it over https only, to the URL's own host,
-   * and never to the target of a redirect.
+   * The handler does not see the value. The host sends it over https only, and only to the origin
+   * of the URL: its scheme, host and port. A redirect within that origin gets the header too; a
+   * redirect to another origin does not. If the server repeats a value of 8 bytes or more, the
+   * handler gets `[redacted]`.
    */
   auth?: { header: string; env: string };
 }

@@ -103,6 +103,14 @@ pub(super) fn objects(error: &dyn std::fmt::Display) -> OpFailure {
     OpFailure::new(STORE_UNAVAILABLE, "file storage is unavailable; retry")
 }
 
+/// A server's response with `status` cannot be searched for secrets that the handler must not see.
+pub(super) fn not_searchable(status: u16) -> OpFailure {
+    OpFailure::new(
+        "bad_response",
+        format!("the answer (status {status}) cannot be searched for secrets with visibility `auth`, so it was dropped"),
+    )
+}
+
 /// A server's response with `status` is not JSON.
 pub(super) fn not_json(status: u16, reason: &str) -> OpFailure {
     OpFailure { status: Some(status), ..OpFailure::new("not_json", format!("the answer (status {status}) {reason}")) }

@@ -1,6 +1,7 @@
 //! `ctx.httpGetJson`: fetches a JSON document from an allowed host through the guard.
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -127,10 +128,25 @@ impl OutgoingRequest<'_> {
             self.guard.fetch(request).await
         };
         let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
-        let fetched = fetched.map_err(|error| OpFailure::new(error.code(), self.hidden.redact(&error.to_string())))?;
-        let json = answer(&fetched)?;
+        let fetched = fetched.map_err(|error| self.failed(error))?;
+        let json = answer(&fetched, self.hidden)?;
         // A server that received a secret may send it back, escaped in any way, so each string must be checked.
-        Ok(OpValue::Json(if self.hidden.is_empty() { json } else { self.hidden.redact_json_bytes(&json).unwrap_or(json) }))
+        match self.hidden.redact_json_text(&json) {
+            Ok(redacted) => Ok(OpValue::Json(redacted.unwrap_or(json))),
+            Err(_) => Err(failure::not_searchable(fetched.status.as_u16())),
+        }
+    }
+
+    /// Converts an error. Its message can contain data from a server that received a secret, for example the host that a
+    /// redirect leads to, in lower case.
+    fn failed(&self, error: FetchError) -> OpFailure {
+        let (code, hidden) = (error.code(), self.hidden.ignoring_case());
+        let error = match error {
+            // The names were cut, possibly within a secret.
+            FetchError::Encoded(names) => FetchError::Encoded(hidden.redact_cut(&names).into_owned()),
+            other => other,
+        };
+        OpFailure::new(code, hidden.redact(&error.to_string()))
     }
 
     /// Builds the header with a granted secret.
@@ -176,12 +192,16 @@ struct Answer<'a> {
     json: Option<&'a RawValue>,
 }
 
-fn answer(fetched: &Fetched) -> Result<Bytes, OpFailure> {
+/// Converts a response to JSON for the handler. It is not redacted, but errors are.
+fn answer(fetched: &Fetched, hidden: &Redactor) -> Result<Bytes, OpFailure> {
     let not_json = |reason: &str| failure::not_json(fetched.status.as_u16(), reason);
     let json = if fetched.body.is_empty() {
         None
     } else {
-        if let Some(kind) = fetched.other_kind() {
+        if fetched.declares_other() {
+            // Redacted before it is shortened and converted to lower case.
+            let declared = fetched.content_type().map(|declared| hidden.ignoring_case().redact(&declared).into_owned());
+            let kind = declared.and_then(|declared| media_type(&declared)).unwrap_or_default();
             return Err(not_json(&format!("is `{kind}`, not JSON")));
         }
         let text = std::str::from_utf8(&fetched.body).map_err(|_| not_json("is not UTF-8"))?;
@@ -209,18 +229,25 @@ impl Fetched {
         self.kind().is_some_and(|kind| is_json(&kind))
     }
 
-    /// Returns the media type of a response that declares to be something other than JSON, or `None` if its bytes must
-    /// decide. Many servers label JSON as plain text, a script or unspecified bytes.
-    fn other_kind(&self) -> Option<String> {
-        self.kind().filter(|kind| !is_json(kind) && !kind.starts_with("text/") && !VAGUE.contains(&kind.as_str()))
+    /// Returns whether the response declares that it is something other than JSON. Otherwise its bytes must decide. Many
+    /// servers label JSON as plain text, a script or unspecified bytes.
+    fn declares_other(&self) -> bool {
+        self.kind().is_some_and(|kind| !is_json(&kind) && !kind.starts_with("text/") && !VAGUE.contains(&kind.as_str()))
     }
 
-    /// Returns the media type in lower case without parameters, if there is one.
     fn kind(&self) -> Option<String> {
-        let kind = String::from_utf8_lossy(self.headers.get(CONTENT_TYPE)?.as_bytes()).into_owned();
-        let essence: String = kind.split(';').next().unwrap_or_default().trim().chars().take(KIND_CHARS).collect();
-        Some(essence.to_ascii_lowercase()).filter(|essence| !essence.is_empty())
+        self.content_type().and_then(|declared| media_type(&declared))
     }
+
+    fn content_type(&self) -> Option<Cow<'_, str>> {
+        Some(String::from_utf8_lossy(self.headers.get(CONTENT_TYPE)?.as_bytes()))
+    }
+}
+
+/// Returns the media type of a `content-type` in lower case without parameters, if there is one.
+fn media_type(declared: &str) -> Option<String> {
+    let essence: String = declared.split(';').next().unwrap_or_default().trim().chars().take(KIND_CHARS).collect();
+    Some(essence.to_ascii_lowercase()).filter(|essence| !essence.is_empty())
 }
 
 /// Media types that servers use for JSON without declaring it.

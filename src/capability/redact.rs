@@ -1,8 +1,14 @@
 //! Hides the values of granted secrets in texts that leave the host.
 //!
-//! It finds values of at least [`MIN_BYTES`] bytes, plain and in JSON strings, base64, base64url, hex and
-//! percent-encoding. It does *not* stop a handler that encodes a secret in another way: grants decide what a handler
-//! may know, not this module.
+//! It finds values of at least [`MIN_BYTES`] bytes, plain and in base64, base64url, hex and percent-encoding, each also
+//! with JSON escapes in any spelling, as `\/` or `\u0073`. It does *not* stop a handler that encodes a secret in another
+//! way: grants decide what a handler may know, not this module.
+//!
+//! JSON is searched in its names, strings and numbers, not parsed: a handler reads JSON that this host's parser rejects,
+//! for example `1e999`. Every other byte stays. If the search is not possible, it is an error, never the text itself.
+
+mod escapes;
+mod tokens;
 
 use std::{
     borrow::Cow,
@@ -16,6 +22,11 @@ use base64::{
     engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
 use bytes::Bytes;
+
+use self::{
+    escapes::{origins, unescape},
+    tokens::{MalformedJson, Token, Tokens, in_number},
+};
 
 /// Minimum length of a value that is searched for, in bytes. Shorter ones would occur in innocent texts.
 const MIN_BYTES: usize = 8;
@@ -31,6 +42,9 @@ pub struct Redactor {
     finder: Option<AhoCorasick>,
     /// For each pattern of the finder, the forms that start with it.
     forms: Vec<Vec<String>>,
+    /// Whether a JSON number can contain a form.
+    finds_numbers: bool,
+    ignores_case: bool,
 }
 
 impl Redactor {
@@ -40,6 +54,16 @@ impl Redactor {
         for value in values.into_iter().filter(|value| value.len() >= MIN_BYTES) {
             add_forms(value, &mut forms);
         }
+        Self::of_forms(forms, false)
+    }
+
+    /// Creates a redactor that finds the same values with their ASCII letters in either case, for texts that contain
+    /// names of hosts or of media types. Do not use it often: it builds another finder.
+    pub(crate) fn ignoring_case(&self) -> Self {
+        Self::of_forms(self.forms.iter().flatten().map(|form| form.to_ascii_lowercase()).collect(), true)
+    }
+
+    fn of_forms(forms: BTreeSet<String>, ignores_case: bool) -> Self {
         let mut heads = BTreeMap::<Vec<u8>, Vec<String>>::new();
         for form in forms.into_iter().filter(|form| form.len() >= MIN_BYTES) {
             let head = form.as_bytes()[..form.len().min(HEAD_BYTES)].to_vec();
@@ -47,7 +71,8 @@ impl Redactor {
         }
         let (heads, forms): (Vec<_>, Vec<_>) = heads.into_iter().unzip();
         let finder = if heads.is_empty() { None } else { Some(finder_of(&heads).expect("heads are far below the finder's limits")) };
-        Self { finder, forms }
+        let finds_numbers = heads.iter().any(|head| head.iter().all(|byte| in_number(*byte)));
+        Self { finder, forms, finds_numbers, ignores_case }
     }
 
     /// Returns whether there is nothing to search for.
@@ -55,43 +80,81 @@ impl Redactor {
         self.finder.is_none()
     }
 
-    /// Returns whether `bytes` may contain a value in any form.
-    pub fn finds_in(&self, bytes: &[u8]) -> bool {
-        self.finder.as_ref().is_some_and(|finder| finder.is_match(bytes))
+    /// Returns whether `bytes` contains a value in any form.
+    fn finds_in(&self, bytes: &[u8]) -> bool {
+        !self.places_in(bytes, false).is_empty()
     }
 
     /// Returns `bytes` with the values replaced, or `None` if it contains none.
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Bytes> {
-        let ranges = self.found(self.finder.as_ref()?, bytes);
-        if ranges.is_empty() { None } else { Some(replace(bytes, ranges).into()) }
+        let places = self.places_in(bytes, false);
+        if places.is_empty() { None } else { Some(replace(bytes, places).into()) }
     }
 
-    /// Redacts JSON text like [`Redactor::redact_json`]. Returns `None` if it is not JSON.
-    pub fn redact_json_bytes(&self, json: &[u8]) -> Option<Bytes> {
-        let value = serde_json::from_slice(json).ok()?;
-        Some(self.redact_json(value).to_string().into())
+    /// Returns JSON text with the values in its names, strings and numbers replaced, or `None` if it contains none. A
+    /// number that contains one becomes the mark. Everything else stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`MalformedJson`] if a string is invalid. The text can then contain a value, so do not pass it on.
+    pub fn redact_json_text(&self, json: &[u8]) -> Result<Option<Bytes>, MalformedJson> {
+        let Some(finder) = &self.finder else { return Ok(None) };
+        // Without escapes, each string is a part of the text as it is.
+        if !self.finds_numbers && !json.contains(&b'\\') && self.found(finder, json, false).is_empty() {
+            return Ok(None);
+        }
+        let (mut clean, mut done) = (Vec::new(), 0);
+        for token in Tokens::new(json) {
+            let (place, replacement) = match token? {
+                Token::String(place) => {
+                    let replacement = self.redacted_string(&json[place.clone()])?;
+                    (place, replacement)
+                }
+                Token::Number(place) => {
+                    let is_found = self.finds_number(&json[place.clone()]);
+                    (place, is_found.then(|| format!("\"{MARK}\"")))
+                }
+            };
+            if let Some(replacement) = replacement {
+                clean.extend_from_slice(&json[done..place.start]);
+                clean.extend_from_slice(replacement.as_bytes());
+                done = place.end;
+            }
+        }
+        if done == 0 {
+            return Ok(None);
+        }
+        clean.extend_from_slice(&json[done..]);
+        Ok(Some(clean.into()))
+    }
+
+    /// Returns the text between the quotes of a JSON string with the values replaced, or `None` if it contains none.
+    fn redacted_string(&self, text: &[u8]) -> Result<Option<String>, MalformedJson> {
+        let places = match unescape(text) {
+            Some(string) => origins(text, self.places_in(&string, false)),
+            None => self.places_in(text, false),
+        };
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let text = std::str::from_utf8(text).map_err(|_| MalformedJson)?;
+        Ok(Some(replace_text(text, places).into_owned()))
+    }
+
+    /// Returns whether a JSON number contains a value, as it is written or as programs print it.
+    fn finds_number(&self, number: &[u8]) -> bool {
+        let printed = || Some(std::str::from_utf8(number).ok()?.parse::<f64>().ok()?.to_string());
+        self.finds_numbers && (self.finds_in(number) || printed().is_some_and(|number| self.finds_in(number.as_bytes())))
     }
 
     /// Returns `text` with the values replaced.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        match &self.finder {
-            Some(finder) => replace_text(text, self.found(finder, text.as_bytes())),
-            None => Cow::Borrowed(text),
-        }
+        replace_text(text, self.places_in(text.as_bytes(), false))
     }
 
     /// Like [`Redactor::redact`], for a text that was cut to a length: hides a value at the end even if it was cut off.
     pub fn redact_cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
-        let mut ranges = self.found(finder, text.as_bytes());
-        // A value with its whole head in the text was already found above.
-        let from = text.len().saturating_sub(HEAD_BYTES);
-        let until = (text.len() + 1).saturating_sub(MIN_BYTES);
-        let started = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text.as_bytes()[*start..]));
-        if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(started) {
-            ranges.push(start..text.len());
-        }
-        replace_text(text, ranges)
+        replace_text(text, self.places_in(text.as_bytes(), true))
     }
 
     /// Like [`Redactor::redact`], for a text of at most `max` bytes that a worker has cut there, possibly within a
@@ -116,10 +179,23 @@ impl Redactor {
         }
     }
 
-    /// Returns where values are, each to its full extent. A head within a match of the same head is skipped, which
-    /// keeps this linear for repetitive texts. A head within a match of another head is not skipped, because its value
-    /// may extend beyond that match.
-    fn found(&self, finder: &AhoCorasick, text: &[u8]) -> Vec<Range<usize>> {
+    /// Returns where values are in `text`, as they are or with JSON escapes.
+    fn places_in(&self, text: &[u8], is_cut: bool) -> Vec<Range<usize>> {
+        let Some(finder) = &self.finder else { return Vec::new() };
+        let mut places = self.found(finder, text, is_cut);
+        if let Some(unescaped) = unescape(text) {
+            places.extend(origins(text, self.found(finder, &unescaped, is_cut)));
+        }
+        places
+    }
+
+    /// Returns where values are, each to its full extent, and the beginning of one at the end of a text that was cut.
+    ///
+    /// A head within a match of the same head is skipped, which keeps this linear for repetitive texts. A head within a
+    /// match of another head is not skipped, because its value can extend beyond that match.
+    fn found(&self, finder: &AhoCorasick, text: &[u8], is_cut: bool) -> Vec<Range<usize>> {
+        let lower = self.ignores_case.then(|| text.to_ascii_lowercase());
+        let text = lower.as_deref().unwrap_or(text);
         let mut ranges: Vec<Range<usize>> = Vec::new();
         let mut ends = BTreeMap::new();
         for head in finder.find_overlapping_iter(text) {
@@ -132,7 +208,19 @@ impl Redactor {
             ranges.push(head.start()..head.start() + max_len);
             ends.insert(head.pattern(), head.start() + max_len);
         }
+        if is_cut {
+            ranges.extend(self.begun_at_end(text));
+        }
         ranges
+    }
+
+    /// Returns where a value begins whose rest was cut off.
+    fn begun_at_end(&self, text: &[u8]) -> Option<Range<usize>> {
+        // A value with its whole head in the text is found without this.
+        let from = text.len().saturating_sub(HEAD_BYTES);
+        let until = (text.len() + 1).saturating_sub(MIN_BYTES);
+        let started = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text[*start..]));
+        (from..until).find(started).map(|start| start..text.len())
     }
 }
 
@@ -172,6 +260,8 @@ fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
     forms.insert(value.trim().to_owned());
     let json = serde_json::Value::from(value).to_string();
     forms.insert(json[1..json.len() - 1].to_owned());
+    // As a name in a JSON pointer (RFC 6901, section 3).
+    forms.insert(value.replace('~', "~0").replace('/', "~1"));
     forms.insert(hex::encode(bytes));
     forms.insert(hex::encode_upper(bytes));
     for plain in [UNRESERVED_URI, UNRESERVED_FORM, UNRESERVED_STRICT] {

@@ -221,12 +221,8 @@ async fn redact_reply(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: 
         return Ok(reply);
     }
     let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
-    let (has_secrets, reply) = run_blocking(body.len(), || {
-        let has_secrets = matches!(&reply.body, ReplyBody::Json(body) if redactor.finds_in(body));
-        (has_secrets, redacted(reply, redactor))
-    })
-    .await;
-    if let (true, ReplyBody::Json(body), 200..300) = (has_secrets, &reply.body, reply.status) {
+    let (has_changed, reply) = run_blocking(body.len(), || redacted(reply, redactor)).await.map_err(CallError::Unreadable)?;
+    if let (true, ReplyBody::Json(body), 200..300) = (has_changed, &reply.body, reply.status) {
         let proper = if are_blocks(&reply.headers) { structured(body) } else { Some(body.clone()) };
         if let Some(proper) = proper {
             Box::pin(task.live.fits(pool, Side::Output, proper, task.validation_subject()))
@@ -243,15 +239,21 @@ fn structured(envelope: &[u8]) -> Option<Bytes> {
     (envelope[FAILED] != true).then(|| Bytes::from(envelope[STRUCTURED].to_string()))
 }
 
-/// Replaces each secret by the mark of [`Redactor::redact`].
-fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
+/// Replaces each secret by the mark of [`Redactor::redact`]. Returns whether that changed a JSON body.
+///
+/// # Errors
+///
+/// Why a body cannot be searched for secrets.
+fn redacted(reply: ToolReply, redactor: &Redactor) -> Result<(bool, ToolReply), PortabilityIssue> {
     let headers = reply.headers.into_iter().map(|(name, value)| (name, redactor.redact(&value).into_owned())).collect();
-    let body = match reply.body {
-        ReplyBody::Json(body) if redactor.finds_in(&body) => ReplyBody::Json(redactor.redact_json_bytes(&body).unwrap_or(body)),
-        ReplyBody::Raw(body) => ReplyBody::Raw(redactor.redact_bytes(&body).unwrap_or(body)),
-        body @ ReplyBody::Json(_) => body,
+    let (has_changed, body) = match reply.body {
+        ReplyBody::Json(body) => match redactor.redact_json_text(&body) {
+            Ok(clean) => (clean.is_some(), ReplyBody::Json(clean.unwrap_or(body))),
+            Err(_) => return Err(PortabilityIssue::parse(&body).err().unwrap_or(PortabilityIssue::NotJson)),
+        },
+        ReplyBody::Raw(body) => (false, ReplyBody::Raw(redactor.redact_bytes(&body).unwrap_or(body))),
     };
-    ToolReply { status: reply.status, headers, body }
+    Ok((has_changed, ToolReply { status: reply.status, headers, body }))
 }
 
 /// Converts the worker's reply, which is untrusted.

@@ -53,6 +53,11 @@ impl Caller {
     }
 
     async fn ask(&self, request: GetJson<'_>) -> Result<Value, OpFailure> {
+        self.text(request).await.map(|json| serde_json::from_slice(&json).unwrap())
+    }
+
+    /// Returns the JSON text that the handler parses.
+    async fn text(&self, request: GetJson<'_>) -> Result<Bytes, OpFailure> {
         let outgoing = OutgoingRequest {
             guard: &self.guard,
             hosts: self.hosts.clone(),
@@ -63,7 +68,7 @@ impl Caller {
         };
         let GetJson { url, headers, timeout_ms, auth } = request;
         match outgoing.get(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
-            OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
+            OpValue::Json(json) => Ok(json),
             OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
         }
     }
@@ -280,6 +285,57 @@ async fn a_secret_sent_back_is_hidden_from_the_handler_however_it_is_escaped() {
     assert_eq!(answer["headers"]["etag"], "\"[redacted]\"");
     let refused = caller.get("https://k-0123456789.example.com/").await.unwrap_err();
     assert!(!refused.message.contains("0123456789"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn secret_is_hidden_in_json_that_only_a_handler_can_parse() {
+    let nested = |text: &str| "[".repeat(200) + text + &"]".repeat(200);
+    let cases = [
+        (r#"{"a": "k-0123456789", "n": 1e999}"#.to_owned(), r#"{"a": "[redacted]", "n": 1e999}"#.to_owned()),
+        (r#"["\ud83d k-\u0030123456789"]"#.to_owned(), r#"["\ud83d [redacted]"]"#.to_owned()),
+        (
+            r#"{"$serde_json::private::RawValue": "k-0123456789"}"#.to_owned(),
+            r#"{"$serde_json::private::RawValue": "[redacted]"}"#.to_owned(),
+        ),
+        (nested(r#""k-0123456789""#), nested(r#""[redacted]""#)),
+        (r#"{"n": 1e999, "other": 2.50}"#.to_owned(), r#"{"n": 1e999, "other": 2.50}"#.to_owned()),
+    ];
+    let server = cases.iter().enumerate().fold(Router::new(), |server, (at, (body, _))| {
+        let body = body.clone();
+        server.route(&format!("/{at}"), get(move || async move { ([("content-type", "application/json")], body) }))
+    });
+    let (caller, base) = local(server, Limits::default()).await;
+    for (at, (body, expected)) in cases.iter().enumerate() {
+        let url = format!("{base}/{at}");
+        let text = caller.text(GetJson { url: &url, headers: &[], timeout_ms: None, auth: None }).await.unwrap();
+        let text = std::str::from_utf8(&text).unwrap();
+        assert!(text.ends_with(&format!("\"json\":{expected}}}")), "{body}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn errors_hide_a_secret_that_a_server_repeats_in_any_header() {
+    const SECRET: &str = "K-AbCdEf0123456789012345";
+    let headers = [
+        ("content-type", format!("application/{SECRET}")),
+        ("content-type", format!("application/x; {SECRET}; image/{SECRET}")),
+        // These are shortened within the secret.
+        ("content-type", format!("image/{}{SECRET}", "x".repeat(80))),
+        ("content-encoding", format!("{}{SECRET}", "x".repeat(30))),
+        // A URL has the host in lower case.
+        ("location", format!("https://{SECRET}.example.com/")),
+        ("location", format!("{SECRET}://example.com/")),
+    ];
+    let server = headers.iter().cloned().enumerate().fold(Router::new(), |server, (at, header)| {
+        server.route(&format!("/{at}"), get(move || async move { (StatusCode::FOUND, [header], "x") }))
+    });
+    let (mut caller, base) = local(server, Limits::default()).await;
+    caller.hidden = Redactor::new([SECRET]);
+    for (at, header) in headers.iter().enumerate() {
+        let message = caller.get(&format!("{base}/{at}")).await.unwrap_err().message;
+        assert!(!message.to_ascii_lowercase().contains("abcdef"), "{header:?}: {message}");
+        assert!(at == 1 || message.contains("[redacted]"), "{header:?}: {message}");
+    }
 }
 
 #[tokio::test]

@@ -63,7 +63,12 @@ fn with_halves_replaced(json: &str) -> String {
 }
 
 fn tidy(fields: Value, redactor: &Redactor) -> Map<String, Value> {
-    match redactor.redact_json(sanitize_json(fields)) {
+    let mut fields = redactor.redact_json(sanitize_json(fields));
+    // The worker reports the beginning of long fields under this name, possibly cut within a secret.
+    if let Some(Value::String(beginning)) = fields.get_mut("cut") {
+        *beginning = redactor.redact_cut(beginning).into_owned();
+    }
+    match fields {
         Value::Object(members) => members,
         Value::Null => Map::new(),
         other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => Map::from_iter([("value".to_owned(), other)]),

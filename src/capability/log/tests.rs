@@ -217,6 +217,8 @@ fn a_line_of_a_handler_is_cleaned_and_redacted() {
     assert_eq!(entry("twenty-four characters: super-secret", "").message, "twenty-four characters: [redacted]");
     let fields = entry("m", r#"{"a\u0007":"super-secret-value","n":[1,{"b":"\u001b[0mx"}]}"#).fields;
     assert_eq!(json!(fields), json!({"a": "[redacted]", "n": [1, {"b": "x"}]}));
+    let shortened = entry("m", r#"{"cut":"{\"key\":\"super-secret-va"}"#).fields;
+    assert_eq!(json!(shortened), json!({"cut": "{\"key\":\"[redacted]"}));
     assert_eq!(json!(entry("m", "[1]").fields), json!({"value": [1]}));
     for broken in ["{broken", r#"{"a":"\ud800"#, r#"{"a":"\"#, r#"{"a":"\ud80é"#] {
         assert_eq!(json!(entry("m", broken).fields), json!({"unreadable": true}), "{broken}");

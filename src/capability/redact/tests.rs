@@ -44,6 +44,71 @@ fn a_secret_is_found_in_its_usual_forms() {
 }
 
 #[test]
+fn secret_is_found_with_json_escapes_in_any_spelling() {
+    let redactor = Redactor::new([SECRET]);
+    let quoted = json!(SECRET).to_string();
+    let plain = &quoted[1..quoted.len() - 1];
+    let forms = [
+        plain.to_owned(),
+        plain.replace('/', "\\/"),
+        plain.replace('s', "\\u0073"),
+        SECRET.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect(),
+        SECRET.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect(),
+    ];
+    for form in forms {
+        assert_eq!(redactor.redact(&format!("before {form} after")), format!("before {MARK} after"));
+        assert_eq!(redactor.redact_bytes(format!("\0{form}\0").as_bytes()).unwrap(), format!("\0{MARK}\0"));
+        let clean = |json: &str| String::from_utf8(redactor.redact_json_text(json.as_bytes()).unwrap().unwrap().to_vec()).unwrap();
+        assert_eq!(clean(&format!(r#"{{"{form}":  ["<{form}>", 1.50]}}"#)), format!(r#"{{"{MARK}":  ["<{MARK}>", 1.50]}}"#));
+        let inner = |text: &str| json!({ "text": format!(r#"{{"a":"{text}"}}"#) }).to_string();
+        assert_eq!(clean(&inner(&form)), inner(MARK));
+    }
+}
+
+#[test]
+fn json_is_redacted_without_limits_and_otherwise_unchanged() {
+    let redactor = Redactor::new(["super-secret-value", "8402100412", "x\", \"y\": \"z"]);
+    let clean =
+        |json: &str| redactor.redact_json_text(json.as_bytes()).map(|clean| clean.map(|json| String::from_utf8(json.to_vec()).unwrap()));
+    let nested = |text: &str| "[".repeat(50_000) + text + &"]".repeat(50_000);
+    let cases = [
+        (nested(r#""super-secret-value""#), nested(r#""[redacted]""#)),
+        (r#"[1e999, "\ud83dsuper-secret-value"]"#.to_owned(), r#"[1e999, "\ud83d[redacted]"]"#.to_owned()),
+        (r#"[8402100412, 840210041.2e1, -8402100412, 840]"#.to_owned(), r#"["[redacted]", "[redacted]", "[redacted]", 840]"#.to_owned()),
+        (r#"{"x\", \"y\": \"z": 1}"#.to_owned(), r#"{"[redacted]": 1}"#.to_owned()),
+    ];
+    for (json, expected) in cases {
+        assert_eq!(clean(&json), Ok(Some(expected)));
+    }
+    // The last one has a value that extends over several strings.
+    for json in ["", r#"{"a": "\n", "b": [1e999, 1.50]}"#, r#"["\ud83d"]"#, r#"{"a": "x", "y": "z"}"#] {
+        assert_eq!(clean(json), Ok(None), "{json}");
+    }
+    for json in [r#"["super-secret-value", "\x"]"#, r#"["super-secret-value"#, r#"["super-secret-value\"#] {
+        assert_eq!(clean(json), Err(MalformedJson), "{json}");
+    }
+    assert_eq!(redactor.redact_json_text(b"[\"\xffsuper-secret-value\"]"), Err(MalformedJson));
+}
+
+#[test]
+fn secret_in_a_json_pointer_is_found() {
+    let redactor = Redactor::new(["sk/live~0123456789"]);
+    assert_eq!(redactor.redact("/a/sk~1live~00123456789/b"), format!("/a/{MARK}/b"));
+}
+
+#[test]
+fn secret_is_found_in_either_case_where_that_is_requested() {
+    let redactor = Redactor::new(["K-AbCdEf0123456789"]);
+    assert_eq!(redactor.redact("<k-ABCDEF0123456789>"), "<k-ABCDEF0123456789>");
+    let redactor = redactor.ignoring_case();
+    for text in ["<k-ABCDEF0123456789>", "<K-AbCdEf0123456789>", r"<\u004B-\u0041bcdef0123456789>"] {
+        assert_eq!(redactor.redact(text), format!("<{MARK}>"), "{text}");
+    }
+    assert_eq!(redactor.redact_cut("is k-abcdef"), format!("is {MARK}"));
+    assert_eq!(Redactor::new([]).ignoring_case().redact_cut("nothing to find"), "nothing to find");
+}
+
+#[test]
 fn innocent_texts_stay_as_they_are() {
     let redactor = Redactor::new(["short", "", "0123456789abcdef"]);
     for text in ["short of nothing", "0123456789abcde", "", "0123456789ABCDEF", "ünïcode 🙂"] {
@@ -75,6 +140,9 @@ fn the_beginning_of_a_secret_at_a_cut_is_hidden() {
     assert_eq!(redactor.redact("x super-secret-va"), "x super-secret-va");
     assert_eq!(redactor.redact_cut("x super-secret-va"), format!("x {MARK}"));
     assert_eq!(redactor.redact_cut("x super-secret-value"), format!("x {MARK}"));
+    for escaped in [r"x \u0073uper-secret-va", r"x super-secret-v\u0061\u0", r"x super-secret-va\"] {
+        assert_eq!(redactor.redact_cut(escaped), format!("x {MARK}"), "{escaped}");
+    }
     assert_eq!(redactor.redact_cut("super-s"), "super-s");
     assert_eq!(redactor.redact_cut("super-se"), MARK);
     assert_eq!(redactor.redact_cut("ä"), "ä");

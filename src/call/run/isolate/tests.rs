@@ -146,13 +146,29 @@ fn secrets_are_hidden_in_bodies_and_headers_and_nothing_else_changes() {
     let redactor = Redactor::new(["super-secret-value"]);
     let headers = [("link", "<super-secret-value>")];
     for (body, reported) in [
-        (json(r#"{"a": "super-secret-value"}"#), json(r#"{"a":"[redacted]"}"#)),
+        (json(r#"{"a": "super-secret-value"}"#), json(r#"{"a": "[redacted]"}"#)),
+        (json(r#"{"a": "<\u0073uper-secret-valu\u0065>", "n": 1.10}"#), json(r#"{"a": "<[redacted]>", "n": 1.10}"#)),
+        (json(r#"{"a": "super-secret-value", "b": [1e999, "\ud83d"]}"#), json(r#"{"a": "[redacted]", "b": [1e999, "\ud83d"]}"#)),
         (json(r#"{"a":  1.10, "b": 12345678901234567890.1}"#), json(r#"{"a":  1.10, "b": 12345678901234567890.1}"#)),
         (raw("a super-secret-value"), raw("a [redacted]")),
         (raw("nothing"), raw("nothing")),
     ] {
+        let changes = matches!(&reported, ReplyBody::Json(text) if text.windows(10).any(|part| part == b"[redacted]"));
         let hidden = redacted(reply(201, &headers, body), &redactor);
-        assert_eq!(hidden, reply(201, &[("link", "<[redacted]>")], reported));
+        assert_eq!(hidden, Ok((changes, reply(201, &[("link", "<[redacted]>")], reported))));
+    }
+}
+
+#[test]
+fn json_that_cannot_be_searched_for_secrets_is_no_answer() {
+    let redactor = Redactor::new(["super-secret-value"]);
+    let cases = [
+        (&br#"["super-secret-value", "\x"]"#[..], PortabilityIssue::NotJson),
+        (br#"["super-secret-value", ""#, PortabilityIssue::NotJson),
+        (b"[\"\xff super-secret-value\"]", PortabilityIssue::NotUtf8 { line: 1, column: 3 }),
+    ];
+    for (body, issue) in cases {
+        assert_eq!(redacted(reply(200, &[], ReplyBody::Json(Bytes::from_static(body))), &redactor), Err(issue));
     }
 }
 
