@@ -32,7 +32,7 @@ async fn ends(mut stream: Stream, code: &str) {
     assert!(stream.next().await.is_none(), "nothing comes after the error");
 }
 
-/// Regression test: the streams went on for whoever had the old key.
+/// Regression test: the streams went on for everybody who had the old key.
 #[tokio::test]
 async fn streams_end_when_their_key_is_replaced() {
     let host = Host::start().await;
