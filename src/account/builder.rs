@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde::{Deserialize, Serialize};
@@ -176,6 +179,8 @@ pub struct Builders {
     first_keys: FirstKeys,
     /// Cache of names, which never change.
     names: Mutex<HashMap<BuilderId, Arc<str>>>,
+    /// Number of changes that can end the access of a key.
+    revision: AtomicU64,
 }
 
 impl fmt::Debug for Builders {
@@ -186,7 +191,14 @@ impl fmt::Debug for Builders {
 
 impl Builders {
     pub fn new(store: Arc<dyn Store>, clock: Clock, first_keys: FirstKeys) -> Self {
-        Self { seen: LastSeenTimes::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Mutex::default() }
+        Self {
+            seen: LastSeenTimes::new(Arc::clone(&store), clock.clone()),
+            store,
+            clock,
+            first_keys,
+            names: Mutex::default(),
+            revision: AtomicU64::new(0),
+        }
     }
 
     pub fn first_keys(&self) -> &FirstKeys {
@@ -196,6 +208,17 @@ impl Builders {
     /// Returns the builders that a change affects.
     pub fn changed(change: &CommittedChange) -> impl Iterator<Item = BuilderId> + use<'_> {
         BUILDERS.changed(change)
+    }
+
+    /// Returns a number that changes with every new key and every decision about a builder, also those on other hosts of
+    /// the store. Read it before the builder whose changes you want to notice.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::SeqCst)
+    }
+
+    /// Records that a builder may have changed in the store.
+    pub fn note_change(&self) {
+        self.revision.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns the builder with this key. Unknown ids and wrong secrets give the same result.
@@ -342,6 +365,9 @@ impl Builders {
 
     async fn replace(&self, before: &Row<BuilderId, Builder>, builder: &Builder, mut event: Batch) -> Result<(), StoreError> {
         event.replace(&BUILDERS, before, builder);
-        event.commit(&*self.store, Durability::Durable).await.map(|_| ())
+        let replaced = event.commit(&*self.store, Durability::Durable).await.map(|_| ());
+        // Even after an error, because the store may have committed it.
+        self.note_change();
+        replaced
     }
 }

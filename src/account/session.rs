@@ -6,7 +6,14 @@
 
 mod cookie_token;
 
-use std::{cmp::Reverse, fmt, sync::Arc};
+use std::{
+    cmp::Reverse,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::{Clock, Timestamp};
@@ -104,6 +111,8 @@ pub struct Sessions {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: SessionSettings,
+    /// Number of times that this host may have ended sessions.
+    revision: AtomicU64,
 }
 
 impl fmt::Debug for Sessions {
@@ -117,7 +126,7 @@ impl Sessions {
     pub const ROUND: &str = "sessions";
 
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: SessionSettings) -> Self {
-        Self { store, clock, settings }
+        Self { store, clock, settings, revision: AtomicU64::new(0) }
     }
 
     /// Begins a session of `owner`, who has just presented `credential`. If the account then has too many, those unused
@@ -157,7 +166,9 @@ impl Sessions {
             tx.put(&SESSIONS, position, session);
             tx.answer::<_, SessionError>(())
         });
-        beginning.await?;
+        let begun = beginning.await;
+        self.note_end();
+        begun?;
         Ok(token)
     }
 
@@ -237,12 +248,33 @@ impl Sessions {
         }
         let mut batch = Batch::new();
         batch.delete(&SESSIONS, &session_key(owner, name));
-        batch.commit(&*self.store, Durability::Buffered).await.map(|_| ())
+        let ended = batch.commit(&*self.store, Durability::Buffered).await.map(|_| ());
+        self.note_end();
+        ended
     }
 
     /// Ends all sessions of an account.
     pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
-        SESSIONS.clear(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), u64::MAX).await.map(|_| ())
+        let ended = SESSIONS.clear(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), u64::MAX).await.map(|_| ());
+        self.note_end();
+        ended
+    }
+
+    /// Returns a number that changes when this host ends sessions before their time. Read it before
+    /// [`Sessions::is_open`].
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::SeqCst)
+    }
+
+    /// Records that sessions may have ended. Call it even if the store reports an error, because it may have committed.
+    fn note_end(&self) {
+        self.revision.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns whether a session of an account has not ended. This does not count as a use.
+    pub async fn is_open(&self, owner: &str, name: &str) -> Result<bool, StoreError> {
+        let row = SESSIONS.row(&*self.store, &session_key(owner, name)).await?;
+        Ok(row.is_some_and(|row| !self.has_ended(&row)))
     }
 
     /// Removes sessions that have ended, in one turn of a [round](tollhouse_store::sweep_cursor) that continues where the last

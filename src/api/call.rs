@@ -16,13 +16,13 @@ use crate::{Charged, Handler, Receipt, ReceiptKind, True};
 
 /// The request to call a tool.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = "I: Deserialize<'de>"))]
 #[schemars(rename = "InvokeRequest")]
 pub struct InvokeRequest<I = Value> {
     /// The tool.
     pub slug: String,
     /// The tool's input. Default: `{}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present_value")]
     #[schemars(with = "Option<Value>")]
     pub input: Option<I>,
     /// The quote to use, as in `X-Quote-Id`.
@@ -61,11 +61,11 @@ pub struct InvokeResponse<R = Value, C = Receipt> {
 
 /// The request to run a draft, or a stored version, without publishing it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, bound(deserialize = "I: Deserialize<'de>, H: Deserialize<'de>"))]
 #[schemars(rename = "DryRunRequest")]
 pub struct DryRunRequest<I = Value, H = Handler> {
     /// The input. Default: `{}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present_value")]
     #[schemars(with = "Option<Value>")]
     pub input: Option<I>,
     /// The version to run. Default: the current one.

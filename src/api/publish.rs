@@ -1,7 +1,7 @@
 //! Publishing: drafts, changes, sources and checks.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollhouse_base::id::EndpointId;
 use tollhouse_protocol::{Isolation, Language};
@@ -224,14 +224,9 @@ pub struct UploadedHandler {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
     /// The response of a `static_json` tool, which can be `null`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present_value")]
     #[schemars(with = "Option<Value>")]
     pub response: Option<StaticResponse>,
-}
-
-/// Deserializes a field that is present, even if its value is `null`.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<StaticResponse>, D::Error> {
-    StaticResponse::deserialize(deserializer).map(Some)
 }
 
 /// The request to check an upload: the body of create, whole or in parts.

@@ -219,7 +219,7 @@ impl App {
             clock: clock.clone(),
         });
         let shared = FrontServices {
-            callers: Authenticator::new(admin, Arc::clone(&builders)),
+            callers: Arc::new(Authenticator::new(admin, Arc::clone(&builders))),
             limits: Limits::new(&settings.http, shares, &base_url),
             intake: MemoryBudget::new(&settings.http.intake),
             proxies: Proxies::new(&settings.http.proxies, settings.listen.ip(), &base_url),

@@ -1,6 +1,7 @@
 //! Deserializes bodies and queries, and explains errors in the client's terms: fields, parameters and JSON shapes,
 //! never the names of our types.
 
+mod by_name;
 mod node;
 mod serde_error;
 
@@ -11,6 +12,7 @@ use serde::{
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
+pub use self::by_name::ByName;
 use self::{
     node::{Node, nodes},
     serde_error::{SerdeError, short},

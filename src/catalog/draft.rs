@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tollhouse_base::deserialize_error::ByName;
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use tollhouse_tool as tool;
@@ -84,7 +85,7 @@ pub struct Draft {
 
 /// A handler as uploaded.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "HandlerFields")]
+#[serde(try_from = "ByName<HandlerFields>")]
 pub enum HandlerDraft {
     /// `{source, language?}`. The default language is JavaScript.
     Source { source: String, language: Language },
@@ -102,10 +103,10 @@ struct HandlerFields {
     response: Option<Value>,
 }
 
-impl TryFrom<HandlerFields> for HandlerDraft {
+impl TryFrom<ByName<HandlerFields>> for HandlerDraft {
     type Error = &'static str;
 
-    fn try_from(fields: HandlerFields) -> Result<Self, &'static str> {
+    fn try_from(ByName(fields): ByName<HandlerFields>) -> Result<Self, &'static str> {
         match fields {
             HandlerFields { source: Some(source), language, response: None } => {
                 Ok(Self::Source { source, language: language.unwrap_or(Language::Js) })

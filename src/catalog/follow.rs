@@ -35,6 +35,7 @@ impl FollowedState for Catalog {
             self.follow_policy().await?;
         }
         for builder in changes.iter().flat_map(Builders::changed).collect::<BTreeSet<_>>() {
+            self.builders.note_change();
             self.follow_builder(&builder).await?;
         }
         for slug in changes.iter().flat_map(|change| ENDPOINTS.changed(change)).collect::<BTreeSet<_>>() {
@@ -50,6 +51,7 @@ impl FollowedState for Catalog {
 
     async fn reload(&self) -> Result<(), StoreError> {
         self.follow_policy().await?;
+        self.builders.note_change();
         let decided = self.builders.standing().await?;
         let builders: BTreeSet<_> = decided.keys().chain(self.builder_standing.load().keys()).cloned().collect();
         for builder in builders {

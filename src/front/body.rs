@@ -15,7 +15,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 use tollhouse_base::{
-    deserialize_error::{self, DeserializeError},
+    deserialize_error::{self, ByName, DeserializeError},
     offload::{DropOffThread, run_blocking},
 };
 use tollhouse_call::CallError;
@@ -216,12 +216,12 @@ impl From<VerbatimJson> for Bytes {
     }
 }
 
-/// Deserializes a body with [`VerbatimJson`] fields. If that fails, deserializes it again as `Described` to get a readable
-/// error.
+/// Deserializes a body with [`VerbatimJson`] fields, which must be an object. If that fails, deserializes it again as
+/// `Described` to get a readable error.
 pub async fn verbatim<T: DeserializeOwned, Described: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, ApiError> {
     // A reserved key is reported as for other bodies.
     let read = || if has_reserved_key(text) { None } else { serde_json::from_slice(text).ok() };
-    if let Some(read) = run_blocking(text.len(), read).await {
+    if let Some(ByName(read)) = run_blocking(text.len(), read).await {
         return Ok(read);
     }
     let value = json(text).await?;

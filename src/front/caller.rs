@@ -12,6 +12,7 @@ use tollhouse_account::{
 };
 use tollhouse_call::{CalledBy, Calls};
 use tollhouse_catalog::{ChangedBy, LiveEndpoint};
+use tollhouse_store::StoreError;
 use tollhouse_tool::Owner;
 
 use super::{api_error::ApiError, auth_failures::CredentialCheck, error_codes::Code, header_names};
@@ -54,20 +55,30 @@ impl Authenticator {
         if let Some(KnownCaller(known)) = extensions.get() {
             return known.clone().ok_or_else(|| Code::Unauthorized.into());
         }
-        let (token, key) = (headers.get(&header_names::ADMIN_TOKEN), headers.get(&header_names::BUILDER_KEY));
-        if token.or(key).is_none() {
+        if !headers.contains_key(&header_names::ADMIN_TOKEN) && !headers.contains_key(&header_names::BUILDER_KEY) {
             return Err(Code::Unauthorized.into());
         }
         let check = CredentialCheck::begin(extensions).await?;
-        let caller = match (token, key.and_then(|key| key.to_str().ok())) {
-            (Some(token), _) => self.is_admin(token.as_bytes()).then_some(Caller::Admin),
-            (None, Some(key)) => self.builders.by_key(key).await?.map(Caller::Builder),
-            (None, None) => None,
-        };
-        caller.ok_or_else(|| {
+        self.holder(headers).await?.ok_or_else(|| {
             check.fail();
             Code::Unauthorized.into()
         })
+    }
+
+    /// Returns the holder of the credential in these headers, or `None` if it is wrong. Nothing is counted.
+    pub(super) async fn holder(&self, headers: &HeaderMap) -> Result<Option<Caller>, StoreError> {
+        let (token, key) = (headers.get(&header_names::ADMIN_TOKEN), headers.get(&header_names::BUILDER_KEY));
+        Ok(match (token, key.and_then(|key| key.to_str().ok())) {
+            (Some(token), _) => self.is_admin(token.as_bytes()).then_some(Caller::Admin),
+            (None, Some(key)) => self.builders.by_key(key).await?.map(Caller::Builder),
+            (None, None) => None,
+        })
+    }
+
+    /// Returns a number that changes with every key and every decision about a builder. Read it before
+    /// [`Authenticator::holder`].
+    pub(super) fn revision(&self) -> u64 {
+        self.builders.revision()
     }
 
     /// Finds the called tool, and whether its owner is calling: the request then shows the owner's credential. Owners

@@ -1,5 +1,7 @@
 //! The state shared by all front ends.
 
+use std::sync::Arc;
+
 use tokio_util::task::TaskTracker;
 
 use super::{caller::Authenticator, forwarded::Proxies, memory_budget::MemoryBudget, rate_limits::Limits, shutdown::Shutdown};
@@ -8,7 +10,7 @@ use super::{caller::Authenticator, forwarded::Proxies, memory_budget::MemoryBudg
 #[derive(Debug)]
 pub struct FrontServices {
     /// Authentication of callers.
-    pub callers: Authenticator,
+    pub callers: Arc<Authenticator>,
     /// Limits of each client address.
     pub limits: Limits,
     /// Limits of connections, bodies and answers.

@@ -26,6 +26,7 @@ mod rate_limits;
 mod serve;
 mod shutdown;
 pub mod sse;
+mod stream_access;
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::middleware::framed_routes;
@@ -54,4 +55,5 @@ pub use self::{
     rate_limits::Limits,
     serve::serve,
     shutdown::Shutdown,
+    stream_access::{RequestSession, StreamAccess},
 };

@@ -12,7 +12,7 @@ use axum::{
     body::HttpBody as _,
     extract::{ConnectInfo, Request, State},
     http::{
-        HeaderName, HeaderValue, Method, Uri, Version, header,
+        HeaderMap, HeaderName, HeaderValue, Method, Uri, Version, header,
         uri::{Authority, PathAndQuery},
     },
     middleware::{self, Next},
@@ -132,7 +132,7 @@ fn cors() -> CorsLayer {
 }
 
 /// Enforces rate limits, limits on unread answers and on wrong credentials, and access checks. Also rejects a request
-/// without exactly one host, with two developer credits, or with a reserved key in its payment.
+/// without exactly one host, with an encoded body, with two developer credits, or with a reserved key in its payment.
 async fn limit(
     State((shared, doors)): State<(Arc<FrontServices>, Arc<[HostCheck]>)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -140,7 +140,8 @@ async fn limit(
     next: Next,
 ) -> Response {
     let admitted = shared.limits.count(peer.ip()).and_then(|()| shared.intake.check_unread_answers(peer.ip()));
-    if let Err(refused) = admitted.and_then(|()| check_host(&request)).and_then(|()| put_host(&mut request)) {
+    let checked = admitted.and_then(|()| check_host(&request)).and_then(|()| check_transfer_coding(request.headers()));
+    if let Err(refused) = checked.and_then(|()| put_host(&mut request)) {
         return refused.into_response();
     }
     let door = doors.iter().find(|door| (door.covers)(request.uri().path()));
@@ -169,6 +170,22 @@ fn check_host(request: &Request) -> Result<(), ApiError> {
         // HTTP/2 has the host in `:authority`. HTTP/1.0 does not require one.
         None if request.uri().authority().is_some() || request.version() < Version::HTTP_11 => Ok(()),
         None => Err(ApiError::bad_request("the request does not name its host").hint("Send a `Host` header")),
+    }
+}
+
+/// Rejects a body with a transfer coding other than `chunked`, or with that one twice. hyper decodes only the last coding,
+/// so the rest would be read as if it were not encoded (RFC 9112, section 6.1).
+fn check_transfer_coding(headers: &HeaderMap) -> Result<(), ApiError> {
+    let values = headers.get_all(header::TRANSFER_ENCODING).into_iter();
+    let codings = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    let mut codings = codings.filter(|coding| !coding.is_empty());
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(()),
+        (Some(_), _) => {
+            let fault = ApiError::bad_request("the body has a transfer coding that this host does not decode");
+            Err(fault.hint("Send the body with `Content-Length`, or with `Transfer-Encoding: chunked` alone"))
+        }
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! A slow reader costs only a buffer of fixed size. Entries that do not fit are dropped, and a `lagged` event gives
 //! their number. They are still in the store and can be read in pages.
+//!
+//! Before an event is sent, and while there is none, the credential of the reader is checked again. Once it no longer
+//! holds, the stream ends with an `error` event.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -18,10 +21,11 @@ use axum::{
 };
 use futures_util::stream;
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tollhouse_base::clock::Timestamp;
 use tollhouse_event::feed::{FeedItem, Follower, Position, TooManyFollowers};
-use tollhouse_front::{ApiError, Code, FrontServices, Places, peer, sse};
+use tollhouse_front::{ApiError, Code, FrontServices, Places, StreamAccess, peer, sse};
 use tollhouse_store::StoreError;
 
 /// Stored entries read at once.
@@ -92,8 +96,17 @@ pub(super) fn stream<S: FollowSource>(
         None => Phase::Live(follower),
         Some(from) => Phase::Stored(from),
     };
-    let ending = shared.shutdown.token();
-    let state = FollowStream { ending, source, from, phase, ready: VecDeque::new(), sent: RecentIds::default(), _places: positions };
+    let state = FollowStream {
+        ending: shared.shutdown.token(),
+        access: StreamAccess::of(&shared.callers, request),
+        check_at: Instant::now() + StreamAccess::CHECK_EVERY,
+        source,
+        from,
+        phase,
+        ready: VecDeque::new(),
+        sent: RecentIds::default(),
+        _places: positions,
+    };
     let events = stream::unfold(state, |mut state| async { state.next().await.map(|event| (Ok::<_, Infallible>(event), state)) });
     Ok(sse::response(events))
 }
@@ -101,6 +114,9 @@ pub(super) fn stream<S: FollowSource>(
 struct FollowStream<S: FollowSource> {
     /// Shutdown does not wait for readers.
     ending: CancellationToken,
+    access: StreamAccess,
+    /// When to check the access again if nothing is sent before.
+    check_at: Instant,
     source: S,
     /// The position from which the reader wants events.
     from: Option<S::Place>,
@@ -120,15 +136,49 @@ enum Phase<S: FollowSource> {
     Over,
 }
 
+/// What a stream does next.
+enum Step {
+    /// Sends an event, if the reader still has access.
+    Send(Event),
+    /// Has had nothing to send for a while.
+    Wait,
+    /// Sends its last event, which contains no entry.
+    End(Event),
+}
+
 impl<S: FollowSource> FollowStream<S> {
+    /// Returns the next event, or `None` after the last one.
     async fn next(&mut self) -> Option<Event> {
+        loop {
+            let (event, refused) = match self.advance().await? {
+                Step::Send(event) => (Some(event), self.access.check().await.err()),
+                Step::Wait => (None, self.access.check_idle().await.err()),
+                Step::End(event) => return Some(event),
+            };
+            self.check_at = Instant::now() + StreamAccess::CHECK_EVERY;
+            if let Some(refused) = refused {
+                self.phase = Phase::Over;
+                self.ready.clear();
+                return Some(refused_event(&refused));
+            }
+            if event.is_some() {
+                return event;
+            }
+        }
+    }
+
+    async fn advance(&mut self) -> Option<Step> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
                 if self.sent.has(&entry.id) {
                     continue;
                 }
                 self.sent.remember(&entry.id);
-                return Some(event(&entry));
+                return Some(Step::Send(event(&entry)));
+            }
+            // Also while entries come that the reader does not want.
+            if Instant::now() >= self.check_at && !matches!(self.phase, Phase::Over) {
+                return Some(Step::Wait);
             }
             match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Over => return None,
@@ -137,29 +187,34 @@ impl<S: FollowSource> FollowStream<S> {
                     Ok(None) => match self.source.follow() {
                         Ok(mut follower) => {
                             if self.ending.run_until_cancelled(follower.started()).await.is_none() {
-                                return Some(retry_event());
+                                return Some(Step::End(retry_event()));
                             }
                             self.source.settle().await;
                             let back = S::Place::start_of(Timestamp(position.at().0.saturating_sub(OVERLAP_MS)));
                             let from = self.from.iter().cloned().chain([back]).max().unwrap_or(position);
                             self.phase = Phase::Joining(from, follower);
                         }
-                        Err(error) => return Some(error_event(&error.to_string())),
+                        Err(error) => return Some(Step::End(error_event(&error.to_string()))),
                     },
-                    Err(error) => return Some(self.store_failed(&error)),
+                    Err(error) => return Some(Step::End(self.store_failed(&error))),
                 },
                 Phase::Joining(position, follower) => match self.read(&position).await {
                     Ok(Some(end)) => self.phase = Phase::Joining(end, follower),
                     Ok(None) => self.phase = Phase::Live(follower),
-                    Err(error) => return Some(self.store_failed(&error)),
+                    Err(error) => return Some(Step::End(self.store_failed(&error))),
                 },
                 Phase::Live(mut follower) => {
-                    let Some(reported) = self.ending.run_until_cancelled(follower.next()).await else { return Some(retry_event()) };
+                    let waiting = timeout_at(self.check_at, self.ending.run_until_cancelled(follower.next())).await;
+                    let Ok(reported) = waiting else {
+                        self.phase = Phase::Live(follower);
+                        continue;
+                    };
+                    let Some(reported) = reported else { return Some(Step::End(retry_event())) };
                     let reported = reported?;
                     self.phase = Phase::Live(follower);
                     match reported {
                         FeedItem::Missed(missed) => {
-                            return Some(Event::default().event("lagged").data(json!({ "missed": missed }).to_string()));
+                            return Some(Step::Send(Event::default().event("lagged").data(json!({ "missed": missed }).to_string())));
                         }
                         FeedItem::Entry(item) => self.ready.extend(self.source.entry(&item)),
                     }
@@ -190,6 +245,11 @@ fn event(entry: &StreamEntry) -> Event {
 /// restart.
 fn retry_event() -> Event {
     Event::default().retry(Duration::from_millis(fastrand::u64(RETRY_MS)))
+}
+
+/// Returns the final event of a reader who no longer has access, or whose access cannot be checked.
+fn refused_event(refused: &ApiError) -> Event {
+    Event::default().event("error").data(refused.envelope().to_string())
 }
 
 fn error_event(message: &str) -> Event {

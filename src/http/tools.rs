@@ -117,7 +117,7 @@ async fn call(
 async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let query = query_fields(&parts.uri);
-    if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
+    if parts.method == Method::GET && is_inspection(&query) {
         return inspect(&calling, &slug).await;
     }
     check_keys(&query)?;
@@ -196,6 +196,11 @@ async fn body_input(calling: &CallServices, peer: IpAddr, limits: &Limits, heade
     Ok(Input::Body(body::read(&calling.shared.intake, peer, headers, body, limit).await?))
 }
 
+/// Returns whether the query is `inspect` alone, without a value. Beside other fields, `inspect` belongs to the input.
+fn is_inspection(query: &[(String, String)]) -> bool {
+    matches!(query, [(name, value)] if name == "inspect" && value.is_empty())
+}
+
 /// Returns the fields of a query, up to one more than the limit.
 fn query_fields(uri: &Uri) -> Vec<(String, String)> {
     form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().take(MAX_QUERY_FIELDS + 1).collect()
@@ -227,6 +232,22 @@ pub(super) fn request_head(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_inspect_alone_and_without_a_value_asks_for_the_record() {
+        for (query, is_asked) in [
+            ("inspect", true),
+            ("inspect=", true),
+            ("&inspect&", true),
+            ("inspect=1", false),
+            ("text=hi&inspect=", false),
+            ("inspect&inspect", false),
+            ("text=inspect", false),
+            ("", false),
+        ] {
+            assert_eq!(is_inspection(&query_fields(&format!("/tools/a?{query}").parse().unwrap())), is_asked, "{query}");
+        }
+    }
 
     #[test]
     fn queries_with_a_reserved_key_are_rejected() {

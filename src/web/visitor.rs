@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use tollhouse_account::session::{OpenSession, SessionKind, Token};
 use tollhouse_api::Manifest;
 use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, id::RequestId, offload::run_blocking};
-use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, Sender, code_of, header_names, peer};
+use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, RequestSession, Sender, code_of, header_names, peer};
 use tower::ServiceExt as _;
 
 use super::{
@@ -283,6 +283,11 @@ impl Visitor {
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         request.extensions_mut().insert(FromPage);
+        // A session without a name is not stored: its credential was just entered.
+        if let Some(session) = self.session.as_ref().filter(|session| !session.name.is_empty()) {
+            let sessions = Arc::clone(&self.services.sessions);
+            request.extensions_mut().insert(RequestSession::new(sessions, session.owner.clone(), session.name.clone()));
+        }
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }

@@ -92,6 +92,7 @@ mod shutdown;
 mod signer;
 mod stored_state;
 mod story;
+mod stream_access;
 mod streams;
 mod suspensions;
 mod telemetry;

@@ -238,3 +238,70 @@ async fn expect_continue_is_rejected_before_the_body() {
     // If the client does not wait, its body is read, so that it can read the error.
     host.call("echo", &json!({ "text": "x".repeat(256 << 10) })).await.fails(413, "body_too_large", "caller");
 }
+
+/// serde accepts an array with the fields of a struct in order, and so did the host once.
+#[tokio::test]
+async fn a_body_that_is_an_array_of_fields_is_rejected() {
+    let host = host().await;
+    let post = |path: &str, body: &'static str| {
+        let request = host.request(Method::POST, path).header("x-admin-token", &host.admin);
+        host.send(request.header("content-type", "application/json").body(body))
+    };
+    for (path, body, pointer) in [
+        ("/ai/invoke", r#"["echo",{"a":1},null,false]"#, ""),
+        ("/ai/invoke", r#" ["echo"]"#, ""),
+        ("/ai/endpoints/echo/run", "[{},null,null]", ""),
+        ("/ai/endpoints/echo/run", r#"{"handler":["export default () => 1",null,null]}"#, "/handler"),
+    ] {
+        let error = post(path, body).await.fails(422, "invalid_request", "caller");
+        assert_eq!(error["pointer"], pointer, "{body}: {error}");
+        assert!(error["message"].as_str().unwrap().contains("is an array, but must be an object"), "{body}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn null_is_the_same_input_everywhere_and_no_input_is_an_empty_object() {
+    let host = Host::start().await;
+    let mut tool = js("any", 0.0, "export default (req) => ({ input: req.input });");
+    tool["inputSchema"] = json!({});
+    host.publish(&tool).await;
+    for (input, requests) in [
+        (json!(null), ["null", r#"{"slug":"any","input":null}"#, r#"{"input":null}"#]),
+        (json!({}), ["", r#"{"slug":"any"}"#, "{}"]),
+        (json!([null]), ["[null]", r#"{"slug":"any","input":[null]}"#, r#"{"input":[null]}"#]),
+    ] {
+        let paths = [("/tools/any", "/input"), ("/ai/invoke", "/result/input"), ("/ai/endpoints/any/run", "/run/result/input")];
+        for ((path, pointer), body) in paths.into_iter().zip(requests) {
+            let request = host.request(Method::POST, path).header("x-admin-token", &host.admin);
+            let answer = host.send(request.header("content-type", "application/json").body(body)).await.is(200).json();
+            assert_eq!(answer.pointer(pointer), Some(&input), "{path} {body}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_inspect_alone_returns_the_record() {
+    let host = host().await;
+    for query in ["inspect", "inspect="] {
+        assert_eq!(host.get(&format!("/tools/echo?{query}")).await.is(200).json()["endpoint"]["slug"], "echo", "{query}");
+    }
+    let called = host.get("/tools/echo?text=hi&inspect=").await.is(200).json();
+    assert_eq!(called["input"]["text"], "hi", "the tool was called: {called}");
+}
+
+/// RFC 9112, section 6.1. The host once read such a body as if it were not encoded.
+#[tokio::test]
+async fn a_transfer_coding_other_than_chunked_is_rejected_everywhere() {
+    let host = host().await;
+    let name = host.url.trim_start_matches("http://");
+    let paths = ["/tools/echo", "/ai/invoke", "/ai/mcp", "/ai/endpoints/check", "/dashboard/session"];
+    let codings = ["gzip, chunked", "gzip\r\ntransfer-encoding: chunked", "chunked, chunked"];
+    let cases = paths.into_iter().flat_map(|path| codings.map(|coding| (path, coding, "400")));
+    for (path, coding, status) in cases.chain([("/tools/echo", "Chunked", "200")]) {
+        let mut raw = Raw::open(&host).await;
+        let head = format!("POST {path} HTTP/1.1\r\nhost: {name}\r\ncontent-type: application/json\r\nconnection: close");
+        raw.send(format!("{head}\r\ntransfer-encoding: {coding}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n")).await;
+        let answer = String::from_utf8_lossy(&raw.rest().await).into_owned();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {coding}: {answer}");
+    }
+}

@@ -116,6 +116,24 @@ async fn bodies_with_a_reserved_key_are_rejected() {
     assert!(verbatim::<Call, serde::de::IgnoredAny>(&fine, Code::InvalidMember).await.is_ok());
 }
 
+/// Regression test: serde also accepts an array with the fields of a struct in order.
+#[tokio::test]
+async fn array_is_not_read_as_the_fields_of_a_body() {
+    #[derive(Deserialize)]
+    struct Call<I> {
+        #[serde(rename = "input")]
+        _input: I,
+    }
+    let read = async |text: &'static str| {
+        verbatim::<Call<VerbatimJson>, Call<serde::de::IgnoredAny>>(&Bytes::from_static(text.as_bytes()), Code::InvalidMember).await
+    };
+    for array in [r#"[{"a":1}]"#, " [1]", "[]"] {
+        let fault = read(array).await.map(|_| ()).unwrap_err();
+        assert_eq!((fault.code(), fault.message()), (Code::InvalidMember, "The whole value is an array, but must be an object"), "{array}");
+    }
+    assert!(read(r#" {"input":[1]}"#).await.is_ok());
+}
+
 #[test]
 fn byte_order_mark_is_removed() {
     assert_eq!(without_byte_order_mark(Bytes::from_static(b"\xef\xbb\xbf{}")), "{}");

@@ -53,3 +53,20 @@ fn request_must_have_exactly_one_host() {
     }
     assert_eq!(checked(Version::HTTP_10, "/", &[]), Ok(()), "HTTP/1.0 has no such header");
 }
+
+#[test]
+fn body_has_no_transfer_coding_but_chunked() {
+    let checked = |values: &[&'static [u8]]| {
+        let value = |bytes: &&'static [u8]| (header::TRANSFER_ENCODING, HeaderValue::from_bytes(bytes).unwrap());
+        check_transfer_coding(&values.iter().map(value).collect())
+    };
+    let fine: [&[&[u8]]; 4] = [&[], &[b"chunked"], &[b" Chunked "], &[b"", b"chunked,"]];
+    for fine in fine {
+        assert!(checked(fine).is_ok(), "{fine:?}");
+    }
+    let coded: [&[&[u8]]; 5] =
+        [&[b"gzip, chunked"], &[b"gzip", b"chunked"], &[b"chunked, chunked"], &[b"identity,chunked"], &[b"\xff", b"chunked"]];
+    for coded in coded {
+        assert_eq!(checked(coded).map_err(|fault| fault.code()), Err(Code::InvalidRequest), "{coded:?}");
+    }
+}

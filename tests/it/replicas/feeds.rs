@@ -6,7 +6,10 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use super::Hosts;
-use crate::harness::{Host, eventually, js, stream::Stream};
+use crate::{
+    harness::{Host, eventually, js, stream::Stream},
+    revenue::tool,
+};
 
 /// Maximum time until lines are stored, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -77,5 +80,26 @@ async fn events_of_both_hosts_are_followed_once_at_each() {
     hosts.log_line(1, 12).await;
     assert_eq!(line_number(&logs.next().await.unwrap().data), 12);
     drop((logs, calls));
+    hosts.end().await;
+}
+
+#[tokio::test]
+async fn stream_at_the_other_host_ends_with_its_key() {
+    let hosts = Hosts::start().await;
+    let minted = hosts.manage(0, Method::POST, "/ai/credits", &json!({ "amountUsd": 5, "label": "test" })).await.is(200).json();
+    let register = hosts.request(0, Method::POST, "/ai/builders/register").header("x-developer-credit", minted["credit"].as_str().unwrap());
+    let registered = Host::try_send(register.json(&json!({ "name": "Rotated" }))).await.unwrap().is(200).json();
+    let key = registered["builderKey"].as_str().unwrap();
+    let as_builder = |at: usize, method: Method, path: &str| hosts.request(at, method, path).header("x-builder-key", key);
+    let create = as_builder(0, Method::POST, "/ai/endpoints/create").json(&tool("says", 0.0, LOGGER));
+    Host::try_send(create).await.unwrap().is(200);
+    let mut stream = Stream::open(as_builder(1, Method::GET, "/ai/endpoints/says/logs")).await;
+    hosts.log_line(0, 1).await;
+    assert_eq!(line_number(&stream.next().await.unwrap().data), 1);
+    Host::try_send(as_builder(0, Method::POST, "/ai/builders/keys")).await.unwrap().is(200);
+    hosts.log_line(1, 2).await;
+    let last = stream.next().await.unwrap();
+    assert_eq!((last.name.as_str(), &last.data["error"]["code"]), ("error", &json!("unauthorized")), "{last:?}");
+    assert!(stream.next().await.is_none(), "nothing comes after the error");
     hosts.end().await;
 }

@@ -7,7 +7,10 @@ use super::{
     browser::{Browser, Form, form, forms},
     html, text, values,
 };
-use crate::harness::{Host, js};
+use crate::{
+    harness::{Host, js, stream::Stream},
+    revenue::tool,
+};
 
 #[tokio::test]
 async fn each_credential_opens_its_own_pages() {
@@ -208,6 +211,30 @@ async fn a_session_ends_with_its_key_and_when_it_is_reported_to() {
     let csrf = form(&page, "/dashboard/sign-out").fields;
     again.post("/dashboard/sessions/end", &[("csrf", &csrf[0].1)]).await.is(303);
     again.get("/dashboard/account").await.is(303);
+}
+
+#[tokio::test]
+async fn live_log_ends_with_its_session() {
+    let host = Host::start().await;
+    let (_, key) = host.register("A builder").await;
+    let logger = tool("logger", 0.0, "export default (req, ctx) => { ctx.log.info(`call ${req.input.n}`); return {}; };");
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &logger).await.is(200);
+    let (browser, other) = (Browser::signed_in(&host, &key).await, Browser::signed_in(&host, &key).await);
+    let mut streams = vec![];
+    for signed_in in [&browser, &other] {
+        let request = host.request(Method::GET, "/dashboard/api/ai/endpoints/logger/logs");
+        streams.push(Stream::open(request.header("cookie", signed_in.cookie.as_deref().unwrap())).await);
+    }
+    host.call("logger", &json!({ "n": 1 })).await.is(200);
+    for stream in &mut streams {
+        assert_eq!(stream.next().await.unwrap().data["message"], "call 1");
+    }
+    browser.fill("/dashboard/account", "/dashboard/sign-out", &[]).await.is(303);
+    host.call("logger", &json!({ "n": 2 })).await.is(200);
+    let last = streams[0].next().await.unwrap();
+    assert_eq!((last.name.as_str(), &last.data["error"]["code"]), ("error", &json!("unauthorized")), "{last:?}");
+    assert!(streams[0].next().await.is_none(), "nothing comes after the error");
+    assert_eq!(streams[1].next().await.unwrap().data["message"], "call 2", "the other session is open");
 }
 
 #[tokio::test]
