@@ -116,9 +116,7 @@ pub(crate) struct CheckpointReader {
 impl CheckpointReader {
     /// Opens the newest checkpoint, if there is one.
     pub(crate) fn newest(store: &Path) -> Result<Option<Self>, JournalError> {
-        let folder = store.join(SegmentKind::Checkpoint.folder());
-        let newest = SegmentFile::all(store, SegmentKind::Checkpoint).map_err(JournalError::io(&folder))?.pop();
-        newest.map(|newest| Self::open(&newest)).transpose()
+        SegmentFile::list(store, SegmentKind::Checkpoint)?.pop().map(|newest| Self::open(&newest)).transpose()
     }
 
     pub(crate) fn open(named: &SegmentFile) -> Result<Self, JournalError> {
