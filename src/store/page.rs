@@ -1,7 +1,5 @@
 //! Pages and totals of a copy of a store.
 
-use serde::{Deserialize, Serialize};
-
 use super::{
     journal::{RowWeight, SpaceTotal, SpaceTotals, checksum},
     space::Space,
@@ -22,10 +20,6 @@ pub enum CopyPage {
 /// Totals by space: the number of rows, their bytes, and a fingerprint that does not depend on their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowSums(SpaceTotals);
-
-/// The encoding of totals.
-#[derive(Serialize, Deserialize)]
-struct PageRow(Vec<(u8, SpaceTotal)>);
 
 impl RowSums {
     pub(super) fn of(totals: SpaceTotals) -> Self {
@@ -65,13 +59,12 @@ impl RowSums {
     }
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        postcard::to_stdvec(&PageRow(self.0.listed())).expect("numbers are plain data, and memory takes them")
+        postcard::to_stdvec(&self.0).expect("numbers are plain data, and memory takes them")
     }
 
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let (PageRow(listed), rest) = postcard::take_from_bytes(bytes).ok()?;
-        let mut totals = SpaceTotals::default();
-        totals.set(&listed);
+        let (listed, rest) = postcard::take_from_bytes::<Vec<(u8, SpaceTotal)>>(bytes).ok()?;
+        let totals = SpaceTotals::from(listed.clone());
         // Reject a space that this version does not know: its rows would be lost.
         (rest.is_empty() && totals.listed() == listed).then_some(Self(totals))
     }

@@ -139,11 +139,7 @@ impl CheckpointReader {
         if !part.rows.is_empty() {
             return Ok(CheckpointItem::Rows(part.rows));
         }
-        let [totals, within] = [then, part].map(|part| {
-            let mut totals = SpaceTotals::default();
-            totals.set(&part.totals);
-            totals
-        });
+        let [totals, within] = [then, part].map(|part| SpaceTotals::from(part.totals));
         if within != self.found {
             return Err(self.damage("its rows do not match the totals at its end").into());
         }

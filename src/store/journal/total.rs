@@ -72,12 +72,28 @@ impl SpaceTotal {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The total of every space. They are stored as a list of the non-empty ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<(u8, SpaceTotal)>", into = "Vec<(u8, SpaceTotal)>")]
 pub(crate) struct SpaceTotals([SpaceTotal; Space::ALL.len()]);
 
 impl Default for SpaceTotals {
     fn default() -> Self {
         Self([SpaceTotal::default(); Space::ALL.len()])
+    }
+}
+
+impl From<Vec<(u8, SpaceTotal)>> for SpaceTotals {
+    fn from(listed: Vec<(u8, SpaceTotal)>) -> Self {
+        let mut totals = Self::default();
+        totals.set(&listed);
+        totals
+    }
+}
+
+impl From<SpaceTotals> for Vec<(u8, SpaceTotal)> {
+    fn from(totals: SpaceTotals) -> Self {
+        totals.listed()
     }
 }
 

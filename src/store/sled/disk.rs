@@ -8,15 +8,7 @@ use std::{
 
 use sled::{Batch, Tree};
 
-use super::{
-    changelog,
-    group::CommitGroup,
-    health::StoreHealth,
-    position::TreePosition,
-    read_guard::TreeHandle,
-    sink::{Sink, sled_error},
-    values,
-};
+use super::{changelog, group::CommitGroup, health::StoreHealth, position::TreePosition, read_guard::TreeHandle, sink::Sink, values};
 use crate::{
     Durability, LossImpact, Space, StoreError,
     journal::{ChangeEntry, FramePart, JournalWriter, RowPart, SpaceTotal, WriteError},
@@ -214,7 +206,7 @@ pub(super) fn replay(tree: &Tree, parts: [FramePart; 2], after: &mut TreePositio
     let mut batch = Batch::default();
     let changes = write(tree, parts, after, &mut batch)?;
     after.keep(&mut batch)?;
-    tree.apply_batch(batch).map_err(sled_error)?;
+    tree.apply_batch(batch).map_err(StoreError::away)?;
     Ok(changes)
 }
 

@@ -1,11 +1,14 @@
 //! The snapshot that readers see: the tree, its position, and the progress of verifying it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64};
+use std::{
+    ops::Bound,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64},
+};
 
 use arc_swap::{ArcSwap, Guard};
 use sled::{Db, Tree};
 
-use super::{position::TreePosition, recount::Recount};
+use super::{position::TreePosition, recount::Recount, rows::walk_some};
 use crate::{Space, StoreError};
 
 /// The tree that readers see.
@@ -46,6 +49,17 @@ impl TreeHandle {
     /// held.
     pub(super) fn alone(&self) -> RwLockWriteGuard<'_, TreePosition> {
         self.position.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the next rows as [`walk_some`] does. Nothing is applied meanwhile.
+    pub(super) fn walk(
+        &self,
+        position: &mut Bound<Vec<u8>>,
+        max: usize,
+        add: impl FnMut(u8, Vec<u8>, Vec<u8>) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        let _still = self.still();
+        walk_some(&self.tree(), position, max, add)
     }
 
     /// Verifies the total of a space while others write. Returns whether it is right, or `None` if `ended` returns true
