@@ -41,8 +41,8 @@ impl Formatted for Usage {
         out.extend_from_slice(&self.bytes.to_be_bytes());
     }
 
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        let (items, bytes) = bytes.split_first_chunk::<8>().filter(|_| format <= Self::FORMAT)?;
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (items, bytes) = bytes.split_first_chunk()?;
         Some(Self { items: u64::from_be_bytes(*items), bytes: u64::from_be_bytes(bytes.try_into().ok()?) })
     }
 }

@@ -1,7 +1,7 @@
 //! Pages and totals of a copy of a store.
 
 use super::{
-    journal::{RowWeight, SpaceTotal, SpaceTotals, checksum},
+    journal::{RowWeight, SpaceTotal, SpaceTotals},
     space::Space,
     write::Write,
 };
@@ -27,20 +27,12 @@ impl RowSums {
     }
 
     pub(super) fn add(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        self.count(space, |weight| (None, Some(weight)), key, value);
+        self.0.change(space as u8, None, Some(RowWeight::of_row(space as u8, key, value)));
     }
 
     /// Subtracts a row.
     pub(super) fn take(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        self.count(space, |weight| (Some(weight), None), key, value);
-    }
-
-    fn count(&mut self, space: Space, change: impl Fn(RowWeight) -> (Option<RowWeight>, Option<RowWeight>), key: &[u8], value: &[u8]) {
-        let number = space as u8;
-        let (before, after) = change(RowWeight::of(number, key, value.len(), checksum(number, key, value)));
-        if let Some(total) = self.0.of(number) {
-            total.change(before, after);
-        }
+        self.0.change(space as u8, Some(RowWeight::of_row(space as u8, key, value)), None);
     }
 
     /// Returns the spaces in which the totals differ.

@@ -192,8 +192,8 @@ pub(super) struct KeyChange {
 impl KeyChange {
     /// Counts the change in the total of its space.
     pub(super) fn count(&self, totals: &mut SpaceTotals) {
-        if let Some(total) = self.position.first().and_then(|space| totals.of(*space)) {
-            total.change(self.before, self.after);
+        if let Some(space) = self.position.first() {
+            totals.change(*space, self.before, self.after);
         }
     }
 }
