@@ -6,7 +6,6 @@
 use std::{
     borrow::Borrow,
     collections::{HashMap, HashSet, VecDeque},
-    fmt,
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
@@ -84,13 +83,6 @@ struct CacheEntry<T> {
     value: T,
     bytes: usize,
     was_used: bool,
-}
-
-impl<K, T> fmt::Debug for Cache<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = self.held();
-        f.debug_struct("Cache").field("values", &held.all.len()).field("bytes", &held.bytes).finish_non_exhaustive()
-    }
 }
 
 impl<K, T> Cache<K, T> {

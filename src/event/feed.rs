@@ -6,7 +6,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -73,12 +72,6 @@ pub trait Position: Clone + Ord + Send + Sync {
 
     /// Formats the position as a cursor for clients.
     fn to_cursor(&self) -> String;
-}
-
-impl<T> fmt::Debug for Feed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").field("subjects", &self.subjects().len()).finish()
-    }
 }
 
 impl<T: Clone> Feed<T> {

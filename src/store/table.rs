@@ -275,12 +275,6 @@ impl<K, V> fmt::Debug for Table<K, V> {
     }
 }
 
-impl<K> fmt::Debug for Counter<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.plan.name)
-    }
-}
-
 /// Returns the rows that could be decoded. Malformed rows are logged and skipped.
 pub(super) fn sound_of<K, V>(page: Vec<Result<Row<K, V>, StoreError>>) -> Vec<Row<K, V>> {
     let logged = |error| tracing::error!(%error, "a malformed row is skipped");
