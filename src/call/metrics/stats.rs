@@ -32,17 +32,6 @@ pub(super) const COUNTED_AT_ONCE: usize = 20_000;
 const FIRST_REST: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(60);
 
-/// Progress of a count.
-pub(super) struct CountProgress {
-    rest: Range<Key>,
-}
-
-impl Default for CountProgress {
-    fn default() -> Self {
-        Self { rest: CALL_METRICS.all() }
-    }
-}
-
 impl Metrics {
     /// Returns a tool's figures of the last 30 days. `None` until the first count is complete.
     pub fn figures(&self, endpoint: &EndpointId) -> Option<RecentStats> {
@@ -58,9 +47,9 @@ impl Metrics {
     pub(super) fn start_counting(self: &Arc<Self>) {
         let metrics = Arc::downgrade(self);
         tokio::spawn(async move {
-            let mut counting = CountProgress::default();
+            let mut rest_of_count = CALL_METRICS.all();
             while let Some(metrics) = Weak::upgrade(&metrics) {
-                let rest = match metrics.count_some(&mut counting).await {
+                let rest = match metrics.count_some(&mut rest_of_count).await {
                     Ok(true) => COUNT_EVERY,
                     Ok(false) if metrics.recent_lock().is_counted() => REST,
                     Ok(false) => FIRST_REST,
@@ -75,25 +64,25 @@ impl Metrics {
         });
     }
 
-    /// Counts recent stored calls tool by tool, and continues where the last turn ended. Returns true once all are
+    /// Counts recent stored calls tool by tool. `rest` is what the count has not reached yet. Returns true once all are
     /// counted.
     ///
     /// # Errors
     ///
     /// Errors of the store. Then the previous figures of uncounted tools stay.
-    pub(super) async fn count_some(&self, counting: &mut CountProgress) -> Result<bool, StoreError> {
+    pub(super) async fn count_some(&self, rest: &mut Range<Key>) -> Result<bool, StoreError> {
         let mut read = 0;
         while read < COUNTED_AT_ONCE {
-            let Some((own, ..)) = CALL_METRICS.first(&*self.store, &counting.rest).await? else {
+            let Some((own, ..)) = CALL_METRICS.first(&*self.store, rest).await? else {
                 self.recent_lock().counted();
-                *counting = CountProgress::default();
+                *rest = CALL_METRICS.all();
                 return Ok(true);
             };
             // Under the lock, so that concurrent writes are neither missed nor counted twice.
             let _one = self.writing.lock().await;
             let (lengths, rows) = self.stored(&own.0).await?;
             read += 1 + rows;
-            counting.rest = counting.rest.clone().behind(&own);
+            *rest = rest.clone().behind(&own);
             self.recent_lock().set(own.0, lengths);
         }
         Ok(false)
