@@ -177,7 +177,8 @@ impl Events {
 
     /// Announces an event to live followers. Call it after the commit.
     pub fn announce(&self, owner: &Owner, event: Event) {
-        self.count(owner.share());
+        // An owner's first event since the last sweep makes `trim` count the owner's events.
+        self.counts().entry(owner.share().to_owned()).or_default().iter_mut().for_each(|count| *count += 1);
         self.feed.publish(owner.share(), || Arc::new(event));
     }
 

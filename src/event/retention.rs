@@ -22,23 +22,7 @@ impl Events {
 
     /// Starts to deliver events that other hosts store.
     pub(super) fn pull(self: &Arc<Self>) {
-        let store = Arc::clone(&self.store);
-        self.feed.pull(
-            |event| EventPosition::of(&event.id),
-            move |share, position, limit| {
-                let store = Arc::clone(&store);
-                async move { stored_after(&*store, &share, position, limit).await }
-            },
-        );
-    }
-
-    /// Counts a new event. An owner's first event since the last sweep makes `trim` count the owner's events.
-    pub(super) fn count(&self, share: &str) {
-        let mut stored = self.counts();
-        match stored.get_mut(share) {
-            Some(count) => *count = count.map(|count| count + 1),
-            None => _ = stored.insert(share.to_owned(), None),
-        }
+        self.feed.pull(&self.store, |event| EventPosition::of(&event.id), stored_after);
     }
 
     /// Removes owners' events beyond the limit, once they exceed it by a tenth.

@@ -19,17 +19,7 @@ impl History {
     /// Starts the tasks that delete excess calls and announce calls stored by other hosts. They end when the history is
     /// dropped. Call it inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
-        let store = Arc::clone(&self.store);
-        self.feed.pull(
-            |call: &StoredCall| call.position.clone(),
-            move |endpoint, position, limit| {
-                let store = Arc::clone(&store);
-                async move {
-                    let Ok(endpoint) = endpoint.parse() else { return Ok(vec![]) };
-                    stored_after(&*store, endpoint, &position, limit).await
-                }
-            },
-        );
+        self.feed.pull(&self.store, |call: &StoredCall| call.position.clone(), stored_after);
         maintain(self, TRIM_EVERY, "removing the oldest calls over the limit", |history, _| async move { history.trim().await });
     }
 
