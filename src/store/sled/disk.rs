@@ -2,11 +2,12 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use sled::{Batch, Tree};
+use tollhouse_base::mutex::lock;
 
 use super::{changelog, group::CommitGroup, health::StoreHealth, position::TreePosition, read_guard::TreeHandle, sink::Sink, values};
 use crate::{
@@ -101,7 +102,7 @@ impl Disk {
         self.handle.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
         self.handle.behind.fetch_add(bytes, Relaxed);
-        self.handle.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
+        lock(&self.handle.recount).follow(&changes);
         self.newest = newest;
         Ok(())
     }

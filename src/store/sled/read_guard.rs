@@ -2,11 +2,12 @@
 
 use std::{
     ops::Bound,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64},
 };
 
 use arc_swap::{ArcSwap, Guard};
 use sled::{Db, Tree};
+use tollhouse_base::mutex::lock;
 
 use super::{position::TreePosition, recount::Recount, rows::walk_some};
 use crate::{Space, StoreError};
@@ -65,14 +66,13 @@ impl TreeHandle {
     /// Verifies the total of a space while others write. Returns whether it is right, or `None` if `ended` returns true
     /// first.
     pub(super) fn recount(&self, tree: &Tree, space: Space, ended: impl Fn() -> bool) -> Option<Result<bool, StoreError>> {
-        let counting = || -> MutexGuard<'_, Recount> { self.recount.lock().unwrap_or_else(PoisonError::into_inner) };
-        counting().start(space);
+        lock(&self.recount).start(space);
         loop {
             if ended() {
                 return None;
             }
             let position = self.still();
-            let found = counting().some(tree);
+            let found = lock(&self.recount).some(tree);
             match found {
                 Ok(None) => {}
                 Ok(Some(found)) => {
