@@ -16,7 +16,7 @@ use tollhouse_store::{Direction, Range, StoreError, TerminatedText};
 use super::{
     Metrics, OF_ALL, SOME, Span,
     bucket::{CALL_METRICS, DurationHistogram, Key},
-    recent::{RecentDurations, RecentStats},
+    recent::RecentStats,
 };
 
 /// Period of a tool's figures and of the figures of all tools together, in milliseconds.

@@ -356,7 +356,7 @@ async fn a_canceled_call_continues_for_those_who_joined_it() {
     let in_flight = InFlight::new(LIMITS);
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);
-    let joined = in_flight.calls().get(&payment).map(|call| call.end.subscribe()).unwrap();
+    let joined = lock(&in_flight.calls).get(&payment).map(|call| call.end.subscribe()).unwrap();
     let remaining = in_flight.abandoned(&payment);
     tokio::pin!(remaining);
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut remaining).await.is_err(), "somebody waits for it");
@@ -365,9 +365,9 @@ async fn a_canceled_call_continues_for_those_who_joined_it() {
     // Admitted again, the payment has another call, which the first one must not remove.
     let again = in_flight.track(&payment);
     drop(tracked);
-    assert_eq!(in_flight.calls().len(), 1);
+    assert_eq!(lock(&in_flight.calls).len(), 1);
     drop(again);
-    assert_eq!(in_flight.calls().len(), 0);
+    assert_eq!(lock(&in_flight.calls).len(), 0);
 }
 
 #[tokio::test]

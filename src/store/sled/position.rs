@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Tree};
 
-use super::sink::sled_error;
 use crate::{
     SpaceSize, SpaceSizes, StoreError,
     journal::{ChainLink, SpaceTotals},
