@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     hash::Hash,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -16,6 +16,7 @@ use tokio::{sync::Notify, time::timeout};
 use super::{
     failure_limiter::{Admission, FailureLimiter},
     gcra,
+    mutex::lock,
 };
 
 /// Maximum number of attempts of a key that wait. Further ones are refused.
@@ -119,7 +120,7 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
 
     /// Takes a place in the queue of a key, or returns `None` if [`MAX_WAITING`] attempts of the key wait.
     fn enter(self: &Arc<Self>, key: K) -> Option<Place<K>> {
-        let mut queues = self.queues();
+        let mut queues = lock(&self.queues);
         let shared = queues.entry(key.clone()).or_default();
         let open = shared.queue.open.load(Ordering::SeqCst) as usize;
         if shared.attempts.saturating_sub(open) >= MAX_WAITING {
@@ -129,10 +130,6 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
         let queue = Arc::clone(&shared.queue);
         drop(queues);
         Some(Place { attempts: Arc::clone(self), key, queue })
-    }
-
-    fn queues(&self) -> MutexGuard<'_, HashMap<K, KeyQueue>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +143,7 @@ struct Place<K: Hash + Eq + Clone> {
 
 impl<K: Hash + Eq + Clone> Drop for Place<K> {
     fn drop(&mut self) {
-        let mut queues = self.attempts.queues();
+        let mut queues = lock(&self.attempts.queues);
         if let Some(shared) = queues.get_mut(&self.key) {
             shared.attempts -= 1;
             if shared.attempts == 0 {

@@ -6,13 +6,14 @@
 use std::{
     borrow::Borrow,
     collections::{HashMap, HashSet, VecDeque},
-    fmt,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
 use tokio::sync::OwnedMutexGuard;
+
+use crate::mutex::lock;
 
 /// Maximum number of entries examined for eviction each time an entry is added.
 const MAX_EXAMINED: usize = 64;
@@ -86,19 +87,6 @@ struct CacheEntry<T> {
     was_used: bool,
 }
 
-impl<K, T> fmt::Debug for Cache<K, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = self.held();
-        f.debug_struct("Cache").field("values", &held.all.len()).field("bytes", &held.bytes).finish_non_exhaustive()
-    }
-}
-
-impl<K, T> Cache<K, T> {
-    fn held(&self) -> MutexGuard<'_, CacheState<K, T>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
     /// Creates a cache for about `max_bytes` bytes.
     pub fn new(max_bytes: usize) -> Self {
@@ -111,7 +99,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
     where
         K: Borrow<Q>,
     {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let entry = held.all.get_mut(key)?;
         entry.was_used = true;
         Some(entry.value.clone())
@@ -119,20 +107,20 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 
     /// Returns all cached values.
     pub fn all(&self) -> Vec<T> {
-        self.held().all.values().map(|one| one.value.clone()).collect()
+        lock(&self.held).all.values().map(|one| one.value.clone()).collect()
     }
 
     /// Caches a value in place of the previous one. Returns the values that were evicted for it.
     pub fn put(&self, key: &K, stored: T) -> Vec<T> {
         let bytes = stored.bytes();
-        self.held().put(key, (stored, bytes), self.max_bytes)
+        lock(&self.held).put(key, (stored, bytes), self.max_bytes)
     }
 
     /// Caches a built value and returns it with the values that were evicted for it. If a complete value is already cached, returns that
     /// instead. Returns `None` if the value is no longer `current`.
     pub fn keep(&self, key: &K, value: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
         let bytes = value.bytes();
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         if let Some(one) = held.all.get(key).filter(|one| one.value.is_whole()) {
             return Some((one.value.clone(), vec![]));
         }
@@ -149,7 +137,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
     where
         K: Borrow<Q>,
     {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let one = held.all.remove(key)?;
         held.bytes -= one.bytes;
         Some(one.value)
@@ -157,7 +145,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 
     /// Removes all values.
     pub fn clear(&self) {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         (held.bytes, held.turns) = (0, VecDeque::new());
         let removed = std::mem::take(&mut held.all);
         drop(held);
@@ -166,14 +154,10 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 
     /// Waits for the lock on building the value of `key`. Dropping the result releases it.
     pub async fn turn(&self, key: &K) -> CacheBuild<'_, K, T> {
-        let lock = Arc::clone(self.making().entry(key.clone()).or_default());
+        let lock = Arc::clone(lock(&self.making).entry(key.clone()).or_default());
         let mut making = CacheBuild { cache: self, key: key.clone(), lock: Some(Arc::clone(&lock)), turn: None };
         making.turn = Some(lock.lock_owned().await);
         making
-    }
-
-    fn making(&self) -> MutexGuard<'_, HashMap<K, BuildTurn>> {
-        self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -235,7 +219,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> CacheBuild<'_, K, T> {
 
 impl<K: Clone + Eq + Hash, T: CacheKey> Drop for CacheBuild<'_, K, T> {
     fn drop(&mut self) {
-        let mut making = self.cache.making();
+        let mut making = lock(&self.cache.making);
         self.turn = None;
         // A count of 2 means that no other task waits: one is in the map and one is here.
         if self.lock.take().is_some_and(|lock| Arc::strong_count(&lock) == 2) {

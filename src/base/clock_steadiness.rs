@@ -3,14 +3,14 @@
 //! A dead battery, a wrong time server or an operator can move a machine's clock by days for a moment. Everything that
 //! expires by age would then be removed for good. So nothing is removed by age soon after a jump.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
-use super::clock::{Clock, Timestamp};
+use super::{
+    clock::{Clock, Timestamp},
+    mutex::lock,
+};
 
 /// How far the wall clock may differ from the monotonic clock between two checks.
 const TOLERANCE: Duration = Duration::from_secs(60);
@@ -63,14 +63,14 @@ impl Steadiness {
         let now = ClockReading { wall: self.clock.now(), at: Instant::now() };
         if now.wall.0.saturating_sub(before.0) > u64::try_from(DOUBTED_AFTER.as_millis()).unwrap_or(u64::MAX) {
             let steady = ClockReading { wall: before, at: now.at };
-            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State { steady, jumped: Some((now, now)) };
+            *lock(&self.state) = State { steady, jumped: Some((now, now)) };
         }
     }
 
     /// Checks the clock. Returns whether it ran steadily since the last check, or for an hour since it jumped.
     pub fn is_steady(&self) -> bool {
         let now = ClockReading { wall: self.clock.now(), at: Instant::now() };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if state.steady.leads_to(now) {
             if state.jumped.take().is_some() {
                 tracing::info!("this machine's clock is where it was before it jumped");

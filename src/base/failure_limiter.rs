@@ -3,13 +3,16 @@
 use std::{
     hash::Hash,
     num::NonZeroU32,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::gcra::{self, Gcra, Tally, named};
+use super::{
+    gcra::{self, Gcra, Tally, named},
+    mutex::lock,
+};
 
 /// The period that a key's budget is for.
 pub const WINDOW: Duration = Duration::from_secs(60);
@@ -121,18 +124,18 @@ impl<K: Hash + Eq + Clone> FailureLimiter<K> {
     fn uses(&self) -> MutexGuard<'_, Gcra<K>> {
         #[cfg(test)]
         self.interleave();
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.uses)
     }
 
     /// Counts a failure of the key between the next lock and the one after it, as another thread can.
     #[cfg(test)]
     pub(super) fn fail_after_next_lock(&self, key: K) {
-        *self.interleaved.lock().unwrap_or_else(PoisonError::into_inner) = Some((1, key));
+        *lock(&self.interleaved) = Some((1, key));
     }
 
     #[cfg(test)]
     fn interleave(&self) {
-        let mut interleaved = self.interleaved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut interleaved = lock(&self.interleaved);
         match interleaved.take() {
             Some((0, key)) => {
                 drop(interleaved);

@@ -1,16 +1,12 @@
 //! Identifiers: a ULID with a prefix that says which kind of item it names.
 
-use std::{
-    fmt,
-    str::FromStr,
-    sync::{Mutex, PoisonError},
-};
+use std::{fmt, str::FromStr, sync::Mutex};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::clock::Timestamp;
+use crate::{clock::Timestamp, mutex::lock};
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
@@ -87,7 +83,7 @@ macro_rules! ids {
 /// Returns a ULID for `at` that sorts after the last one generated for that time.
 fn ordered(at: Timestamp) -> Ulid {
     static LAST: Mutex<Ulid> = Mutex::new(Ulid::nil());
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = lock(&LAST);
     *last = after(*last, at);
     *last
 }

@@ -4,13 +4,16 @@ use std::{
     collections::HashMap,
     hash::Hash,
     num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::gcra::{Gcra, Tally, named, now};
+use super::{
+    gcra::{Gcra, Tally, named, now},
+    mutex::lock,
+};
 
 /// Size of a burst, as a multiple of the requests allowed per second.
 const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
@@ -61,7 +64,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
 
     /// Takes `some` requests from the key's budget, or returns how long to wait for them.
     fn admit(&self, key: &K, some: NonZeroU32, now: Instant) -> Result<(), Duration> {
-        let mut uses = self.uses();
+        let mut uses = lock(&self.uses);
         let behind = uses.behind(key, now) + time_of(some.get().into(), self.per_second);
         match behind.checked_sub(self.whole).filter(|wait| !wait.is_zero()) {
             Some(wait) => Err(wait),
@@ -75,22 +78,18 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
 
     /// Forgets keys with a full budget, so that memory use stays flat.
     pub fn prune_idle(&self) {
-        self.uses().prune_idle(now());
-    }
-
-    fn uses(&self) -> MutexGuard<'_, Gcra<K>> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.uses).prune_idle(now());
     }
 }
 
 impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Tally for RateLimiter<K> {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.uses().take(max)
+        lock(&self.uses).take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
         if let Some(key) = named(name) {
-            let (now, mut uses) = (now(), self.uses());
+            let (now, mut uses) = (now(), lock(&self.uses));
             let behind = uses.behind(&key, now) + time_of(used, self.per_second);
             uses.evict(&key, MAX_KEYS, now);
             uses.use_elsewhere(key, now, behind);
@@ -134,7 +133,7 @@ impl<K: Hash + Eq + Clone> ConcurrencyLimit<K> {
     /// Returns a permit for `key`, or `None` if all of its permits are in use.
     #[must_use]
     pub fn take(&self, key: K) -> Option<Permit<K>> {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock(&self.now);
         if now.get(&key).is_some_and(|permits| *permits >= self.max) {
             return None;
         }
@@ -145,7 +144,7 @@ impl<K: Hash + Eq + Clone> ConcurrencyLimit<K> {
 
 impl<K: Hash + Eq + Clone> Drop for Permit<K> {
     fn drop(&mut self) {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock(&self.now);
         if let Some(permits) = now.get_mut(&self.key) {
             *permits -= 1;
             if *permits == 0 {

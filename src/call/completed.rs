@@ -31,11 +31,9 @@ pub struct CompletedCall {
 impl CompletedCall {
     /// Constructs an outcome without a payment.
     pub(super) fn of(produced: HandlerResult, draft: &receipt::ReceiptDraft) -> Self {
-        let success = produced.success();
-        let HandlerResult { status, headers, body, .. } = produced;
+        let success = produced.success;
         let receipt_id = if success { draft.receipt_id.to_string() } else { String::new() };
-        let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
-        Self { answer: Arc::new(answer), payment: None, success, first: false }
+        Self { answer: Arc::new(produced.into_answer(receipt_id)), payment: None, success, first: false }
     }
 
     /// Constructs the outcome of a call that `payment` paid for.

@@ -12,13 +12,14 @@ mod tests;
 use std::{
     borrow::Cow,
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{CallId, EndpointId, ReceiptId, RequestId},
+    mutex::lock,
 };
 use tollhouse_event::feed::{Feed, Follower, TooManyFollowers};
 use tollhouse_money::receipt;
@@ -195,7 +196,7 @@ impl History {
     pub(super) fn announce(&self, batches: Vec<CallBatch>) {
         for CallBatch { endpoint, calls } in batches {
             let more = calls.len() as u64;
-            self.counts().entry(endpoint.clone()).or_default().iter_mut().for_each(|count| *count += more);
+            lock(&self.counts).entry(endpoint.clone()).or_default().iter_mut().for_each(|count| *count += more);
             for call in calls {
                 self.feed.publish(endpoint.as_str(), || Arc::new(call));
             }
@@ -210,10 +211,6 @@ impl History {
     /// Returns the time before which calls are no longer kept.
     fn oldest(&self) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
-    }
-
-    fn counts(&self) -> MutexGuard<'_, HashMap<EndpointId, Option<u64>>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

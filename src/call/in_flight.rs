@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
 };
+use tollhouse_base::mutex::lock;
 use tollhouse_money::{HeldPaymentEnd, PaymentId, Payments};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -73,7 +74,7 @@ type CallMap = Mutex<HashMap<PaymentId, JoinableCall>>;
 
 /// The payments whose calls are in flight in this process, and the requests that wait for calls.
 pub(super) struct InFlight {
-    calls: Arc<Mutex<HashMap<PaymentId, JoinableCall>>>,
+    pub(super) calls: Arc<CallMap>,
     joins: Joins<LookupEnd>,
 }
 
@@ -85,7 +86,7 @@ impl InFlight {
     /// Lets others join the call of `payment` until the returned value is dropped.
     pub(super) fn track(&self, payment: &PaymentId) -> TrackedCall<'_> {
         let end = EndSender::new(None);
-        self.calls().insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
+        lock(&self.calls).insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
         TrackedCall { in_flight: self, payment: payment.clone(), end }
     }
 
@@ -121,7 +122,7 @@ impl InFlight {
         let until = Instant::now() + timeout;
         loop {
             // Under the lock, so that an abandoned call is not joined.
-            let joined = self.calls().get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
+            let joined = lock(&self.calls).get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
             // If a call's task ended without an outcome, the record shows what became of the payment.
             if let Some((mut joined, is_abandoned)) = joined
                 && let Ok(ended) = joined.wait_for(Option::is_some).await
@@ -145,7 +146,7 @@ impl InFlight {
     /// Returns once no joined request waits for the call and none can join it.
     pub(super) async fn abandoned(&self, payment: &PaymentId) {
         loop {
-            let end = match self.calls().get_mut(payment) {
+            let end = match lock(&self.calls).get_mut(payment) {
                 Some(call) if call.end.receiver_count() > 0 => call.end.clone(),
                 Some(call) => {
                     call.is_abandoned = true;
@@ -157,19 +158,11 @@ impl InFlight {
         }
     }
 
-    pub(super) fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, JoinableCall>> {
-        lock(&self.calls)
-    }
-
     /// Returns the number of payments and addresses with waiting requests.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> (usize, usize) {
         self.joins.len()
     }
-}
-
-fn lock(calls: &CallMap) -> MutexGuard<'_, HashMap<PaymentId, JoinableCall>> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Looks up the payment until its run at another replica has ended. All requests that wait for the run share this.
@@ -218,7 +211,7 @@ impl TrackedCall<'_> {
 
 impl Drop for TrackedCall<'_> {
     fn drop(&mut self) {
-        let mut calls = self.in_flight.calls();
+        let mut calls = lock(&self.in_flight.calls);
         // If the payment was released, it may have been admitted again, and its next call tracked.
         if calls.get(&self.payment).is_some_and(|call| call.end.same_channel(&self.end)) {
             calls.remove(&self.payment);

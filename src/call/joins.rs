@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use futures_util::{
@@ -14,6 +14,7 @@ use futures_util::{
     future::{BoxFuture, Shared},
 };
 use tokio_util::sync::CancellationToken;
+use tollhouse_base::mutex::lock;
 use tollhouse_money::PaymentId;
 
 use super::error::JoinsFull;
@@ -129,10 +130,6 @@ impl<T: Clone> Drop for JoinPermit<T> {
         drop(waiting);
         drop(ended);
     }
-}
-
-fn lock<T: Clone>(waiting: &Mutex<Waiting<T>>) -> MutexGuard<'_, Waiting<T>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -336,7 +336,7 @@ impl Calls {
             return Box::pin(self.paid_before(task, checked, hash, admission)).await;
         }
         let ran = match self.run(&task, checked, Some((&admission).into())).await {
-            Ok(ran) if ran.success() => ran,
+            Ok(ran) if ran.success => ran,
             // Not charged, because the tool failed or reported a failure.
             other => {
                 enter(Stage::Commit);

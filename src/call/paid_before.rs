@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use tollhouse_catalog::ValidationSubject;
-use tollhouse_money::{Admission, Delivery, OwedPayment, OwedRun, ReceiptFinisher, Refusal, StoredAnswer, Unanswered};
+use tollhouse_money::{Admission, Delivery, OwedPayment, OwedRun, ReceiptFinisher, Refusal, Unanswered};
 use tollhouse_store::StoreError;
 use tollhouse_telemetry::{Stage, enter};
 
@@ -23,7 +23,6 @@ use super::{
     history::Charge,
     input,
     new_call::{FailureReason, NewCall},
-    run::HandlerResult,
     write_behind::Failed,
 };
 
@@ -94,11 +93,11 @@ impl Calls {
             return Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(away.into())), owed.fail(false).await));
         }
         let ran = match self.run(&task, input, Some((&owed).into())).await {
-            Ok(ran) if ran.success() => ran,
+            Ok(ran) if ran.success => ran,
             other => {
                 enter(Stage::Commit);
                 let (ran, cause) = match other {
-                    Ok(ran) => (true, PaidCause::Answered(answer_of(ran))),
+                    Ok(ran) => (true, PaidCause::Answered(ran.into_answer(String::new()))),
                     Err(error) => (error.is_of_a_run(), PaidCause::Error(Box::new(error))),
                 };
                 return Err(self.unanswered(&task, charged, cause, owed.fail(ran).await));
@@ -113,7 +112,7 @@ impl Calls {
             repeated: !owed.is_first(),
             started_at: task.started,
         };
-        match owed.deliver(answer_of(ran), &delivery).await {
+        match owed.deliver(ran.into_answer(String::new()), &delivery).await {
             Ok(answer) => {
                 self.record(&task, None, charged);
                 Ok(CompletedCall::paid(payment, answer))
@@ -133,9 +132,4 @@ impl Calls {
         self.parts.write_behind.failed(failed);
         CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: Some(cause) }))
     }
-}
-
-fn answer_of(ran: HandlerResult) -> StoredAnswer {
-    let HandlerResult { status, headers, body, .. } = ran;
-    StoredAnswer { status, headers, body, receipt_id: String::new(), settlement: None }
 }

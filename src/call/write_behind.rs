@@ -10,7 +10,7 @@ mod pending;
 mod tests;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tollhouse_base::{
     clock::Timestamp,
     id::{CallId, EndpointId, ReceiptId},
+    mutex::lock,
 };
 use tollhouse_event::{Events, Kind};
 use tollhouse_money::{
@@ -93,7 +94,7 @@ impl WriteBehind {
         let weak = Arc::downgrade(&write_behind);
         tokio::spawn(async move {
             while let Some(write_behind) = weak.upgrade() {
-                if write_behind.waiting().is_empty() {
+                if lock(&write_behind.waiting).is_empty() {
                     // The time-out lets the task notice that the value was dropped.
                     _ = tokio::time::timeout(RETRY, write_behind.work.notified()).await;
                 }
@@ -118,7 +119,7 @@ impl WriteBehind {
     ///
     /// [`StoreError::Away`] if too many records of the same owner wait and the store accepts none.
     pub(super) async fn succeeded(&self, closing: ReceiptContext) -> Result<(), StoreError> {
-        while !self.waiting().has_room(&closing.owner) {
+        while !lock(&self.waiting).has_room(&closing.owner) {
             let written = self.written.notified();
             self.work.notify_one();
             let away = |_| StoreError::Away(format!("the store is behind: {MAX_WAITING} receipts wait to be written"));
@@ -136,7 +137,7 @@ impl WriteBehind {
         let (at, id) = (receipt.issued_at, receipt.receipt_id.clone());
         // It is signed when it is fetched.
         let record = Bytes::from(UnsignedReceipt::free(receipt).to_bytes());
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         let first = waiting.is_empty();
         waiting.add_receipt(&owner, id, record);
         if let Some(event) = event {
@@ -160,7 +161,7 @@ impl WriteBehind {
             data["owner"] = json!(true);
         }
         let event = self.parts.events.event(Kind::CallFailed, Some(&slug), data);
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         waiting.add_failure(&owner, event);
         if by == CalledBy::Anyone {
             waiting.count(
@@ -179,7 +180,7 @@ impl WriteBehind {
         if !call.owner {
             self.parts.metrics.add(endpoint, &call);
         }
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         let first = waiting.is_empty();
         waiting.add_call(endpoint, call);
         drop(waiting);
@@ -190,7 +191,7 @@ impl WriteBehind {
 
     /// Returns a receipt that is not in the store yet.
     pub fn receipt(&self, id: &ReceiptId) -> Option<Bytes> {
-        self.waiting().receipt(id)
+        lock(&self.waiting).receipt(id)
     }
 
     /// Writes rows durably, before the answer.
@@ -202,7 +203,7 @@ impl WriteBehind {
     pub async fn write(&self) -> Result<(), StoreError> {
         let mut slot = self.batch.lock().await;
         if slot.is_none() {
-            let taken = self.waiting().take();
+            let taken = lock(&self.waiting).take();
             *slot = Batch::build(taken, &self.parts.events, &self.parts.sales);
         }
         let Some(batch) = slot.as_mut() else { return Ok(()) };
@@ -213,7 +214,7 @@ impl WriteBehind {
             committed?;
         }
         let Some(batch) = slot.take() else { return Ok(()) };
-        self.waiting().written(&batch.receipts);
+        lock(&self.waiting).written(&batch.receipts);
         for (owner, event) in batch.events {
             self.parts.events.announce(&owner, event);
         }
@@ -229,13 +230,9 @@ impl WriteBehind {
     pub async fn write_all(&self) -> Result<(), StoreError> {
         loop {
             self.write().await?;
-            if self.waiting().is_empty() {
+            if lock(&self.waiting).is_empty() {
                 return Ok(());
             }
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, PendingWrites> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
 //! Temporary storage of a dry run: separate kv and files in memory, and its log. Dropping it discards everything.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use tollhouse_base::clock::Clock;
+use tollhouse_base::{clock::Clock, mutex::lock};
 use tollhouse_objects::{ObjectLayout, Objects};
 use tollhouse_protocol::Limits;
 use tollhouse_store::memory::MemoryStore;
@@ -38,15 +38,11 @@ impl DryRunStore {
 
     /// Adds a log line. The call's limits bound their number.
     pub(super) fn log(&self, entry: LogEntry) {
-        self.lines().push(entry);
+        lock(&self.lines).push(entry);
     }
 
     /// Takes the log, oldest line first.
     pub fn take_log(&self) -> Vec<LogEntry> {
-        std::mem::take(&mut *self.lines())
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Vec<LogEntry>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut *lock(&self.lines))
     }
 }

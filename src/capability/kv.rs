@@ -208,10 +208,7 @@ impl EndpointKv<'_> {
             }
         }
         if after != before {
-            match &stored {
-                Some(row) => tx.replace(&KV_USAGE, row, &after),
-                None => tx.insert(&KV_USAGE, &own, &after),
-            };
+            tx.replace_or_insert(&KV_USAGE, stored.as_ref(), &own, &after);
         }
         tx.answer(Attempt::Decided)
     }
@@ -263,15 +260,10 @@ impl EndpointKv<'_> {
             usage = usage.replaced(Some((row.key.1.len() + row.value.json.len()) as u64), None);
             batch.remove(&KV, &row);
         }
-        match &stored {
-            Some(row) => batch.replace(&KV_USAGE, row, &usage),
-            None => batch.insert(&KV_USAGE, &own, &usage),
-        };
-        match batch.commit(&*self.kv.store, Durability::Buffered).await {
-            // Another host came first. The next attempt will see whether there is room now.
-            Ok(_) | Err(StoreError::Conflict) => Ok(true),
-            Err(error) => Err(failure::store(error)),
-        }
+        batch.replace_or_insert(&KV_USAGE, stored.as_ref(), &own, &usage);
+        // If another host came first, the next attempt will see whether there is room now.
+        batch.commit_unless_conflict(&*self.kv.store, Durability::Buffered).await.map_err(failure::store)?;
+        Ok(true)
     }
 
     fn check_key(&self, key: &str) -> Result<(), OpFailure> {

@@ -68,11 +68,6 @@ pub struct FollowedLine {
     pub entry: LogEntry,
 }
 
-/// Maximum number of lines that one request examines, matching or not.
-const SCAN_LIMIT: usize = 5_000;
-/// Number of lines read from the store at once.
-const SCAN: usize = 250;
-
 pub struct Logs {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -94,18 +89,7 @@ impl Logs {
         // Hosts that share a store start their sequence numbers at different values.
         let sequence = AtomicU64::new(getrandom::u64().unwrap_or(0));
         let feed = Feed::of(&*store, &clock);
-        let stored = Arc::clone(&store);
-        feed.pull(
-            |followed: &FollowedLine| followed.position.clone(),
-            move |endpoint, position, limit| {
-                let store = Arc::clone(&stored);
-                async move {
-                    let endpoint = endpoint.parse::<EndpointId>().ok();
-                    let Some(endpoint) = endpoint else { return Ok(vec![]) };
-                    stored_after(&*store, endpoint, position, limit).await
-                }
-            },
-        );
+        feed.pull(&store, |followed: &FollowedLine| followed.position.clone(), stored_after);
         Self { store, clock, settings, waiting, feed, sequence }
     }
 
@@ -139,7 +123,7 @@ impl Logs {
     /// Returns up to `limit` lines of `endpoint` after `position`, oldest first.
     pub async fn after(&self, endpoint: &EndpointId, position: &LogPosition, limit: usize) -> Result<Vec<FollowedLine>, StoreError> {
         let from = position.clone().max(LogPosition::start_of(self.settings.oldest(&self.clock)));
-        stored_after(&*self.store, endpoint.clone(), from, limit).await
+        stored_after(Arc::clone(&self.store), endpoint.to_string(), from, limit).await
     }
 
     /// Returns the lines of `endpoint` that match `query`, or `Ok(None)` if its cursor is invalid.
@@ -150,27 +134,9 @@ impl Logs {
         if let Some(cursor) = &query.cursor {
             let Some(LogPosition(at, number)) = LogPosition::from_cursor(cursor) else { return Ok(None) };
             range = range.before(&(own, at, number));
-            if range.is_empty() {
-                return Ok(Some(LogPage::default()));
-            }
         }
-        let (mut page, mut seen) = (LogPage::default(), 0);
-        loop {
-            let rows = LOGS.readable(&*self.store, &range, SCAN, Direction::Backward).await?;
-            let last = rows.len() < SCAN;
-            for (key, entry) in rows {
-                seen += 1;
-                page.entries.extend(entry.filter(|entry| query.wants(entry)));
-                if page.entries.len() >= query.limit || seen == SCAN_LIMIT {
-                    page.next_cursor = Some(LogPosition(key.1, key.2).to_cursor());
-                    return Ok(Some(page));
-                }
-                range = range.before(&key);
-            }
-            if last {
-                return Ok(Some(page));
-            }
-        }
+        let (entries, next) = LOGS.newest(&*self.store, range, query.limit, |entry| query.wants(entry)).await?;
+        Ok(Some(LogPage { entries, next_cursor: next.map(|(_, at, number)| LogPosition(at, number).to_cursor()) }))
     }
 
     /// Removes old lines, in one turn of a [round](tollhouse_store::sweep_cursor) through tools that continues where the last
@@ -199,14 +165,15 @@ impl Logs {
 
 /// Returns up to `limit` stored lines of `endpoint` after `position`, oldest first.
 async fn stored_after(
-    store: &(impl Store + ?Sized),
-    endpoint: EndpointId,
+    store: Arc<dyn Store>,
+    endpoint: String,
     LogPosition(at, number): LogPosition,
     limit: usize,
 ) -> Result<Vec<FollowedLine>, StoreError> {
+    let Ok(endpoint) = endpoint.parse::<EndpointId>() else { return Ok(vec![]) };
     let own = CountedText(endpoint);
     let range = LOGS.under(&own).after(&(own, at, number));
-    let rows = LOGS.readable(store, &range, limit, Direction::Forward).await?;
+    let rows = LOGS.readable(&*store, &range, limit, Direction::Forward).await?;
     let followed =
         rows.into_iter().filter_map(|((_, at, number), entry)| Some(FollowedLine { position: LogPosition(at, number), entry: entry? }));
     Ok(followed.collect())

@@ -1,7 +1,8 @@
 //! `ctx.charge`: the charge that a handler sets for its call.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use tollhouse_base::mutex::lock;
 use tollhouse_protocol::OpFailure;
 use tollhouse_tool::MicroUsd;
 
@@ -23,7 +24,7 @@ impl MeteredCharge {
 
     /// Returns the last amount that was set.
     pub fn charged(&self) -> Option<MicroUsd> {
-        *self.charged.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.charged)
     }
 
     /// Sets the charge. An invalid amount changes nothing.
@@ -35,7 +36,7 @@ impl MeteredCharge {
         if amount > self.max {
             return Err(invalid_argument(format!("{amount} USD is above the `maxPriceUsd` of {} USD", self.max)));
         }
-        *self.charged.lock().unwrap_or_else(PoisonError::into_inner) = Some(amount);
+        *lock(&self.charged) = Some(amount);
         Ok(())
     }
 }

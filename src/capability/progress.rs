@@ -1,10 +1,11 @@
 //! `ctx.progress`: messages to a caller while its call runs.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
+use tollhouse_base::mutex::lock;
 use tollhouse_protocol::{Limits, ProgressMessage};
 
 use super::{Redactor, log::sanitize};
@@ -38,7 +39,7 @@ impl Listener {
 
     /// Passes a message on, unless there were too many within a second.
     pub(super) fn update(&self, text: &ProgressMessage, limits: &Limits, redactor: &Redactor) {
-        let is_admitted = self.rate.lock().unwrap_or_else(PoisonError::into_inner).admit(limits.progress_per_second);
+        let is_admitted = lock(&self.rate).admit(limits.progress_per_second);
         if is_admitted {
             let message = redactor.redact_limited(&text.message, &sanitize(&text.message), limits.progress_bytes);
             (self.on_update)(ProgressUpdate { message, fraction: text.fraction });

@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{id::EndpointId, mutex::lock};
 use tollhouse_fair::{FairPermit, FairSemaphore, Share};
 use tollhouse_store::{Batch, CountedText, Durability, Formatted, Store, StoreError, Table};
 use tollhouse_tool::Owner;
@@ -41,8 +41,8 @@ impl Formatted for Usage {
         out.extend_from_slice(&self.bytes.to_be_bytes());
     }
 
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        let (items, bytes) = bytes.split_first_chunk::<8>().filter(|_| format <= Self::FORMAT)?;
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (items, bytes) = bytes.split_first_chunk()?;
         Some(Self { items: u64::from_be_bytes(*items), bytes: u64::from_be_bytes(bytes.try_into().ok()?) })
     }
 }
@@ -96,15 +96,11 @@ impl WriteTurns {
 
     /// Waits until nobody else changes the data of `endpoint`.
     pub(super) async fn lock_endpoint(self: &Arc<Self>, endpoint: &EndpointId) -> EndpointLocks {
-        let own = Arc::clone(self.endpoints().entry(endpoint.clone()).or_default());
+        let own = Arc::clone(lock(&self.endpoints).entry(endpoint.clone()).or_default());
         // Create the guard before waiting, so that it cleans up if it is dropped meanwhile.
         let mut alone = EndpointLocks { turns: Arc::clone(self), endpoint: endpoint.clone(), own, guard: None };
         alone.guard = Some(Arc::clone(&alone.own).lock_owned().await);
         alone
-    }
-
-    fn endpoints(&self) -> MutexGuard<'_, HashMap<EndpointId, Arc<AsyncMutex<()>>>> {
-        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +123,7 @@ pub(super) struct EndpointLocks {
 
 impl Drop for EndpointLocks {
     fn drop(&mut self) {
-        let mut endpoints = self.turns.endpoints();
+        let mut endpoints = lock(&self.turns.endpoints);
         self.guard = None;
         // A count of 2 means that only the map and this guard hold it.
         if Arc::strong_count(&self.own) == 2 {

@@ -166,11 +166,8 @@ impl Catalog {
         }
         if patch.capabilities.is_some() || patch.allowed_hosts.is_some() {
             let had = Entitlements::of(old);
-            let mut wanted = if by == ChangedBy::Builder { had.requested() } else { had.granted.clone() };
-            wanted.capabilities = patch.capabilities.unwrap_or(wanted.capabilities);
-            if let Some(hosts) = &patch.allowed_hosts {
-                wanted.hosts = draft::hosts(hosts)?;
-            }
+            let rest = if by == ChangedBy::Builder { had.requested() } else { had.granted.clone() };
+            let wanted = AccessSet::named(patch.capabilities, patch.allowed_hosts.as_ref(), &rest)?;
             self.set_entitlements(&mut endpoint, had.changed(&wanted, &policy.policy, by));
             endpoint.decided_on = None;
         }

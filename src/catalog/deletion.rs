@@ -145,7 +145,7 @@ impl Catalog {
         let until = self.earliest_now().await?.plus_millis(MARK_LIFETIME_MS);
         let mut batch = Batch::new();
         batch.remove(&DELETIONS, mark).put(&DELETIONS, &(until, id.clone()), &Deletion { cleared: true, ..mark.value.clone() });
-        ignore_conflict(batch.commit(&*self.store, Durability::Buffered).await)
+        batch.commit_unless_conflict(&*self.store, Durability::Buffered).await
     }
 
     /// Removes data written by calls that ran during the deletion, and the mark.
@@ -159,7 +159,7 @@ impl Catalog {
         if let Some(row) = DELETED.row(&*self.store, &mark.value.slug).await?.filter(|row| row.value.id == *id) {
             batch.remove(&DELETED, &row);
         }
-        ignore_conflict(batch.commit(&*self.store, Durability::Buffered).await)
+        batch.commit_unless_conflict(&*self.store, Durability::Buffered).await
     }
 
     /// Returns the earlier of this host's and the store's time, so that a fast clock ends no mark
@@ -167,13 +167,5 @@ impl Catalog {
     pub(super) async fn earliest_now(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() { Ok(now.min(self.store.now().await?)) } else { Ok(now) }
-    }
-}
-
-/// Treats a conflict as success: another host has made the same commit.
-pub(super) fn ignore_conflict<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
-    match committed {
-        Ok(_) | Err(StoreError::Conflict) => Ok(()),
-        Err(error) => Err(error),
     }
 }

@@ -65,7 +65,7 @@ pub struct Draft {
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
     /// Whether a process may serve several calls. Default: warm, so it may.
-    #[serde(default = "warm")]
+    #[serde(default)]
     pub isolation: Isolation,
     /// Accepted ways to pay, from those of the host: networks as CAIP-2 ids, or tokens as
     /// `network/token`. Default: all.
@@ -251,8 +251,4 @@ fn any_object() -> Arc<Value> {
 
 fn anything() -> Arc<Value> {
     Arc::new(json!({}))
-}
-
-fn warm() -> Isolation {
-    Isolation::default()
 }

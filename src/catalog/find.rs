@@ -218,6 +218,6 @@ impl Catalog {
 fn unreadable(error: PublishError) -> StoreError {
     match error {
         PublishError::Store(error) => error,
-        other => StoreError::Away(other.to_string()),
+        other => StoreError::away(other),
     }
 }

@@ -53,7 +53,6 @@ mod warnings;
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -201,12 +200,6 @@ pub struct Catalog {
     changes: watch::Sender<u64>,
 }
 
-impl fmt::Debug for Catalog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Catalog").field("endpoints", &self.snapshot.load().len()).finish_non_exhaustive()
-    }
-}
-
 impl Catalog {
     /// Returns the current summary of all endpoints, including those that are not
     /// [`Endpoint::listed`].
@@ -239,10 +232,7 @@ impl Catalog {
                 return Err(PublishError::Changed(revision));
             }
             let new = PolicyInForce { revision: revision + 1, policy: policy.clone() };
-            match &stored {
-                Some(row) => tx.replace(&POLICY, row, &new),
-                None => tx.insert(&POLICY, &(), &new),
-            };
+            tx.replace_or_insert(&POLICY, stored.as_ref(), &(), &new);
             tx.answer(Arc::new(new))
         });
         let set = setting.await;

@@ -54,10 +54,7 @@ impl Catalog {
         let (shown, at) = (self.all().owned(owner) as u64, self.clock.now());
         let recent = row.as_ref().filter(|row| row.value.at.0.abs_diff(at.0) < RECENT_MS);
         let after = OwnedCount { endpoints: change(recent.map_or(shown, |row| row.value.endpoints.max(shown)))?, at };
-        match &row {
-            Some(row) => batch.replace(&OWNED, row, &after),
-            None => batch.insert(&OWNED, &owner_key(owner), &after),
-        };
+        batch.replace_or_insert(&OWNED, row.as_ref(), &owner_key(owner), &after);
         Ok(batch)
     }
 }

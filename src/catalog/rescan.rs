@@ -1,9 +1,8 @@
 //! Repeated content scans: checks all builders' endpoints with the current rules.
 
-use std::sync::{MutexGuard, PoisonError};
-
 use serde::Serialize;
 use serde_json::json;
+use tollhouse_base::mutex::lock;
 use tollhouse_event::Kind;
 use tollhouse_replica::JobRun;
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
@@ -40,7 +39,7 @@ impl Catalog {
             return Ok(());
         }
         let ours = self.scanner.policy_version();
-        let (remaining, all) = (self.remaining().take(), self.all());
+        let (remaining, all) = (lock(&self.unscanned).take(), self.all());
         let found = match remaining {
             Some(remaining) => self.rescan_all(remaining.into_iter()).await?,
             None => self.rescan_all(builders_of(&all)).await?,
@@ -107,12 +106,8 @@ impl Catalog {
             }
         }
         let Some(error) = unread else { return Ok(found) };
-        *self.remaining() = Some(remaining);
+        *lock(&self.unscanned) = Some(remaining);
         Err(error)
-    }
-
-    pub(super) fn remaining(&self) -> MutexGuard<'_, Option<Vec<Slug>>> {
-        self.unscanned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Scans one endpoint. Returns how it is held back now, if that is new.

@@ -68,11 +68,9 @@ impl Catalog {
 
     /// Returns the rows that record the first uploader of the source, if there was none before.
     pub(super) async fn claim(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Batch, PublishError> {
-        let is_source = matches!(handler, Some(HandlerDraft::Source { .. })) && !is_common(handler);
-        Ok(match self.first_owner(endpoint, handler).await? {
-            None if is_source => VERSION_OWNERS.put(&endpoint.version, &endpoint.owner.share().to_owned()),
-            None | Some(_) => Batch::new(),
-        })
+        let is_first = has_owner(handler) && VERSION_OWNERS.get(&*self.store, &endpoint.version).await?.is_none();
+        let claim = || VERSION_OWNERS.put(&endpoint.version, &endpoint.owner.share().to_owned());
+        Ok(if is_first { claim() } else { Batch::new() })
     }
 
     /// Returns whether a handler would be held back if it were uploaded to `endpoint`.
@@ -90,14 +88,6 @@ impl Catalog {
         Ok(hold_after(open, self.policy().policy.require_review, &endpoint.review, endpoint.has_approved_content()))
     }
 
-    /// Returns who uploaded the source first.
-    async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
-        match handler {
-            Some(HandlerDraft::Source { .. }) if !is_common(handler) => Ok(VERSION_OWNERS.get(&*self.store, &endpoint.version).await?),
-            Some(HandlerDraft::Source { .. } | HandlerDraft::Response { .. }) | None => Ok(None),
-        }
-    }
-
     /// Adds a finding if another owner uploaded the source first.
     pub(super) async fn with_provenance(
         &self,
@@ -105,7 +95,8 @@ impl Catalog {
         handler: Option<&HandlerDraft>,
         report: Report,
     ) -> Result<Report, PublishError> {
-        if !belongs_to_other(self.first_owner(endpoint, handler).await?.as_deref(), &endpoint.owner) {
+        let first = if has_owner(handler) { VERSION_OWNERS.get(&*self.store, &endpoint.version).await? } else { None };
+        if first.is_none_or(|first| first == endpoint.owner.share()) {
             return Ok(report);
         }
         Ok(report.and(self.scanner.scan(&safety::Upload { source: Some(""), hash_of_another: true, ..Default::default() })))
@@ -157,14 +148,10 @@ impl Catalog {
 /// documents and test handlers are shorter.
 const SHORT_SOURCE_BYTES: usize = 1_024;
 
-/// Returns whether a source is too common to have an owner: short, or built in.
-fn is_common(handler: Option<&HandlerDraft>) -> bool {
+/// Returns whether a handler is a source that has an owner. Sources that are short or built in are too common for that.
+fn has_owner(handler: Option<&HandlerDraft>) -> bool {
     let Some(HandlerDraft::Source { source, .. }) = handler else { return false };
-    source.len() < SHORT_SOURCE_BYTES || seed_tools::is_handler(source)
-}
-
-fn belongs_to_other(first: Option<&str>, owner: &Owner) -> bool {
-    first.is_some_and(|first| first != owner.share())
+    source.len() >= SHORT_SOURCE_BYTES && !seed_tools::is_handler(source)
 }
 
 /// Returns whether uploaded content waits for an admin: because of findings or the policy, or

@@ -3,7 +3,6 @@
 use std::{
     cmp::Ordering,
     collections::BTreeMap,
-    fmt,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
@@ -105,12 +104,6 @@ impl EndpointFilter {
 
     fn is_of_prices(&self) -> bool {
         self.prices() != (0, u64::MAX)
-    }
-}
-
-impl fmt::Debug for Snapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Snapshot").field("endpoints", &self.len()).field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 

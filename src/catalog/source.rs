@@ -159,8 +159,8 @@ impl Formatted for VersionObject {
         write_postcard(self, out);
     }
 
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        (format == Self::FORMAT).then(|| read_postcard(bytes)).flatten()
+    fn read(bytes: &[u8]) -> Option<Self> {
+        read_postcard(bytes)
     }
 }
 

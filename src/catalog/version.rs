@@ -128,11 +128,8 @@ impl Catalog {
                 if removed.contains(&row.key) {
                     batch.append(self.sources.remove(&row.key).await?).delete(&VERSION_OWNERS, &row.key);
                 }
-                match batch.commit(&*self.store, Durability::Buffered).await {
-                    // It is being published again.
-                    Ok(_) | Err(StoreError::Conflict) => {}
-                    Err(error) => return Err(error.into()),
-                }
+                // A conflict means that it is being published again.
+                batch.commit_unless_conflict(&*self.store, Durability::Buffered).await?;
             }
         }
         Ok(())

@@ -6,15 +6,17 @@
 
 use std::{
     collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::{
     broadcast::{self, error::RecvError},
     watch,
 };
-use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    mutex::lock,
+};
 use tollhouse_store::Store;
 
 /// Number of entries buffered for a slow follower. Older ones are dropped.
@@ -75,12 +77,6 @@ pub trait Position: Clone + Ord + Send + Sync {
     fn to_cursor(&self) -> String;
 }
 
-impl<T> fmt::Debug for Feed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").field("subjects", &self.subjects().len()).finish()
-    }
-}
-
 impl<T: Clone> Feed<T> {
     /// Creates a feed of entries in `store`. If the store is shared, entries are delivered only after they have been
     /// pulled from it.
@@ -97,7 +93,7 @@ impl<T: Clone> Feed<T> {
     }
 
     pub(super) fn send(&self, subject: &str, make: impl FnOnce() -> T) {
-        let mut subjects = self.subjects();
+        let mut subjects = lock(&self.subjects);
         let Some(Subject { followers, .. }) = subjects.get(subject) else { return };
         if followers.receiver_count() == 0 || followers.send(make()).is_err() {
             subjects.remove(subject);
@@ -106,7 +102,7 @@ impl<T: Clone> Feed<T> {
 
     /// Follows all entries published about `subject` from now on.
     pub fn follow(&self, subject: &str) -> Result<Follower<T>, TooManyFollowers> {
-        let mut subjects = self.subjects();
+        let mut subjects = lock(&self.subjects);
         // Drop buffers without followers, whichever subject is published to.
         subjects.retain(|_, subject| subject.followers.receiver_count() > 0);
         let subject = subjects.entry(subject.to_owned()).or_insert_with(|| Subject {
@@ -122,14 +118,14 @@ impl<T: Clone> Feed<T> {
 
     /// Marks that everything stored about `subject` from now on is delivered.
     pub(super) fn begin(&self, subject: &str) {
-        if let Some(Subject { started, .. }) = self.subjects().get(subject) {
+        if let Some(Subject { started, .. }) = lock(&self.subjects).get(subject) {
             started.send_if_modified(|started| !std::mem::replace(started, true));
         }
     }
 
     /// Returns the subjects with followers, each with the time of its first follower.
     pub(super) fn followed(&self) -> HashMap<String, Timestamp> {
-        let mut subjects = self.subjects();
+        let mut subjects = lock(&self.subjects);
         subjects.retain(|_, subject| subject.followers.receiver_count() > 0);
         subjects.iter().map(|(name, subject)| (name.clone(), subject.since)).collect()
     }
@@ -137,12 +133,6 @@ impl<T: Clone> Feed<T> {
     /// Returns the clock for pulling, if entries are pulled.
     pub(super) fn clock(&self) -> Option<&Clock> {
         self.pulled.as_ref()
-    }
-}
-
-impl<T> Feed<T> {
-    fn subjects(&self) -> MutexGuard<'_, HashMap<String, Subject<T>>> {
-        self.subjects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,7 +193,7 @@ mod tests {
         let _one = feed.follow("one").unwrap();
         drop(feed.follow("other").unwrap());
         let _third = feed.follow("third").unwrap();
-        assert!(!feed.subjects().contains_key("other") && feed.subjects().len() == 2);
+        assert!(!lock(&feed.subjects).contains_key("other") && lock(&feed.subjects).len() == 2);
     }
 
     #[tokio::test]
@@ -215,6 +205,6 @@ mod tests {
         followers.push(feed.follow("one").unwrap());
         drop(followers);
         feed.publish("one", || 1);
-        assert!(feed.subjects().is_empty());
+        assert!(lock(&feed.subjects).is_empty());
     }
 }

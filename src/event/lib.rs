@@ -15,7 +15,7 @@ mod tests;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use serde_json::Value;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::EventId,
+    mutex::lock,
 };
 use tollhouse_store as store;
 use tollhouse_store::{Batch, Durability, Store, StoreError, Table, TerminatedText, schema};
@@ -177,7 +178,8 @@ impl Events {
 
     /// Announces an event to live followers. Call it after the commit.
     pub fn announce(&self, owner: &Owner, event: Event) {
-        self.count(owner.share());
+        // An owner's first event since the last sweep makes `trim` count the owner's events.
+        lock(&self.counts).entry(owner.share().to_owned()).or_default().iter_mut().for_each(|count| *count += 1);
         self.feed.publish(owner.share(), || Arc::new(event));
     }
 
@@ -192,10 +194,6 @@ impl Events {
         Self::stored(owner, &event).commit(&*self.store, Durability::Buffered).await?;
         self.announce(owner, event);
         Ok(())
-    }
-
-    fn counts(&self) -> MutexGuard<'_, HashMap<String, Option<u64>>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

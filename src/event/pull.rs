@@ -14,7 +14,7 @@ use std::{
 use futures_util::future::join_all;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_store::StoreError;
+use tollhouse_store::{Store, StoreError};
 
 use super::feed::{BUFFER, Feed, Position};
 
@@ -50,14 +50,15 @@ impl<T: Send + Sync + 'static> Feed<Arc<T>> {
     /// Starts the task that delivers stored entries. It ends when nobody holds the feed. Does nothing if the store is
     /// not shared. `read` returns up to a number of entries of a subject after a position, oldest first. `position`
     /// returns the position of an entry. Call it inside a tokio runtime.
-    pub fn pull<P, Read, Reading>(self: &Arc<Self>, position: fn(&T) -> P, read: Read)
+    pub fn pull<P, Read, Reading>(self: &Arc<Self>, store: &Arc<dyn Store>, position: fn(&T) -> P, read: Read)
     where
         P: Position + 'static,
-        Read: Fn(String, P, usize) -> Reading + Send + Sync + 'static,
+        Read: Fn(Arc<dyn Store>, String, P, usize) -> Reading + Send + Sync + 'static,
         Reading: Future<Output = Result<Vec<T>, StoreError>> + Send,
     {
         let Some(clock) = self.clock().cloned() else { return };
-        let feed = Arc::downgrade(self);
+        let (feed, store) = (Arc::downgrade(self), Arc::clone(store));
+        let read = move |subject, after, limit| read(Arc::clone(&store), subject, after, limit);
         tokio::spawn(async move {
             let (mut subjects, mut away) = (HashMap::<String, PullProgress<P>>::new(), false);
             let mut tick = interval(PULL_INTERVAL);

@@ -1,15 +1,12 @@
 //! Reads events: newest first in pages, or oldest first from a position on.
 
+use std::sync::Arc;
+
 use tollhouse_base::clock::Timestamp;
-use tollhouse_store::{Direction, Store, StoreError};
+use tollhouse_store::{Direction, Store, StoreError, TerminatedText};
 use tollhouse_tool::{Owner, Slug};
 
 use super::{EVENTS, Event, Events, Kind, feed::Position as _, of, position::EventPosition};
-
-/// Maximum number of events that one request examines, matching or not.
-const SCAN_LIMIT: usize = 5_000;
-/// Number of events read from the store at once.
-const SCAN: usize = 250;
 
 /// A query for events.
 #[derive(Debug, Clone, Default)]
@@ -58,30 +55,14 @@ impl Events {
         } else if let Some(until) = query.until {
             range = range.before(&(own, EventPosition::start_of(until).0));
         }
-        let (mut page, mut seen) = (EventPage::default(), 0);
-        while !range.is_empty() {
-            let rows = EVENTS.readable(&*self.store, &range, SCAN, Direction::Backward).await?;
-            let last = rows.len() < SCAN;
-            for (key, event) in rows {
-                seen += 1;
-                range = range.before(&key);
-                page.events.extend(event.filter(|event| query.wants(event)));
-                if page.events.len() >= query.limit || seen == SCAN_LIMIT {
-                    page.next = Some(EventPosition(key.1));
-                    return Ok(page);
-                }
-            }
-            if last {
-                break;
-            }
-        }
-        Ok(page)
+        let (events, next) = EVENTS.newest(&*self.store, range, query.limit, |event| query.wants(event)).await?;
+        Ok(EventPage { events, next: next.map(|(_, position)| EventPosition(position)) })
     }
 
     /// Returns up to `limit` events of `owner` after `position`, oldest first.
     pub async fn after(&self, owner: &Owner, position: &EventPosition, limit: usize) -> Result<Vec<Event>, StoreError> {
         let from = position.clone().max(EventPosition::start_of(self.oldest()));
-        stored_after(&*self.store, owner.share(), from, limit).await
+        stored_after(Arc::clone(&self.store), owner.share().to_owned(), from, limit).await
     }
 
     /// Returns the time before which events are no longer kept.
@@ -92,13 +73,13 @@ impl Events {
 
 /// Returns up to `limit` stored events of the owner with this `share` after `position`, oldest first.
 pub(super) async fn stored_after(
-    store: &(impl Store + ?Sized),
-    share: &str,
+    store: Arc<dyn Store>,
+    share: String,
     position: EventPosition,
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
-    let own = of(share);
+    let own = TerminatedText(share);
     let range = EVENTS.under(&own).after(&(own, position.0));
-    let rows = EVENTS.readable(store, &range, limit, Direction::Forward).await?;
+    let rows = EVENTS.readable(&*store, &range, limit, Direction::Forward).await?;
     Ok(rows.into_iter().filter_map(|(_, event)| event).collect())
 }

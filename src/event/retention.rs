@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tollhouse_base::mutex::lock;
 use tollhouse_store::{Direction, StoreError, TrimReport, maintain};
 
 use super::{EVENTS, EventPosition, Events, feed::Position as _, of, read::stored_after};
@@ -22,23 +23,7 @@ impl Events {
 
     /// Starts to deliver events that other hosts store.
     pub(super) fn pull(self: &Arc<Self>) {
-        let store = Arc::clone(&self.store);
-        self.feed.pull(
-            |event| EventPosition::of(&event.id),
-            move |share, position, limit| {
-                let store = Arc::clone(&store);
-                async move { stored_after(&*store, &share, position, limit).await }
-            },
-        );
-    }
-
-    /// Counts a new event. An owner's first event since the last sweep makes `trim` count the owner's events.
-    pub(super) fn count(&self, share: &str) {
-        let mut stored = self.counts();
-        match stored.get_mut(share) {
-            Some(count) => *count = count.map(|count| count + 1),
-            None => _ = stored.insert(share.to_owned(), None),
-        }
+        self.feed.pull(&self.store, |event| EventPosition::of(&event.id), stored_after);
     }
 
     /// Removes owners' events beyond the limit, once they exceed it by a tenth.
@@ -49,13 +34,14 @@ impl Events {
     pub async fn trim(&self) -> Result<(), StoreError> {
         let max = self.settings.count + self.settings.count / 10;
         let many = |count: &Option<u64>| count.is_none_or(|count| count > max);
-        let due: Vec<_> = self.counts().iter().filter(|(_, count)| many(count)).map(|(share, count)| (share.clone(), *count)).collect();
+        let due: Vec<_> =
+            lock(&self.counts).iter().filter(|(_, count)| many(count)).map(|(share, count)| (share.clone(), *count)).collect();
         for (share, known) in due {
             // This count does not include what other hosts of the store have added or removed.
             let known = known.filter(|_| !self.store.is_shared());
             let trimmed = EVENTS.trim(&*self.store, &EVENTS.under(&of(&share)), self.settings.count, known).await?;
             EVENTS.expired(trimmed.map_or(0, |trimmed| trimmed.removed));
-            let mut all = self.counts();
+            let mut all = lock(&self.counts);
             // The first count may miss events that were added meanwhile. They are counted again later.
             let now = all.get(&share).copied().flatten().filter(|_| known.is_some());
             all.insert(share, trimmed.map(|TrimReport { stored, removed }| now.unwrap_or(stored).saturating_sub(removed)));
@@ -68,14 +54,14 @@ impl Events {
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = EVENTS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {
-            self.counts().clear();
+            lock(&self.counts).clear();
         }
         let oldest = EventPosition::start_of(self.oldest());
         while let Some((owner, first)) = round.next().await? {
             if first < oldest.0 {
                 let old = EVENTS.under(&owner).before(&(owner.clone(), oldest.0.clone()));
                 EVENTS.expire(&*self.store, &old).await?;
-                self.counts().remove(&owner.0);
+                lock(&self.counts).remove(&owner.0);
             }
             round.past(&owner);
         }

@@ -10,7 +10,7 @@
 
 mod bucket;
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -272,12 +272,6 @@ impl Objects {
 /// Returns the SHA-256 of an object's content, in hex.
 pub fn digest(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
-}
-
-impl fmt::Debug for Objects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Objects").finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tables as declared in the schema, before their values get a type.
 
-use std::{fmt, marker::PhantomData};
+use std::marker::PhantomData;
 
 use super::{
     Store, StoreError,
@@ -62,9 +62,3 @@ impl<K> Clone for DeclaredTable<K> {
 }
 
 impl<K> Copy for DeclaredTable<K> {}
-
-impl<K> fmt::Debug for DeclaredTable<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.plan.name)
-    }
-}

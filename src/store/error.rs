@@ -1,5 +1,7 @@
 //! Errors of the store.
 
+use std::fmt::Display;
+
 use super::write::SumLimit;
 
 /// An error of the store. After any error but [`StoreError::Unknown`], nothing was written.
@@ -30,4 +32,11 @@ pub enum StoreError {
     /// The backend accepted the commit but did not report its outcome.
     #[error("the store did not confirm a commit: {0}")]
     Unknown(String),
+}
+
+impl StoreError {
+    /// Returns the error that the backend did not accept a request because of `cause`.
+    pub fn away(cause: impl Display) -> Self {
+        Self::Away(cause.to_string())
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, mutex::lock};
 
 use super::{Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError};
 
@@ -132,36 +132,36 @@ impl<S> FaultyStore<S> {
 
     /// Makes the `n`-th commit from now fail. 1 is the next.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
-        let mut plan = self.plan();
+        let mut plan = lock(&self.plan);
         let number = plan.requested + n;
         plan.faults.insert(number, fault);
     }
 
     /// Makes every commit fail until [`FaultyStore::heal`] is called.
     pub fn fail_all(&self, fault: Fault) {
-        self.plan().always = Some(fault);
+        lock(&self.plan).always = Some(fault);
     }
 
     /// Makes every read fail with [`StoreError::Away`] until [`FaultyStore::heal`] is called.
     pub fn fail_reads(&self) {
-        self.plan().blind = true;
+        lock(&self.plan).blind = true;
     }
 
     /// Cancels all planned faults.
     pub fn heal(&self) {
-        let mut plan = self.plan();
+        let mut plan = lock(&self.plan);
         *plan = Plan { requested: plan.requested, reads: plan.reads, ..Plan::default() };
     }
 
     /// Returns the number of commits requested so far, including failed ones. With it a test can fail each commit in
     /// turn.
     pub fn commits(&self) -> u64 {
-        self.plan().requested
+        lock(&self.plan).requested
     }
 
     /// Returns the number of reads requested so far, including failed ones.
     pub fn reads(&self) -> u64 {
-        self.plan().reads
+        lock(&self.plan).reads
     }
 
     /// Returns the wrapped store.
@@ -169,12 +169,8 @@ impl<S> FaultyStore<S> {
         &self.inner
     }
 
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn next_fault(&self) -> Option<Fault> {
-        let mut plan = self.plan();
+        let mut plan = lock(&self.plan);
         plan.requested += 1;
         let number = plan.requested;
         plan.faults.remove(&number).or(plan.always)
@@ -188,7 +184,7 @@ impl<S: Store> StoreWrapper for FaultyStore<S> {
     }
 
     fn before_read(&self) -> Result<(), StoreError> {
-        let mut plan = self.plan();
+        let mut plan = lock(&self.plan);
         plan.reads += 1;
         if plan.blind { Err(StoreError::Away("a planned fault".to_owned())) } else { Ok(()) }
     }

@@ -178,41 +178,26 @@ tuples! { A, B }
 tuples! { A B, C }
 tuples! { A B C, D }
 
-impl<A: KeyPart, B> KeyPrefix<(A, B)> for A {
-    fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(self, out);
-    }
+/// Declares the first parts of keys that a range can start with.
+macro_rules! prefixes {
+    ($(<$($part:ident)+ $(, $rest:ident)*> $prefix:ty => $key:ty;)+) => {$(
+        impl<$($part: KeyPart,)+ $($rest),*> KeyPrefix<$key> for $prefix {
+            fn begin(&self, out: &mut Vec<u8>) {
+                Key::write(self, out);
+            }
+        }
+    )+};
 }
 
-impl<A: KeyPart, B, C> KeyPrefix<(A, B, C)> for A {
-    fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(self, out);
-    }
+prefixes! {
+    <A, B> A => (A, B);
+    <A, B, C> A => (A, B, C);
+    <A B, C> (A, B) => (A, B, C);
+    <A, B, C, D> A => (A, B, C, D);
+    <A B, C, D> (A, B) => (A, B, C, D);
+    <A B C, D> (A, B, C) => (A, B, C, D);
 }
-
-impl<A: KeyPart, B: KeyPart, C> KeyPrefix<(A, B, C)> for (A, B) {
-    fn begin(&self, out: &mut Vec<u8>) {
-        Key::write(self, out);
-    }
-}
-
-impl<A: KeyPart, B, C, D> KeyPrefix<(A, B, C, D)> for A {
-    fn begin(&self, out: &mut Vec<u8>) {
-        KeyPart::write(self, out);
-    }
-}
-
-impl<A: KeyPart, B: KeyPart, C: KeyPart, D: Sync> KeyPrefix<(A, B, C, D)> for (A, B, C) {
-    fn begin(&self, out: &mut Vec<u8>) {
-        Key::write(self, out);
-    }
-}
-
-impl<A: KeyPart, B: KeyPart, C, D> KeyPrefix<(A, B, C, D)> for (A, B) {
-    fn begin(&self, out: &mut Vec<u8>) {
-        Key::write(self, out);
-    }
-}
+pub(super) use prefixes;
 
 /// Matches texts that start with this one.
 #[derive(Debug, Clone, Copy)]

@@ -1,9 +1,7 @@
 //! Pages and totals of a copy of a store.
 
-use serde::{Deserialize, Serialize};
-
 use super::{
-    journal::{RowWeight, SpaceTotal, SpaceTotals, checksum},
+    journal::{RowWeight, SpaceTotal, SpaceTotals},
     space::Space,
     write::Write,
 };
@@ -23,30 +21,18 @@ pub enum CopyPage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowSums(SpaceTotals);
 
-/// The encoding of totals.
-#[derive(Serialize, Deserialize)]
-struct PageRow(Vec<(u8, SpaceTotal)>);
-
 impl RowSums {
     pub(super) fn of(totals: SpaceTotals) -> Self {
         Self(totals)
     }
 
     pub(super) fn add(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        self.count(space, |weight| (None, Some(weight)), key, value);
+        self.0.change(space as u8, None, Some(RowWeight::of_row(space as u8, key, value)));
     }
 
     /// Subtracts a row.
     pub(super) fn take(&mut self, space: Space, key: &[u8], value: &[u8]) {
-        self.count(space, |weight| (Some(weight), None), key, value);
-    }
-
-    fn count(&mut self, space: Space, change: impl Fn(RowWeight) -> (Option<RowWeight>, Option<RowWeight>), key: &[u8], value: &[u8]) {
-        let number = space as u8;
-        let (before, after) = change(RowWeight::of(number, key, value.len(), checksum(number, key, value)));
-        if let Some(total) = self.0.of(number) {
-            total.change(before, after);
-        }
+        self.0.change(space as u8, Some(RowWeight::of_row(space as u8, key, value)), None);
     }
 
     /// Returns the spaces in which the totals differ.
@@ -65,13 +51,12 @@ impl RowSums {
     }
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        postcard::to_stdvec(&PageRow(self.0.listed())).expect("numbers are plain data, and memory takes them")
+        postcard::to_stdvec(&self.0).expect("numbers are plain data, and memory takes them")
     }
 
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let (PageRow(listed), rest) = postcard::take_from_bytes(bytes).ok()?;
-        let mut totals = SpaceTotals::default();
-        totals.set(&listed);
+        let (listed, rest) = postcard::take_from_bytes::<Vec<(u8, SpaceTotal)>>(bytes).ok()?;
+        let totals = SpaceTotals::from(listed.clone());
         // Reject a space that this version does not know: its rows would be lost.
         (rest.is_empty() && totals.listed() == listed).then_some(Self(totals))
     }

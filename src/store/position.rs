@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
 
-use super::key::{Key, KeyPart, KeyPrefix};
+use super::key::{Key, KeyPart, KeyPrefix, prefixes};
 
 /// The end of a key, as used in cursors. Only the store interprets it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,14 +84,7 @@ impl Key for SaleKey {
     }
 }
 
-impl<A: KeyPart> KeyPrefix<(A, SaleKey)> for (A, u8, u32) {
-    fn begin(&self, out: &mut Vec<u8>) {
-        Key::write(self, out);
-    }
-}
-
-impl<A: KeyPart> KeyPrefix<(A, SaleKey)> for (A, u8) {
-    fn begin(&self, out: &mut Vec<u8>) {
-        Key::write(self, out);
-    }
+prefixes! {
+    <A> (A, u8) => (A, SaleKey);
+    <A> (A, u8, u32) => (A, SaleKey);
 }

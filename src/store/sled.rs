@@ -47,14 +47,14 @@ use std::{
     fmt,
     fs::File,
     ops::Bound,
-    path::{Path, PathBuf},
-    sync::{Arc, RwLockReadGuard, atomic::Ordering::Relaxed},
+    path::Path,
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread::JoinHandle,
 };
 
 use async_trait::async_trait;
 use tokio::{
-    sync::{Mutex, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::spawn_blocking,
 };
 
@@ -65,20 +65,17 @@ pub use self::{
     repair::{MAX_LISTED, Repair, StoreReport, check, repair},
 };
 use self::{
-    background::{BackgroundState, CommitJob, CommitReply},
+    background::{BackgroundState, CommitJob},
     disk::Disk,
     group::CommitGroup,
-    health::StoreHealth,
-    position::TreePosition,
     read_guard::TreeHandle,
     rebuilds::{RebuildRequest, RebuildRequester},
-    sink::sled_error,
     sync_threads::SyncThreads,
 };
 pub use super::journal::JournalDamage;
 use super::{
     Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError, check_sizes,
-    journal::WriterCounts, queue_space::QueueSpace,
+    queue_space::QueueSpace,
 };
 
 /// Maximum number of queued commits before callers wait.
@@ -93,24 +90,18 @@ const INLINE_ROWS: usize = 100;
 
 /// A store in a folder. Dropping it waits until all commits are on disk, then releases the folder.
 pub struct SledStore {
-    path: PathBuf,
-    config: SledConfig,
-    handle: Arc<TreeHandle>,
-    counts: Arc<WriterCounts>,
-    health: Arc<StoreHealth>,
+    state: Arc<BackgroundState>,
     queue: Option<mpsc::Sender<CommitJob>>,
     room: QueueSpace,
     writer: Option<JoinHandle<()>>,
     threads: Option<SyncThreads>,
-    /// While this is locked, the journal keeps all frames.
-    frames: Arc<Mutex<()>>,
     /// The lock file, held locked.
     _lock: File,
 }
 
 impl fmt::Debug for SledStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SledStore").field("path", &self.path).field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("SledStore").field("path", &self.state.store).field("config", &self.state.config).finish_non_exhaustive()
     }
 }
 
@@ -125,55 +116,35 @@ impl SledStore {
         let path = path.as_ref().to_owned();
         let open::OpenStore { disk, handle, counts, health, remaining, lock } = open::open(&path, &config)?;
         let (queue, jobs) = mpsc::channel(QUEUED_COMMITS);
-        let io = |source| OpenError::Io { path: path.clone(), source };
+        let state =
+            BackgroundState { store: path, config, handle, counts, health, remaining, frames: Arc::default(), queue: queue.downgrade() };
+        let state = Arc::new(state);
+        let io = |source| OpenError::Io { path: state.store.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
-        let frames = Arc::<Mutex<()>>::default();
-        let threads = SyncThreads::start(BackgroundState {
-            store: path.clone(),
-            config: config.clone(),
-            handle: Arc::clone(&handle),
-            counts: Arc::clone(&counts),
-            health: Arc::clone(&health),
-            remaining,
-            frames: Arc::clone(&frames),
-            queue: queue.downgrade(),
-        });
-        let threads = Some(threads.map_err(io)?);
-        Ok(Self {
-            path,
-            config,
-            handle,
-            counts,
-            health,
-            queue: Some(queue),
-            room: QueueSpace::new(),
-            writer: Some(writer),
-            threads,
-            frames,
-            _lock: lock,
-        })
+        let threads = Some(SyncThreads::start(Arc::clone(&state)).map_err(io)?);
+        Ok(Self { state, queue: Some(queue), room: QueueSpace::new(), writer: Some(writer), threads, _lock: lock })
     }
 
     /// Closes the store and opens it again, as a restart does. For tests.
     pub fn reopen(self) -> Result<Self, OpenError> {
-        let (path, config) = (self.path.clone(), self.config.clone());
+        let (path, config) = (self.state.store.clone(), self.state.config.clone());
         drop(self);
         Self::open(path, config)
     }
 
     /// Returns the folder.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.state.store
     }
 
     /// Returns the number of syncs of commits since the store was opened.
     pub fn syncs(&self) -> u64 {
-        self.counts.syncs.load(Relaxed)
+        self.state.counts.syncs.load(Relaxed)
     }
 
     /// Returns the size of the tree on disk, in bytes.
     pub fn disk_bytes(&self) -> Result<u64, StoreError> {
-        self.handle.tree().size_on_disk().map_err(sled_error)
+        self.state.handle.tree().size_on_disk().map_err(StoreError::away)
     }
 
     /// Replaces the tree by a new one and waits for it. That happens automatically once the tree is much larger than
@@ -200,13 +171,8 @@ impl SledStore {
 
     /// Starts a walk through all rows and the changes written meanwhile. Only one walk runs at a time; others wait.
     pub(super) async fn feed(&self) -> MigrationFeed {
-        let frames = Arc::clone(&self.frames).lock_owned().await;
-        MigrationFeed::begin(self.path.clone(), Arc::clone(&self.handle), frames)
-    }
-
-    /// Locks the position. Nothing is applied while the guard is held.
-    fn still(&self) -> RwLockReadGuard<'_, TreePosition> {
-        self.handle.still()
+        let frames = Arc::clone(&self.state.frames).lock_owned().await;
+        MigrationFeed::begin(self.state.store.clone(), Arc::clone(&self.state.handle), frames)
     }
 }
 
@@ -222,7 +188,7 @@ fn scan(handle: &TreeHandle, space: Space, range: KeyRange, limit: usize, direct
     let tree = handle.tree();
     let found = rows::range(&tree, bounds(space, range));
     let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
-        let (key, head) = pair.map_err(sled_error)?;
+        let (key, head) = pair.map_err(StoreError::away)?;
         let key = key[1..].to_vec();
         let value = values::resolve(&tree, space as u8, &key, &head)?;
         Ok((key, value))
@@ -265,12 +231,13 @@ impl Drop for SledStore {
 #[async_trait]
 impl Store for SledStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(head) = self.handle.tree().get(values::head_key(space, key)).map_err(sled_error)? else { return Ok(None) };
+        let handle = &self.state.handle;
+        let Some(head) = handle.tree().get(values::head_key(space, key)).map_err(StoreError::away)? else { return Ok(None) };
         if values::is_inline(&head) {
-            return values::resolve(&self.handle.tree(), space as u8, key, &head).map(Some);
+            return values::resolve(&handle.tree(), space as u8, key, &head).map(Some);
         }
-        let _still = self.still();
-        values::get(&self.handle.tree(), space, key)
+        let _still = handle.still();
+        values::get(&handle.tree(), space, key)
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
@@ -278,9 +245,9 @@ impl Store for SledStore {
             return Ok(KeyValues::new());
         }
         if limit <= INLINE_ROWS {
-            return scan(&self.handle, space, range, limit, direction);
+            return scan(&self.state.handle, space, range, limit, direction);
         }
-        let handle = Arc::clone(&self.handle);
+        let handle = Arc::clone(&self.state.handle);
         run_blocking(move || scan(&handle, space, range, limit, direction)).await
     }
 
@@ -292,8 +259,8 @@ impl Store for SledStore {
         let mut counted = 0;
         loop {
             let some = COUNT_ROWS.min(max - counted);
-            let (handle, part) = (Arc::clone(&self.handle), (start, end.clone()));
-            let count = move || count_some(&handle, part, some).map_err(sled_error);
+            let (handle, part) = (Arc::clone(&self.state.handle), (start, end.clone()));
+            let count = move || count_some(&handle, part, some).map_err(StoreError::away);
             let (found, last) = if some <= INLINE_ROWS { count()? } else { run_blocking(count).await? };
             counted += found;
             match last {
@@ -314,8 +281,8 @@ impl Store for SledStore {
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
-        let _still = self.still();
-        changelog::read(&self.handle.tree(), after, limit)
+        let _still = self.state.handle.still();
+        changelog::read(&self.state.handle.tree(), after, limit)
     }
 
     async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
@@ -338,9 +305,9 @@ impl Store for SledStore {
         SpaceSizes {
             backend: "sled",
             syncs: self.syncs(),
-            renewal_fails: self.health.grown(),
-            damage: self.health.damage(),
-            ..self.still().sizes()
+            renewal_fails: self.state.health.grown(),
+            damage: self.state.health.damage(),
+            ..self.state.handle.still().sizes()
         }
     }
 }
@@ -374,27 +341,22 @@ fn write_group(jobs: &mut impl Iterator<Item = CommitJob>, disk: &mut Disk) {
     }
     let outcome = disk.commit(group, durability);
     for (waiter, _room, sums) in decided {
-        answer(waiter, sums.and_then(|sums| outcome.clone().map(|()| sums)));
+        // The caller may have gone. The commit stands.
+        _ = waiter.send(sums.and_then(|sums| outcome.clone().map(|()| sums)));
     }
     disk.write_out();
 }
 
-/// Reports an outcome. The caller may have gone. The commit stands.
-fn answer(to: CommitReply, outcome: Result<Vec<i128>, StoreError>) {
-    let _ = to.send(outcome);
-}
-
 /// Converts a range of a space to a range of the tree.
 fn bounds(space: Space, range: KeyRange) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let at = |key: Vec<u8>| values::head_key(space, &key);
     let start = match range.start {
-        Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
-        Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
         Bound::Unbounded => Bound::Included(vec![space as u8]),
+        start => start.map(at),
     };
     let end = match range.end {
-        Bound::Included(key) => Bound::Included(values::head_key(space, &key)),
-        Bound::Excluded(key) => Bound::Excluded(values::head_key(space, &key)),
         Bound::Unbounded => Bound::Excluded(vec![space as u8 + 1]),
+        end => end.map(at),
     };
     (start, end)
 }

@@ -140,15 +140,9 @@ impl<K: Key, V: Value> SweepTurn<'_, K, V> {
         };
         let state = SweepState { started_ms: self.started_ms, position };
         let mut batch = Batch::new();
-        match &self.before {
-            Some(row) => batch.replace(&ROUNDS, row, &state),
-            None => batch.insert(&ROUNDS, &self.name, &state),
-        };
-        match batch.commit(self.store, Durability::Buffered).await {
-            // A host that was suspended in its turn must not undo the progress of another host.
-            Ok(_) | Err(StoreError::Conflict) => Ok(()),
-            Err(error) => Err(error),
-        }
+        batch.replace_or_insert(&ROUNDS, self.before.as_ref(), &self.name, &state);
+        // A host that was suspended in its turn must not undo the progress of another host.
+        batch.commit_unless_conflict(self.store, Durability::Buffered).await
     }
 }
 

@@ -18,6 +18,10 @@ use super::{
 
 /// Number of rows deleted in one commit.
 const CLEARED: usize = 500;
+/// Maximum number of rows that [`Table::newest`] examines, wanted or not.
+const EXAMINED: usize = 5_000;
+/// Number of rows that [`Table::newest`] reads at once.
+const NEWEST: usize = 250;
 
 /// A table.
 pub struct Table<K: 'static, V: 'static> {
@@ -94,6 +98,34 @@ impl<K: Key, V: Value> Table<K, V> {
     ) -> Result<Vec<(K, Option<V>)>, StoreError> {
         let found = self.unread(store, range, limit, direction).await?;
         found.into_iter().map(|found| Ok((self.key(&found)?, V::of_bytes(&found.bytes)))).collect()
+    }
+
+    /// Returns up to `limit` values that `wants` accepts, from the end of a range backward. Malformed values are left out.
+    /// If there may be more, also returns the key before which to continue: only so many rows are examined at once.
+    pub async fn newest(
+        &self,
+        store: &(impl Store + ?Sized),
+        mut range: Range<K>,
+        limit: usize,
+        wants: impl Fn(&V) -> bool,
+    ) -> Result<(Vec<V>, Option<K>), StoreError> {
+        let (mut values, mut examined) = (Vec::new(), 0);
+        while !range.is_empty() {
+            let rows = self.unread(store, &range, NEWEST, Direction::Backward).await?;
+            let is_last = rows.len() < NEWEST;
+            for row in rows {
+                examined += 1;
+                values.extend(V::of_bytes(&row.bytes).filter(&wants));
+                if values.len() >= limit || examined == EXAMINED {
+                    return Ok((values, Some(self.key(&row)?)));
+                }
+                range.bounds.end = Bound::Excluded(row.at);
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok((values, None))
     }
 
     /// Like [`Table::page`], but leaves decoding to [`Table::read`], which can run on another thread.
@@ -270,12 +302,6 @@ impl<K: Key> Counter<K> {
 }
 
 impl<K, V> fmt::Debug for Table<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.plan.name)
-    }
-}
-
-impl<K> fmt::Debug for Counter<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.plan.name)
     }

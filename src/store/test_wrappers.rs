@@ -1,12 +1,13 @@
 //! Store wrappers for tests.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicUsize, Ordering},
 };
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use tollhouse_base::mutex::lock;
 
 pub use super::faulty::StoreWrapper;
 use super::{Batch, Direction, Durability, KeyRange, KeyValues, Space, Store, StoreError, memory::MemoryStore};
@@ -39,7 +40,7 @@ impl<S: Store> InterleavingStore<S> {
     /// Counts a call and runs the action if its turn has come.
     async fn pass(&self, remaining: &AtomicUsize) {
         if remaining.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let does = self.does.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let does = lock(&self.does).take();
             if let Some(does) = does {
                 does.await;
             }

@@ -21,14 +21,14 @@ pub trait Value: Sized + Send + 'static {
 
 /// A value with a numbered format. It implements [`Value`].
 pub trait Formatted: Sized + Send + 'static {
-    /// Number of the format for writing, from 1 on.
+    /// Number of the format, from 1 on. A value of another format is malformed.
     const FORMAT: u8 = 1;
 
     /// Appends the value in [`Formatted::FORMAT`].
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Decodes a value of `format`, or returns `None` if the bytes are malformed or the format is unknown.
-    fn read(format: u8, bytes: &[u8]) -> Option<Self>;
+    /// Decodes a value in [`Formatted::FORMAT`], or returns `None` if the bytes are malformed.
+    fn read(bytes: &[u8]) -> Option<Self>;
 }
 
 /// Implements [`Formatted`] for types that are stored as JSON.
@@ -40,8 +40,8 @@ macro_rules! json_values {
                 $crate::write_json(self, out);
             }
 
-            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-                (format <= Self::FORMAT).then(|| $crate::read_json(bytes)).flatten()
+            fn read(bytes: &[u8]) -> Option<Self> {
+                $crate::read_json(bytes)
             }
         }
     )+};
@@ -56,8 +56,8 @@ macro_rules! postcard_values {
                 $crate::write_postcard(self, out);
             }
 
-            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-                (format <= Self::FORMAT).then(|| $crate::read_postcard(bytes)).flatten()
+            fn read(bytes: &[u8]) -> Option<Self> {
+                $crate::read_postcard(bytes)
             }
         }
     )+};
@@ -71,8 +71,7 @@ impl<F: Formatted> Value for F {
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let (format, rest) = bytes.strip_prefix(&[MARK])?.split_first()?;
-        F::read(*format, rest)
+        F::read(bytes.strip_prefix(&[MARK, F::FORMAT])?)
     }
 }
 
@@ -94,8 +93,8 @@ macro_rules! texts {
                 out.extend_from_slice(self.as_str().as_bytes());
             }
 
-            fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-                if format > Self::FORMAT { None } else { std::str::from_utf8(bytes).ok()?.parse().ok() }
+            fn read(bytes: &[u8]) -> Option<Self> {
+                std::str::from_utf8(bytes).ok()?.parse().ok()
             }
         }
     )*};

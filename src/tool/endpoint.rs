@@ -40,29 +40,23 @@ pub struct Endpoint {
     pub output_schema: Arc<Value>,
     pub capabilities: Capabilities,
     /// Capabilities that the owner requested and an admin has not granted yet.
-    #[serde(default)]
     pub requested_capabilities: Capabilities,
     /// Capabilities that an admin revoked. Only an admin can grant them again, whatever the policy says.
-    #[serde(default)]
     pub withheld_capabilities: Capabilities,
     /// Hosts that `httpGetJson` may reach: exact names, or `*.example.com`.
-    #[serde(default)]
     pub allowed_hosts: Vec<String>,
     /// Hosts that the owner requested and an admin has not granted yet.
-    #[serde(default)]
     pub requested_hosts: Vec<String>,
     /// Hosts that an admin revoked.
-    #[serde(default)]
     pub withheld_hosts: Vec<String>,
     /// The effective limits: the lowest of the owner's, the policy's and [`Endpoint::limit_caps`]. Computed when the
     /// tool is displayed, never stored.
     #[serde(skip)]
     pub limits: Limits,
     /// Limits that the owner requested.
-    #[serde(default, rename = "limits")]
+    #[serde(rename = "limits")]
     pub own_limits: Limits,
     /// Limits that an admin set for this tool, by name.
-    #[serde(default)]
     pub limit_caps: BTreeMap<String, u64>,
     /// The effective tier: the strictest of the host's, the policy's, the owner's and [`Endpoint::tier_cap`]. Computed
     /// when the tool is displayed, never stored.
@@ -72,7 +66,6 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "is_default")]
     pub tier_cap: Tier,
     /// Whether a worker process may serve more than one call.
-    #[serde(default)]
     pub isolation: Isolation,
     /// Accepted networks, or tokens on them, among those of the host. Empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -83,7 +76,6 @@ pub struct Endpoint {
     /// Result of the content scan. `None` if nothing was scanned.
     pub content_safety: Option<ContentSafety>,
     /// Pending reviews and past decisions of admins.
-    #[serde(default)]
     pub review: Review,
     /// The state on which the last decision about content and requests was based, until either changes. Needed to undo
     /// it.
@@ -97,7 +89,6 @@ pub struct Endpoint {
     /// SHA-256 of what runs, in hex: handler source and language, or the static response.
     pub version: String,
     /// Versions that can be rolled back to, newest first, including the current one.
-    #[serde(default)]
     pub versions: Vec<Version>,
     /// Number of the change; the `ETag` of the record.
     pub revision: u64,

@@ -2,9 +2,11 @@
 
 use std::{
     fs,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
+
+use crate::mutex::lock;
 
 /// Fraction of the cores above which the machine counts as busy. Using the rest still slows others, who compete for
 /// caches and scheduling.
@@ -54,7 +56,7 @@ impl Machine {
 
     /// Returns whether the machine was busy in the last interval, or true if that is unknown.
     pub(super) fn is_busy(&self) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         if last.at.is_some_and(|at| at.elapsed() < SPAN) {
             return last.busy;
         }

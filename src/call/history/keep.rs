@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{id::EndpointId, mutex::lock};
 use tollhouse_store::{Batch, Direction, Durability, StoreError, maintain};
 
 use super::{CALLS, History, Key, StoredCall, all_of, read::stored_after};
@@ -19,17 +19,7 @@ impl History {
     /// Starts the tasks that delete excess calls and announce calls stored by other hosts. They end when the history is
     /// dropped. Call it inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
-        let store = Arc::clone(&self.store);
-        self.feed.pull(
-            |call: &StoredCall| call.position.clone(),
-            move |endpoint, position, limit| {
-                let store = Arc::clone(&store);
-                async move {
-                    let Ok(endpoint) = endpoint.parse() else { return Ok(vec![]) };
-                    stored_after(&*store, endpoint, &position, limit).await
-                }
-            },
-        );
+        self.feed.pull(&self.store, |call: &StoredCall| call.position.clone(), stored_after);
         maintain(self, TRIM_EVERY, "removing the oldest calls over the limit", |history, _| async move { history.trim().await });
     }
 
@@ -41,10 +31,10 @@ impl History {
     pub async fn trim(&self) -> Result<(), StoreError> {
         let max = self.settings.count + self.settings.count / 10;
         let due: Vec<_> =
-            self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > max)).map(|(id, _)| id.clone()).collect();
+            lock(&self.counts).iter().filter(|(_, count)| count.is_none_or(|count| count > max)).map(|(id, _)| id.clone()).collect();
         for endpoint in due {
             // The count does not include what other hosts of the store have added or deleted.
-            let known = self.counts().get(&endpoint).copied().flatten().filter(|_| !self.store.is_shared());
+            let known = lock(&self.counts).get(&endpoint).copied().flatten().filter(|_| !self.store.is_shared());
             // Read the first pack before counting: a concurrent deletion deletes it, and is detected by that.
             let first = CALLS.first(&*self.store, &all_of(&endpoint)).await?;
             let stored = match known {
@@ -53,7 +43,7 @@ impl History {
             };
             let removed = self.remove(&endpoint, first, stored.saturating_sub(self.settings.count)).await?;
             // A counted tool may lack calls that came meanwhile, so it is counted again now and then.
-            let mut counts = self.counts();
+            let mut counts = lock(&self.counts);
             let now = counts.get(&endpoint).copied().flatten().filter(|_| known.is_some()).unwrap_or(stored);
             counts.insert(endpoint, removed.map(|removed| now.saturating_sub(removed)));
         }
@@ -111,13 +101,13 @@ impl History {
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = CALLS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {
-            self.counts().clear();
+            lock(&self.counts).clear();
         }
         let oldest = self.oldest();
         while let Some((own, first, ..)) = round.next().await? {
             if first < oldest {
                 CALLS.expire(&*self.store, &CALLS.under(&own).before(&(own.clone(), oldest))).await?;
-                self.counts().remove(&own.0);
+                lock(&self.counts).remove(&own.0);
             }
             round.past(&own);
         }

@@ -1,5 +1,7 @@
 //! Reads calls: newest first in pages, or oldest first from a position on.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_event::feed::Position as _;
@@ -111,29 +113,30 @@ impl History {
     /// Returns at most `limit` calls of `endpoint` after `position`, oldest first.
     pub async fn after(&self, endpoint: &EndpointId, position: &CallPosition, limit: usize) -> Result<Vec<StoredCall>, StoreError> {
         let from = position.clone().max(CallPosition::start_of(self.oldest()));
-        stored_after(&*self.store, endpoint.clone(), &from, limit).await
+        stored_after(Arc::clone(&self.store), endpoint.to_string(), from, limit).await
     }
 }
 
 /// Returns at most `limit` stored calls of `endpoint` after `from`, oldest first.
 pub(super) async fn stored_after(
-    store: &(impl Store + ?Sized),
-    endpoint: EndpointId,
-    from: &CallPosition,
+    store: Arc<dyn Store>,
+    endpoint: String,
+    from: CallPosition,
     limit: usize,
 ) -> Result<Vec<StoredCall>, StoreError> {
-    let (own, all) = (TerminatedText(endpoint.clone()), all_of(&endpoint));
+    let Ok(endpoint) = endpoint.parse::<EndpointId>() else { return Ok(vec![]) };
+    let (all, own) = (all_of(&endpoint), TerminatedText(endpoint));
     let mut range = match from.pack(own.clone()) {
         Some(pack) => all.from(&pack),
         None => all.from(&(own, from.at)),
     };
     let mut calls = Vec::new();
     loop {
-        let packs = CALLS.page(store, &range, SCAN, Direction::Forward).await?;
+        let packs = CALLS.page(&*store, &range, SCAN, Direction::Forward).await?;
         let Some(last) = packs.last() else { return Ok(calls) };
         range = range.after(&last.key);
         for pack in &packs {
-            calls.extend(calls_of(&pack.key, &pack.value).into_iter().filter(|one| one.position > *from));
+            calls.extend(calls_of(&pack.key, &pack.value).into_iter().filter(|one| one.position > from));
             if calls.len() >= limit {
                 calls.truncate(limit);
                 return Ok(calls);

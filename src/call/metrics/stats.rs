@@ -6,17 +6,17 @@
 //! tools it takes longer than an hour.
 
 use std::{
-    sync::{Arc, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{id::EndpointId, mutex::lock};
 use tollhouse_store::{Direction, Range, StoreError, TerminatedText};
 
 use super::{
     Metrics, OF_ALL, SOME, Span,
     bucket::{CALL_METRICS, DurationHistogram, Key},
-    recent::{RecentDurations, RecentStats},
+    recent::RecentStats,
 };
 
 /// Period of a tool's figures and of the figures of all tools together, in milliseconds.
@@ -32,21 +32,10 @@ pub(super) const COUNTED_AT_ONCE: usize = 20_000;
 const FIRST_REST: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(60);
 
-/// Progress of a count.
-pub(super) struct CountProgress {
-    rest: Range<Key>,
-}
-
-impl Default for CountProgress {
-    fn default() -> Self {
-        Self { rest: CALL_METRICS.all() }
-    }
-}
-
 impl Metrics {
     /// Returns a tool's figures of the last 30 days. `None` until the first count is complete.
     pub fn figures(&self, endpoint: &EndpointId) -> Option<RecentStats> {
-        self.recent_lock().figures(endpoint)
+        lock(&self.recent).figures(endpoint)
     }
 
     /// Returns the figures of all tools of the last 24 hours, including deleted ones.
@@ -58,11 +47,11 @@ impl Metrics {
     pub(super) fn start_counting(self: &Arc<Self>) {
         let metrics = Arc::downgrade(self);
         tokio::spawn(async move {
-            let mut counting = CountProgress::default();
+            let mut rest_of_count = CALL_METRICS.all();
             while let Some(metrics) = Weak::upgrade(&metrics) {
-                let rest = match metrics.count_some(&mut counting).await {
+                let rest = match metrics.count_some(&mut rest_of_count).await {
                     Ok(true) => COUNT_EVERY,
-                    Ok(false) if metrics.recent_lock().is_counted() => REST,
+                    Ok(false) if lock(&metrics.recent).is_counted() => REST,
                     Ok(false) => FIRST_REST,
                     Err(error) => {
                         tracing::warn!(%error, "calls could not be counted; the host will try again");
@@ -75,26 +64,26 @@ impl Metrics {
         });
     }
 
-    /// Counts recent stored calls tool by tool, and continues where the last turn ended. Returns true once all are
+    /// Counts recent stored calls tool by tool. `rest` is what the count has not reached yet. Returns true once all are
     /// counted.
     ///
     /// # Errors
     ///
     /// Errors of the store. Then the previous figures of uncounted tools stay.
-    pub(super) async fn count_some(&self, counting: &mut CountProgress) -> Result<bool, StoreError> {
+    pub(super) async fn count_some(&self, rest: &mut Range<Key>) -> Result<bool, StoreError> {
         let mut read = 0;
         while read < COUNTED_AT_ONCE {
-            let Some((own, ..)) = CALL_METRICS.first(&*self.store, &counting.rest).await? else {
-                self.recent_lock().counted();
-                *counting = CountProgress::default();
+            let Some((own, ..)) = CALL_METRICS.first(&*self.store, rest).await? else {
+                lock(&self.recent).counted();
+                *rest = CALL_METRICS.all();
                 return Ok(true);
             };
             // Under the lock, so that concurrent writes are neither missed nor counted twice.
             let _one = self.writing.lock().await;
             let (lengths, rows) = self.stored(&own.0).await?;
             read += 1 + rows;
-            counting.rest = counting.rest.clone().behind(&own);
-            self.recent_lock().set(own.0, lengths);
+            *rest = rest.clone().behind(&own);
+            lock(&self.recent).set(own.0, lengths);
         }
         Ok(false)
     }
@@ -114,9 +103,5 @@ impl Metrics {
             let Some(last) = last else { return Ok((lengths, read)) };
             range = range.after(&last);
         }
-    }
-
-    pub(super) fn recent_lock(&self) -> MutexGuard<'_, RecentDurations> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

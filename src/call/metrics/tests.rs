@@ -10,10 +10,7 @@ use tollhouse_store::{
 };
 use tollhouse_tool::MicroUsd;
 
-use super::{
-    stats::{COUNTED_AT_ONCE, CountProgress},
-    *,
-};
+use super::{stats::COUNTED_AT_ONCE, *};
 use crate::history::CallOutcome;
 
 /// The start of an hour and of a day.
@@ -32,7 +29,7 @@ struct Fixture {
 impl Metrics {
     /// Counts everything stored at once.
     async fn count(&self) -> Result<(), StoreError> {
-        let mut counting = CountProgress::default();
+        let mut counting = CALL_METRICS.all();
         while !self.count_some(&mut counting).await? {}
         Ok(())
     }
@@ -220,7 +217,7 @@ async fn nothing_is_lost_while_the_store_is_away_and_nothing_is_held_after() {
     assert_eq!(fixture.calls(4 * MINUTE, SeriesStep::Minute).await, [1; 5]);
     fixture.clock.set(NOW.plus_millis(HOUR));
     fixture.metrics.write().await.unwrap();
-    let pending = fixture.metrics.pending();
+    let pending = lock(&fixture.metrics.pending);
     assert_eq!((pending.open.len(), pending.full.len()), (0, 0));
 }
 
@@ -383,7 +380,7 @@ async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_b
     endpoints.iter().for_each(|endpoint| metrics.add(endpoint, &Fixture::record(NOW, 1.0, 0, None)));
     metrics.write().await.unwrap();
     let (first, last) = (&endpoints[0], endpoints.last().unwrap());
-    let mut counting = CountProgress::default();
+    let mut counting = CALL_METRICS.all();
     store.rows();
     assert!(!metrics.count_some(&mut counting).await.unwrap());
     assert!(store.rows() <= COUNTED_AT_ONCE + 1);

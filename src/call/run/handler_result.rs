@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 use tollhouse_catalog::{LiveEndpoint, ValidationError};
-use tollhouse_money::receipt;
+use tollhouse_money::{StoredAnswer, receipt};
 use tollhouse_protocol::{FAILED, are_blocks};
 use tollhouse_tool::Mismatch;
 
@@ -20,8 +20,8 @@ pub struct HandlerResult {
     pub body: Bytes,
     /// Hash of the canonical form if it is JSON and a success, otherwise of the bytes.
     pub result_hash: String,
-    /// Whether it is charged.
-    pub(super) success: bool,
+    /// Whether it is charged: a 2xx status, and no MCP blocks with `isError`.
+    pub success: bool,
 }
 
 impl HandlerResult {
@@ -52,9 +52,10 @@ impl HandlerResult {
         Ok(Self { status, headers, body, result_hash, success })
     }
 
-    /// Returns whether the answer is charged: a 2xx status, and no MCP blocks with `isError`.
-    pub fn success(&self) -> bool {
-        self.success
+    /// Converts it to the answer that is stored.
+    pub(crate) fn into_answer(self, receipt_id: String) -> StoredAnswer {
+        let Self { status, headers, body, .. } = self;
+        StoredAnswer { status, headers, body, receipt_id, settlement: None }
     }
 }
 

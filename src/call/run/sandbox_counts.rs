@@ -2,11 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use serde::Serialize;
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{id::EndpointId, mutex::lock};
 use tollhouse_pool::{CompletedRun, PoolError};
 use tollhouse_protocol::Outcome;
 
@@ -41,23 +41,19 @@ pub(super) struct RunGuard {
 impl SandboxCounts {
     /// Returns the counts of each tool that was called.
     pub fn counts(&self) -> Vec<(EndpointId, EndpointCounts)> {
-        self.all().iter().map(|(id, counts)| (id.clone(), *counts)).collect()
+        lock(&self.0).iter().map(|(id, counts)| (id.clone(), *counts)).collect()
     }
 
     pub(super) fn begin(self: &Arc<Self>, endpoint: &EndpointId) -> RunGuard {
-        self.all().entry(endpoint.clone()).or_default().running += 1;
+        lock(&self.0).entry(endpoint.clone()).or_default().running += 1;
         RunGuard { tally: Arc::clone(self), endpoint: endpoint.clone() }
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<EndpointId, EndpointCounts>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RunGuard {
     /// Counts the outcome of the call.
     pub(super) fn ended(self, ran: &Result<CompletedRun, PoolError>) {
-        let mut all = self.tally.all();
+        let mut all = lock(&self.tally.0);
         let counts = all.entry(self.endpoint.clone()).or_default();
         match ran {
             Ok(ran) => {
@@ -75,7 +71,7 @@ impl RunGuard {
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        if let Some(counts) = self.tally.all().get_mut(&self.endpoint) {
+        if let Some(counts) = lock(&self.tally.0).get_mut(&self.endpoint) {
             counts.running -= 1;
         }
     }

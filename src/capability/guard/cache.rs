@@ -6,10 +6,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::time::Instant;
+use tollhouse_base::mutex::lock;
 use tollhouse_fair::{FairPermit, FairSemaphore, Share};
 use url::{Position, Url};
 
@@ -35,7 +36,7 @@ impl AddressCache {
     /// Returns whether the connection of this request may be kept.
     pub(super) fn keeps(&self, owner: &str, url: &Url) -> bool {
         let (host, now) = (&url[..Position::BeforePath], Instant::now());
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = lock(&self.hosts);
         if let Some(host) = hosts.get_mut(host) {
             host.used = now;
             return true;

@@ -14,7 +14,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -33,6 +33,7 @@ use hickory_resolver::{
 };
 use moka::sync::Cache;
 use tokio::time::{Instant, sleep, timeout};
+use tollhouse_base::mutex::lock;
 use tollhouse_fair::{FairSemaphore, Share};
 
 use super::{
@@ -135,7 +136,7 @@ impl Inner {
     }
 
     fn servers(&self) -> Result<Arc<Servers>, NetError> {
-        let mut cached_servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached_servers = lock(&self.servers);
         match &*cached_servers {
             Some((at, servers)) if at.elapsed() < SETTINGS_FOR => Ok(Arc::clone(servers)),
             _ => {

@@ -8,7 +8,7 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll, ready},
 };
 
@@ -17,6 +17,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
+use tollhouse_base::mutex::lock;
 
 use super::{
     error::FetchError,
@@ -43,20 +44,16 @@ impl ConnectionMeter {
     /// Records that a response's head has arrived. Until the returned value is dropped, a body of `body_bytes` bytes is
     /// allowed as well.
     pub(super) fn reading(&self, body_bytes: usize) -> ReadGuard {
-        let mut counts = self.counts();
+        let mut counts = lock(&self.0);
         let limit = body_bytes.saturating_mul(WIRE_BYTES).saturating_add(AWAITED_BYTES);
         *counts = Counts { answers: counts.answers + 1, came: 0, limit };
         ReadGuard { meter: self.clone(), answer: counts.answers }
     }
 
     fn count(&self, bytes: usize) -> Result<(), FetchError> {
-        let mut counts = self.counts();
+        let mut counts = lock(&self.0);
         counts.came += bytes;
         if counts.came > counts.limit { Err(FetchError::Flooded(counts.limit)) } else { Ok(()) }
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,7 +65,7 @@ pub(super) struct ReadGuard {
 
 impl Drop for ReadGuard {
     fn drop(&mut self) {
-        let mut counts = self.meter.counts();
+        let mut counts = lock(&self.meter.0);
         // A connection serves the next request as soon as a body has arrived, possibly before it has been read.
         if counts.answers == self.answer {
             *counts = Counts { answers: self.answer, came: 0, limit: AWAITED_BYTES };
@@ -162,7 +159,7 @@ mod tests {
             std::future::poll_fn(|cx| Pin::new(&mut ours).poll_read(cx, &mut buffer)).await.unwrap();
             received = buffer.filled().len();
         }
-        assert_eq!((&bytes[90..96], ours.meter.counts().came), (&b"answer"[..], 6));
+        assert_eq!((&bytes[90..96], lock(&ours.meter.0).came), (&b"answer"[..], 6));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 //! They can be set only from inside the process of a builder's own host: no route accepts them. All other rules of the
 //! guard apply: forbidden addresses stay forbidden, redirects are followed, sizes are limited.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Response, StatusCode};
+use tollhouse_base::mutex::lock;
 use url::Url;
 
 /// A response for one request.
@@ -30,11 +31,11 @@ impl RecordedAnswers {
     }
 
     pub fn remaining(&self) -> Vec<Url> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|answer| answer.url.clone()).collect()
+        lock(&self.0).iter().map(|answer| answer.url.clone()).collect()
     }
 
     pub(super) fn take(&self, url: &Url) -> Option<Response<Full<Bytes>>> {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = lock(&self.0);
         let RecordedAnswer { status, headers, body, .. } =
             answers.iter().position(|answer| answer.url == *url).map(|at| answers.remove(at))?;
         let mut response = Response::new(Full::new(body));

@@ -11,7 +11,7 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, ToSocketAddrs},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -20,6 +20,7 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep, timeout},
 };
+use tollhouse_base::mutex::lock;
 use tollhouse_fair::{FairSemaphore, Share};
 
 use super::{
@@ -60,7 +61,7 @@ impl SystemResolver {
 impl Lookup for SystemResolver {
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let cache = Arc::clone(&self.cache);
-        let known = cache.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        let known = lock(&cache).get(&name).cloned();
         if let Some((_, addresses)) = known.filter(|(at, _)| at.elapsed() < CACHE_TTL) {
             return Box::pin(future::ready(Ok(addresses)));
         }
@@ -91,7 +92,7 @@ impl Lookup for SystemResolver {
                 found = by_system => found?,
                 found = by_dns => found,
             };
-            cache.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (Instant::now(), found.clone()));
+            lock(&cache).insert(name, (Instant::now(), found.clone()));
             Ok(found)
         })
     }

@@ -4,13 +4,13 @@ use std::{
     collections::HashMap,
     num::NonZeroU32,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use tokio::sync::{Notify, oneshot};
-use tollhouse_base::{fair_queue::FairQueue, id::EndpointId, rate_limit::RateLimiter};
+use tollhouse_base::{fair_queue::FairQueue, id::EndpointId, mutex::lock, rate_limit::RateLimiter};
 use tollhouse_tool::Owner;
 
 use super::{
@@ -82,7 +82,7 @@ impl PendingLines {
     pub(super) fn push(&self, owner: &Owner, endpoint: &EndpointId, line: PendingLine) {
         let bytes = NonZeroU32::new(u32::try_from(line.bytes()).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN);
         let may_come = self.endpoints.take(endpoint, bytes) && self.owners.take(owner, bytes);
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if may_come {
             let State { queues, unreported, .. } = &mut *state;
             queues.push(endpoint, line.bytes(), line, |lost| self.count(unreported, lost, DropReason::Room));
@@ -111,30 +111,30 @@ impl PendingLines {
     /// Waits until everything queued now is written or given up.
     pub(super) async fn flush(&self) {
         let (done, wait) = oneshot::channel();
-        self.state().flushes.push(done);
+        lock(&self.state).flushes.push(done);
         self.some.notify_one();
         let _ = wait.await;
     }
 
     /// Makes the writer end when all lines are written.
     pub(super) fn close(&self) {
-        self.state().closed = true;
+        lock(&self.state).closed = true;
         self.some.notify_one();
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.state().closed
+        lock(&self.state).closed
     }
 
     /// Returns whether the writer should not wait for more lines, because somebody waits for the current ones.
     pub(super) fn is_nearly_full(&self) -> bool {
-        let state = self.state();
+        let state = lock(&self.state);
         state.closed || !state.flushes.is_empty()
     }
 
     /// Takes up to `some` lines, or all lines if somebody waits for them.
     pub(super) fn take(&self, some: usize) -> TakenLines {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let flushes = std::mem::take(&mut state.flushes);
         let some = if flushes.is_empty() { some } else { usize::MAX };
         let lines = std::iter::from_fn(|| state.queues.pop()).take(some).collect();
@@ -143,20 +143,16 @@ impl PendingLines {
 
     /// Returns the number of lines of each tool that were dropped since the last call.
     pub(super) fn take_unreported(&self) -> HashMap<(EndpointId, DropReason), u64> {
-        std::mem::take(&mut self.state().unreported)
+        std::mem::take(&mut lock(&self.state).unreported)
     }
 
     pub(super) fn has_unreported(&self) -> bool {
-        !self.state().unreported.is_empty()
+        !lock(&self.state).unreported.is_empty()
     }
 
     /// Forgets inactive tools and owners, so that memory use stays flat.
     pub(super) fn prune_idle(&self) {
         self.endpoints.prune_idle();
         self.owners.prune_idle();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

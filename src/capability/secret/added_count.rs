@@ -28,9 +28,8 @@ impl Formatted for AddedCount {
         out.extend_from_slice(&self.0.to_be_bytes());
     }
 
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.try_into().ok().filter(|_| format <= Self::FORMAT)?;
-        Some(Self(u64::from_be_bytes(bytes)))
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Some(Self(u64::from_be_bytes(bytes.try_into().ok()?)))
     }
 }
 

@@ -40,7 +40,7 @@ async fn endpoints_that_nobody_writes_to_are_forgotten() {
     drop(writing);
     drop(removed);
     drop(next.await);
-    assert!(turns.endpoints().is_empty());
+    assert!(lock(&turns.endpoints).is_empty());
 }
 
 #[tokio::test]

@@ -37,4 +37,12 @@ impl Batch {
         COMMITS.count([durability, outcome]);
         committed
     }
+
+    /// Commits the batch, or does nothing if another host's commit conflicts with it.
+    pub async fn commit_unless_conflict(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<(), StoreError> {
+        match self.commit(store, durability).await {
+            Ok(_) | Err(StoreError::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
 }

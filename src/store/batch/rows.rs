@@ -19,11 +19,10 @@ impl Batch {
 
     /// Requires that `row` is unchanged since it was read.
     pub fn holds<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
-        let space = table.plan.space;
+        let check = Check { space: table.plan.space, key: row.at.clone(), expected: Some(row.bytes.clone()) };
         // An update may have added the same check already.
-        let same = |check: &Check| check.space == space && check.key == row.at && check.expected.as_ref() == Some(&row.bytes);
-        if !self.checks.iter().any(same) {
-            self.checks.push(Check { space, key: row.at.clone(), expected: Some(row.bytes.clone()) });
+        if !self.checks.contains(&check) {
+            self.checks.push(check);
         }
         self
     }
@@ -31,9 +30,7 @@ impl Batch {
     /// Puts `value` at `key`, replacing any row. Tables with indexes need [`Batch::insert`] and [`Batch::replace`]
     /// instead.
     pub fn put<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
-        debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
-        let at = stored_key(table.plan, key);
-        self.write(table.plan, at, Some(value.to_bytes()))
+        self.put_bytes(table, key, value.to_bytes())
     }
 
     /// Puts a value that is already encoded by [`Value::to_bytes`]. Otherwise like [`Batch::put`].
@@ -53,8 +50,7 @@ impl Batch {
         for index in table.indexes {
             self.writes.extend(index(key, value).map(IndexEntry::put));
         }
-        let at = stored_key(table.plan, key);
-        self.write(table.plan, at, Some(value.to_bytes()))
+        self.write(table.plan, stored_key(table.plan, key), Some(value.to_bytes()))
     }
 
     /// Replaces `row` by `value`. The commit conflicts if the row has changed. Call it only once for a row.
@@ -68,6 +64,14 @@ impl Batch {
             }
         }
         self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
+    }
+
+    /// Replaces the row that was read at `key` by `value`, or inserts it if there was none.
+    pub fn replace_or_insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: Option<&Row<K, V>>, key: &K, value: &V) -> &mut Self {
+        match row {
+            Some(row) => self.replace(table, row, value),
+            None => self.insert(table, key, value),
+        }
     }
 
     /// Removes `row`. The commit conflicts if the row has changed.

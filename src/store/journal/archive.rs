@@ -38,7 +38,7 @@ impl Archive {
     /// done.
     pub(crate) fn take(store: &Path, sequence: u64) -> Result<(), JournalError> {
         let folder = store.join(SegmentKind::Segment.folder());
-        let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
+        let segments = SegmentFile::list(store, SegmentKind::Segment)?;
         let mut damaged = Ok(());
         for pair in segments.windows(2) {
             if let [segment, next] = pair

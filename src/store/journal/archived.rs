@@ -27,8 +27,7 @@ pub(crate) struct ArchiveFrames {
 impl ArchiveFrames {
     /// Starts at the first frame.
     pub(crate) fn start(store: &Path) -> Result<Self, JournalError> {
-        let folder = store.join(SegmentKind::Archive.folder());
-        let files = SegmentFile::all(store, SegmentKind::Archive).map_err(JournalError::io(&folder))?;
+        let files = SegmentFile::list(store, SegmentKind::Archive)?;
         Ok(Self { store: store.to_owned(), files: files.into_iter(), reading: None, ends: ArchiveHashes::of(store)?, last: 0 })
     }
 
@@ -55,7 +54,7 @@ impl ArchiveFrames {
                 }
                 FrameAt::Zeros { .. } => return Err(reader.damage("zeros in place of a frame", at, self.last + 1).into()),
                 FrameAt::End => {
-                    self.ends.close(*here);
+                    self.ends.chain = *here;
                     self.reading = None;
                 }
             }
@@ -87,8 +86,7 @@ struct ArchiveHashes {
 
 impl ArchiveHashes {
     fn of(store: &Path) -> Result<Self, JournalError> {
-        let folder = store.join(SegmentKind::Segment.folder());
-        let oldest = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?.into_iter().next();
+        let oldest = SegmentFile::list(store, SegmentKind::Segment)?.into_iter().next();
         // A segment that cannot be read is damage of the journal, not of the archive.
         let oldest = oldest
             .and_then(|oldest| Some((oldest.sequence, FrameReader::open(&oldest.path, SegmentKind::Segment).ok()?.opening.link.chain)));
@@ -108,11 +106,6 @@ impl ArchiveHashes {
         Ok(reader)
     }
 
-    /// Ends a file, whose chain is `chain`.
-    fn close(&mut self, chain: Hash) {
-        self.chain = chain;
-    }
-
     /// Compares the archive's chain with the one that the journal continues from.
     fn finish(&mut self, store: &Path) -> Result<(), JournalError> {
         match self.oldest.take() {
@@ -127,15 +120,15 @@ impl ArchiveHashes {
 
 /// Checks the first sector and the last frame of every file.
 pub(super) fn look(store: &Path) -> Result<(), JournalError> {
-    let folder = store.join(SegmentKind::Archive.folder());
     let mut ends = ArchiveHashes::of(store)?;
-    for named in SegmentFile::all(store, SegmentKind::Archive).map_err(JournalError::io(&folder))? {
+    for named in SegmentFile::list(store, SegmentKind::Archive)? {
         let mut reader = ends.open(store, &named)?;
         if let Some(last) = reader.last_frame()? {
             let FrameAt::Frame(frame) = reader.next(last)? else {
                 return Err(JournalDamage::new(&named.path, "its last frame is incomplete").into());
             };
-            ends.close(ChainLink::of_money(frame.head.link.chain, frame.head.sequence, &frame.money, frame.head.link.rest).chain);
+            let head = frame.head;
+            ends.chain = ChainLink::of_money(head.link.chain, head.sequence, &frame.money, head.link.rest).chain;
         }
     }
     ends.finish(store)

@@ -19,7 +19,7 @@ use super::{
     reader::{FrameAt, FrameReader},
     segment::{SegmentFile, SegmentHeader, SegmentKind},
     temp_file::TempFile,
-    total::{RowWeight, SpaceTotals, checksum},
+    total::{RowWeight, SpaceTotals},
 };
 
 /// Approximate bytes of rows in a frame.
@@ -49,9 +49,7 @@ impl CheckpointWriter {
 
     /// Adds a row of a space, or of other data that the tree keeps.
     pub(crate) fn add(&mut self, space: u8, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
-        if let Some(total) = self.totals.of(space) {
-            total.change(None, Some(RowWeight::of(space, &key, value.len(), checksum(space, &key, &value))));
-        }
+        self.totals.change(space, None, Some(RowWeight::of_row(space, &key, &value)));
         self.row_bytes += key.len() + value.len();
         self.rows.push(RowPart { space, key, value: Some(value) });
         if self.row_bytes < FRAME_BYTES {
@@ -116,9 +114,7 @@ pub(crate) struct CheckpointReader {
 impl CheckpointReader {
     /// Opens the newest checkpoint, if there is one.
     pub(crate) fn newest(store: &Path) -> Result<Option<Self>, JournalError> {
-        let folder = store.join(SegmentKind::Checkpoint.folder());
-        let newest = SegmentFile::all(store, SegmentKind::Checkpoint).map_err(JournalError::io(&folder))?.pop();
-        newest.map(|newest| Self::open(&newest)).transpose()
+        SegmentFile::list(store, SegmentKind::Checkpoint)?.pop().map(|newest| Self::open(&newest)).transpose()
     }
 
     pub(crate) fn open(named: &SegmentFile) -> Result<Self, JournalError> {
@@ -135,17 +131,13 @@ impl CheckpointReader {
     pub(crate) fn next(&mut self) -> Result<CheckpointItem, JournalError> {
         let (then, part, until) = self.part()?;
         for RowPart { space, key, value } in &part.rows {
-            let (Some(total), Some(value)) = (self.found.of(*space), value) else { continue };
-            total.change(None, Some(RowWeight::of(*space, key, value.len(), checksum(*space, key, value))));
+            let weight = value.as_ref().map(|value| RowWeight::of_row(*space, key, value));
+            self.found.change(*space, None, weight);
         }
         if !part.rows.is_empty() {
             return Ok(CheckpointItem::Rows(part.rows));
         }
-        let [totals, within] = [then, part].map(|part| {
-            let mut totals = SpaceTotals::default();
-            totals.set(&part.totals);
-            totals
-        });
+        let [totals, within] = [then, part].map(|part| SpaceTotals::from(part.totals));
         if within != self.found {
             return Err(self.damage("its rows do not match the totals at its end").into());
         }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read as _, Seek as _, SeekFrom},
+    io::{BufReader, Seek as _, SeekFrom},
     ops::Range,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
@@ -48,13 +48,10 @@ impl FrameReader {
         let file = File::open(path).map_err(JournalError::io(path))?;
         let length = file.metadata().map_err(JournalError::io(path))?.len();
         let mut input = BufReader::with_capacity(BUFFER, file);
-        let mut first = [0; SECTOR];
-        let opening = match input.read_exact(&mut first) {
-            Ok(()) => SegmentHeader::read(&first, kind),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
-            Err(error) => return Err(JournalError::io(path)(error)),
-        };
-        let opening = opening.ok_or_else(|| JournalDamage::new(path, "its header is malformed").at(0))?;
+        let first = sector::next(&mut input).map_err(JournalError::io(path))?;
+        let opening = first
+            .and_then(|first| SegmentHeader::read(&first, kind))
+            .ok_or_else(|| JournalDamage::new(path, "its header is malformed").at(0))?;
         Ok(Self { path: path.to_owned(), input, length, opening, at: SECTOR as u64 })
     }
 
@@ -181,15 +178,9 @@ impl FrameReader {
     }
 
     fn sector(&mut self) -> Result<Option<[u8; SECTOR]>, JournalError> {
-        let mut sector = [0; SECTOR];
-        match self.input.read_exact(&mut sector) {
-            Ok(()) => {
-                self.at += SECTOR as u64;
-                Ok(Some(sector))
-            }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            Err(error) => Err(JournalError::io(&self.path)(error)),
-        }
+        let sector = sector::next(&mut self.input).map_err(|error| JournalError::io(&self.path)(error))?;
+        self.at += sector.map_or(0, |_| SECTOR as u64);
+        Ok(sector)
     }
 }
 

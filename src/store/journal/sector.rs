@@ -3,6 +3,8 @@
 //! A used sector contains a checksum of the rest of it, a mark that is never zero, and its content. So a sector that
 //! was never written, which is all zeros, differs from one that was changed.
 
+use std::io;
+
 /// Size of a sector, in bytes.
 pub(super) const SECTOR: usize = 512;
 /// Size of checksum and mark, in bytes.
@@ -38,6 +40,16 @@ pub(super) fn low_bits(sequence: u64) -> u32 {
 /// Returns the number of sectors for `bytes` bytes of content.
 pub(super) fn sectors(bytes: usize) -> usize {
     bytes.div_ceil(ROOM)
+}
+
+/// Reads the next sector of a file. Returns `None` at its end.
+pub(super) fn next(file: &mut impl io::Read) -> io::Result<Option<[u8; SECTOR]>> {
+    let mut sector = [0; SECTOR];
+    match file.read_exact(&mut sector) {
+        Ok(()) => Ok(Some(sector)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 pub(super) fn read(sector: &[u8; SECTOR]) -> Sector<'_> {

@@ -8,6 +8,7 @@ use std::{
 use bytes::Buf as _;
 
 use super::{
+    damage::JournalError,
     hash_chain::ChainLink,
     sector::{self, SECTOR, Sector},
 };
@@ -29,7 +30,7 @@ impl SegmentKind {
         }
     }
 
-    /// Returns the subfolder of the store for such files.
+    /// Returns the subfolder of the store for such files, which is their extension too.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Segment => "journal",
@@ -38,12 +39,8 @@ impl SegmentKind {
         }
     }
 
-    fn extension(self) -> &'static str {
-        self.folder()
-    }
-
     pub(super) fn file_name(self, first: u64) -> String {
-        format!("{first:020}.{}", self.extension())
+        format!("{first:020}.{}", self.folder())
     }
 }
 
@@ -100,11 +97,16 @@ impl SegmentFile {
         let mut found = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            let is_of_kind = path.extension().is_some_and(|extension| extension == kind.extension());
+            let is_of_kind = path.extension().is_some_and(|extension| extension == kind.folder());
             let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
             found.extend(number.filter(|_| is_of_kind).map(|sequence| Self { sequence, path }));
         }
         found.sort_by_key(|named| named.sequence);
         Ok(found)
+    }
+
+    /// Lists the files like [`SegmentFile::all`]. Its error names the folder.
+    pub(crate) fn list(store: &Path, kind: SegmentKind) -> Result<Vec<Self>, JournalError> {
+        Self::all(store, kind).map_err(JournalError::io(&store.join(kind.folder())))
     }
 }

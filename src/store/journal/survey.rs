@@ -10,7 +10,7 @@ use std::{
 use super::{
     damage::name,
     frame::{Frame, FrameHead, HEAD},
-    sector::{self, ROOM, SECTOR, Sector, low_bits, sectors},
+    sector::{self, ROOM, Sector, low_bits, sectors},
     segment::{SegmentFile, SegmentKind},
 };
 
@@ -38,13 +38,10 @@ impl Survey {
         let file = File::open(&segment.path)?;
         let bytes = file.metadata()?.len();
         let mut input = BufReader::new(file);
-        let mut sector = [0; SECTOR];
         let mut started: Option<(FrameHead, Vec<u8>)> = None;
-        let mut is_opening = true;
-        while read(&mut input, &mut sector)? {
-            if std::mem::take(&mut is_opening) {
-                continue;
-            }
+        // The first sector is the header of the file.
+        sector::next(&mut input)?;
+        while let Some(sector) = sector::next(&mut input)? {
             started = match (sector::read(&sector), started) {
                 (Sector::Good { first: true, content, .. }, _) => {
                     FrameHead::read(content).filter(|head| head.fits(segment.sequence, bytes)).map(|head| (head, content.to_vec()))
@@ -71,12 +68,4 @@ impl Survey {
 fn rows(frame: &Frame) -> Vec<String> {
     let parts = frame.parts().into_iter().flatten();
     parts.flat_map(|part| part.rows).map(|row| name(row.space, &row.key)).collect()
-}
-
-fn read(input: &mut impl io::Read, sector: &mut [u8; SECTOR]) -> io::Result<bool> {
-    match input.read_exact(sector) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
 }

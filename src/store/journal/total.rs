@@ -23,6 +23,11 @@ pub(crate) struct RowWeight {
 }
 
 impl RowWeight {
+    /// Computes the contribution of a row.
+    pub(crate) fn of_row(space: u8, key: &[u8], value: &[u8]) -> Self {
+        Self::of(space, key, value.len(), checksum(space, key, value))
+    }
+
     /// Computes a row's contribution from the length and checksum of its value, without the value itself.
     pub(crate) fn of(space: u8, key: &[u8], value_bytes: usize, checksum: u32) -> Self {
         let mut hasher = Sha256::new();
@@ -72,7 +77,9 @@ impl SpaceTotal {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The total of every space. They are stored as a list of the non-empty ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<(u8, SpaceTotal)>", into = "Vec<(u8, SpaceTotal)>")]
 pub(crate) struct SpaceTotals([SpaceTotal; Space::ALL.len()]);
 
 impl Default for SpaceTotals {
@@ -81,10 +88,31 @@ impl Default for SpaceTotals {
     }
 }
 
+impl From<Vec<(u8, SpaceTotal)>> for SpaceTotals {
+    fn from(listed: Vec<(u8, SpaceTotal)>) -> Self {
+        let mut totals = Self::default();
+        totals.set(&listed);
+        totals
+    }
+}
+
+impl From<SpaceTotals> for Vec<(u8, SpaceTotal)> {
+    fn from(totals: SpaceTotals) -> Self {
+        totals.listed()
+    }
+}
+
 impl SpaceTotals {
     /// Returns the total of a space by its number, or `None` for data without a total, such as the change log.
     pub(crate) fn of(&mut self, space: u8) -> Option<&mut SpaceTotal> {
         self.0.get_mut(usize::from(space))
+    }
+
+    /// Counts a change of a row in the total of its space, if that has one.
+    pub(crate) fn change(&mut self, space: u8, before: Option<RowWeight>, after: Option<RowWeight>) {
+        if let Some(total) = self.of(space) {
+            total.change(before, after);
+        }
     }
 
     /// Sets the totals that a frame or a checkpoint states.

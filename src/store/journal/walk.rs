@@ -59,7 +59,7 @@ impl FrameWalk {
     /// Starts after a checkpoint, at the frame after `after`. `link` is the hash of all frames up to `after`.
     pub(crate) fn start(store: &Path, after: u64, link: ChainLink) -> Result<Self, JournalError> {
         let folder = store.join(SegmentKind::Segment.folder());
-        let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
+        let segments = SegmentFile::list(store, SegmentKind::Segment)?;
         let Some(first) = segments.iter().rposition(|segment| segment.sequence <= after + 1) else {
             let what = "the segment with the first required frame is missing";
             let to = segments.first().map_or(after + 1, |segment| segment.sequence - 1);
@@ -86,8 +86,7 @@ impl FrameWalk {
 
     /// Continues where another walk ended. The journal may have grown since.
     pub(crate) fn next_segment(store: &Path, end: JournalEnd) -> Result<Self, JournalError> {
-        let folder = store.join(SegmentKind::Segment.folder());
-        let mut waiting = VecDeque::from(SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?);
+        let mut waiting = VecDeque::from(SegmentFile::list(store, SegmentKind::Segment)?);
         waiting.retain(|segment| segment.sequence > end.sequence && segment.path != end.segment);
         let mut reader = FrameReader::open(&end.segment, SegmentKind::Segment)?;
         reader.seek(end.at)?;
@@ -98,7 +97,7 @@ impl FrameWalk {
     pub(crate) fn next(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
         loop {
             let (expected, at) = (self.end.sequence + 1, self.reader.at());
-            match self.reader.next(expected)? {
+            let torn = match self.reader.next(expected)? {
                 FrameAt::Frame(frame) => {
                     if frame.head.sequence != expected || frame.head.link != self.end.link {
                         return Err(self.reader.damage("a frame does not follow from those before it", at, expected).into());
@@ -111,20 +110,14 @@ impl FrameWalk {
                         self.end.bytes += frame.disk_bytes();
                         return Ok(Some(frame));
                     }
+                    continue;
                 }
-                FrameAt::Zeros { started } => {
-                    let torn = self.reader.rest(at, expected)? || started;
-                    self.check_length()?;
-                    if !self.roll(torn)? {
-                        return self.finish();
-                    }
-                }
-                FrameAt::End => {
-                    self.check_length()?;
-                    if !self.roll(false)? {
-                        return self.finish();
-                    }
-                }
+                FrameAt::Zeros { started } => self.reader.rest(at, expected)? || started,
+                FrameAt::End => false,
+            };
+            self.check_length()?;
+            if !self.roll(torn)? {
+                return self.end.reaches(self.after).map(|()| None);
             }
         }
     }
@@ -172,24 +165,11 @@ impl FrameWalk {
 
     /// Checks that the frames up to the checkpoint have the hash that it states.
     fn check_link(&mut self) -> Result<(), JournalError> {
-        if self.end.sequence != self.after {
-            return Ok(());
+        if self.end.sequence == self.after && self.link_after.take().is_some_and(|link| link != self.end.link) {
+            let what = "its frames differ from those in the checkpoint";
+            return Err(JournalDamage::new(&self.end.segment, what).at(self.end.at).of(self.after, self.after).into());
         }
-        match self.link_after.take() {
-            Some(link) if link != self.end.link => {
-                let what = "its frames differ from those in the checkpoint";
-                Err(JournalDamage::new(&self.end.segment, what).at(self.end.at).of(self.after, self.after).into())
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    fn finish(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
-        if self.end.sequence >= self.after {
-            return Ok(None);
-        }
-        let what = "the journal ends before its checkpoint";
-        Err(JournalDamage::new(&self.end.segment, what).at(self.end.at).of(self.end.sequence + 1, self.after).with_rows(&[], false).into())
+        Ok(())
     }
 }
 

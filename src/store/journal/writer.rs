@@ -11,7 +11,14 @@ use std::{
     thread::JoinHandle,
 };
 
-use super::{disk_space::DiskSpace, frame::Frame, hash_chain::ChainLink, sector::SECTOR, walk::JournalEnd, zeroed_file::ZeroedFile};
+use super::{
+    disk_space::DiskSpace,
+    frame::Frame,
+    hash_chain::ChainLink,
+    sector::SECTOR,
+    walk::JournalEnd,
+    zeroed_file::{ZeroedFile, write_zeros},
+};
 
 /// Size of the first segment, in bytes. Each one is twice as large as the one before, up to the maximum.
 const FIRST_SEGMENT: u64 = 1024 * 1024;
@@ -83,7 +90,7 @@ impl JournalWriter {
         ZeroedFile::clear(&settings.room.store)?;
         let segment = OpenOptions::new().read(true).write(true).open(&end.segment)?;
         if end.torn {
-            clear(&segment, end.at, end.size)?;
+            write_zeros(&segment, end.at, end.size)?;
         }
         // Frames that were read may not be on disk: a host that was killed had no time to sync them.
         segment.sync_all()?;
@@ -171,7 +178,7 @@ impl JournalWriter {
     fn roll(&mut self, frame_bytes: u64) -> Result<(), WriteError> {
         self.sync().map_err(WriteError::Failed)?;
         let sequence = self.sequence + 1;
-        let blank = self.blank(ZeroedFile::least(frame_bytes)).map_err(WriteError::NoRoom)?;
+        let blank = self.blank(frame_bytes + SECTOR as u64).map_err(WriteError::NoRoom)?;
         blank.open(sequence, self.link).map_err(WriteError::NoRoom)?;
         let size = blank.size();
         // From here on the segment may have its final name, so nothing may be written to the previous one.
@@ -203,16 +210,4 @@ impl Drop for JournalWriter {
             drop(next.join());
         }
     }
-}
-
-/// Overwrites the torn end of a write with zeros.
-fn clear(segment: &File, from: u64, to: u64) -> io::Result<()> {
-    let zeros = vec![0; SECTOR * 128];
-    let mut at = from;
-    while at < to {
-        let some = (to - at).min(zeros.len() as u64);
-        segment.write_all_at(&zeros[..some as usize], at)?;
-        at += some;
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     thread::JoinHandle,
@@ -13,7 +13,6 @@ use tollhouse_base::fsync_dir;
 use super::{
     disk_space::DiskSpace,
     hash_chain::ChainLink,
-    sector::SECTOR,
     segment::{SegmentHeader, SegmentKind},
 };
 
@@ -36,15 +35,14 @@ impl ZeroedFile {
     pub(super) fn make(room: &DiskSpace, size: u64) -> io::Result<Self> {
         room.check(size)?;
         let path = path_in(&room.store);
-        let filled = File::create(&path).and_then(|file| fill(file, size));
-        match filled {
-            Ok(file) => Ok(Self { file, path, size }),
-            Err(error) => {
-                // Report the first error, not one from removing the file.
-                _ = fs::remove_file(&path);
-                Err(error)
-            }
-        }
+        let filled = File::create(&path).and_then(|file| {
+            write_zeros(&file, 0, size)?;
+            file.sync_all()?;
+            Ok(file)
+        });
+        // Report the first error, not one from removing the file.
+        let file = filled.inspect_err(|_| _ = fs::remove_file(&path))?;
+        Ok(Self { file, path, size })
     }
 
     /// Creates a file on a separate thread.
@@ -79,25 +77,17 @@ impl ZeroedFile {
         fsync_dir::sync_entry(&path)?;
         Ok((self.file, path))
     }
-
-    /// Returns the minimum size of a segment for a frame of `frame_bytes`.
-    pub(super) fn least(frame_bytes: u64) -> u64 {
-        frame_bytes + SECTOR as u64
-    }
 }
 
 fn path_in(store: &Path) -> PathBuf {
     store.join(SegmentKind::Segment.folder()).join(NEXT)
 }
 
-fn fill(mut file: File, size: u64) -> io::Result<File> {
+/// Overwrites the bytes of a file from `from` to `to` with zeros.
+pub(super) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
     let zeros = vec![0; CHUNK];
-    let mut remaining = size;
-    while remaining > 0 {
-        let some = remaining.min(CHUNK as u64) as usize;
-        file.write_all(&zeros[..some])?;
-        remaining -= some as u64;
+    for at in (from..to).step_by(CHUNK) {
+        file.write_all_at(&zeros[..(to - at).min(CHUNK as u64) as usize], at)?;
     }
-    file.sync_all()?;
-    Ok(file)
+    Ok(())
 }

@@ -10,29 +10,20 @@ use crate::{Batch, Durability, MAX_CHANGES, StoreError, SumLimit, value::not_a_s
 /// The space of a temporary key that makes a transaction without other writes wait for the disk.
 const NOWHERE: i16 = -1;
 
-/// The SQL call. Whether to wait for the disk is set inside the transaction itself, so that money does not depend on a
-/// session setting, nor on a proxy between here and the server.
-macro_rules! commit {
-    ($synchronous:literal) => {
-        concat!(
-            "SELECT done.* FROM set_config('synchronous_commit', '",
-            $synchronous,
-            "', true), tollhouse_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS done"
-        )
-    };
-}
-
 const CHECK: i16 = 0;
 const WRITE: i16 = 1;
 const ADD_ABOVE: i16 = 2;
 const ADD_BELOW: i16 = 3;
 
+/// Prepares the SQL call. Whether to wait for the disk is set inside the transaction itself, so that money does not
+/// depend on a session setting, nor on a proxy between here and the server.
 pub(super) async fn prepare(client: &Client, durability: Durability) -> Result<Statement, Error> {
-    let commit = match durability {
-        Durability::Durable => commit!("on"),
-        Durability::Buffered => commit!("off"),
-    };
-    client.prepare(commit).await
+    let synchronous = if durability == Durability::Durable { "on" } else { "off" };
+    let commit = format!(
+        "SELECT done.* FROM set_config('synchronous_commit', '{synchronous}', true), \
+         tollhouse_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS done"
+    );
+    client.prepare(&commit).await
 }
 
 /// Commits, encoded as arrays.
@@ -70,43 +61,35 @@ impl<'a> CommitCall<'a> {
         for batch in batches {
             let entry = (!batch.changelog.is_empty()).then(|| change_bytes(batch));
             for check in &batch.checks {
-                call.op(CHECK, position[&(check.space as i16, &check.key[..])], check.expected.as_deref());
+                call.op(CHECK, position[&(check.space as i16, &check.key[..])], check.expected.as_deref(), None);
             }
             for write in &batch.writes {
-                call.op(WRITE, position[&(write.space as i16, &write.key[..])], write.value.as_deref());
+                call.op(WRITE, position[&(write.space as i16, &write.key[..])], write.value.as_deref(), None);
             }
             for add in &batch.adds {
                 let (kind, limit) = match add.limit {
                     SumLimit::Floor(floor) => (ADD_ABOVE, floor),
                     SumLimit::Ceiling(ceiling) => (ADD_BELOW, ceiling),
                 };
-                call.op(kind, position[&(add.space as i16, &add.key[..])], None);
-                call.sum(add.by, limit);
+                call.op(kind, position[&(add.space as i16, &add.key[..])], None, Some((add.by, limit)));
             }
             call.end(entry);
         }
         if own_key.is_some() {
             // It sorts before all other keys.
-            call.op(CHECK, 1, None);
+            call.op(CHECK, 1, None, None);
             call.end(None);
         }
         call
     }
 
-    fn op(&mut self, kind: i16, position: i32, value: Option<&'a [u8]>) {
+    /// Adds an operation. An addition has an amount and a limit.
+    fn op(&mut self, kind: i16, position: i32, value: Option<&'a [u8]>, sum: Option<(i128, i128)>) {
         self.kinds.push(kind);
         self.positions.push(position);
         self.values.push(value);
-        self.bys.push(None);
-        self.limits.push(None);
-    }
-
-    /// Sets the amount and limit of the last operation.
-    fn sum(&mut self, by: i128, limit: i128) {
-        self.bys.pop();
-        self.limits.pop();
-        self.bys.push(Some(by.to_string()));
-        self.limits.push(Some(limit.to_string()));
+        self.bys.push(sum.map(|(by, _)| by.to_string()));
+        self.limits.push(sum.map(|(_, limit)| limit.to_string()));
     }
 
     fn end(&mut self, entry: Option<Vec<u8>>) {

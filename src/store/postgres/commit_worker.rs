@@ -12,7 +12,7 @@ use super::{
     commit_call::{self, CommitCall},
     error::OpenError,
     error_class::{ErrorClass, describe, judge},
-    open::{LOCK_TIMEOUT, connect},
+    open::{LOCK_TIMEOUT, PAUSES, connect},
     pending::{CommitGroup, CommitOutcome},
     shared::PostgresShared,
 };
@@ -26,8 +26,6 @@ const TRIES: u32 = 32;
 /// Lock timeout for each commit that is sent alone after a lock timeout of the group. All of them together fit into
 /// [`SENT`].
 const LOCKED_ALONE: &str = "SET lock_timeout = '50ms'";
-/// Shortest and longest pause before a reconnect.
-const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 /// Number of partitions in which sizes are counted.
 const PARTS: u8 = 64;
 
@@ -69,7 +67,7 @@ async fn send(shared: &PostgresShared, writer: WriteConnection, taken: CommitGro
             commit_separately(shared, writer, &batches, taken.durability, until).await
         }
         Err(BatchFailure { error, reusable }) => {
-            let writer = writer.counting_elsewhere_after(&error);
+            let writer = if matches!(error, StoreError::LockTimeout(_)) { writer.counting_elsewhere() } else { writer };
             (vec![Err(error); count], reusable.then_some(writer))
         }
     };
@@ -149,10 +147,6 @@ impl WriteConnection {
     fn counting_elsewhere(mut self) -> Self {
         self.part = i16::from(u8::try_from(jitter(PARTS.into())).unwrap_or_default());
         self
-    }
-
-    fn counting_elsewhere_after(self, error: &StoreError) -> Self {
-        if matches!(error, StoreError::LockTimeout(_)) { self.counting_elsewhere() } else { self }
     }
 
     /// Sends commits as one transaction and retries on conflicts, until there is an answer or `until` has passed.

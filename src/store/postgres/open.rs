@@ -23,6 +23,8 @@ const ABOUT: &str =
     "CREATE TABLE IF NOT EXISTS tollhouse_about (one boolean PRIMARY KEY DEFAULT true CHECK (one), version integer NOT NULL)";
 /// Timeout for connecting, across all addresses of a database.
 const OPENING: Duration = Duration::from_secs(3 * CONNECT_WALL.as_secs());
+/// Shortest and longest pause before a reconnect, or before a query is repeated.
+pub(super) const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 /// Number of attempts if others create the schema at the same time.
 const TRIES: u32 = 50;
 

@@ -6,11 +6,12 @@
 use std::{
     collections::{HashSet, VecDeque},
     mem,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tollhouse_base::mutex::lock;
 
 use crate::{Batch, Durability, Space, StoreError};
 
@@ -72,7 +73,7 @@ impl PendingCommits {
     ) -> (Ticket, oneshot::Receiver<CommitOutcome>) {
         let (answer, outcome) = oneshot::channel();
         let positions = places(&batch);
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         waiting.numbers += 1;
         let number = waiting.numbers;
         waiting.queues[durability as usize].push_back(QueuedCommit {
@@ -90,7 +91,7 @@ impl PendingCommits {
 
     /// Withdraws a queued commit. Returns false if it has already been sent.
     pub(super) fn withdraw(&self, ticket: &Ticket) -> bool {
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.waiting);
         let queue = &mut waiting.queues[ticket.durability as usize];
         let before = queue.len();
         queue.retain(|job| job.number != ticket.number);
@@ -101,7 +102,7 @@ impl PendingCommits {
     pub(super) async fn take(&self, durability: Durability) -> Option<CommitGroup<'_>> {
         loop {
             {
-                let mut waiting = self.waiting();
+                let mut waiting = lock(&self.waiting);
                 let jobs = waiting.take(durability, self.together);
                 let more = !waiting.queues[durability as usize].is_empty();
                 if !jobs.is_empty() {
@@ -123,20 +124,16 @@ impl PendingCommits {
 
     /// Returns whether the queue is closed.
     pub(super) fn has_ended(&self) -> bool {
-        self.waiting().ended
+        lock(&self.waiting).ended
     }
 
     /// Closes the queue.
     pub(super) fn end(&self) {
-        self.waiting().ended = true;
+        lock(&self.waiting).ended = true;
         for received in &self.came {
             received.notify_waiters();
             received.notify_one();
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, WaitingCommits> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,7 +200,7 @@ impl CommitGroup<'_> {
     pub(super) fn requeue(mut self) {
         let jobs = mem::take(&mut self.jobs);
         self.release(&jobs);
-        let mut waiting = self.pending.waiting();
+        let mut waiting = lock(&self.pending.waiting);
         for job in jobs.into_iter().rev() {
             waiting.queues[self.durability as usize].push_front(job);
         }
@@ -215,7 +212,7 @@ impl CommitGroup<'_> {
         if jobs.is_empty() {
             return;
         }
-        let mut waiting = self.pending.waiting();
+        let mut waiting = lock(&self.pending.waiting);
         for position in jobs.iter().flat_map(|job| &job.positions) {
             waiting.held.remove(position);
         }

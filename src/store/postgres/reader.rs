@@ -16,7 +16,8 @@ const KEYS: &str = "FROM tollhouse_row WHERE space = $1 AND key >= $2 AND key < 
 const CHANGES: &str = "SELECT n.number, c.number, c.keys FROM tollhouse_newest AS n \
                        LEFT JOIN tollhouse_change AS c ON c.number > $1 AND c.number <= $2 WHERE n.one ORDER BY c.number";
 const SIZES: &str = "SELECT space, part, entries, bytes, version FROM tollhouse_size";
-const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+/// The time of the server's clock, in milliseconds.
+pub(super) const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// Maximum number of rows read at once.
 const COPY_ROWS: usize = 1_000;
@@ -112,7 +113,7 @@ impl ReadConnection {
     }
 
     pub(super) async fn changes(&self, after: u64, limit: usize) -> Result<Changes, Error> {
-        let (from, to) = (signed(after), signed(after.saturating_add(limit.try_into().unwrap_or(u64::MAX))));
+        let (from, to) = (number(after), number(after.saturating_add(limit.try_into().unwrap_or(u64::MAX))));
         let rows = self.client.query(&self.changes, &[&from, &to]).await?;
         let Some(first) = rows.first() else { return Ok(Changes::none(0, true)) };
         let newest = first.try_get::<_, i64>(0)?.cast_unsigned();
@@ -189,10 +190,6 @@ fn bounds(range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     (start, end)
 }
 
-fn number(of: usize) -> i64 {
-    i64::try_from(of).unwrap_or(i64::MAX)
-}
-
-fn signed(of: u64) -> i64 {
-    i64::try_from(of).unwrap_or(i64::MAX)
+fn number(of: impl TryInto<i64>) -> i64 {
+    of.try_into().unwrap_or(i64::MAX)
 }

@@ -17,6 +17,7 @@ use super::{
     address::{PostgresConfig, READERS},
     error::OpenError,
     error_class::{describe, passes},
+    open::PAUSES,
     reader::ReadConnection,
 };
 use crate::StoreError;
@@ -25,8 +26,6 @@ use crate::StoreError;
 const TIMEOUT: Duration = Duration::from_secs(8);
 /// Maximum wait for an answer on one connection. The database aborts a query sooner than that.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(6);
-/// Shortest and longest pause before a query is repeated.
-const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
 /// The reading connections. Each is opened on first use.
 pub(super) struct ReadPool {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio_postgres::{Client, Error};
 use tollhouse_base::clock::Clock;
 
-use super::{address::PostgresConfig, error::OpenError, open::connect};
+use super::{address::PostgresConfig, error::OpenError, open::connect, reader::NOW};
 
 /// How often the clock is queried. The fastest answer is the most exact.
 const CLOCK_ASKED: u32 = 5;
@@ -69,7 +69,7 @@ async fn query_info(client: &Client) -> Result<ServerInfo, Error> {
 
 /// Measures how far this machine's clock is ahead, and the error of the measurement.
 async fn clock(client: &Client) -> Result<(i64, u64), Error> {
-    let request = client.prepare("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").await?;
+    let request = client.prepare(NOW).await?;
     let mut best = (0, u64::MAX);
     for _ in 0..CLOCK_ASKED {
         let started = Instant::now();

@@ -2,14 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use tokio::time::timeout;
-use tollhouse_base::error_chain::full_message;
+use tollhouse_base::{error_chain::full_message, mutex::lock};
 
 use super::{address::PostgresConfig, error::OpenError, pending::PendingCommits, readers::ReadPool, sizes::KnownSizes};
 use crate::{Batch, Durability, StoreError};
@@ -50,12 +50,12 @@ impl PostgresShared {
 
     /// Records why a connection failed.
     pub(super) fn fails(&self, error: &OpenError) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = full_message(error);
+        *lock(&self.failed) = full_message(error);
     }
 
     /// Returns the error of a commit that was not sent.
     pub(super) fn away(&self) -> StoreError {
-        StoreError::Away(self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        StoreError::Away(lock(&self.failed).clone())
     }
 
     /// Records that something was committed.

@@ -1,11 +1,9 @@
 //! The latest known sizes of spaces. Each partition's size has a version, so that late reports are ignored.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Mutex};
 
 use tokio_postgres::{Error, Row};
+use tollhouse_base::mutex::lock;
 
 use crate::{Space, SpaceSize, SpaceSizes};
 
@@ -26,7 +24,7 @@ pub(super) struct KnownSizes(Mutex<HashMap<(i16, i16), SizePart>>);
 impl KnownSizes {
     /// Records sizes that are newer than the known ones.
     pub(super) fn learn(&self, parts: impl IntoIterator<Item = SizePart>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         for part in parts {
             let position = known.entry((part.space, part.part)).or_insert(part);
             if part.version > position.version {
@@ -52,7 +50,7 @@ impl KnownSizes {
     }
 
     pub(super) fn total(&self) -> SpaceSizes {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         let mut sums = HashMap::<i16, (i64, i64)>::new();
         for part in known.values() {
             let (entries, bytes) = sums.entry(part.space).or_default();

@@ -34,7 +34,7 @@ pub(super) struct BackgroundState {
     pub(super) counts: Arc<WriterCounts>,
     pub(super) health: Arc<StoreHealth>,
     pub(super) remaining: RemainingCheck,
-    /// Locked while frames are read that the journal must keep.
+    /// While this is locked, the journal keeps all frames.
     pub(super) frames: Arc<Mutex<()>>,
     pub(super) queue: WeakSender<CommitJob>,
 }

@@ -3,7 +3,7 @@
 
 use sled::Tree;
 
-use super::sink::{Sink, sled_error};
+use super::sink::Sink;
 use crate::{
     Changes, CommittedChange, Space, StoreError,
     changes::{RETAINED, numbers},
@@ -15,7 +15,7 @@ pub(super) const ENTRIES: u8 = 0xfd;
 
 /// Writes an entry to `to` and removes the one that it displaces.
 pub(super) fn keep(ChangeEntry { number, keys }: &ChangeEntry, to: &mut impl Sink) -> Result<(), StoreError> {
-    let entry = postcard::to_stdvec(keys).map_err(|error| StoreError::Away(error.to_string()))?;
+    let entry = postcard::to_stdvec(keys).map_err(StoreError::away)?;
     to.put(entry_key(*number)[..].into(), entry.into())?;
     if let Some(old) = number.checked_sub(RETAINED) {
         to.take(entry_key(old)[..].into())?;
@@ -35,7 +35,7 @@ pub(super) fn read(tree: &Tree, after: u64, limit: usize) -> Result<Changes, Sto
     let mut changes = Vec::new();
     for number in from..=to {
         // A missing or malformed entry is treated like one that is gone.
-        let entry = tree.get(entry_key(number)).map_err(sled_error)?;
+        let entry = tree.get(entry_key(number)).map_err(StoreError::away)?;
         let keys = entry.and_then(|entry| postcard::from_bytes::<Vec<(u8, Vec<u8>)>>(&entry).ok());
         let Some(keys) = keys else { return Ok(Changes::none(newest, true)) };
         let keys = keys.into_iter().filter_map(|(space, key)| Some((Space::of_number(space)?, key))).collect();
@@ -46,7 +46,7 @@ pub(super) fn read(tree: &Tree, after: u64, limit: usize) -> Result<Changes, Sto
 
 /// Returns the number of the newest entry, or 0 if there is none.
 pub(super) fn newest(tree: &Tree) -> Result<u64, StoreError> {
-    let last = tree.scan_prefix([ENTRIES]).keys().next_back().transpose().map_err(sled_error)?;
+    let last = tree.scan_prefix([ENTRIES]).keys().next_back().transpose().map_err(StoreError::away)?;
     Ok(last.and_then(|key| key.last_chunk().copied()).map_or(0, u64::from_be_bytes))
 }
 

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use sled::Db;
 
-use super::{OpenError, SledConfig, sink::sled_error, values};
+use super::{OpenError, SledConfig, values};
 use crate::{
     Space, StoreError,
     journal::{
@@ -78,7 +78,7 @@ pub(super) fn is_loose(bytes: u64, rows: u64, config: &SledConfig) -> bool {
 }
 
 pub(super) fn format(db: &Db) -> Result<Option<String>, StoreError> {
-    let found = db.get(values::FORMAT_KEY).map_err(sled_error)?;
+    let found = db.get(values::FORMAT_KEY).map_err(StoreError::away)?;
     Ok(found.map(|found| String::from_utf8_lossy(&found).into_owned()))
 }
 

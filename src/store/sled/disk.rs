@@ -2,21 +2,14 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use sled::{Batch, Tree};
+use tollhouse_base::mutex::lock;
 
-use super::{
-    changelog,
-    group::CommitGroup,
-    health::StoreHealth,
-    position::TreePosition,
-    read_guard::TreeHandle,
-    sink::{Sink, sled_error},
-    values,
-};
+use super::{changelog, group::CommitGroup, health::StoreHealth, position::TreePosition, read_guard::TreeHandle, sink::Sink, values};
 use crate::{
     Durability, LossImpact, Space, StoreError,
     journal::{ChangeEntry, FramePart, JournalWriter, RowPart, SpaceTotal, WriteError},
@@ -109,7 +102,7 @@ impl Disk {
         self.handle.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
         self.handle.behind.fetch_add(bytes, Relaxed);
-        self.handle.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
+        lock(&self.handle.recount).follow(&changes);
         self.newest = newest;
         Ok(())
     }
@@ -214,7 +207,7 @@ pub(super) fn replay(tree: &Tree, parts: [FramePart; 2], after: &mut TreePositio
     let mut batch = Batch::default();
     let changes = write(tree, parts, after, &mut batch)?;
     after.keep(&mut batch)?;
-    tree.apply_batch(batch).map_err(sled_error)?;
+    tree.apply_batch(batch).map_err(StoreError::away)?;
     Ok(changes)
 }
 

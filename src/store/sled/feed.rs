@@ -8,7 +8,7 @@ use std::{ops::Bound, path::PathBuf, sync::Arc};
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{follower::FrameFollower, read_guard::TreeHandle, rows::walk_some};
+use super::{follower::FrameFollower, read_guard::TreeHandle};
 use crate::{RowSums, Space, StoreError, Write};
 
 /// Approximate bytes of rows read at once. The next commit waits for them.
@@ -39,13 +39,8 @@ impl MigrationFeed {
             rows.extend(Space::of_number(space).map(|space| Write { space, key, value: Some(value) }));
             Ok(())
         };
-        let last = {
-            let _still = self.handle.still();
-            walk_some(&self.handle.tree(), self.position.clone(), PAGE_BYTES, add)?
-        };
-        let Some(last) = last else { return Ok(None) };
-        self.position = Bound::Excluded(last);
-        Ok(Some(rows))
+        let more = self.handle.walk(&mut self.position, PAGE_BYTES, add)?;
+        Ok(more.then_some(rows))
     }
 
     /// Returns the number of the newest frame.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use super::{common::parts_of, position::TreePosition};
 use crate::{
     StoreError,
-    journal::{FramePart, FrameWalk, JournalEnd, JournalError, RowPart},
+    journal::{FramePart, FrameWalk, JournalEnd, RowPart},
 };
 
 /// A reader of the frames after a position. The journal must keep them meanwhile.
@@ -27,18 +27,17 @@ impl FrameFollower {
         if self.at.sequence >= until {
             return Ok(None);
         }
-        let wrong = |error: JournalError| StoreError::Away(error.to_string());
         let walk = match self.end.take() {
             Some(end) => FrameWalk::next_segment(&self.store, end),
             None => FrameWalk::start(&self.store, self.at.sequence, self.at.link),
         };
-        let mut walk = walk.map_err(wrong)?;
+        let mut walk = walk.map_err(StoreError::away)?;
         let (mut rows, mut change, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
         while self.at.sequence < until && bytes < max {
             let ends = || StoreError::Away("the journal ends before a frame that was written".to_owned());
-            let frame = walk.next().map_err(wrong)?.ok_or_else(ends)?;
+            let frame = walk.next().map_err(StoreError::away)?.ok_or_else(ends)?;
             (self.at.sequence, self.at.link) = (frame.sequence(), frame.link());
-            for part in parts_of(&self.store, &frame).map_err(wrong)? {
+            for part in parts_of(&self.store, &frame).map_err(StoreError::away)? {
                 self.at.totals.set(&part.totals);
                 change.extend(part.change);
                 for RowPart { space, key, value } in part.rows {

@@ -1,6 +1,8 @@
 //! The health of the store: whether it accepts commits, and other problems.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
+
+use tollhouse_base::mutex::lock;
 
 use crate::{StoreError, journal::JournalError};
 
@@ -32,32 +34,32 @@ impl StoreHealth {
 
     /// Returns why the store is full, if it is.
     pub(super) fn full(&self) -> Option<String> {
-        locked(&self.full).clone()
+        lock(&self.full).clone()
     }
 
     /// Refuses commits until there is free space.
     pub(super) fn fill(&self, cause: &str) {
-        if locked(&self.full).replace(format!("the disk is full: {cause}; the store accepts commits again once there is room")).is_none() {
+        if lock(&self.full).replace(format!("the disk is full: {cause}; the store accepts commits again once there is room")).is_none() {
             tracing::error!(cause, "the store's disk is full; commits are refused until there is room");
         }
     }
 
     /// Accepts commits again.
     pub(super) fn clear(&self) {
-        if locked(&self.full).take().is_some() {
+        if lock(&self.full).take().is_some() {
             tracing::info!("the store has room again and accepts commits");
         }
     }
 
     /// Returns the damage to files that are not needed now, if any.
     pub(super) fn damage(&self) -> Option<String> {
-        locked(&self.damage).clone()
+        lock(&self.damage).clone()
     }
 
     /// Records and logs damage to a checkpoint or to frames after it.
     pub(super) fn damaged(&self, error: &JournalError) {
         let text = error.to_string();
-        if locked(&self.damage).replace(text.clone()).is_none_or(|before| before != text) {
+        if lock(&self.damage).replace(text.clone()).is_none_or(|before| before != text) {
             tracing::warn!(
                 damage = text,
                 remedy = "the host makes another checkpoint from its tree, which is intact; check the disk, and run `tollhouse store check` \
@@ -69,22 +71,18 @@ impl StoreHealth {
 
     /// Logs that a new checkpoint has replaced the damaged files.
     pub(super) fn mark_repaired(&self, frame: u64) {
-        if locked(&self.damage).take().is_some() {
+        if lock(&self.damage).take().is_some() {
             tracing::info!(frame, "the store made a checkpoint in place of the damaged one");
         }
     }
 
     /// Returns why the tree could not be renewed, if so.
     pub(super) fn grown(&self) -> Option<String> {
-        locked(&self.grows).clone()
+        lock(&self.grows).clone()
     }
 
     /// Records why the tree could not be renewed, or that it could. Returns the previous cause.
     pub(super) fn grows(&self, cause: Option<String>) -> Option<String> {
-        std::mem::replace(&mut *locked(&self.grows), cause)
+        std::mem::replace(&mut *lock(&self.grows), cause)
     }
-}
-
-fn locked(cause: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
-    cause.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -28,8 +28,8 @@ use super::{
 use crate::{
     Space, StoreError,
     journal::{
-        Archive, ChainLink, CheckpointReader, FrameWalk, JournalDamage, JournalEnd, JournalError, JournalWriter, SegmentFile, SegmentKind,
-        WriterCounts, ZeroedFile,
+        Archive, ChainLink, CheckpointReader, FrameWalk, JournalDamage, JournalEnd, JournalWriter, SegmentFile, SegmentKind, WriterCounts,
+        ZeroedFile,
     },
 };
 
@@ -197,8 +197,7 @@ struct ReplayedTree {
 /// Brings a tree up to the end of the journal. If the journal is too long to verify before the start, reads it only
 /// from the tree's position, if possible.
 fn replay(store: &Path, config: &SledConfig, db: &Db, position: TreePosition, base: JournalBase) -> Result<ReplayedTree, ReplayError> {
-    let folder = store.join(SegmentKind::Segment.folder());
-    let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
+    let segments = SegmentFile::list(store, SegmentKind::Segment)?;
     let full = segments.iter().rev().skip(1).filter_map(|segment| segment.path.metadata().ok());
     let bytes: u64 = full.map(|full| full.len()).sum();
     let (counted, spaces) = recount::in_turns(&position.totals, config.start_bytes);

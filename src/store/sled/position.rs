@@ -4,16 +4,15 @@
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Tree};
 
-use super::sink::sled_error;
 use crate::{
     SpaceSize, SpaceSizes, StoreError,
-    journal::{ChainLink, SpaceTotal, SpaceTotals},
+    journal::{ChainLink, SpaceTotals},
 };
 
 /// The key of the position in the tree.
 const KEY: &[u8] = b"\xfeposition";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct TreePosition {
     /// The last frame that it includes.
     pub(super) sequence: u64,
@@ -24,33 +23,16 @@ pub(super) struct TreePosition {
     pub(super) totals: SpaceTotals,
 }
 
-/// The stored form of a position.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredPosition {
-    sequence: u64,
-    synced: u64,
-    link: ChainLink,
-    totals: Vec<(u8, SpaceTotal)>,
-}
-
 impl TreePosition {
     /// Reads the position of a tree, or returns `None` if it has none.
     pub(super) fn of(tree: &Tree) -> Result<Option<Self>, StoreError> {
-        let stored = tree.get(KEY).map_err(sled_error)?;
-        let Some(StoredPosition { sequence, synced, link, totals: listed }) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok())
-        else {
-            return Ok(None);
-        };
-        let mut totals = SpaceTotals::default();
-        totals.set(&listed);
-        Ok(Some(Self { sequence, synced, link, totals }))
+        let stored = tree.get(KEY).map_err(StoreError::away)?;
+        Ok(stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()))
     }
 
     /// Stores the position in `batch`.
     pub(super) fn keep(&self, batch: &mut Batch) -> Result<(), StoreError> {
-        let Self { sequence, synced, link, totals } = *self;
-        let stored = postcard::to_stdvec(&StoredPosition { sequence, synced, link, totals: totals.listed() });
-        batch.insert(KEY, stored.map_err(|error| StoreError::Away(error.to_string()))?);
+        batch.insert(KEY, postcard::to_stdvec(self).map_err(StoreError::away)?);
         Ok(())
     }
 

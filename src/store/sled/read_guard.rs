@@ -1,11 +1,15 @@
 //! The snapshot that readers see: the tree, its position, and the progress of verifying it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64};
+use std::{
+    ops::Bound,
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64},
+};
 
 use arc_swap::{ArcSwap, Guard};
 use sled::{Db, Tree};
+use tollhouse_base::mutex::lock;
 
-use super::{position::TreePosition, recount::Recount};
+use super::{position::TreePosition, recount::Recount, rows::walk_some};
 use crate::{Space, StoreError};
 
 /// The tree that readers see.
@@ -48,17 +52,27 @@ impl TreeHandle {
         self.position.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reads the next rows as [`walk_some`] does. Nothing is applied meanwhile.
+    pub(super) fn walk(
+        &self,
+        position: &mut Bound<Vec<u8>>,
+        max: usize,
+        add: impl FnMut(u8, Vec<u8>, Vec<u8>) -> Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        let _still = self.still();
+        walk_some(&self.tree(), position, max, add)
+    }
+
     /// Verifies the total of a space while others write. Returns whether it is right, or `None` if `ended` returns true
     /// first.
     pub(super) fn recount(&self, tree: &Tree, space: Space, ended: impl Fn() -> bool) -> Option<Result<bool, StoreError>> {
-        let counting = || -> MutexGuard<'_, Recount> { self.recount.lock().unwrap_or_else(PoisonError::into_inner) };
-        counting().start(space);
+        lock(&self.recount).start(space);
         loop {
             if ended() {
                 return None;
             }
             let position = self.still();
-            let found = counting().some(tree);
+            let found = lock(&self.recount).some(tree);
             match found {
                 Ok(None) => {}
                 Ok(Some(found)) => {

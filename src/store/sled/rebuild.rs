@@ -8,7 +8,7 @@
 //! and is flushed only after it has had time to write itself out.
 
 use std::{
-    fs, io,
+    fs,
     ops::Bound,
     path::{Path, PathBuf},
     sync::{
@@ -26,8 +26,7 @@ use super::{
     disk,
     follower::FrameFollower,
     position::TreePosition,
-    rows::walk_some,
-    sink::{Sink, sled_error},
+    sink::Sink,
     tree::{self, FLUSH_EVERY_MS},
     tree_builder::mark,
     tree_dir,
@@ -63,15 +62,15 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) fn rebuild(background: &BackgroundState, ended: &AtomicBool) -> Result<(), StoreError> {
     let store = &background.store;
     let before = tree_dir::of(store);
-    background.room().check(ROOM * background.handle.still().totals.bytes()).map_err(refused)?;
-    let half = HalfBuiltTree { store, home: tree_dir::make(store).map_err(refused)? };
-    let db = tree::open_in(store, &half.home, &background.config).map_err(|error| StoreError::Away(error.to_string()))?;
+    background.room().check(ROOM * background.handle.still().totals.bytes()).map_err(StoreError::away)?;
+    let half = HalfBuiltTree { store, home: tree_dir::make(store).map_err(StoreError::away)? };
+    let db = tree::open_in(store, &half.home, &background.config).map_err(StoreError::away)?;
     let frames = FrameFollower::new(store.clone(), *background.handle.still());
     let mut made = TreeBuild { background, ended, db, frames, found: SpaceTotals::default() };
     made.fill()?;
     made.follow_all()?;
     made.write_out()?;
-    let in_force = tree_dir::put_in_force(store, &half.home).map_err(refused);
+    let in_force = tree_dir::put_in_force(store, &half.home).map_err(StoreError::away);
     let replaced = in_force.and_then(|()| made.take_over()).inspect_err(|_| {
         // Not essential: the next start would bring the new tree up to date or rebuild it.
         if let Err(error) = tree_dir::put_in_force(store, &before) {
@@ -123,15 +122,12 @@ impl TreeBuild<'_> {
                 rows.push(RowPart { space, key, value: Some(value) });
                 Ok(())
             };
-            let last = {
-                let _still = background.handle.still();
-                walk_some(&background.handle.tree(), position, PAGE_BYTES, add)?
-            };
-            let Some(last) = last else { return Ok(()) };
+            if !background.handle.walk(&mut position, PAGE_BYTES, add)? {
+                return Ok(());
+            }
             let part = FramePart { rows, ..FramePart::default() };
             let changes = disk::write(db, [part, FramePart::default()], &mut TreePosition::default(), &mut to)?;
             changes.iter().for_each(|change| change.count(found));
-            position = Bound::Excluded(last);
         }
     }
 
@@ -228,21 +224,21 @@ impl ThrottledSink<'_> {
         if self.ended.load(Relaxed) {
             return Err(StoreError::Away("the store is closed".to_owned()));
         }
-        self.background.room().check(0).map_err(refused)?;
+        self.background.room().check(0).map_err(StoreError::away)?;
         sleep(self.pause);
-        self.db.flush().map(|_| ()).map_err(sled_error)
+        self.db.flush().map(|_| ()).map_err(StoreError::away)
     }
 }
 
 impl Sink for ThrottledSink<'_> {
     fn put(&mut self, position: IVec, value: IVec) -> Result<(), StoreError> {
         let bytes = position.len() + value.len();
-        self.db.insert(position, value).map_err(sled_error)?;
+        self.db.insert(position, value).map_err(StoreError::away)?;
         self.written(bytes)
     }
 
     fn take(&mut self, position: IVec) -> Result<(), StoreError> {
-        self.db.remove(&position).map_err(sled_error)?;
+        self.db.remove(&position).map_err(StoreError::away)?;
         self.written(position.len())
     }
 }
@@ -255,10 +251,6 @@ fn drop_tree(replaced: Arc<Db>) {
     }
     sleep(SETTLED);
     drop(replaced);
-}
-
-fn refused(error: io::Error) -> StoreError {
-    StoreError::Away(error.to_string())
 }
 
 fn is_outpaced() -> StoreError {

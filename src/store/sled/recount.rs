@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use sled::Tree;
 
-use super::{rows, sink::sled_error, values};
+use super::{rows, values};
 use crate::{
     LossImpact, Space, StoreError,
     journal::{SpaceTotal, SpaceTotals},
@@ -51,7 +51,7 @@ impl Recount {
         let end = Bound::Excluded(vec![space as u8 + 1]);
         let (mut last, mut bytes) = (None, 0);
         for row in rows::range(tree, (start, end)).take(PAGE_ROWS) {
-            let (position, head) = row.map_err(sled_error)?;
+            let (position, head) = row.map_err(StoreError::away)?;
             let weight = values::size_change(tree, space as u8, &position[1..], &head)?;
             self.found.change(None, Some(weight));
             last = Some(position);
@@ -85,11 +85,6 @@ pub(super) fn in_turns(totals: &SpaceTotals, bytes: u64) -> (Vec<Space>, Vec<Spa
     });
     let names = |spaces: Vec<(bool, u64, Space)>| spaces.into_iter().map(|(_, _, space)| space).collect();
     (names(first), names(later))
-}
-
-/// Counts all spaces of a tree that nobody writes to. Returns those that are wrong.
-pub(super) fn all(tree: &Tree, totals: &SpaceTotals) -> Result<Vec<Space>, StoreError> {
-    some(tree, totals, &Space::ALL)
 }
 
 /// Counts some spaces of a tree that nobody writes to. Returns those that are wrong.

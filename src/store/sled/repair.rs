@@ -23,7 +23,7 @@ use super::{
     tree_builder::{self, TreeBuilder},
 };
 use crate::{
-    StoreError,
+    Space, StoreError,
     journal::{Archive, CheckpointWriter, JournalDamage, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey},
 };
 
@@ -191,7 +191,7 @@ fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, TreePositio
         Ok(tree) => tree,
         Err(unfit) => return Ok(Err(unfit)),
     };
-    let counted = catch_unwind(AssertUnwindSafe(|| recount::all(&db, &position.totals)));
+    let counted = catch_unwind(AssertUnwindSafe(|| recount::some(&db, &position.totals, &Space::ALL)));
     Ok(match counted.unwrap_or_else(|_| Err(StoreError::Away("it stopped while it was read".to_owned()))) {
         Ok(wrong) if wrong.is_empty() => Ok((db, position)),
         Ok(wrong) => Err(TreeUnusable(format!("its rows do not match its totals: {wrong:?}"))),
@@ -201,8 +201,7 @@ fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, TreePositio
 
 /// Archives the money of the frames that are kept, as far as they can be read.
 fn archive(store: &Path, retained: u64) -> Result<(), JournalError> {
-    let folder = store.join(SegmentKind::Segment.folder());
-    let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
+    let segments = SegmentFile::list(store, SegmentKind::Segment)?;
     let ends = segments.iter().skip(1).map(|next| next.sequence - 1).chain([u64::MAX]);
     for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= retained) {
         match Archive::keep(store, segment, end.min(retained)) {
@@ -215,15 +214,10 @@ fn archive(store: &Path, retained: u64) -> Result<(), JournalError> {
 }
 
 fn dump(store: &Path, db: &Db, sequence: u64, position: &TreePosition) -> Result<(), StoreError> {
-    let io = |error: io::Error| StoreError::Away(error.to_string());
-    let mut dump = CheckpointWriter::begin(store, sequence, position.link).map_err(io)?;
+    let mut dump = CheckpointWriter::begin(store, sequence, position.link).map_err(StoreError::away)?;
     let mut location = std::ops::Bound::Unbounded;
-    while let Some(last) = walk_some(db, location, usize::MAX, |space, key, value| {
-        dump.add(space, key, value).map_err(|error| StoreError::Away(error.to_string()))
-    })? {
-        location = std::ops::Bound::Excluded(last);
-    }
-    dump.finish(sequence, &position.totals).map_err(io)
+    while walk_some(db, &mut location, usize::MAX, |space, key, value| dump.add(space, key, value).map_err(StoreError::away))? {}
+    dump.finish(sequence, &position.totals).map_err(StoreError::away)
 }
 
 /// Moves the journal and all checkpoints before the new one to the folder of damaged files.

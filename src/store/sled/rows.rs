@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use sled::{IVec, Tree};
 
-use super::{changelog, sink::sled_error, values};
+use super::{changelog, values};
 use crate::StoreError;
 
 /// Number of rows read at once. The next commit waits for them.
@@ -34,25 +34,27 @@ pub(super) fn range<'t>(
     })
 }
 
-/// Passes rows to `add` until about `most` bytes: the number of their space or of other data in the tree, the key, and
-/// the value. Returns the tree key of the last one.
+/// Passes rows from `position` on to `add` until about `max` bytes: the number of their space or of other data in the
+/// tree, the key, and the value. Moves `position` after them. Returns whether there were any.
 pub(super) fn walk_some(
     tree: &Tree,
-    from: Bound<Vec<u8>>,
+    position: &mut Bound<Vec<u8>>,
     max: usize,
     mut add: impl FnMut(u8, Vec<u8>, Vec<u8>) -> Result<(), StoreError>,
-) -> Result<Option<Vec<u8>>, StoreError> {
+) -> Result<bool, StoreError> {
     let (mut last, mut bytes) = (None, 0);
-    for row in range(tree, (from, Bound::Excluded(vec![changelog::ENTRIES + 1]))).take(PAGE_ROWS) {
-        let (position, head) = row.map_err(sled_error)?;
-        let Some((space, key)) = position.split_first() else { continue };
+    for row in range(tree, (position.clone(), Bound::Excluded(vec![changelog::ENTRIES + 1]))).take(PAGE_ROWS) {
+        let (at, head) = row.map_err(StoreError::away)?;
+        let Some((space, key)) = at.split_first() else { continue };
         let value = if *space == changelog::ENTRIES { head.to_vec() } else { values::resolve(tree, *space, key, &head)? };
         bytes += value.len();
         add(*space, key.to_vec(), value)?;
-        last = Some(position.to_vec());
+        last = Some(at);
         if bytes > max {
             break;
         }
     }
-    Ok(last)
+    let Some(last) = last else { return Ok(false) };
+    *position = Bound::Excluded(last.to_vec());
+    Ok(true)
 }

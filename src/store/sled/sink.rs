@@ -1,4 +1,4 @@
-//! Writes to sled: their destinations, and the errors.
+//! The destinations of writes to sled.
 
 use sled::{Batch, IVec};
 
@@ -23,8 +23,4 @@ impl Sink for Batch {
         self.remove(position);
         Ok(())
     }
-}
-
-pub(super) fn sled_error(error: sled::Error) -> StoreError {
-    StoreError::Away(error.to_string())
 }

@@ -21,8 +21,6 @@ use super::{
     background::{BackgroundState, CommitJob},
     common::{base_of, check_frames},
     rebuilds::{RebuildRequest, Rebuilds},
-    rows::walk_some,
-    sink::sled_error,
     tree,
 };
 use crate::{
@@ -47,9 +45,8 @@ pub(super) struct SyncThreads {
 }
 
 impl SyncThreads {
-    pub(super) fn start(background: BackgroundState) -> std::io::Result<Self> {
+    pub(super) fn start(background: Arc<BackgroundState>) -> std::io::Result<Self> {
         let mut threads = Self { ended: Arc::default(), wake: vec![], threads: vec![] };
-        let background = Arc::new(background);
         let clock = Arc::clone(&background);
         threads.every("store-clock", move |_, _| clock.watch_writer())?;
         let (mut counted, mut not_before) = (false, Instant::now());
@@ -218,7 +215,6 @@ impl BackgroundState {
     /// Writes the tree's rows to a checkpoint, then removes what it replaces. Returns `None` if the store is closed
     /// first or is being copied.
     fn checkpoint(&self, ended: &AtomicBool) -> Result<Option<u64>, StoreError> {
-        let io = |error: std::io::Error| StoreError::Away(error.to_string());
         // A running copy reads frames that would be removed.
         let Ok(_frames) = self.frames.try_lock() else { return Ok(None) };
         // Everything before the checkpoint will be removed, so the tree must be complete.
@@ -230,36 +226,28 @@ impl BackgroundState {
             (*position, self.counts.bytes.load(Relaxed))
         };
         // Filling the disk would stop commits.
-        self.room().check(start.totals.bytes()).map_err(io)?;
-        let mut dump = CheckpointWriter::begin(&self.store, start.sequence, start.link).map_err(io)?;
+        self.room().check(start.totals.bytes()).map_err(StoreError::away)?;
+        let mut dump = CheckpointWriter::begin(&self.store, start.sequence, start.link).map_err(StoreError::away)?;
         let mut location = Bound::Unbounded;
-        while let Some(last) = self.walk_frozen(location, &mut dump)? {
+        while self.handle.walk(&mut location, PAGE_BYTES, |space, key, value| dump.add(space, key, value).map_err(StoreError::away))? {
             if ended.load(Relaxed) {
                 return Ok(None);
             }
-            location = Bound::Excluded(last);
         }
         let until = self.handle.still().sequence;
         self.sync()?;
-        dump.finish(until, &start.totals).map_err(io)?;
+        dump.finish(until, &start.totals).map_err(StoreError::away)?;
         self.counts.bytes.fetch_sub(bytes, Relaxed);
         // The tree has data in memory that is no longer in the journal.
-        self.handle.tree().flush().map_err(sled_error)?;
-        self.drop_segments(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
+        self.handle.tree().flush().map_err(StoreError::away)?;
+        self.drop_segments(start.sequence).map_err(StoreError::away)?;
         self.health.mark_repaired(start.sequence);
         Ok(Some(start.sequence))
     }
 
-    fn walk_frozen(&self, from: Bound<Vec<u8>>, dump: &mut CheckpointWriter) -> Result<Option<Vec<u8>>, StoreError> {
-        let _still = self.handle.still();
-        let add = |space, key, value| dump.add(space, key, value).map_err(|error| StoreError::Away(error.to_string()));
-        walk_some(&self.handle.tree(), from, PAGE_BYTES, add)
-    }
-
     /// Removes older checkpoints, and segments without a frame after this one. Their money goes to the archive first.
     fn drop_segments(&self, sequence: u64) -> Result<(), JournalError> {
-        let folder = self.store.join(SegmentKind::Checkpoint.folder());
-        for named in SegmentFile::all(&self.store, SegmentKind::Checkpoint).map_err(JournalError::io(&folder))? {
+        for named in SegmentFile::list(&self.store, SegmentKind::Checkpoint)? {
             if named.sequence < sequence {
                 std::fs::remove_file(&named.path).map_err(JournalError::io(&named.path))?;
             }

@@ -16,7 +16,7 @@ async fn damaged_money_stops_commits() {
     let put = |space, key: &[u8]| store.apply(Batch::of(vec![], vec![Write::put(space, key, vec![1; 3_000])]), Durability::Durable);
     put(Space::Receipts, b"one").await.unwrap();
     put(Space::Receipts, b"two").await.unwrap();
-    store.handle.tree().remove(b"\x03one").unwrap().unwrap();
+    store.state.handle.tree().remove(b"\x03one").unwrap().unwrap();
     let started = Instant::now();
     let refused = loop {
         assert!(started.elapsed() < Duration::from_secs(60), "nothing stops commits");
@@ -37,7 +37,7 @@ async fn tree_is_written_out_before_it_is_far_behind() {
     for n in 0..64_u8 {
         let write = Write::put(Space::Kv, [n], vec![n; 60_000]);
         store.apply(Batch::of(vec![], vec![write]), Durability::Buffered).await.unwrap();
-        let behind = store.handle.behind.load(Relaxed);
+        let behind = store.state.handle.behind.load(Relaxed);
         assert!(behind < disk::BEHIND + 61_000, "{behind} bytes after {n} commits");
     }
 }
@@ -110,7 +110,7 @@ async fn reading_many_rows_does_not_block_the_runtime() {
     let store = SledStore::open(folder.path(), SledConfig::default()).unwrap();
     let writes = (0..1_000_u32).map(|n| Write::put(Space::Kv, n.to_be_bytes(), vec![1; 10])).collect();
     store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
-    let handle = Arc::clone(&store.handle);
+    let handle = Arc::clone(&store.state.handle);
     let (held, is_held) = oneshot::channel();
     let (let_go, may_go) = std::sync::mpsc::channel::<()>();
     let holds = std::thread::spawn(move || {

@@ -9,7 +9,6 @@ use super::{
     common::{JournalBase, ReplayError, base_of, corrupt, damaged, parts_of, refusal},
     disk,
     position::TreePosition,
-    sink::sled_error,
     tree, values,
 };
 use crate::{
@@ -96,7 +95,7 @@ pub(super) fn mark(db: &Db, position: &TreePosition) -> Result<(), StoreError> {
     let mut batch = sled::Batch::default();
     batch.insert(values::FORMAT_KEY, values::FORMAT);
     position.keep(&mut batch)?;
-    db.apply_batch(batch).map_err(sled_error)?;
-    db.flush().map_err(sled_error)?;
+    db.apply_batch(batch).map_err(StoreError::away)?;
+    db.flush().map_err(StoreError::away)?;
     Ok(())
 }

@@ -7,7 +7,7 @@
 
 use sled::{IVec, Tree};
 
-use super::sink::{Sink, sled_error};
+use super::sink::Sink;
 use crate::{
     Space, StoreError,
     journal::{RowPart, RowWeight, SpaceTotals, checksum, name},
@@ -89,7 +89,7 @@ pub(super) fn is_inline(head: &[u8]) -> bool {
 
 /// Returns the value at a key. The caller must ensure that no commit is applied meanwhile.
 pub(super) fn get(tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-    match tree.get(head_key(space, key)).map_err(sled_error)? {
+    match tree.get(head_key(space, key)).map_err(StoreError::away)? {
         Some(head) => resolve(tree, space as u8, key, &head).map(Some),
         None => Ok(None),
     }
@@ -115,7 +115,7 @@ fn value_of(tree: &Tree, space: u8, key: &[u8], head: &ValueHead<'_>) -> Result<
             // Read only the pieces that exist, even if a damaged head states another length.
             let mut value = Vec::new();
             for number in 0..pieces(bytes) {
-                let piece = tree.get(piece_key(space, key, number)).map_err(sled_error)?;
+                let piece = tree.get(piece_key(space, key, number)).map_err(StoreError::away)?;
                 let piece = piece.ok_or_else(|| wrong(space, key, "a piece is missing"))?;
                 value.extend_from_slice(&piece);
             }
@@ -136,7 +136,7 @@ fn wrong(space: u8, key: &[u8], what: &str) -> StoreError {
 /// Writes a row to `to`. Returns how it changes `tree`.
 pub(super) fn write(tree: &Tree, RowPart { space, key, value }: &RowPart, to: &mut impl Sink) -> Result<KeyChange, StoreError> {
     let position = head_key_of(*space, key);
-    let stored = tree.get(&position).map_err(sled_error)?;
+    let stored = tree.get(&position).map_err(StoreError::away)?;
     let stored = stored.as_deref().and_then(ValueHead::read);
     let mut change = KeyChange { position: position.clone(), before: stored.map(|head| head.weight(*space, key)), after: None };
     let mut pieces_after = 0;
@@ -192,8 +192,8 @@ pub(super) struct KeyChange {
 impl KeyChange {
     /// Counts the change in the total of its space.
     pub(super) fn count(&self, totals: &mut SpaceTotals) {
-        if let Some(total) = self.position.first().and_then(|space| totals.of(*space)) {
-            total.change(self.before, self.after);
+        if let Some(space) = self.position.first() {
+            totals.change(*space, self.before, self.after);
         }
     }
 }
