@@ -69,9 +69,8 @@ pub(crate) struct KeyArgs {
     /// Store the key for the profile instead of showing it
     #[arg(long, conflicts_with = "builder")]
     keep: bool,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 /// Arguments of `register`.
@@ -131,9 +130,7 @@ async fn list(session: &Session, paging: &PageArgs) -> Result {
 }
 
 async fn new_key(session: &Session, args: KeyArgs) -> Result {
-    if !args.yes {
-        prompt::require_confirmation("create a new key? The old key stops working", "--yes")?;
-    }
+    args.confirm.require("create a new key? The old key stops working")?;
     let lock = if args.keep { Some(CredentialLock::of(session)?) } else { None };
     let asking = session.client.post(&["ai", "builders", "keys"]).query_opt("builderId", args.builder.as_ref());
     let answer: BuilderKeyResponse = asking.send().await?.body;

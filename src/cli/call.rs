@@ -22,8 +22,7 @@ use super::{
         session::Session,
     },
     pay::{
-        Challenge, ChosenTerms, Draft, LockedRecord, OpenPayment, PaymentState, RecordStore, SentPayment, SpendLog, choose, credit,
-        key_file,
+        Challenge, ChosenTerms, Draft, OpenPayment, PaymentState, RecordStore, SentPayment, SpendLog, choose, credit, key_file,
         limits::PaymentLimits,
         money::{dollars, usd},
         open_payments, over_limit,
@@ -179,11 +178,8 @@ impl Call<'_> {
         }
         let now = Clock::default().now();
         let draft = Draft::new(chosen, &key, now)?;
-        let open = self.open(&draft.payment_id, chosen.usd, request, now);
-        let id = open.id.clone();
-        self.count(open)?;
-        let written = draft.signed(&self.target, challenge, chosen, &key).and_then(|sent| self.write(sent));
-        self.send(&id, written).await
+        let id = draft.payment_id.clone();
+        self.complete(&id, chosen.usd, request, now, |call| draft.signed(&call.target, challenge, chosen, &key)).await
     }
 
     /// Pays with the credit, at a quoted price.
@@ -199,28 +195,29 @@ impl Call<'_> {
         }
         let request = self.target.request("credit");
         self.check_open(&request).await?;
-        let open = self.open(&sent.payment_id, sent.usd, request, now);
-        let id = open.id.clone();
-        self.count(open)?;
-        let written = self.write(sent);
-        self.send(&id, written).await
+        let (id, price) = (sent.payment_id.clone(), sent.usd);
+        self.complete(&id, price, request, now, |_| Ok(sent)).await
     }
 
-    fn open(&self, id: &PaymentId, price: MicroUsd, request: String, made_at: Timestamp) -> OpenPayment {
-        OpenPayment { id: id.to_string(), profile: self.limits.profile.clone(), micros: price.0, request, made_at }
-    }
-
-    fn write(&self, sent: SentPayment) -> Result<LockedRecord> {
-        self.records.prune(&self.spend_log.open()?, Clock::default().now());
-        self.records.write(sent)
-    }
-
-    /// Sends a payment whose record was stored. Without a record it is not sent and not counted.
-    async fn send(self, id: &str, written: Result<LockedRecord>) -> Result {
+    /// Counts a payment, creates and stores it, and sends it. Without a stored record it is not sent and not counted.
+    async fn complete(
+        self,
+        id: &PaymentId,
+        price: MicroUsd,
+        request: String,
+        made_at: Timestamp,
+        create: impl FnOnce(&Self) -> Result<SentPayment>,
+    ) -> Result {
+        let open = OpenPayment { id: id.to_string(), profile: self.limits.profile.clone(), micros: price.0, request, made_at };
+        self.spend_log.count(open, &self.limits, &self.target.name, self.args.again)?;
+        let written = create(&self).and_then(|sent| {
+            self.records.prune(&self.spend_log.open()?, Clock::default().now());
+            self.records.write(sent)
+        });
         let record = match written {
             Ok(record) => record,
             Err(error) => {
-                self.spend_log.close(id, MicroUsd::ZERO, Clock::default().now())?;
+                self.spend_log.close(id.as_str(), MicroUsd::ZERO, Clock::default().now())?;
                 return Err(error);
             }
         };
@@ -286,13 +283,5 @@ impl Call<'_> {
 
     fn is_open(&self, open: &OpenPayment) -> Result<bool> {
         Ok(self.spend_log.open()?.contains(&open.id))
-    }
-
-    /// Counts a payment that is about to be signed.
-    fn count(&self, open: OpenPayment) -> Result {
-        match self.args.again {
-            true => self.spend_log.count(open, &self.limits, &self.target.name),
-            false => self.spend_log.count_alone(open, &self.limits, &self.target.name),
-        }
     }
 }

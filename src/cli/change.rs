@@ -13,7 +13,7 @@ use super::{
         answer::Answer,
         changed::{changes, short},
         error::{Error, Result},
-        prompt,
+        prompt::ConfirmArgs,
         session::Session,
         text::{moment, name},
         tool_state::{Folder, State},
@@ -50,9 +50,8 @@ pub(crate) struct RollbackArgs {
 pub(crate) struct DeleteArgs {
     /// Tool [default: the folder's]
     slug: Option<Slug>,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
     /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
@@ -169,14 +168,9 @@ fn before(record: &OwnEndpoint) -> Option<String> {
 
 pub(crate) async fn delete(session: &Session, args: DeleteArgs) -> Result {
     let slug = session.slug(args.slug)?;
-    if !args.yes && !prompt::is_interactive() {
-        return prompt::require_confirmation(&format!("delete {slug}"), "--yes");
-    }
+    args.confirm.require_terminal(&format!("delete {slug}"))?;
     let read = ReadEndpoint::of(session, slug, args.onto).await?;
-    if !args.yes {
-        let question = format!("delete {} on {}? You keep its slug and its receipts", read.slug, session.host());
-        prompt::require_confirmation(&question, "--yes")?;
-    }
+    args.confirm.require(&format!("delete {} on {}? You keep its slug and its receipts", read.slug, session.host()))?;
     let answer: DeleteEndpointResponse = read.change(session, Method::DELETE, None).await?;
     session.out.print(&answer, |_| format!("deleted {}\n", read.slug))
 }

@@ -147,9 +147,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     let id = args.id.as_ref();
     let ask = || session.client.get(&["ai", "credits"]).by(credential_for(id)).query_opt("creditId", id);
     let page: CreditHistory = args.back.read(|movement: &CreditMovement| Some(movement.at), ListOrder::NewestFirst, ask).await?;
-    if !session.out.json {
-        session.out.text(&about(&page.credit, Some(&page.today)))?;
-    }
+    session.out.for_people(&about(&page.credit, Some(&page.today)))?;
     let heads = ["at", "what", ">amount", ">left", "tool", "receipt"];
     paging::print(session.out, page, heads, "no movements yet", |one| {
         let (slug, receipt) = (optional(one.slug.as_ref()), optional(one.receipt_id.as_ref()));

@@ -164,7 +164,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
             source?.map(|handler| written(handler.source, handler.response.as_ref().map(StaticResponse::text))).unwrap_or_default();
         let after =
             upload.handler().map(|handler| written(handler.source, handler.response.as_ref().and_then(Value::as_str))).unwrap_or_default();
-        handler.lines = count(&before, &after);
+        (handler.added, handler.removed) = count(&before, &after);
         sources = Some((before, after));
     }
     Ok(PlanParts { upload, there, check, plan, sources })
@@ -306,23 +306,13 @@ fn document(session: &Session, compared: &PlanParts, ended: Value) -> Result {
     if !session.out.json {
         return Ok(());
     }
-    let changes: Vec<_> = compared
-        .plan
-        .changes
-        .iter()
-        .map(|change| json!({ "field": change.field, "before": change.before, "after": change.after }))
-        .collect();
-    let handler =
-        compared.plan.handler.as_ref().map(
-            |handler| json!({ "before": handler.before, "after": handler.after, "added": handler.lines.0, "removed": handler.lines.1 }),
-        );
     let mut document = json!({
         "ok": true,
         "slug": compared.upload.tool.slug,
         "host": host_name(session.client.base()),
         "onto": compared.there.as_ref().map(|there| there.revision()),
-        "handler": handler,
-        "changes": changes,
+        "handler": compared.plan.handler,
+        "changes": compared.plan.changes,
         "kept": compared.plan.unchanged_rows(),
         "pauses": compared.pauses(),
         "check": compared.check,

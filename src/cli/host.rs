@@ -12,7 +12,7 @@ use super::base::{
     client::CredentialChoice,
     error::{Error, Exit, Result},
     paging::{self, PageArgs},
-    prompt,
+    prompt::ConfirmArgs,
     sanitize::{json_for_people, line},
     session::Session,
     table::{FactList, Table},
@@ -95,9 +95,8 @@ pub(crate) struct RefundArgs {
     /// Idempotency key: attempts with the same key refund once
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
@@ -265,10 +264,8 @@ pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
 }
 
 pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
-    if !args.yes {
-        let amount = args.amount.map_or_else(|| "the rest".to_owned(), usd);
-        prompt::require_confirmation(&format!("refund {amount} of {}?", line(&args.receipt)), "--yes")?;
-    }
+    let amount = args.amount.map_or_else(|| "the rest".to_owned(), usd);
+    args.confirm.require(&format!("refund {amount} of {}?", line(&args.receipt)))?;
     let request = RefundRequest { receipt_id: args.receipt, amount_usd: args.amount, reason: args.reason, transaction: args.transaction };
     let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&request);
     let answer = asking.idempotent(args.once.as_deref()).send::<RefundResponse>().await.map_err(|error| {

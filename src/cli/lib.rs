@@ -222,8 +222,9 @@ impl Command {
         let session = match &self {
             Self::Call(_) => dev::session(global).transpose().unwrap_or_else(|| Session::open(global))?,
             // If a tool is named, another host may have it too.
-            Self::Logs(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
-            Self::Calls(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
+            Self::Logs(logs::Args { slug: None, .. }) | Self::Calls(logs::CallsArgs { slug: None, .. }) => {
+                dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?
+            }
             _ => Session::open(global)?,
         };
         match self {

@@ -176,9 +176,7 @@ fn print(session: &Session, page: impl Page<Entry = Payout>) -> Result {
 async fn show(session: &Session, args: ShowArgs) -> Result {
     let ask = || session.client.get(&["ai", "builders", "payouts", &args.id]).query_opt("builderId", args.of.builder.as_ref());
     let page: PayoutReceiptPage = paging::read(&args.paging, ask).await?;
-    if !session.out.json {
-        session.out.text(&describe(&page.payout))?;
-    }
+    session.out.for_people(&describe(&page.payout))?;
     paging::print(session.out, page, ["receipt", ">net"], "no receipts", |one| [one.receipt_id.clone(), usd(one.net_usd)])
 }
 

@@ -12,7 +12,7 @@ use super::{
         client::CredentialChoice,
         error::{Error, Result},
         paging::{self, HistoryArgs, ListOrder},
-        prompt,
+        prompt::ConfirmArgs,
         sanitize::{block, line},
         session::Session,
         table::FactList,
@@ -74,9 +74,8 @@ pub(crate) struct DecideArgs {
     /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 fn limit(text: &str) -> std::result::Result<(String, Option<u64>), String> {
@@ -166,19 +165,14 @@ fn findings(endpoint: &OwnEndpoint) -> Vec<&Finding> {
 
 async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> Result {
     let what = name(decision);
-    if !args.yes && !prompt::is_interactive() {
-        return prompt::require_confirmation(&format!("{what} {}", args.slug), "--yes");
-    }
+    args.confirm.require_terminal(&format!("{what} {}", args.slug))?;
     let record = record(session, &args.slug).await?;
     let revision = args.onto.unwrap_or(record.revision);
-    if !args.yes {
-        let asks = match with_hosts(&record.requested_capabilities, &record.requested_hosts) {
-            nothing if nothing.is_empty() => nothing,
-            asks => format!(", which requests {}", line(&asks)),
-        };
-        let question = format!("{what} {} of {} at revision {revision}{asks}?", args.slug, line(&record.owner));
-        prompt::require_confirmation(&question, "--yes")?;
-    }
+    let asks = match with_hosts(&record.requested_capabilities, &record.requested_hosts) {
+        nothing if nothing.is_empty() => nothing,
+        asks => format!(", which requests {}", line(&asks)),
+    };
+    args.confirm.require(&format!("{what} {} of {} at revision {revision}{asks}?", args.slug, line(&record.owner)))?;
     let verdict = ReviewVerdict {
         decision,
         capabilities: args.capabilities.as_deref().map(capabilities).transpose()?,

@@ -49,6 +49,11 @@ pub(crate) struct ConfirmArgs {
 }
 
 impl ConfirmArgs {
+    /// Fails at once if nobody can answer the question that comes later.
+    pub(crate) fn require_terminal(&self, question: &str) -> Result {
+        if self.yes { Ok(()) } else { only_people(question, "--yes") }
+    }
+
     /// Asks for confirmation without `--yes`, and ends the command without it.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ impl Reporter {
 
     /// Prints a line that continues the previous one. Prints nothing for programs.
     pub(super) fn aside(self, words: &str) -> Result {
-        if self.out.json { Ok(()) } else { self.out.text(&format!("{words}\n")) }
+        self.out.for_people(&format!("{words}\n"))
     }
 
     pub(super) fn problem(self, problem: &Problem) -> Result {

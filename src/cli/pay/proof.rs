@@ -110,12 +110,8 @@ fn result_hash(reply: &Reply, slug: &Slug) -> Option<String> {
 }
 
 async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, String> {
-    let mut url = host.clone();
-    if let Ok(mut pieces) = url.path_segments_mut() {
-        pieces.pop_if_empty().extend(path);
-    }
     let position = path.join("/");
-    let reply = seller.get(url, TIMEOUT).await.map_err(|lost| format!("/{position} could not be fetched: {}", lost.reason()))?;
+    let reply = seller.get(host, path, TIMEOUT).await.map_err(|lost| format!("/{position} could not be fetched: {}", lost.reason()))?;
     if reply.status != 200 {
         return Err(format!("/{position} could not be fetched: the answer was {}", reply.status));
     }

@@ -14,11 +14,11 @@ use std::{
 
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
 use tollhouse_money::{PaymentId, PaymentPhase};
 use tollhouse_tool::MicroUsd;
 
-use super::{key_file::fsync_dir, seller::Request, target::PaymentTarget};
+use super::{seller::Request, target::PaymentTarget};
 use crate::base::{
     error::{Error, Result},
     private_files,
@@ -156,7 +156,7 @@ impl RecordStore {
             file.lock()?;
             file.write_all(format!("{}\n", serde_json::to_string(&sent)?).as_bytes())?;
             file.sync_all()?;
-            fsync_dir(&path)
+            sync_entry(&path)
         })();
         written.map_err(|error| {
             _ = fs::remove_file(&path);

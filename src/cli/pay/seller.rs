@@ -14,6 +14,7 @@ use super::{
     stream,
 };
 use crate::base::{
+    address::below,
     client::connecting,
     error::{Error, Result},
 };
@@ -65,9 +66,9 @@ impl Seller {
         self.within(request, Instant::now() + max, report).await
     }
 
-    /// Gets a JSON document from a host.
-    pub(crate) async fn get(&self, url: Url, max: Duration) -> std::result::Result<Reply, LostReply> {
-        let request = self.client.get(url).header(header::ACCEPT, "application/json");
+    /// Gets the JSON document at this path of a host.
+    pub(crate) async fn get(&self, host: &Url, path: &[&str], max: Duration) -> std::result::Result<Reply, LostReply> {
+        let request = self.client.get(below(host, path)).header(header::ACCEPT, "application/json");
         self.within(request, Instant::now() + max, &mut |_| {}).await
     }
 
