@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token::AdminToken, audit::Audit, builder::Builders, session::Sessions};
 use tollhouse_base::{clock::Clock, cpu_share::CpuShares};
 use tollhouse_call::{
-    CallParts, Calls, DeskParts, History, JoinLimits, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
+    CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
 use tollhouse_capability::{
@@ -157,7 +157,7 @@ impl App {
             Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring, room).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
-        let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
+        let scanner = Arc::new(Scanner::new(&settings.catalog.safety_lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), keys::first_keys(&secrets)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
         let mcp = Arc::new(McpOptions::new(&settings.mcp, settings.listen, &base_url));
@@ -207,7 +207,7 @@ impl App {
             clock: clock.clone(),
             code: |error| Code::of_call(error).row().name,
             replica: Arc::clone(&replica),
-            joins: JoinLimits { of_payment: settings.http.joins.of_payment, of_address: settings.http.joins.of_address },
+            joins: settings.http.joins,
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let desk = QuoteDesk::new(DeskParts {
@@ -238,7 +238,7 @@ impl App {
             secrets,
             catalog,
             scanner,
-            abuse_contact: settings.catalog.safety.abuse_contact.clone(),
+            abuse_contact: settings.catalog.abuse_contact.clone(),
             contact: settings.catalog.contact.clone(),
             calls,
             desk: Arc::new(desk),

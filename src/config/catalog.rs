@@ -47,22 +47,14 @@ pub struct CatalogSettings {
     pub room: CatalogCapacity,
     /// How to reach the operator: an address or a URL.
     pub contact: Option<String>,
-    /// The operator's additions to the content safety policy.
-    pub safety: SafetySettings,
-}
-
-/// The operator's additions to the content safety policy.
-#[derive(Debug, Clone, Default)]
-pub struct SafetySettings {
     /// Hashes and terms that uploads are checked for.
-    pub lists: OperatorLists,
+    pub safety_lists: OperatorLists,
     /// Where to report abuse: an address or a URL.
     pub abuse_contact: Option<String>,
 }
 
 impl CatalogFlags {
     pub(super) fn resolve(self) -> Result<CatalogSettings, SettingsError> {
-        let lists = operator_lists(self.safety_hashes.as_deref(), self.safety_terms.as_deref())?;
         Ok(CatalogSettings {
             tools: self.tools,
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
@@ -71,7 +63,8 @@ impl CatalogFlags {
                 ready_bytes: self.ready_endpoints_bytes.unwrap_or(CatalogCapacity::default().ready_bytes),
             },
             contact: self.contact,
-            safety: SafetySettings { lists, abuse_contact: self.abuse_contact },
+            safety_lists: operator_lists(self.safety_hashes.as_deref(), self.safety_terms.as_deref())?,
+            abuse_contact: self.abuse_contact,
         })
     }
 }

@@ -9,6 +9,7 @@ use std::{
 use ipnet::IpNet;
 use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
+use tollhouse_call::JoinLimits;
 use tollhouse_money::FailedRuns;
 
 use super::{error::SettingsError, layered::flags};
@@ -174,22 +175,13 @@ pub struct HttpSettings {
     /// Limit on concurrent outgoing requests for one client address.
     pub asking: usize,
     /// Limits on requests that wait for running calls of their payments.
-    pub joins: JoinSettings,
+    pub joins: JoinLimits,
     /// Limits on connections, bodies and responses.
     pub intake: IntakeSettings,
     /// Trusted proxies.
     pub proxies: ProxySettings,
     /// Interval between `progress` events of a streamed call.
     pub progress: Duration,
-}
-
-/// Limits on requests that wait for running calls of their payments.
-#[derive(Debug, Clone, Copy)]
-pub struct JoinSettings {
-    /// Maximum for the run of one payment.
-    pub of_payment: usize,
-    /// Maximum of one client address. `None` means no limit.
-    pub of_address: Option<usize>,
 }
 
 /// Limits on connections, bodies and responses. `None` means no limit.
@@ -292,7 +284,7 @@ impl HttpFlags {
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             asking: self.address_asking.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
-            joins: JoinSettings {
+            joins: JoinLimits {
                 of_payment: self.payment_joins.unwrap_or(PAYMENT_JOINS).max(1),
                 of_address: some(self.address_joins.unwrap_or(if one_address { 0 } else { ADDRESS_JOINS })),
             },

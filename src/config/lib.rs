@@ -31,14 +31,14 @@ use tollhouse_store::{postgres::PostgresConfig, sled::SledConfig};
 use self::layered::LayeredSettings as _;
 pub use self::{
     account::{AccountFlags, AccountSettings},
-    catalog::{CatalogFlags, CatalogSettings, SafetySettings},
+    catalog::{CatalogFlags, CatalogSettings},
     effective::{EffectiveSetting, InvalidSetting, SettingSource, SettingsReport, look, raw_settings},
     environment::{misspelled, secret_on_command_line, selects_database, without_empty},
     error::{ParseError, SettingsError},
     host::HostFlags,
     http::{
         AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
-        JoinSettings, ProxySettings,
+        ProxySettings,
     },
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
