@@ -54,7 +54,7 @@ use tollhouse_telemetry::{Exporter, OtlpSettings};
 
 pub use self::{
     backups::{BackupReport as CopyReport, back_up, restore_to},
-    check::{CompactReport, StoreCheck as CheckedRows, check_ledger, check_rows, compact},
+    check::{StoreCheck as CheckedRows, check_ledger, check_rows, compact},
     control::{Unresolved, ask_unresolved},
     error::StartError,
     keys::KeysError,

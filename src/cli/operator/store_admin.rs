@@ -105,7 +105,7 @@ pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn 
                     run `VACUUM (FULL, ANALYZE) tollhouse_row`, which blocks every host until it is done"
             .into());
     }
-    let app::CompactReport { before, after } = app::compact(&home).await?;
+    let (before, after) = app::compact(&home).await?;
     let body = json!({ "bytesBefore": before, "bytesAfter": after });
     Ok(out.print(&body, |_| format!("compacted the store from {before} to {after} bytes\n"))?)
 }
