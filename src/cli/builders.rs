@@ -8,16 +8,7 @@ use tollhouse_config::HiddenValue;
 use tollhouse_protocol::Tier;
 
 use super::{
-    base::{
-        client::CredentialChoice,
-        error::{Error, Result},
-        global::Role,
-        paging::{self, PageArgs},
-        prompt::{self, ConfirmArgs},
-        sanitize::line,
-        session::Session,
-        text::{moment, name, optional, usd},
-    },
+    base::{ConfirmArgs, CredentialChoice, Error, PageArgs, Result, Role, Session, line, moment, name, optional, paging, prompt, usd},
     credential_lock::CredentialLock,
 };
 

@@ -15,12 +15,7 @@ use tollhouse_tool::MicroUsd;
 
 use self::send::Sending;
 use super::{
-    base::{
-        error::{Error, Exit, Result},
-        global::Role,
-        private_files, prompt,
-        session::Session,
-    },
+    base::{Error, Exit, Result, Role, Session, private_files, prompt},
     pay::{
         Challenge, ChosenTerms, Draft, OpenPayment, PaymentState, RecordStore, SentPayment, SpendLog, choose, credit, key_file,
         limits::PaymentLimits,

@@ -8,16 +8,7 @@ use tollhouse_api::{DeleteEndpointResponse, EndpointChangeResponse, EndpointPatc
 use tollhouse_tool::{Slug, Status};
 
 use super::{
-    base::{
-        address::same_place,
-        answer::Answer,
-        changed::{changes, short},
-        error::{Error, Result},
-        prompt::ConfirmArgs,
-        session::Session,
-        text::{moment, name},
-        tool_state::{Folder, State},
-    },
+    base::{Answer, ConfirmArgs, Error, Folder, Result, Session, State, changes, moment, name, same_place, short},
     plan::changed_by,
     show::{own, whole},
 };

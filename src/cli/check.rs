@@ -8,16 +8,7 @@ use tollhouse_capability::secret;
 use tollhouse_tool::Slug;
 
 use super::{
-    base::{
-        changed::short,
-        client::Client,
-        error::{Error, Result},
-        global::GlobalArgs,
-        output::{Output, Style},
-        sanitize::line,
-        session::Session,
-        text::with_hosts,
-    },
+    base::{Client, Error, GlobalArgs, Output, Result, Session, Style, line, short, with_hosts},
     envfile,
     local::{LocalHost, Port},
     tool::{

@@ -8,15 +8,8 @@ use tollhouse_api::{
 use tollhouse_tool::MicroUsd;
 
 use super::base::{
-    changed::changes,
-    client::CredentialChoice,
-    error::{Error, Result},
-    paging::{self, HistoryArgs, ListOrder},
-    prompt::ConfirmArgs,
-    sanitize::line,
-    session::Session,
-    table::FactList,
-    text::{dollars, moment, name, optional, signed_usd, usd},
+    ConfirmArgs, CredentialChoice, Error, FactList, HistoryArgs, ListOrder, Result, Session, changes, dollars, line, moment, name,
+    optional, paging, signed_usd, usd,
 };
 
 /// Developer credits.

@@ -9,18 +9,7 @@ use tollhouse_api::{EndpointChangeResponse, EndpointCheck, EndpointPatch, Manife
 use tollhouse_tool::{Slug, StaticResponse, Status};
 
 use super::{
-    base::{
-        address::host_name,
-        changed::short,
-        client::CredentialChoice,
-        error::{Error, Result},
-        global::Role,
-        prompt,
-        sanitize::line,
-        session::Session,
-        text::granted,
-        tool_state::{Folder, State},
-    },
+    base::{CredentialChoice, Error, Folder, Result, Role, Session, State, granted, host_name, line, prompt, short},
     check,
     plan::{Baseline, Plan, RemoteEndpoint, conflict, count, lines},
     tool::{

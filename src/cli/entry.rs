@@ -17,7 +17,7 @@ use tollhouse_config::{self as config, Flags};
 use tollhouse_telemetry::log::{JsonLines, LogFormat, TextFields};
 
 use crate::{
-    base::output::Output,
+    base::Output,
     operator::{backup_cmd, check, doctor, ledger, store_admin, verify},
 };
 

@@ -13,7 +13,7 @@ use tollhouse_base::lexer::{Kind, Token, cooked, tokens};
 use zeroize::Zeroizing;
 
 use super::{
-    base::{error::Error, private_files},
+    base::{Error, private_files},
     secrets,
     tool::{
         position::{FilePosition, Problem},

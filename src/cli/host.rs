@@ -9,14 +9,8 @@ use tollhouse_api::{
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::base::{
-    client::CredentialChoice,
-    error::{Error, Exit, Result},
-    paging::{self, PageArgs},
-    prompt::ConfirmArgs,
-    sanitize::{json_for_people, line},
-    session::Session,
-    table::{FactList, Table},
-    text::{dollars, moment, name, optional, usd},
+    ConfirmArgs, CredentialChoice, Error, Exit, FactList, PageArgs, Result, Session, Table, dollars, json_for_people, line, moment, name,
+    optional, paging, usd,
 };
 
 /// Commands about a host.

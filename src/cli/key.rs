@@ -9,12 +9,7 @@ use tollhouse_money::Asset;
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    base::{
-        client::CredentialChoice,
-        error::{Error, Result},
-        profile::Profile,
-        session::Session,
-    },
+    base::{CredentialChoice, Error, Profile, Result, Session},
     pay::{
         chain, key_file,
         limits::PaymentLimits,

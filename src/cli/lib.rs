@@ -49,14 +49,7 @@ use tollhouse_tool::Status;
 
 pub use self::entry::main;
 use self::{
-    base::{
-        credentials,
-        error::{Error, Result},
-        output::Output,
-        paging::{HistoryArgs, PageArgs},
-        profile::{self, Config},
-        session::Session,
-    },
+    base::{Config, Error, HistoryArgs, Output, PageArgs, Result, Session, credentials, profile},
     pay::key_file,
 };
 pub(crate) use self::{

@@ -21,14 +21,7 @@ use tollhouse_config::{Flags, Settings};
 use zeroize::Zeroizing;
 
 use super::{
-    base::{
-        answer::Answer,
-        client::Client,
-        credentials::Credentials,
-        error::{Error, Result},
-        global::Role,
-        private_files,
-    },
+    base::{Answer, Client, Credentials, Error, Result, Role, private_files},
     tool::changes::{FIELDS, default},
 };
 

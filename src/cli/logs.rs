@@ -10,15 +10,8 @@ use tollhouse_tool::Slug;
 
 use super::{
     base::{
-        changed::short,
-        client::PendingRequest,
-        error::{Error, Result},
-        follow::follow,
-        output::{Output, Style},
-        paging::{self, EntryAction, Page, PageArgs},
-        sanitize::{self, block, line},
-        session::Session,
-        text::{clock, name, optional, price},
+        EntryAction, Error, Output, Page, PageArgs, PendingRequest, Result, Session, Style, block, clock, follow, line, name, optional,
+        paging, price, sanitize, short,
     },
     tool::{position::FilePosition, source_map},
     trial::stack,

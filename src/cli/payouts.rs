@@ -9,15 +9,8 @@ use tollhouse_money::{Asset, Network};
 use tollhouse_tool::MicroUsd;
 
 use super::base::{
-    answer::Answer,
-    client::CredentialChoice,
-    error::{Error, Result},
-    paging::{self, HistoryArgs, ListOrder, Page, PageArgs},
-    prompt::ConfirmArgs,
-    sanitize::line,
-    session::Session,
-    table::FactList,
-    text::{dollars, moment, name, optional, usd},
+    Answer, ConfirmArgs, CredentialChoice, Error, FactList, HistoryArgs, ListOrder, Page, PageArgs, Result, Session, dollars, line, moment,
+    name, optional, paging, usd,
 };
 
 /// Payouts of a builder, and decisions on them.

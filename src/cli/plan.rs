@@ -12,10 +12,7 @@ use tollhouse_api::EndpointCheck;
 
 pub(crate) use self::remote::{Baseline, RemoteEndpoint, changed_by, conflict};
 use super::{
-    base::{
-        changed::{pairs, short},
-        sanitize::line,
-    },
+    base::{line, pairs, short},
     tool::{
         changes::{self, FieldChange, plain},
         upload::Upload,

@@ -6,15 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use tollhouse_api::{PolicyCheckResponse, PolicyResponse};
 
-use super::base::{
-    answer::Answer,
-    changed::changes,
-    client::CredentialChoice,
-    error::{Error, Result},
-    private_files, prompt,
-    sanitize::{json_for_people, line},
-    session::Session,
-};
+use super::base::{Answer, CredentialChoice, Error, Result, Session, changes, json_for_people, line, private_files, prompt};
 
 /// Commands about the policy.
 #[derive(clap::Subcommand)]

@@ -8,15 +8,8 @@ use tollhouse_tool::{Capabilities, ReviewAction, Slug, finding::Finding};
 
 use super::{
     base::{
-        changed::{changes, short},
-        client::CredentialChoice,
-        error::{Error, Result},
-        paging::{self, HistoryArgs, ListOrder},
-        prompt::ConfirmArgs,
-        sanitize::{block, line},
-        session::Session,
-        table::FactList,
-        text::{found_at, granted, moment, name, optional, with_hosts},
+        ConfirmArgs, CredentialChoice, Error, FactList, HistoryArgs, ListOrder, Result, Session, block, changes, found_at, granted, line,
+        moment, name, optional, paging, short, with_hosts,
     },
     builders::tier,
     change::ReadEndpoint,

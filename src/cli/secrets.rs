@@ -12,14 +12,9 @@ use zeroize::Zeroizing;
 
 use super::{
     base::{
-        client::CredentialChoice,
+        CredentialChoice, Error, Result, Session, Table,
         dotenv::{self, Entry, MalformedLine},
-        error::{Error, Result},
-        private_files, prompt,
-        sanitize::line,
-        session::Session,
-        table::Table,
-        text::moment,
+        line, moment, private_files, prompt,
     },
     usage_error::never_an_argument,
 };

@@ -2,15 +2,7 @@
 
 use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, UnresolvedPage};
 
-use super::base::{
-    client::CredentialChoice,
-    error::Result,
-    paging::{self, PageArgs},
-    prompt::ConfirmArgs,
-    sanitize::line,
-    session::Session,
-    text::{moment, name, optional, usd},
-};
+use super::base::{ConfirmArgs, CredentialChoice, PageArgs, Result, Session, line, moment, name, optional, paging, usd};
 
 /// Settlements with an unknown outcome.
 #[derive(clap::Subcommand)]

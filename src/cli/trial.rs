@@ -15,12 +15,7 @@ use tollhouse_api::{LogLine, LogPage, SecretVisibility};
 use tollhouse_config::HiddenValue;
 
 use super::{
-    base::{
-        answer,
-        client::Client,
-        error::{Error, Exit, Result},
-        sanitize,
-    },
+    base::{Client, Error, Exit, Result, answer, sanitize},
     local::LocalHost,
     tool::{
         cases::{Case, FILE, Reply},

@@ -10,13 +10,7 @@ use tollhouse_tool::MicroUsd;
 
 pub(super) use crate::pay::show::progress;
 use crate::{
-    base::{
-        answer::refusal,
-        client::CredentialChoice,
-        error::{Error, Result},
-        sanitize::line,
-        session::Session,
-    },
+    base::{CredentialChoice, Error, Result, Session, line, refusal},
     pay::{ChosenTerms, limits::PaymentLimits, money::usd, prove, reason, reply::Reply, seller::Seller, show, target::PaymentTarget},
     show::own,
 };

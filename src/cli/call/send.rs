@@ -8,12 +8,7 @@ use tollhouse_money::PaymentPhase;
 
 use super::{dry_run, thrown};
 use crate::{
-    base::{
-        address::same_place,
-        answer::refusal,
-        error::{Error, Exit, Result},
-        session::Session,
-    },
+    base::{Error, Exit, Result, Session, refusal, same_place},
     pay::{
         LockedRecord, PaymentEnd, SentPayment, SpendLog, credit, perform, prove, reason,
         reply::Reply,

@@ -7,7 +7,7 @@ use tollhouse_api::{Call, CallPage};
 use tollhouse_base::id::RequestId;
 
 use crate::{
-    base::{address::same_place, client::CredentialChoice, error::Error, session::Session},
+    base::{CredentialChoice, Error, Session, same_place},
     logs::thrown_at,
     tool::{position::FilePosition, source_map},
 };

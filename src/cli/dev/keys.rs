@@ -8,7 +8,7 @@ use std::{
 use rustix::termios::{LocalModes, SpecialCodeIndex};
 use tokio::sync::mpsc;
 
-use crate::base::prompt::TerminalMode;
+use crate::base::TerminalMode;
 
 /// A command by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,13 +16,7 @@ use super::{
     workspace::Workspace,
 };
 use crate::{
-    base::{
-        changed::short,
-        error::{Error, Result},
-        output::Style,
-        sanitize::{first, line},
-        text::{now, price, usd},
-    },
+    base::{Error, Result, Style, first, line, now, price, short, usd},
     open,
     tool::{position::Problem, types::TypesOutcome},
 };

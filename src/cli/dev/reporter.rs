@@ -5,12 +5,7 @@ use tollhouse_api::{Call, CallOutcome, Charged, LogLine};
 use tollhouse_call::ERROR_STATUS;
 
 use crate::{
-    base::{
-        error::Result,
-        output::{Output, Style},
-        sanitize::{block, json as on_one_line, line},
-        text::{clock, name, now, optional, usd},
-    },
+    base::{Output, Result, Style, block, clock, json as on_one_line, line, name, now, optional, usd},
     logs::level_style,
     tool::{position::Problem, source_map},
     trial::stack,

@@ -13,7 +13,7 @@ use tollhouse_api::{EndpointChangeResponse, RemoveSecretResponse};
 
 use super::workspace::Workspace;
 use crate::{
-    base::error::{Error, Exit, Result},
+    base::{Error, Exit, Result},
     envfile,
     tool::{
         cases,

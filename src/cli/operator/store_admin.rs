@@ -6,7 +6,7 @@ use serde_json::json;
 use tollhouse_app as app;
 use tollhouse_store::sled::{self, Repair, SledConfig, StoreReport};
 
-use crate::base::{error, output::Output, prompt::ConfirmArgs};
+use crate::base::{ConfirmArgs, Output, error};
 use crate::operator::backup_cmd::HostLocation;
 
 /// Most dropped frames that are listed. Their contents stay in the damaged files, which are kept.

@@ -11,11 +11,7 @@ use tollhouse_base::fsync_dir::sync_entry;
 use tollhouse_money::payer::PayKey;
 use zeroize::Zeroizing;
 
-use crate::base::{
-    environment,
-    error::{Error, Result},
-    private_files,
-};
+use crate::base::{Error, Result, environment, private_files};
 
 /// Returns the path of the key file: the one named on the command line, else the environment's, else the profile's,
 /// else the default that all other profiles share.

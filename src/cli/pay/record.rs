@@ -19,10 +19,7 @@ use tollhouse_money::{PaymentId, PaymentPhase};
 use tollhouse_tool::MicroUsd;
 
 use super::{seller::Request, target::PaymentTarget};
-use crate::base::{
-    error::{Error, Result},
-    private_files,
-};
+use crate::base::{Error, Result, private_files};
 
 /// Most records that are kept, and the days that they are kept.
 const MAX: usize = 1_000;

@@ -13,11 +13,7 @@ use super::{
     reply::{LostReply, Progress, Reply, cause},
     stream,
 };
-use crate::base::{
-    address::below,
-    client::connecting,
-    error::{Error, Result},
-};
+use crate::base::{Error, Result, below, connecting};
 
 /// Most bytes of a response.
 const MAX_BYTES: usize = 64 << 20;

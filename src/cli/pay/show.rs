@@ -17,11 +17,7 @@ use super::{
     record::SentPayment,
     reply::{Progress, Reply},
 };
-use crate::base::{
-    error::Result,
-    output::write,
-    sanitize::{block, first, json_text_for_people, line},
-};
+use crate::base::{Result, block, first, json_text_for_people, line, write};
 
 /// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text.
 pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {

@@ -18,10 +18,7 @@ use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
 use tollhouse_tool::MicroUsd;
 
 use super::{limits::PaymentLimits, money::usd};
-use crate::base::{
-    error::{Error, Exit, Result},
-    private_files,
-};
+use crate::base::{Error, Exit, Result, private_files};
 
 /// Longest wait for the lock. Processes hold it for a write, not for a call.
 const TIMEOUT: Duration = Duration::from_secs(10);

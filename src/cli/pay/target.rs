@@ -5,12 +5,7 @@ use serde_json::Value;
 use tollhouse_money::receipt::bytes_hash;
 use tollhouse_tool::Slug;
 
-use crate::base::{
-    address::same_place,
-    error::{Error, Result},
-    sanitize::first,
-    session::Session,
-};
+use crate::base::{Error, Result, Session, first, same_place};
 
 /// A request, and the host that it belongs to.
 #[derive(Debug, Clone)]

@@ -9,13 +9,7 @@ use tollhouse_api::{EndpointResponse, EndpointSourceResponse, Event, EventPage, 
 use tollhouse_tool::Slug;
 
 use crate::{
-    base::{
-        changed::changes,
-        error::{Error, Result},
-        private_files,
-        session::Session,
-        text::{moment, name},
-    },
+    base::{Error, Result, Session, changes, moment, name, private_files},
     show::own,
     tool::changes,
 };

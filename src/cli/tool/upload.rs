@@ -16,11 +16,7 @@ use super::{
     folder::{Code, Tool, counted},
     position::{FilePosition, Problem},
 };
-use crate::base::{
-    answer::ErrorBody,
-    error::{Error, Result},
-    text::name,
-};
+use crate::base::{Error, ErrorBody, Result, name};
 
 /// A line of the uploaded source in a host's warning.
 static SOURCE_LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\(line ([0-9]+)\)").expect("it is a pattern"));

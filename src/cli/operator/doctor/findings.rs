@@ -2,7 +2,7 @@
 
 use tollhouse_operate::finding::Finding;
 
-use crate::base::{error::Result, output::Output};
+use crate::base::{Output, Result};
 
 /// Collects findings, and prints each as it is found.
 pub(super) struct Findings {
