@@ -17,14 +17,12 @@ use self::send::Sending;
 use super::{
     base::{Error, Exit, Result, Role, Session, private_files, prompt},
     pay::{
-        Challenge, ChosenTerms, Draft, OpenPayment, PaymentState, RecordStore, SentPayment, SpendLog, choose, credit, key_file,
-        limits::PaymentLimits,
+        Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
+        SentPayment, SpendLog, choose, credit, key_file,
         money::{dollars, usd},
         open_payments, over_limit,
-        reply::{LostReply, Reply},
-        seller::{Request, Seller},
+        seller::Request,
         state,
-        target::PaymentTarget,
     },
 };
 

@@ -12,11 +12,9 @@ use super::{
     envfile,
     local::{LocalHost, Port},
     tool::{
+        Problem, TempFolder, TypesOutcome, Upload,
         cases::{self, Case},
-        position::Problem,
-        temp_folder::TempFolder,
-        types::{self, TypesOutcome},
-        upload::{self, Upload},
+        types, upload,
     },
     trial::{self, CaseResults, Secret},
 };

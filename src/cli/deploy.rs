@@ -12,10 +12,7 @@ use super::{
     base::{CredentialChoice, Error, Folder, Result, Role, Session, State, granted, host_name, line, prompt, short},
     check,
     plan::{Baseline, Plan, RemoteEndpoint, conflict, count, lines},
-    tool::{
-        scaffold::pretty_text,
-        upload::{self, Upload},
-    },
+    tool::{Upload, scaffold::pretty_text, upload},
 };
 
 /// Arguments of `deploy`.

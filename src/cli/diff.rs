@@ -7,7 +7,7 @@ use super::{
     base::{Error, Result, Session, host_name, short},
     deploy::{PlanParts, compare},
     plan::{RemoteEndpoint, lines},
-    tool::upload::{self, Upload},
+    tool::{Upload, upload},
 };
 
 pub(crate) async fn run(session: &Session) -> Result {

@@ -15,10 +15,7 @@ use zeroize::Zeroizing;
 use super::{
     base::{Error, private_files},
     secrets,
-    tool::{
-        position::{FilePosition, Problem},
-        upload::Upload,
-    },
+    tool::{FilePosition, Problem, Upload},
     trial::Secret,
 };
 

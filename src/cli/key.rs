@@ -11,8 +11,7 @@ use tollhouse_tool::MicroUsd;
 use super::{
     base::{CredentialChoice, Error, Profile, Result, Session},
     pay::{
-        chain, key_file,
-        limits::PaymentLimits,
+        PaymentLimits, chain, key_file,
         money::{dollars, usd},
     },
 };

@@ -13,7 +13,7 @@ use super::{
         EntryAction, Error, Output, Page, PageArgs, PendingRequest, Result, Session, Style, block, clock, follow, line, name, optional,
         paging, price, sanitize, short,
     },
-    tool::{position::FilePosition, source_map},
+    tool::{FilePosition, source_map},
     trial::stack,
 };
 

@@ -14,8 +14,8 @@ pub(crate) use self::remote::{Baseline, RemoteEndpoint, changed_by, conflict};
 use super::{
     base::{line, pairs, short},
     tool::{
+        Upload,
         changes::{self, FieldChange, plain},
-        upload::Upload,
     },
 };
 

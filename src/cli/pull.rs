@@ -13,11 +13,12 @@ use super::{
     deploy::known,
     plan::{Baseline, RemoteEndpoint},
     tool::{
+        Tool, Upload,
         changes::{self, FIELDS},
         edit,
-        folder::{Code, Tool},
+        folder::Code,
         scaffold, source_map,
-        upload::{Upload, refused},
+        upload::refused,
     },
 };
 

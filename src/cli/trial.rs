@@ -18,10 +18,9 @@ use super::{
     base::{Client, Error, Exit, Result, answer, sanitize},
     local::LocalHost,
     tool::{
+        FilePosition, Problem, Upload,
         cases::{Case, FILE, Reply},
-        position::{FilePosition, Problem},
         source_map,
-        upload::Upload,
     },
 };
 

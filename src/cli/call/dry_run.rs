@@ -11,7 +11,7 @@ use tollhouse_tool::MicroUsd;
 pub(super) use crate::pay::show::progress;
 use crate::{
     base::{CredentialChoice, Error, Result, Session, line, refusal},
-    pay::{ChosenTerms, limits::PaymentLimits, money::usd, prove, reason, reply::Reply, seller::Seller, show, target::PaymentTarget},
+    pay::{ChosenTerms, PaymentLimits, PaymentTarget, Reply, Seller, money::usd, prove, reason, show},
     show::own,
 };
 

@@ -9,12 +9,7 @@ use tollhouse_money::PaymentPhase;
 use super::{dry_run, thrown};
 use crate::{
     base::{Error, Exit, Result, Session, refusal, same_place},
-    pay::{
-        LockedRecord, PaymentEnd, SentPayment, SpendLog, credit, perform, prove, reason,
-        reply::Reply,
-        seller::{Seller, headers},
-        show,
-    },
+    pay::{LockedRecord, PaymentEnd, Reply, Seller, SentPayment, SpendLog, credit, perform, prove, reason, seller::headers, show},
 };
 
 /// A payment to be sent.

@@ -9,7 +9,7 @@ use tollhouse_base::id::RequestId;
 use crate::{
     base::{CredentialChoice, Error, Session, same_place},
     logs::thrown_at,
-    tool::{position::FilePosition, source_map},
+    tool::{FilePosition, source_map},
 };
 
 /// How often, and at what interval, to look for the record of the call, which is written after the answer.

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     base::{Error, Result, Style, first, line, now, price, short, usd},
     open,
-    tool::{position::Problem, types::TypesOutcome},
+    tool::{Problem, TypesOutcome},
 };
 
 /// The version that serves.

@@ -7,7 +7,7 @@ use tollhouse_call::ERROR_STATUS;
 use crate::{
     base::{Output, Result, Style, block, clock, json as on_one_line, line, name, now, optional, usd},
     logs::level_style,
-    tool::{position::Problem, source_map},
+    tool::{Problem, source_map},
     trial::stack,
 };
 

@@ -15,12 +15,7 @@ use super::workspace::Workspace;
 use crate::{
     base::{Error, Exit, Result},
     envfile,
-    tool::{
-        cases,
-        position::{FilePosition, Problem},
-        types::{self, TypesOutcome},
-        upload::Upload,
-    },
+    tool::{FilePosition, Problem, TypesOutcome, Upload, cases, types},
     trial::{self, CaseResults, Secret, is_unavailable},
 };
 
