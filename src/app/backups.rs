@@ -89,7 +89,7 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<BackupReport, StartError>
             let store = open(home).await?;
             // A store that is incomplete, or was left behind by a migration, cannot be backed up.
             match home.database {
-                Some(_) => _ = is_whole(&*store, &home.data, &home.store).await?,
+                Some(_) => _ = is_whole(&*store, home).await?,
                 None => is_here(&*store, &home.data).await?,
             }
             let header = Header::of(&*store, Clock::default().now(), ids(home)?);

@@ -51,7 +51,7 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
         return Ok(StoreCheck { flaws, ledger: ledger_in(&store, &folder).await? });
     };
     let store: Arc<dyn Store> = open_database(database).await?;
-    is_whole(&*store, &home.data, &home.store).await?;
+    is_whole(&*store, home).await?;
     let mut flaws = flaws_of(&*store, home).await?;
     if flaws.count > 0 {
         // Data written between two checks is consistent in the second. A real inconsistency

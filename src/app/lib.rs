@@ -86,22 +86,23 @@ impl fmt::Debug for App {
 impl App {
     /// Opens the store, starts the sandbox, continues what a crash left open, and publishes the built-in tools.
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
-        make_folder(&settings.data)?;
-        let Some(database) = &settings.database else {
-            let store = Arc::new(open_movable(&settings.data, &settings.store)?);
-            is_here(&*store, &settings.data).await?;
+        let home = &settings.home;
+        make_folder(&home.data)?;
+        let Some(database) = &home.database else {
+            let store = Arc::new(open_movable(&home.data, &home.store)?);
+            is_here(&*store, &home.data).await?;
             let app = Self::start_on(Arc::clone(&store) as _, settings, base_url).await?;
-            control::start(&app.services, store, &settings.data);
+            control::start(&app.services, store, &home.data);
             return Ok(app);
         };
         let store = open_database(database).await?;
-        is_free(&*store, settings).await?;
+        is_free(&*store, home).await?;
         Self::start_on(store, settings, base_url).await
     }
 
     /// Starts the host with this store, which other hosts may use too if it [is shared](Store::is_shared).
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
-        let data = &settings.data;
+        let data = &settings.home.data;
         make_folder(data)?;
         tollhouse_telemetry::counters::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
         let clock = if store.is_shared() { Clock::following() } else { Clock::default() };
@@ -115,8 +116,8 @@ impl App {
         let money = settings.money.kind();
         check_kind(&*store, &replica, money).await?;
         note_last_sale(&*store, &replica).await?;
-        let signer = keys::signer(&settings.secrets, data, &*store).await?;
-        let ring = keys::ring(&settings.secrets, data)?;
+        let signer = keys::signer(&settings.home.secrets, data, &*store).await?;
+        let ring = keys::ring(&settings.home.secrets, data)?;
         keys::agree_with_replicas(&replica, &admin, &signer, &ring).await?;
         let token = admin.id();
         let signer = Arc::new(signer.with_format(settings.money.offer_format));
@@ -446,7 +447,7 @@ pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotati
 }
 
 async fn objects(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> Result<Arc<Objects>, StartError> {
-    let bucket = ObjectLayout::at(&settings.objects).map_err(StartError::Objects)?;
+    let bucket = ObjectLayout::at(&settings.home.objects).map_err(StartError::Objects)?;
     bucket.check().await.map_err(StartError::Objects)?;
     let objects = Objects::new(Arc::clone(store), clock.clone(), Arc::new(bucket));
     objects.collect_garbage();
