@@ -22,7 +22,15 @@ pub(crate) enum Builders {
     /// Lift a suspension (admins)
     Restore(DecideArgs),
     /// Set the least strict tier for a builder's tools (admins)
-    Tier(TierArgs),
+    Tier {
+        /// Builder id
+        id: String,
+        /// `jit` or `jitless`
+        #[arg(value_parser = tier)]
+        tier: Tier,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
     /// Replace a builder key, and show the new one once
     NewKey(KeyArgs),
 }
@@ -35,18 +43,6 @@ pub(crate) struct DecideArgs {
     /// Reason, shown to the builder
     #[arg(long)]
     reason: Option<String>,
-    #[command(flatten)]
-    confirm: ConfirmArgs,
-}
-
-/// Arguments of `builders tier`.
-#[derive(clap::Args)]
-pub(crate) struct TierArgs {
-    /// Builder id
-    id: String,
-    /// `jit` or `jitless`
-    #[arg(value_parser = tier)]
-    tier: Tier,
     #[command(flatten)]
     confirm: ConfirmArgs,
 }
@@ -96,7 +92,7 @@ pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result 
         Some(Builders::NewKey(args)) => return new_key(session, args).await,
         Some(Builders::Suspend(args)) => verdict(BuilderDecision::Suspend, args)?,
         Some(Builders::Restore(args)) => verdict(BuilderDecision::Restore, args)?,
-        Some(Builders::Tier(TierArgs { id, tier, confirm })) => {
+        Some(Builders::Tier { id, tier, confirm }) => {
             confirm.require(&format!("set the tier of builder {} to {tier}?", line(&id)))?;
             (id, BuilderVerdict { decision: BuilderDecision::Tier, tier: Some(tier), reason: None })
         }

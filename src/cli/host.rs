@@ -27,19 +27,15 @@ pub(crate) enum Host {
     /// Show the keys that sign receipts
     Keys,
     /// Show sandbox statistics for each tool (admins)
-    Runtime(LimitArg),
+    Runtime {
+        /// Maximum number of tools
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+    },
     /// Show and check the accounts of the ledger (admins)
     Ledger(PageArgs),
     /// Scan builders' tools with the current rules (admins)
     Rescan,
-}
-
-/// The length of a list.
-#[derive(clap::Args)]
-pub(crate) struct LimitArg {
-    /// Maximum number of tools
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-    limit: u32,
 }
 
 /// Arguments of `metrics`.
@@ -102,7 +98,7 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
         Some(Host::Manifest) => document::<Manifest<Value>>(session, &["ai", "manifest"]).await,
         Some(Host::Safety) => document::<SafetyPolicyResponse>(session, &["ai", "content-safety", "policy"]).await,
         Some(Host::Keys) => document::<JsonWebKeySet>(session, &[".well-known", "jwks.json"]).await,
-        Some(Host::Runtime(max)) => runtime(session, &max).await,
+        Some(Host::Runtime { limit }) => runtime(session, limit).await,
         Some(Host::Ledger(paging)) => ledger(session, &paging).await,
         Some(Host::Rescan) => {
             let answer = session.client.post(&["ai", "admin", "rescan"]).by(CredentialChoice::Admin).send().await?.body;
@@ -144,8 +140,8 @@ fn health(health: &Health) -> String {
     facts.text()
 }
 
-async fn runtime(session: &Session, max: &LimitArg) -> Result {
-    let asking = session.client.get(&["ai", "admin", "runtime"]).by(CredentialChoice::Admin).query("limit", max.limit);
+async fn runtime(session: &Session, limit: u32) -> Result {
+    let asking = session.client.get(&["ai", "admin", "runtime"]).by(CredentialChoice::Admin).query("limit", limit);
     let answer: RuntimeStats = asking.send().await?.body;
     if session.out.json {
         return session.out.document(&answer);

@@ -22,7 +22,10 @@ pub(crate) enum Reviews {
     /// List tools that wait for review, longest wait first
     List(HistoryArgs),
     /// Show requests, findings and changes of a tool
-    Show(ShowArgs),
+    Show {
+        /// Tool
+        slug: Slug,
+    },
     /// Grant the requests of a tool, or some of them
     Approve(DecideArgs),
     /// Reject the requests of a tool
@@ -35,13 +38,6 @@ pub(crate) enum Reviews {
     Takedown(DecideArgs),
     /// Lift a takedown
     Restore(DecideArgs),
-}
-
-/// Arguments of `reviews show`.
-#[derive(clap::Args)]
-pub(crate) struct ShowArgs {
-    /// Tool
-    slug: Slug,
 }
 
 /// Arguments of a decision.
@@ -81,7 +77,7 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Re
     match command {
         None => list(session, &back).await,
         Some(Reviews::List(back)) => list(session, &back).await,
-        Some(Reviews::Show(args)) => show(session, args).await,
+        Some(Reviews::Show { slug }) => show(session, &slug).await,
         Some(Reviews::Approve(args)) => decide(session, args, ReviewAction::Approve).await,
         Some(Reviews::Reject(args)) => decide(session, args, ReviewAction::Reject).await,
         Some(Reviews::Reopen(args)) => decide(session, args, ReviewAction::Reopen).await,
@@ -102,8 +98,8 @@ async fn list(session: &Session, back: &HistoryArgs) -> Result {
     })
 }
 
-async fn show(session: &Session, args: ShowArgs) -> Result {
-    let asking = session.client.get(&["ai", "endpoints", args.slug.as_str()]).by(CredentialChoice::Admin);
+async fn show(session: &Session, slug: &Slug) -> Result {
+    let asking = session.client.get(&["ai", "endpoints", slug.as_str()]).by(CredentialChoice::Admin);
     let answer: EndpointResponse = asking.send().await?.body;
     if session.out.json {
         return session.out.document(&answer);
@@ -133,7 +129,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     }
     text += &format!("\n  {}\n", block(&common.description, "  "));
     session.out.text(&text)?;
-    session.out.note(&format!("show the source: tollhouse show {} --source", args.slug));
+    session.out.note(&format!("show the source: tollhouse show {slug} --source"));
     Ok(())
 }
 
