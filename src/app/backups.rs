@@ -33,7 +33,6 @@ use super::{
 
 /// The result of a backup or restore.
 #[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct BackupReport {
     pub dump: PathBuf,
     /// Approximate time of the dump, its version, and the keys it needs.

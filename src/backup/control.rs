@@ -50,7 +50,6 @@ pub enum ControlRequest {
 
 /// The unresolved settlements of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Unresolved {
     /// Their number, or `most` if there are more.
     pub count: usize,

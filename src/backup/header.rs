@@ -6,7 +6,6 @@ use tollhouse_store::Store;
 
 /// The header of a dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Header {
     /// Version of the program that wrote it.
     pub version: String,
@@ -27,7 +26,6 @@ impl Header {
 
 /// The ids of a host's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Ids {
     /// The key that signs receipts. `None` if there was none yet.
     pub receipt: Option<String>,

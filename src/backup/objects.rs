@@ -19,7 +19,6 @@ pub struct NamedObject {
 
 /// The result of copying the objects that a dump names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct CopyReport {
     /// Number of objects copied now.
     pub copied: usize,

@@ -20,9 +20,7 @@ use super::{
         Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
         SentPayment, SpendLog, choose, credit, key_file,
         money::{dollars, usd},
-        open_payments, over_limit,
-        seller::Request,
-        state,
+        open_payments, over_limit, state,
     },
 };
 
@@ -105,8 +103,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let target = &target;
     let limits = PaymentLimits::of(session.spends_as(), &session.profile, args.max_usd)?;
     let target = PaymentTarget::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
-    let request = Request { method: target.method.clone(), url: target.url.clone(), body: target.body.clone(), stream: target.stream };
-    let call = Call { session, args: &args, limits, target, seller: Seller::new(request)?, records, spend_log, started_at: started };
+    let seller = Seller::new(target.request.clone())?;
+    let call = Call { session, args: &args, limits, target, seller, records, spend_log, started_at: started };
     if by_credit { call.by_credit().await } else { call.ask().await }
 }
 
@@ -147,7 +145,7 @@ impl Call<'_> {
             LostReply::TooLarge(_) => Error::refused(format!("`{}`: {}", self.target.name, lost.reason())),
             LostReply::Unsent(_) | LostReply::Sent(_) | LostReply::Late => Error::new(
                 Exit::Unavailable,
-                format!("{} does not answer: {}", self.target.url.origin().ascii_serialization(), lost.reason()),
+                format!("{} does not answer: {}", self.target.request.url.origin().ascii_serialization(), lost.reason()),
             ),
         })
     }
@@ -155,7 +153,7 @@ impl Call<'_> {
     async fn pay(self, challenge: &Challenge, chosen: &ChosenTerms) -> Result {
         let path = key_file::path(self.args.key_file.as_deref(), self.session.profile.key_file.as_deref())?;
         let key = key_file::read(&path)?;
-        let request = self.target.request(&key.address().to_string());
+        let request = self.target.request_hash(&key.address().to_string());
         self.check_open(&request).await?;
         if !chosen.token.network.is_test && !self.args.yes {
             let max = if chosen.ask.scheme == Scheme::Upto { "up to " } else { "" };
@@ -186,7 +184,7 @@ impl Call<'_> {
             let remaining = self.spend_log.remaining(&self.limits, now)?;
             return dry_run::dry_by_credit(self.session, &self.target, &self.limits, sent.usd, remaining);
         }
-        let request = self.target.request("credit");
+        let request = self.target.request_hash("credit");
         self.check_open(&request).await?;
         let (id, price) = (sent.payment_id.clone(), sent.usd);
         self.complete(&id, price, request, now, |_| Ok(sent)).await

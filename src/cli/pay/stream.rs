@@ -19,7 +19,6 @@ const MOST_HEADERS: usize = 256;
 
 /// Data of the event `result`.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct ResultEvent {
     status: Option<u16>,
     #[serde(default)]
@@ -31,7 +30,7 @@ struct ResultEvent {
 
 /// A result that is not JSON.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 struct RawResult {
     #[serde(rename = "mediaType")]
     _media_type: String,
