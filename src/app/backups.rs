@@ -14,7 +14,7 @@ use tokio::{
 };
 use tollhouse_backup::{
     BackupError, BackupFolder, CopyReport, FillMode, FillSource, Header, Ids, NamedObject, ReadBack, begin_fill,
-    control::{self, ControlRequest},
+    control::{self, ControlEvent, ControlRequest},
     copy_back, copy_in, newest, read_back, restore, write_dump,
 };
 use tollhouse_base::clock::Clock;
@@ -136,7 +136,7 @@ struct ContentGuard<'a> {
 impl<'a> ContentGuard<'a> {
     async fn find(data: &'a Path) -> Result<Option<Self>, BackupError> {
         let Some(mut held) = control::connect(data, &ControlRequest::Hold).await.map_err(of_control(data))? else { return Ok(None) };
-        match control::read_event(&mut held).await.map_err(of_control(data))? {
+        match control::read_event::<ControlEvent>(&mut held).await.map_err(of_control(data))? {
             Some(_) => Ok(Some(Self { data, _held: held })),
             None => Err(BackupError::Refused("only the user that runs the host can do this".to_owned())),
         }

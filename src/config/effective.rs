@@ -72,7 +72,7 @@ pub struct SettingsReport {
 /// Makes the settings of `serve` accept any text, so that invalid ones can be reported with their source.
 #[must_use]
 pub fn raw_settings(command: Command) -> Command {
-    let text = |arg: Arg| if is_setting(&arg) { arg.value_parser(OsStringValueParser::new()) } else { arg };
+    let text = |arg: Arg| if arg.get_env().is_some() { arg.value_parser(OsStringValueParser::new()) } else { arg };
     command.mut_subcommand("serve", |serve| serve.mut_args(text))
 }
 
@@ -272,11 +272,6 @@ impl SettingsFile {
         let unknown = self.values.iter().filter(|(key, _)| !Flags::has(key));
         unknown.map(|(key, value)| InvalidSetting { at: vec![self.at(value.span())], reason: format!("`{key}` is not a setting") })
     }
-}
-
-/// Returns whether an argument of `serve` is a setting.
-fn is_setting(arg: &Arg) -> bool {
-    arg.get_env().is_some()
 }
 
 fn without_environment(own: &Command) -> Command {

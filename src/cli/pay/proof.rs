@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::Content;
 use tollhouse_money::receipt::{self, PaymentKind, UnsignedReceipt, bytes_hash, json_hash, shortened};
-use tollhouse_tool::{MicroUsd, Slug};
+use tollhouse_tool::Slug;
 
 use super::{record::SentPayment, reply::Reply, seller::Seller};
 
@@ -116,11 +116,4 @@ async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, Stri
         return Err(format!("/{position} could not be fetched: the answer was {}", reply.status));
     }
     serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is not JSON: {error}"))
-}
-
-impl ReceiptProof {
-    /// Returns the price in the receipt.
-    pub(crate) fn price(&self) -> Option<MicroUsd> {
-        self.record.as_ref().map(|record| record.draft.price_usd)
-    }
 }

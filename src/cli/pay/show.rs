@@ -51,7 +51,8 @@ pub(crate) fn progress(reported: &Progress) {
 
 /// Prints the amount that was paid in one line, and in a second line any problem with the receipt.
 pub(crate) fn paid(sent: &SentPayment, settlement: Option<&Settlement>, proof: &ReceiptProof, elapsed: Duration) {
-    let taken = proof.price().or(settlement.and_then(|settled| settled.taken)).unwrap_or(sent.usd);
+    let price = proof.record.as_ref().map(|record| record.draft.price_usd);
+    let taken = price.or(settlement.and_then(|settled| settled.taken)).unwrap_or(sent.usd);
     let mut reported = match settlement {
         _ if sent.by_credit => format!("paid {} by credit", usd(taken)),
         Some(_) if sent.max => format!("paid {} of up to {}", usd(taken), usd(sent.usd)),
