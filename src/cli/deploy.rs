@@ -132,10 +132,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
         }
     };
     let (checked, source) = tokio::join!(check::ask(&session.client, &upload), source);
-    let check = checked.map_err(|error| match upload.problems(&error) {
-        none if none.is_empty() => error,
-        problems => upload::refused(&problems),
-    })?;
+    let check = checked.map_err(|error| upload::explained(&upload, error))?;
     let mut plan = Plan::of(&upload, &check.version, there.as_ref(), base.as_ref());
     if let (Some(there), Some(kind)) = (&there, upload.tool.body.get("handlerType"))
         && let was = json!(there.record.common.handler_type)
@@ -234,10 +231,7 @@ async fn publish(session: &Session, compared: &PlanParts, body: Map<String, Valu
             let before = compared.there.as_ref().map(|there| there.base(there.fields.clone()));
             return Err(conflict(session, slug, onto.unwrap_or_default(), before.as_ref(), &now).await);
         }
-        Err(error) => {
-            let problems = compared.upload.problems(&error);
-            return Err(if problems.is_empty() { error } else { upload::refused(&problems) });
-        }
+        Err(error) => return Err(upload::explained(&compared.upload, error)),
     };
     let elapsed = started.elapsed().as_millis();
     let there = RemoteEndpoint::of(answer.endpoint);

@@ -265,6 +265,14 @@ impl PendingRequest<'_> {
         })
     }
 
+    /// Sends the request and reads the response. Returns `None` if the host refuses it with the code `missing`.
+    pub(crate) async fn find<T: DeserializeOwned>(self, missing: &str) -> Result<Option<Answer<T>>> {
+        match self.send().await {
+            Err(error) if error.code() == missing => Ok(None),
+            ended => ended.map(Some),
+        }
+    }
+
     /// Sends the request without reading the body.
     ///
     /// # Errors
