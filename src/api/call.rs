@@ -15,18 +15,17 @@ use tollhouse_tool::MicroUsd;
 use crate::{Charged, Handler, Receipt, ReceiptKind, True};
 
 /// The request to call a tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, bound(deserialize = "I: Deserialize<'de>"))]
 #[schemars(rename = "InvokeRequest")]
 pub struct InvokeRequest<I = Value> {
     /// The tool.
     pub slug: String,
     /// The tool's input. Default: `{}`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present_value")]
+    #[serde(default, deserialize_with = "crate::present_value")]
     #[schemars(with = "Option<Value>")]
     pub input: Option<I>,
     /// The quote to use, as in `X-Quote-Id`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub quote_id: Option<String>,
     /// Whether to answer with Server-Sent Events. Long-running tools require it.
     #[serde(default)]
@@ -60,19 +59,17 @@ pub struct InvokeResponse<R = Value, C = Receipt> {
 }
 
 /// The request to run a draft, or a stored version, without publishing it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, bound(deserialize = "I: Deserialize<'de>, H: Deserialize<'de>"))]
 #[schemars(rename = "DryRunRequest")]
 pub struct DryRunRequest<I = Value, H = Handler> {
     /// The input. Default: `{}`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present_value")]
+    #[serde(default, deserialize_with = "crate::present_value")]
     #[schemars(with = "Option<Value>")]
     pub input: Option<I>,
     /// The version to run. Default: the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The handler to run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Handler>")]
     pub handler: Option<H>,
 }

@@ -119,7 +119,6 @@ pub struct McpInfo {
 
 /// How to find and call the tools of a host.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EndpointsInfo {
     /// URL of the catalog.
@@ -212,7 +211,6 @@ pub struct AcceptedToken {
 
 /// A token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct TokenInfo {
     /// Its address.

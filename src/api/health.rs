@@ -146,7 +146,6 @@ pub struct SandboxHealth {
 
 /// A layer of the jail that the system refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct RefusedLayer {
     /// Name of the layer.

@@ -175,10 +175,8 @@ pub struct PayoutCounts {
     /// Payouts whose money could not be sent.
     pub failed: u64,
     /// Payouts whose receipts are being returned.
-    #[serde(default)]
     pub rejecting: u64,
     /// Payouts that an admin rejected.
-    #[serde(default)]
     pub rejected: u64,
 }
 

@@ -13,7 +13,7 @@ use tollhouse_tool::{
 use crate::{HandlerType, Limits, OwnEndpoint, SchemaDocument, True};
 
 /// A tool to publish.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointDraft {
     /// Its name in `/tools/{slug}`.
@@ -47,7 +47,6 @@ pub struct EndpointDraft {
     #[serde(default)]
     pub capabilities: Capabilities,
     /// The handler. Absent for built-in ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
     /// Limits by name, up to their ceilings.
     #[serde(default)]
@@ -69,7 +68,6 @@ pub struct EndpointDraft {
     #[schemars(length(max = 200))]
     pub note: String,
     /// A builder's attestation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_attestation: Option<SafetyAttestation>,
 }
 

@@ -104,7 +104,7 @@ pub struct QuoteLine {
 }
 
 /// The request for a route to a token that a tool accepts.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConversionRequest {
     /// The tool's slug.
@@ -114,7 +114,6 @@ pub struct ConversionRequest {
     /// The token that the caller has.
     pub start_asset: String,
     /// The caller's address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from_address: Option<String>,
 }
 
@@ -235,22 +234,18 @@ pub struct ConversionService {
 }
 
 /// The request for the price of another seller.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SellerQuoteRequest {
     /// The seller's URL.
     pub url: String,
     /// The method to ask with.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<Method>,
     /// The network that the caller has money on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_network: Option<String>,
     /// The token that the caller has.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_asset: Option<String>,
     /// The caller's address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from_address: Option<String>,
 }
 

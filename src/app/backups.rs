@@ -14,7 +14,7 @@ use tokio::{
 };
 use tollhouse_backup::{
     BackupError, BackupFolder, CopyReport, FillMode, FillSource, Header, Ids, NamedObject, ReadBack, begin_fill,
-    control::{self, ControlRequest},
+    control::{self, ControlEvent, ControlRequest},
     copy_back, copy_in, newest, read_back, restore, write_dump,
 };
 use tollhouse_base::clock::Clock;
@@ -33,7 +33,6 @@ use super::{
 
 /// The result of a backup or restore.
 #[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct BackupReport {
     pub dump: PathBuf,
     /// Approximate time of the dump, its version, and the keys it needs.
@@ -89,7 +88,7 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<BackupReport, StartError>
             let store = open(home).await?;
             // A store that is incomplete, or was left behind by a migration, cannot be backed up.
             match home.database {
-                Some(_) => _ = is_whole(&*store, &home.data, &home.store).await?,
+                Some(_) => _ = is_whole(&*store, home).await?,
                 None => is_here(&*store, &home.data).await?,
             }
             let header = Header::of(&*store, Clock::default().now(), ids(home)?);
@@ -137,7 +136,7 @@ struct ContentGuard<'a> {
 impl<'a> ContentGuard<'a> {
     async fn find(data: &'a Path) -> Result<Option<Self>, BackupError> {
         let Some(mut held) = control::connect(data, &ControlRequest::Hold).await.map_err(of_control(data))? else { return Ok(None) };
-        match control::read_event(&mut held).await.map_err(of_control(data))? {
+        match control::read_event::<ControlEvent>(&mut held).await.map_err(of_control(data))? {
             Some(_) => Ok(Some(Self { data, _held: held })),
             None => Err(BackupError::Refused("only the user that runs the host can do this".to_owned())),
         }
@@ -184,7 +183,7 @@ fn cut_off(error: BackupError) -> BackupError {
 
 fn named(written: &WrittenRow) -> Option<NamedObject> {
     let object = capability::object_of(written).or_else(|| money::object_of(written)).or_else(|| catalog::object_of(written));
-    object.map(|(name, sha256)| NamedObject { name, sha256: Some(sha256) })
+    object.map(|(name, sha256)| NamedObject { name, sha256 })
 }
 
 /// Opens the store of a host that does not run, or a shared store.
@@ -206,17 +205,17 @@ fn ids(home: &Home) -> Result<Ids, StartError> {
 
 /// Refuses a host without the keys that a dump needs.
 fn holds_keys(home: &Home, needed: &Ids) -> Result<(), StartError> {
-    let none = || "this host has none".to_owned();
+    let other = |what, file, theirs: &str, own: Option<&str>| {
+        let ours = own.map_or_else(|| "this host has none".to_owned(), |own| format!("this host has `{own}`"));
+        BackupError::Key { what, file, theirs: theirs.to_owned(), ours }
+    };
     let (signer, ring) = keys::known(&home.secrets, &home.data)?;
-    let receipt = |id: &str| match &signer {
-        Some(signer) if signer.kid() == id || signer.is_retired(id) => Ok(()),
-        Some(signer) => Err(format!("this host has `{}`", signer.kid())),
-        None => Err(none()),
-    };
-    let master = |id: &str| match &ring {
-        Some(ring) if ring.has(id) => Ok(()),
-        Some(ring) => Err(format!("this host has `{}`", ring.current().id())),
-        None => Err(none()),
-    };
-    Ok(needed.check_owned(receipt, master)?)
+    let has_receipt_key = |id: &str| signer.as_ref().is_some_and(|signer| signer.kid() == id || signer.is_retired(id));
+    if let Some(id) = needed.receipt.as_deref().filter(|id| !has_receipt_key(id)) {
+        return Err(other("receipt", "receipt-key.pem", id, signer.as_ref().map(|signer| signer.kid())).into());
+    }
+    if let Some(id) = needed.master.as_deref().filter(|id| ring.as_ref().is_none_or(|ring| !ring.has(id))) {
+        return Err(other("master", "master-key", id, ring.as_ref().map(|ring| ring.current().id())).into());
+    }
+    Ok(())
 }

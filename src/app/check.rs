@@ -51,7 +51,7 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
         return Ok(StoreCheck { flaws, ledger: ledger_in(&store, &folder).await? });
     };
     let store: Arc<dyn Store> = open_database(database).await?;
-    is_whole(&*store, &home.data, &home.store).await?;
+    is_whole(&*store, home).await?;
     let mut flaws = flaws_of(&*store, home).await?;
     if flaws.count > 0 {
         // Data written between two checks is consistent in the second. A real inconsistency
@@ -112,26 +112,19 @@ async fn flaws_of(store: &dyn Store, home: &Home) -> Result<CheckReport, StartEr
     Ok(flaws)
 }
 
-/// Size of a store's folder on disk before and after compaction, in bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct CompactReport {
-    pub before: u64,
-    pub after: u64,
-}
-
 /// Compacts the store of a host that does not run to the size of its rows: a new checkpoint
 /// replaces the journal, and a new tree replaces the old one. If it is killed at any moment, either
-/// the old or the new state is intact.
+/// the old or the new state is intact. Returns the bytes on disk before and after.
 ///
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it, or it is damaged; there is
 /// no disk space for a second copy of the rows.
-pub async fn compact(home: &Home) -> Result<CompactReport, StartError> {
+pub async fn compact(home: &Home) -> Result<(u64, u64), StartError> {
     let folder = store_of(&home.data)?;
     let before = taken(&folder);
     let store = SledStore::open(&folder, home.store.clone()).map_err(StartError::Store)?;
     store.compact().await.map_err(StartError::Ledger)?;
     drop(store);
-    Ok(CompactReport { before, after: taken(&folder) })
+    Ok((before, taken(&folder)))
 }

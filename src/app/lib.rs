@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token::AdminToken, audit::Audit, builder::Builders, session::Sessions};
 use tollhouse_base::{clock::Clock, cpu_share::CpuShares};
 use tollhouse_call::{
-    CallParts, Calls, DeskParts, History, JoinLimits, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
+    CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
 use tollhouse_capability::{
@@ -54,7 +54,7 @@ use tollhouse_telemetry::{Exporter, OtlpSettings};
 
 pub use self::{
     backups::{BackupReport as CopyReport, back_up, restore_to},
-    check::{CompactReport, StoreCheck as CheckedRows, check_ledger, check_rows, compact},
+    check::{StoreCheck as CheckedRows, check_ledger, check_rows, compact},
     control::{Unresolved, ask_unresolved},
     error::StartError,
     keys::KeysError,
@@ -86,22 +86,23 @@ impl fmt::Debug for App {
 impl App {
     /// Opens the store, starts the sandbox, continues what a crash left open, and publishes the built-in tools.
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
-        make_folder(&settings.data)?;
-        let Some(database) = &settings.database else {
-            let store = Arc::new(open_movable(&settings.data, &settings.store)?);
-            is_here(&*store, &settings.data).await?;
+        let home = &settings.home;
+        make_folder(&home.data)?;
+        let Some(database) = &home.database else {
+            let store = Arc::new(open_movable(&home.data, &home.store)?);
+            is_here(&*store, &home.data).await?;
             let app = Self::start_on(Arc::clone(&store) as _, settings, base_url).await?;
-            control::start(&app.services, store, &settings.data);
+            control::start(&app.services, store, &home.data);
             return Ok(app);
         };
         let store = open_database(database).await?;
-        is_free(&*store, settings).await?;
+        is_free(&*store, home).await?;
         Self::start_on(store, settings, base_url).await
     }
 
     /// Starts the host with this store, which other hosts may use too if it [is shared](Store::is_shared).
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
-        let data = &settings.data;
+        let data = &settings.home.data;
         make_folder(data)?;
         tollhouse_telemetry::counters::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
         let clock = if store.is_shared() { Clock::following() } else { Clock::default() };
@@ -115,8 +116,8 @@ impl App {
         let money = settings.money.kind();
         check_kind(&*store, &replica, money).await?;
         note_last_sale(&*store, &replica).await?;
-        let signer = keys::signer(&settings.secrets, data, &*store).await?;
-        let ring = keys::ring(&settings.secrets, data)?;
+        let signer = keys::signer(&settings.home.secrets, data, &*store).await?;
+        let ring = keys::ring(&settings.home.secrets, data)?;
         keys::agree_with_replicas(&replica, &admin, &signer, &ring).await?;
         let token = admin.id();
         let signer = Arc::new(signer.with_format(settings.money.offer_format));
@@ -157,7 +158,7 @@ impl App {
             Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring, room).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
-        let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
+        let scanner = Arc::new(Scanner::new(&settings.catalog.safety_lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), keys::first_keys(&secrets)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
         let mcp = Arc::new(McpOptions::new(&settings.mcp, settings.listen, &base_url));
@@ -207,7 +208,7 @@ impl App {
             clock: clock.clone(),
             code: |error| Code::of_call(error).row().name,
             replica: Arc::clone(&replica),
-            joins: JoinLimits { of_payment: settings.http.joins.of_payment, of_address: settings.http.joins.of_address },
+            joins: settings.http.joins,
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let desk = QuoteDesk::new(DeskParts {
@@ -238,7 +239,7 @@ impl App {
             secrets,
             catalog,
             scanner,
-            abuse_contact: settings.catalog.safety.abuse_contact.clone(),
+            abuse_contact: settings.catalog.abuse_contact.clone(),
             contact: settings.catalog.contact.clone(),
             calls,
             desk: Arc::new(desk),
@@ -446,7 +447,7 @@ pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotati
 }
 
 async fn objects(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> Result<Arc<Objects>, StartError> {
-    let bucket = ObjectLayout::at(&settings.objects).map_err(StartError::Objects)?;
+    let bucket = ObjectLayout::at(&settings.home.objects).map_err(StartError::Objects)?;
     bucket.check().await.map_err(StartError::Objects)?;
     let objects = Objects::new(Arc::clone(store), clock.clone(), Arc::new(bucket));
     objects.collect_garbage();

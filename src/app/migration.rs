@@ -108,10 +108,10 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
         }
     }
     log_progress(&report, format!("{} rows in {pages} pages; copying the latest commits", leaving.rows)).await?;
-    follow(&mut leaving, Verify::No, &report).await?;
+    follow(&mut leaving, false, &report).await?;
     log_progress(&report, format!("{} changes; comparing all rows", leaving.changes)).await?;
     leaving.compare().await.map_err(BackupError::from)?;
-    follow(&mut leaving, Verify::Back, &report).await?;
+    follow(&mut leaving, true, &report).await?;
     log_progress(&report, "all spaces are equal; commits wait for the last changes".to_owned()).await?;
 
     let waits = Instant::now();
@@ -143,18 +143,11 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
     ))
 }
 
-/// Whether copied rows are read back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verify {
-    No,
-    Back,
-}
-
-/// Copies new commits until few are left.
-async fn follow(leaving: &mut MigrationWalk, look: Verify, report: &Sender<String>) -> Result<(), StartError> {
+/// Copies new commits until few are left. `verify` says whether copied rows are read back.
+async fn follow(leaving: &mut MigrationWalk, verify: bool, report: &Sender<String>) -> Result<(), StartError> {
     let mut followed = 0;
     for _ in 0..ROUNDS {
-        followed = leaving.follow(look == Verify::Back).await.map_err(BackupError::from)?;
+        followed = leaving.follow(verify).await.map_err(BackupError::from)?;
         if followed <= TARGET_REMAINING {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use std::{
 use tollhouse_backup as backup;
 use tollhouse_backup::{BackupError, Departure, FillMode};
 use tollhouse_base::fsync_dir;
-use tollhouse_config::{Settings, selects_database};
+use tollhouse_config::{Home, selects_database};
 use tollhouse_money::{MoneyKind, kind_in_use, receipt};
 use tollhouse_replica::Replica;
 use tollhouse_store::{
@@ -27,23 +27,23 @@ pub(super) fn make_folder(data: &Path) -> Result<(), StartError> {
 
 /// Refuses a database that is incomplete, or that another host uses exclusively. That host itself
 /// makes it available to all.
-pub(super) async fn is_free(store: &dyn Store, settings: &Settings) -> Result<(), StartError> {
-    if is_whole(store, &settings.data, &settings.store).await? {
+pub(super) async fn is_free(store: &dyn Store, home: &Home) -> Result<(), StartError> {
+    if is_whole(store, home).await? {
         return Ok(());
     }
     Ok(backup::open_to_all(store).await.map_err(BackupError::from)?)
 }
 
 /// Refuses an incomplete database. Returns whether it is available to all, and not only to the host
-/// whose rows were moved to it from `data`.
-pub(super) async fn is_whole(store: &dyn Store, data: &Path, config: &SledConfig) -> Result<bool, StartError> {
+/// whose rows were moved to it from the data folder of `home`.
+pub(super) async fn is_whole(store: &dyn Store, home: &Home) -> Result<bool, StartError> {
     let Some(by) = backup::filled_by(store).await.map_err(BackupError::from)? else { return Ok(true) };
     if by.how == FillMode::Restore {
         return Err(StartError::Unrestored(by.at));
     }
     // Another process has the folder locked that the rows come from, and still serves them.
-    let Ok(folder) = store_of(data) else { return Err(StartError::Taken) };
-    let remaining = SledStore::open(folder, config.clone()).map_err(StartError::Store)?;
+    let Ok(folder) = store_of(&home.data) else { return Err(StartError::Taken) };
+    let remaining = SledStore::open(folder, home.store.clone()).map_err(StartError::Store)?;
     let departed = backup::departed(&remaining).await.map_err(BackupError::from)?;
     if departed.is_none_or(|departed| departed.id != by.id || departed.at.is_none()) {
         return Err(StartError::Taken);

@@ -50,7 +50,6 @@ pub enum ControlRequest {
 
 /// The unresolved settlements of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub struct Unresolved {
     /// Their number, or `most` if there are more.
     pub count: usize,
@@ -138,15 +137,8 @@ pub async fn connect(data: &Path, request: &ControlRequest) -> io::Result<Option
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut line = serde_json::to_vec(request)?;
-    line.push(b'\n');
-    stream.write_all(&line).await?;
+    write_event(&mut stream, request).await?;
     Ok(Some(BufReader::new(stream)))
-}
-
-/// Reads the next progress report of a host, or `None` at the end.
-pub async fn read_event(from: &mut BufReader<UnixStream>) -> io::Result<Option<ControlEvent>> {
-    read_line(from).await
 }
 
 /// Asks the host that uses a data folder for its unresolved settlements. Returns `None` if no host listens there, or
@@ -154,12 +146,13 @@ pub async fn read_event(from: &mut BufReader<UnixStream>) -> io::Result<Option<C
 pub async fn ask_unresolved(data: &Path) -> io::Result<Option<Unresolved>> {
     let answer = timeout(REQUEST_TIMEOUT, async {
         let Some(mut from) = connect(data, &ControlRequest::Unresolved).await? else { return Ok(None) };
-        read_line(&mut from).await
+        read_event(&mut from).await
     });
     answer.await.unwrap_or(Ok(None))
 }
 
-async fn read_line<T: DeserializeOwned>(from: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
+/// Reads the next line of a host, or `None` at the end.
+pub async fn read_event<T: DeserializeOwned>(from: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     if from.take(LINE).read_until(b'\n', &mut line).await? == 0 {
         return Ok(None);

@@ -13,13 +13,12 @@ use super::BackupError;
 pub struct NamedObject {
     /// Its name: random, and never reused for other content.
     pub name: String,
-    /// SHA-256 of its content, in hex, if the entry has it.
-    pub sha256: Option<String>,
+    /// SHA-256 of its content, in hex.
+    pub sha256: String,
 }
 
 /// The result of copying the objects that a dump names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct CopyReport {
     /// Number of objects copied now.
     pub copied: usize,
@@ -34,7 +33,7 @@ pub struct CopyReport {
 
 impl NamedObject {
     fn fits(&self, content: &Bytes) -> bool {
-        self.sha256.as_ref().is_none_or(|sha256| digest(content) == *sha256)
+        digest(content) == self.sha256
     }
 }
 

@@ -3,13 +3,7 @@
 use tollhouse_api::AuditPage;
 use tollhouse_tool::Slug;
 
-use super::base::{
-    client::CredentialChoice,
-    error::Result,
-    paging::{self, PageArgs},
-    session::Session,
-    text::{moment, name, optional},
-};
+use super::base::{CredentialChoice, PageArgs, Result, Session, moment, name, optional, paging};
 
 /// Arguments of `audit`.
 #[derive(clap::Args)]

@@ -22,3 +22,27 @@ pub(crate) mod sse;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod tool_state;
+
+pub(crate) use self::{
+    address::{below, host_name, is_loopback, same_place},
+    answer::{Answer, ErrorBody, bytes, is_unavailable, redirected, refusal, retry_after},
+    changed::{changes, pairs, short},
+    client::{Client, CredentialChoice, PendingRequest, connecting},
+    credentials::{CredentialFile, Credentials},
+    error::{Error, Exit, Result},
+    follow::{follow, is_reader_gone},
+    global::{GivenValue, GlobalArgs, Role},
+    output::{Output, Style, write},
+    paging::{EntryAction, HistoryArgs, ListOrder, Page, PageArgs},
+    private_files::without_mark,
+    profile::{Config, Profile},
+    prompt::{ConfirmArgs, TerminalMode},
+    sanitize::{block, first, json_for_people, json_text_for_people, line},
+    session::Session,
+    table::{FactList, Table},
+    text::{
+        call_price, clock, dollars, endpoint_price, found_at, granted, moment, name, now, optional, plural, price, signed_usd, usd,
+        with_hosts,
+    },
+    tool_state::{Folder, State},
+};

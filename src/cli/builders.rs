@@ -8,16 +8,7 @@ use tollhouse_config::HiddenValue;
 use tollhouse_protocol::Tier;
 
 use super::{
-    base::{
-        client::CredentialChoice,
-        error::{Error, Result},
-        global::Role,
-        paging::{self, PageArgs},
-        prompt::{self, ConfirmArgs},
-        sanitize::line,
-        session::Session,
-        text::{moment, name, optional, usd},
-    },
+    base::{ConfirmArgs, CredentialChoice, Error, PageArgs, Result, Role, Session, line, moment, name, optional, paging, prompt, usd},
     credential_lock::CredentialLock,
 };
 
@@ -31,7 +22,15 @@ pub(crate) enum Builders {
     /// Lift a suspension (admins)
     Restore(DecideArgs),
     /// Set the least strict tier for a builder's tools (admins)
-    Tier(TierArgs),
+    Tier {
+        /// Builder id
+        id: String,
+        /// `jit` or `jitless`
+        #[arg(value_parser = tier)]
+        tier: Tier,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
     /// Replace a builder key, and show the new one once
     NewKey(KeyArgs),
 }
@@ -48,18 +47,6 @@ pub(crate) struct DecideArgs {
     confirm: ConfirmArgs,
 }
 
-/// Arguments of `builders tier`.
-#[derive(clap::Args)]
-pub(crate) struct TierArgs {
-    /// Builder id
-    id: String,
-    /// `jit` or `jitless`
-    #[arg(value_parser = tier)]
-    tier: Tier,
-    #[command(flatten)]
-    confirm: ConfirmArgs,
-}
-
 /// Arguments of `builders new-key`.
 #[derive(clap::Args)]
 pub(crate) struct KeyArgs {
@@ -69,9 +56,8 @@ pub(crate) struct KeyArgs {
     /// Store the key for the profile instead of showing it
     #[arg(long, conflicts_with = "builder")]
     keep: bool,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 /// Arguments of `register`.
@@ -106,7 +92,7 @@ pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result 
         Some(Builders::NewKey(args)) => return new_key(session, args).await,
         Some(Builders::Suspend(args)) => verdict(BuilderDecision::Suspend, args)?,
         Some(Builders::Restore(args)) => verdict(BuilderDecision::Restore, args)?,
-        Some(Builders::Tier(TierArgs { id, tier, confirm })) => {
+        Some(Builders::Tier { id, tier, confirm }) => {
             confirm.require(&format!("set the tier of builder {} to {tier}?", line(&id)))?;
             (id, BuilderVerdict { decision: BuilderDecision::Tier, tier: Some(tier), reason: None })
         }
@@ -131,9 +117,7 @@ async fn list(session: &Session, paging: &PageArgs) -> Result {
 }
 
 async fn new_key(session: &Session, args: KeyArgs) -> Result {
-    if !args.yes {
-        prompt::require_confirmation("create a new key? The old key stops working", "--yes")?;
-    }
+    args.confirm.require("create a new key? The old key stops working")?;
     let lock = if args.keep { Some(CredentialLock::of(session)?) } else { None };
     let asking = session.client.post(&["ai", "builders", "keys"]).query_opt("builderId", args.builder.as_ref());
     let answer: BuilderKeyResponse = asking.send().await?.body;

@@ -15,22 +15,12 @@ use tollhouse_tool::MicroUsd;
 
 use self::send::Sending;
 use super::{
-    base::{
-        error::{Error, Exit, Result},
-        global::Role,
-        private_files, prompt,
-        session::Session,
-    },
+    base::{Error, Exit, Result, Role, Session, private_files, prompt},
     pay::{
-        Challenge, ChosenTerms, Draft, LockedRecord, OpenPayment, PaymentState, RecordStore, SentPayment, SpendLog, choose, credit,
-        key_file,
-        limits::PaymentLimits,
+        Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
+        SentPayment, SpendLog, choose, credit, key_file,
         money::{dollars, usd},
-        open_payments, over_limit,
-        reply::{LostReply, Reply},
-        seller::{Request, Seller},
-        state,
-        target::PaymentTarget,
+        open_payments, over_limit, state,
     },
 };
 
@@ -113,8 +103,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let target = &target;
     let limits = PaymentLimits::of(session.spends_as(), &session.profile, args.max_usd)?;
     let target = PaymentTarget::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
-    let request = Request { method: target.method.clone(), url: target.url.clone(), body: target.body.clone(), stream: target.stream };
-    let call = Call { session, args: &args, limits, target, seller: Seller::new(request)?, records, spend_log, started_at: started };
+    let seller = Seller::new(target.request.clone())?;
+    let call = Call { session, args: &args, limits, target, seller, records, spend_log, started_at: started };
     if by_credit { call.by_credit().await } else { call.ask().await }
 }
 
@@ -155,7 +145,7 @@ impl Call<'_> {
             LostReply::TooLarge(_) => Error::refused(format!("`{}`: {}", self.target.name, lost.reason())),
             LostReply::Unsent(_) | LostReply::Sent(_) | LostReply::Late => Error::new(
                 Exit::Unavailable,
-                format!("{} does not answer: {}", self.target.url.origin().ascii_serialization(), lost.reason()),
+                format!("{} does not answer: {}", self.target.request.url.origin().ascii_serialization(), lost.reason()),
             ),
         })
     }
@@ -163,7 +153,7 @@ impl Call<'_> {
     async fn pay(self, challenge: &Challenge, chosen: &ChosenTerms) -> Result {
         let path = key_file::path(self.args.key_file.as_deref(), self.session.profile.key_file.as_deref())?;
         let key = key_file::read(&path)?;
-        let request = self.target.request(&key.address().to_string());
+        let request = self.target.request_hash(&key.address().to_string());
         self.check_open(&request).await?;
         if !chosen.token.network.is_test && !self.args.yes {
             let max = if chosen.ask.scheme == Scheme::Upto { "up to " } else { "" };
@@ -179,11 +169,8 @@ impl Call<'_> {
         }
         let now = Clock::default().now();
         let draft = Draft::new(chosen, &key, now)?;
-        let open = self.open(&draft.payment_id, chosen.usd, request, now);
-        let id = open.id.clone();
-        self.count(open)?;
-        let written = draft.signed(&self.target, challenge, chosen, &key).and_then(|sent| self.write(sent));
-        self.send(&id, written).await
+        let id = draft.payment_id.clone();
+        self.complete(&id, chosen.usd, request, now, |call| draft.signed(&call.target, challenge, chosen, &key)).await
     }
 
     /// Pays with the credit, at a quoted price.
@@ -197,30 +184,31 @@ impl Call<'_> {
             let remaining = self.spend_log.remaining(&self.limits, now)?;
             return dry_run::dry_by_credit(self.session, &self.target, &self.limits, sent.usd, remaining);
         }
-        let request = self.target.request("credit");
+        let request = self.target.request_hash("credit");
         self.check_open(&request).await?;
-        let open = self.open(&sent.payment_id, sent.usd, request, now);
-        let id = open.id.clone();
-        self.count(open)?;
-        let written = self.write(sent);
-        self.send(&id, written).await
+        let (id, price) = (sent.payment_id.clone(), sent.usd);
+        self.complete(&id, price, request, now, |_| Ok(sent)).await
     }
 
-    fn open(&self, id: &PaymentId, price: MicroUsd, request: String, made_at: Timestamp) -> OpenPayment {
-        OpenPayment { id: id.to_string(), profile: self.limits.profile.clone(), micros: price.0, request, made_at }
-    }
-
-    fn write(&self, sent: SentPayment) -> Result<LockedRecord> {
-        self.records.prune(&self.spend_log.open()?, Clock::default().now());
-        self.records.write(sent)
-    }
-
-    /// Sends a payment whose record was stored. Without a record it is not sent and not counted.
-    async fn send(self, id: &str, written: Result<LockedRecord>) -> Result {
+    /// Counts a payment, creates and stores it, and sends it. Without a stored record it is not sent and not counted.
+    async fn complete(
+        self,
+        id: &PaymentId,
+        price: MicroUsd,
+        request: String,
+        made_at: Timestamp,
+        create: impl FnOnce(&Self) -> Result<SentPayment>,
+    ) -> Result {
+        let open = OpenPayment { id: id.to_string(), profile: self.limits.profile.clone(), micros: price.0, request, made_at };
+        self.spend_log.count(open, &self.limits, &self.target.name, self.args.again)?;
+        let written = create(&self).and_then(|sent| {
+            self.records.prune(&self.spend_log.open()?, Clock::default().now());
+            self.records.write(sent)
+        });
         let record = match written {
             Ok(record) => record,
             Err(error) => {
-                self.spend_log.close(id, MicroUsd::ZERO, Clock::default().now())?;
+                self.spend_log.close(id.as_str(), MicroUsd::ZERO, Clock::default().now())?;
                 return Err(error);
             }
         };
@@ -286,13 +274,5 @@ impl Call<'_> {
 
     fn is_open(&self, open: &OpenPayment) -> Result<bool> {
         Ok(self.spend_log.open()?.contains(&open.id))
-    }
-
-    /// Counts a payment that is about to be signed.
-    fn count(&self, open: OpenPayment) -> Result {
-        match self.args.again {
-            true => self.spend_log.count(open, &self.limits, &self.target.name),
-            false => self.spend_log.count_alone(open, &self.limits, &self.target.name),
-        }
     }
 }

@@ -8,16 +8,7 @@ use tollhouse_api::{DeleteEndpointResponse, EndpointChangeResponse, EndpointPatc
 use tollhouse_tool::{Slug, Status};
 
 use super::{
-    base::{
-        address::same_place,
-        answer::Answer,
-        changed::{changes, short},
-        error::{Error, Result},
-        prompt,
-        session::Session,
-        text::{moment, name},
-        tool_state::{Folder, State},
-    },
+    base::{Answer, ConfirmArgs, Error, Folder, Result, Session, State, changes, moment, name, same_place, short},
     plan::changed_by,
     show::{own, whole},
 };
@@ -50,9 +41,8 @@ pub(crate) struct RollbackArgs {
 pub(crate) struct DeleteArgs {
     /// Tool [default: the folder's]
     slug: Option<Slug>,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
     /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
@@ -169,14 +159,9 @@ fn before(record: &OwnEndpoint) -> Option<String> {
 
 pub(crate) async fn delete(session: &Session, args: DeleteArgs) -> Result {
     let slug = session.slug(args.slug)?;
-    if !args.yes && !prompt::is_interactive() {
-        return prompt::require_confirmation(&format!("delete {slug}"), "--yes");
-    }
+    args.confirm.require_terminal(&format!("delete {slug}"))?;
     let read = ReadEndpoint::of(session, slug, args.onto).await?;
-    if !args.yes {
-        let question = format!("delete {} on {}? You keep its slug and its receipts", read.slug, session.host());
-        prompt::require_confirmation(&question, "--yes")?;
-    }
+    args.confirm.require(&format!("delete {} on {}? You keep its slug and its receipts", read.slug, session.host()))?;
     let answer: DeleteEndpointResponse = read.change(session, Method::DELETE, None).await?;
     session.out.print(&answer, |_| format!("deleted {}\n", read.slug))
 }

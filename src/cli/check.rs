@@ -8,24 +8,13 @@ use tollhouse_capability::secret;
 use tollhouse_tool::Slug;
 
 use super::{
-    base::{
-        changed::short,
-        client::Client,
-        error::{Error, Result},
-        global::GlobalArgs,
-        output::{Output, Style},
-        sanitize::line,
-        session::Session,
-        text::with_hosts,
-    },
+    base::{Client, Error, GlobalArgs, Output, Result, Session, Style, line, plural, short, with_hosts},
     envfile,
     local::{LocalHost, Port},
     tool::{
+        Problem, TempFolder, TypesOutcome, Upload,
         cases::{self, Case},
-        position::Problem,
-        temp_folder::TempFolder,
-        types::{self, TypesOutcome},
-        upload::{self, Upload},
+        types, upload,
     },
     trial::{self, CaseResults, Secret},
 };
@@ -85,10 +74,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     print(out, &found)?;
     match found.problems.len() {
         0 => Ok(()),
-        _ => Err(Error::refused(format!(
-            "{} found",
-            if found.problems.len() == 1 { "1 problem".to_owned() } else { format!("{} problems", found.problems.len()) }
-        ))),
+        count => Err(Error::refused(format!("{} found", plural(count, "problem")))),
     }
 }
 
@@ -118,10 +104,7 @@ async fn ask_hosts(global: &GlobalArgs, upload: &Upload, (cases, secrets): (&[Ca
         };
         let host = match message {
             Ok(check) => Ok((name, check)),
-            Err(error) => match upload.problems(&error) {
-                none if none.is_empty() => return Err(error),
-                problems => Err(problems),
-            },
+            Err(error) => Err(upload.problems(error)?),
         };
         Ok((host, tried.filter(|_| !cases.is_empty())))
     };
@@ -152,11 +135,7 @@ fn print(out: Output, found: &CheckResult) -> Result {
         Some(TypesOutcome::Unchecked(reason)) => format!("not checked: {reason}"),
         Some(TypesOutcome::Checked(_)) => {
             let wrong = found.problems.iter().filter(|problem| problem.by == "types").count();
-            match wrong {
-                0 => "ok".to_owned(),
-                1 => "1 error".to_owned(),
-                _ => format!("{wrong} errors"),
-            }
+            if wrong == 0 { "ok".to_owned() } else { plural(wrong, "error") }
         }
     };
     let check = found.host.as_ref().map(|(_, check)| check);

@@ -1,6 +1,6 @@
 //! `tollhouse completions SHELL`: generates shell completions.
 
-use super::base::{error::Result, output::Output};
+use super::base::{Output, Result};
 
 /// Arguments of `completions`.
 #[derive(clap::Args)]

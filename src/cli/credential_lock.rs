@@ -6,14 +6,7 @@ use std::{fs::File, path::PathBuf};
 use reqwest::Url;
 use tollhouse_config::HiddenValue;
 
-use super::base::{
-    credentials::{self, CredentialFile},
-    error::Result,
-    global::Role,
-    private_files,
-    profile::{self, Config},
-    session::Session,
-};
+use super::base::{Config, CredentialFile, Result, Role, Session, credentials, private_files, profile};
 
 /// The place for a credential, locked against other processes.
 pub(crate) struct CredentialLock {

@@ -8,15 +8,8 @@ use tollhouse_api::{
 use tollhouse_tool::MicroUsd;
 
 use super::base::{
-    changed::changes,
-    client::CredentialChoice,
-    error::{Error, Result},
-    paging::{self, HistoryArgs, ListOrder},
-    prompt::ConfirmArgs,
-    sanitize::line,
-    session::Session,
-    table::FactList,
-    text::{dollars, moment, name, optional, signed_usd, usd},
+    ConfirmArgs, CredentialChoice, Error, FactList, HistoryArgs, ListOrder, Result, Session, changes, dollars, line, moment, name,
+    optional, paging, signed_usd, usd,
 };
 
 /// Developer credits.
@@ -27,9 +20,28 @@ pub(crate) enum Credits {
     /// Show a credit with its movements
     Show(ShowArgs),
     /// Mint a credit, and show its token once (admins)
-    Mint(MintArgs),
+    Mint {
+        /// US dollars
+        #[arg(value_parser = dollars)]
+        amount: MicroUsd,
+        /// Label, shown to its holder
+        #[arg(long)]
+        label: Option<String>,
+        /// Idempotency key: attempts with the same key mint once
+        #[arg(long, value_name = "KEY")]
+        once: Option<String>,
+    },
     /// Top up a credit (admins)
-    TopUp(TopUpArgs),
+    TopUp {
+        /// Credit
+        id: String,
+        /// US dollars
+        #[arg(value_parser = dollars)]
+        amount: MicroUsd,
+        /// Idempotency key: attempts with the same key count once
+        #[arg(long, value_name = "KEY")]
+        once: Option<String>,
+    },
     /// Replace the budget of a credit
     Budget(BudgetArgs),
     /// Revoke a credit (admins)
@@ -45,33 +57,6 @@ pub(crate) struct ShowArgs {
     id: Option<String>,
     #[command(flatten)]
     back: HistoryArgs,
-}
-
-/// Arguments of `credits mint`.
-#[derive(clap::Args)]
-pub(crate) struct MintArgs {
-    /// US dollars
-    #[arg(value_parser = dollars)]
-    amount: MicroUsd,
-    /// Label, shown to its holder
-    #[arg(long)]
-    label: Option<String>,
-    /// Idempotency key: attempts with the same key mint once
-    #[arg(long, value_name = "KEY")]
-    once: Option<String>,
-}
-
-/// Arguments of `credits top-up`.
-#[derive(clap::Args)]
-pub(crate) struct TopUpArgs {
-    /// Credit
-    id: String,
-    /// US dollars
-    #[arg(value_parser = dollars)]
-    amount: MicroUsd,
-    /// Idempotency key: attempts with the same key count once
-    #[arg(long, value_name = "KEY")]
-    once: Option<String>,
 }
 
 /// Arguments of `credits budget`.
@@ -116,10 +101,10 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Cr
         None => show(session, ShowArgs { id: None, back }).await,
         Some(Credits::List(back)) => list(session, &back).await,
         Some(Credits::Show(args)) => show(session, args).await,
-        Some(Credits::Mint(MintArgs { amount, label, once })) => {
+        Some(Credits::Mint { amount, label, once }) => {
             mint(session, MintCreditRequest { amount_usd: amount, label, credit_id: None }, once).await
         }
-        Some(Credits::TopUp(TopUpArgs { id, amount, once })) => {
+        Some(Credits::TopUp { id, amount, once }) => {
             mint(session, MintCreditRequest { amount_usd: amount, label: None, credit_id: Some(id) }, once).await
         }
         Some(Credits::Budget(args)) => budget(session, args).await,
@@ -147,9 +132,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     let id = args.id.as_ref();
     let ask = || session.client.get(&["ai", "credits"]).by(credential_for(id)).query_opt("creditId", id);
     let page: CreditHistory = args.back.read(|movement: &CreditMovement| Some(movement.at), ListOrder::NewestFirst, ask).await?;
-    if !session.out.json {
-        session.out.text(&about(&page.credit, Some(&page.today)))?;
-    }
+    session.out.for_people(&about(&page.credit, Some(&page.today)))?;
     let heads = ["at", "what", ">amount", ">left", "tool", "receipt"];
     paging::print(session.out, page, heads, "no movements yet", |one| {
         let (slug, receipt) = (optional(one.slug.as_ref()), optional(one.receipt_id.as_ref()));

@@ -9,24 +9,10 @@ use tollhouse_api::{EndpointChangeResponse, EndpointCheck, EndpointPatch, Manife
 use tollhouse_tool::{Slug, StaticResponse, Status};
 
 use super::{
-    base::{
-        address::host_name,
-        changed::short,
-        client::CredentialChoice,
-        error::{Error, Result},
-        global::Role,
-        prompt,
-        sanitize::line,
-        session::Session,
-        text::granted,
-        tool_state::{Folder, State},
-    },
+    base::{CredentialChoice, Error, Folder, Result, Role, Session, State, granted, host_name, line, prompt, short},
     check,
     plan::{Baseline, Plan, RemoteEndpoint, conflict, count, lines},
-    tool::{
-        scaffold::pretty_text,
-        upload::{self, Upload},
-    },
+    tool::{Upload, scaffold::pretty_text, upload},
 };
 
 /// Arguments of `deploy`.
@@ -146,10 +132,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
         }
     };
     let (checked, source) = tokio::join!(check::ask(&session.client, &upload), source);
-    let check = checked.map_err(|error| match upload.problems(&error) {
-        none if none.is_empty() => error,
-        problems => upload::refused(&problems),
-    })?;
+    let check = checked.map_err(|error| upload::explained(&upload, error))?;
     let mut plan = Plan::of(&upload, &check.version, there.as_ref(), base.as_ref());
     if let (Some(there), Some(kind)) = (&there, upload.tool.body.get("handlerType"))
         && let was = json!(there.record.common.handler_type)
@@ -164,7 +147,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
             source?.map(|handler| written(handler.source, handler.response.as_ref().map(StaticResponse::text))).unwrap_or_default();
         let after =
             upload.handler().map(|handler| written(handler.source, handler.response.as_ref().and_then(Value::as_str))).unwrap_or_default();
-        handler.lines = count(&before, &after);
+        (handler.added, handler.removed) = count(&before, &after);
         sources = Some((before, after));
     }
     Ok(PlanParts { upload, there, check, plan, sources })
@@ -248,10 +231,7 @@ async fn publish(session: &Session, compared: &PlanParts, body: Map<String, Valu
             let before = compared.there.as_ref().map(|there| there.base(there.fields.clone()));
             return Err(conflict(session, slug, onto.unwrap_or_default(), before.as_ref(), &now).await);
         }
-        Err(error) => {
-            let problems = compared.upload.problems(&error);
-            return Err(if problems.is_empty() { error } else { upload::refused(&problems) });
-        }
+        Err(error) => return Err(upload::explained(&compared.upload, error)),
     };
     let elapsed = started.elapsed().as_millis();
     let there = RemoteEndpoint::of(answer.endpoint);
@@ -306,23 +286,13 @@ fn document(session: &Session, compared: &PlanParts, ended: Value) -> Result {
     if !session.out.json {
         return Ok(());
     }
-    let changes: Vec<_> = compared
-        .plan
-        .changes
-        .iter()
-        .map(|change| json!({ "field": change.field, "before": change.before, "after": change.after }))
-        .collect();
-    let handler =
-        compared.plan.handler.as_ref().map(
-            |handler| json!({ "before": handler.before, "after": handler.after, "added": handler.lines.0, "removed": handler.lines.1 }),
-        );
     let mut document = json!({
         "ok": true,
         "slug": compared.upload.tool.slug,
         "host": host_name(session.client.base()),
         "onto": compared.there.as_ref().map(|there| there.revision()),
-        "handler": handler,
-        "changes": changes,
+        "handler": compared.plan.handler,
+        "changes": compared.plan.changes,
         "kept": compared.plan.unchanged_rows(),
         "pauses": compared.pauses(),
         "check": compared.check,

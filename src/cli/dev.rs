@@ -37,16 +37,8 @@ use self::{
 };
 use super::{
     base::{
-        client::{Client, CredentialChoice},
-        credentials::Credentials,
-        error::{Error, Result},
-        follow::is_reader_gone,
-        global::{GlobalArgs, Role},
-        output::Output,
+        Client, CredentialChoice, Credentials, Error, Folder, GlobalArgs, Output, Profile, Result, Role, Session, State, is_reader_gone,
         private_files,
-        profile::Profile,
-        session::Session,
-        tool_state::{Folder, State},
     },
     local::{LocalHost, Port},
     pay::{key_file, money::dollars},

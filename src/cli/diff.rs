@@ -4,15 +4,10 @@ use serde_json::json;
 use similar::TextDiff;
 
 use super::{
-    base::{
-        address::host_name,
-        changed::short,
-        error::{Error, Result},
-        session::Session,
-    },
+    base::{Error, Result, Session, host_name, short},
     deploy::{PlanParts, compare},
     plan::{RemoteEndpoint, lines},
-    tool::upload::{self, Upload},
+    tool::{Upload, upload},
 };
 
 pub(crate) async fn run(session: &Session) -> Result {

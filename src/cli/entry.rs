@@ -17,7 +17,7 @@ use tollhouse_config::{self as config, Flags};
 use tollhouse_telemetry::log::{JsonLines, LogFormat, TextFields};
 
 use crate::{
-    base::output::Output,
+    base::Output,
     operator::{backup_cmd, check, doctor, ledger, store_admin, verify},
 };
 
@@ -207,7 +207,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     let mut stdout = std::io::stdout();
     let token = match settings.account.admin_token {
         Some(_) => "as configured".to_owned(),
-        None => format!("in {}", settings.data.join("admin-token").display()),
+        None => format!("in {}", settings.home.data.join("admin-token").display()),
     };
     writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;

@@ -13,12 +13,9 @@ use tollhouse_base::lexer::{Kind, Token, cooked, tokens};
 use zeroize::Zeroizing;
 
 use super::{
-    base::{error::Error, private_files},
+    base::{Error, private_files},
     secrets,
-    tool::{
-        position::{FilePosition, Problem},
-        upload::Upload,
-    },
+    tool::{FilePosition, Problem, Upload},
     trial::Secret,
 };
 

@@ -4,19 +4,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tollhouse_api::{
     DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
-    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UnpaidHealth, UsageDay,
+    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UsageDay,
 };
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::base::{
-    client::CredentialChoice,
-    error::{Error, Exit, Result},
-    paging::{self, PageArgs},
-    prompt,
-    sanitize::{json_for_people, line},
-    session::Session,
-    table::{FactList, Table},
-    text::{dollars, moment, name, optional, usd},
+    ConfirmArgs, CredentialChoice, Error, Exit, FactList, PageArgs, Result, Session, Table, dollars, json_for_people, line, moment, name,
+    optional, paging, usd,
 };
 
 /// Commands about a host.
@@ -33,19 +27,15 @@ pub(crate) enum Host {
     /// Show the keys that sign receipts
     Keys,
     /// Show sandbox statistics for each tool (admins)
-    Runtime(LimitArg),
+    Runtime {
+        /// Maximum number of tools
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+    },
     /// Show and check the accounts of the ledger (admins)
     Ledger(PageArgs),
     /// Scan builders' tools with the current rules (admins)
     Rescan,
-}
-
-/// The length of a list.
-#[derive(clap::Args)]
-pub(crate) struct LimitArg {
-    /// Maximum number of tools
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
-    limit: u32,
 }
 
 /// Arguments of `metrics`.
@@ -95,9 +85,8 @@ pub(crate) struct RefundArgs {
     /// Idempotency key: attempts with the same key refund once
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
@@ -109,7 +98,7 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
         Some(Host::Manifest) => document::<Manifest<Value>>(session, &["ai", "manifest"]).await,
         Some(Host::Safety) => document::<SafetyPolicyResponse>(session, &["ai", "content-safety", "policy"]).await,
         Some(Host::Keys) => document::<JsonWebKeySet>(session, &[".well-known", "jwks.json"]).await,
-        Some(Host::Runtime(max)) => runtime(session, &max).await,
+        Some(Host::Runtime { limit }) => runtime(session, limit).await,
         Some(Host::Ledger(paging)) => ledger(session, &paging).await,
         Some(Host::Rescan) => {
             let answer = session.client.post(&["ai", "admin", "rescan"]).by(CredentialChoice::Admin).send().await?.body;
@@ -131,13 +120,8 @@ async fn document<T: DeserializeOwned + Serialize>(session: &Session, path: &[&s
     session.out.print(&open::<T>(session, path).await?, |body| json_for_people(body) + "\n")
 }
 
-fn health(health: &Health<UnpaidHealth, Value>) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let field = |value: Option<&Value>| match value {
-        Some(Value::String(text)) => text.clone(),
-        Some(value) if !value.is_null() => value.to_string(),
-        _ => String::new(),
-    };
+fn health(health: &Health) -> String {
+    let (sandbox, text) = (&health.sandbox, |value: &Value| value.as_str().unwrap_or_default().to_owned());
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut facts = FactList::default();
     facts.add("version", &health.version);
@@ -147,18 +131,17 @@ fn health(health: &Health<UnpaidHealth, Value>) -> String {
     }
     facts.add("open settlements", health.open_settlements.to_string());
     facts.add("unresolved settlements", optional(health.unresolved_settlements));
-    let sandbox = ["workers", "running", "queued"].map(|name| format!("{} {name}", field(health.sandbox.get(name))));
-    facts.add("sandbox", sandbox.join(", "));
-    facts.add("jail", list(health.sandbox.get("jail")).iter().map(text).collect::<Vec<_>>().join(" "));
-    facts.add("workers fail", field(health.sandbox.get("startsFail")));
+    facts.add("sandbox", format!("{} workers, {} running, {} queued", sandbox.workers, sandbox.running, sandbox.queued));
+    facts.add("jail", list(sandbox.more.get("jail")).iter().map(text).collect::<Vec<_>>().join(" "));
+    facts.add("workers fail", optional(sandbox.starts_fail.as_ref()));
     facts.add("hosts", health.replicas.iter().flatten().filter(|replica| replica.lives).count().to_string());
     facts.add("store", &health.stored.backend);
-    facts.add("connections", field(health.intake.get("connections")));
+    facts.add("connections", optional(health.intake.get("connections")));
     facts.text()
 }
 
-async fn runtime(session: &Session, max: &LimitArg) -> Result {
-    let asking = session.client.get(&["ai", "admin", "runtime"]).by(CredentialChoice::Admin).query("limit", max.limit);
+async fn runtime(session: &Session, limit: u32) -> Result {
+    let asking = session.client.get(&["ai", "admin", "runtime"]).by(CredentialChoice::Admin).query("limit", limit);
     let answer: RuntimeStats = asking.send().await?.body;
     if session.out.json {
         return session.out.document(&answer);
@@ -265,10 +248,8 @@ pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
 }
 
 pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
-    if !args.yes {
-        let amount = args.amount.map_or_else(|| "the rest".to_owned(), usd);
-        prompt::require_confirmation(&format!("refund {amount} of {}?", line(&args.receipt)), "--yes")?;
-    }
+    let amount = args.amount.map_or_else(|| "the rest".to_owned(), usd);
+    args.confirm.require(&format!("refund {amount} of {}?", line(&args.receipt)))?;
     let request = RefundRequest { receipt_id: args.receipt, amount_usd: args.amount, reason: args.reason, transaction: args.transaction };
     let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&request);
     let answer = asking.idempotent(args.once.as_deref()).send::<RefundResponse>().await.map_err(|error| {

@@ -6,11 +6,7 @@ use serde_json::json;
 use tollhouse_tool::Slug;
 
 use super::{
-    base::{
-        error::{Error, Result},
-        output::Output,
-        sanitize::line,
-    },
+    base::{Error, Output, Result, line},
     tool::scaffold::{self, File, FileOutcome},
 };
 

@@ -9,15 +9,9 @@ use tollhouse_money::Asset;
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    base::{
-        client::CredentialChoice,
-        error::{Error, Result},
-        profile::Profile,
-        session::Session,
-    },
+    base::{CredentialChoice, Error, Profile, Result, Session},
     pay::{
-        chain, key_file,
-        limits::PaymentLimits,
+        PaymentLimits, chain, key_file,
         money::{dollars, usd},
     },
 };
@@ -84,11 +78,10 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
                 network: Some(token.network.caip2.to_owned()),
                 asset: Some(token.address.to_owned()),
             };
-            let answer = session.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&request).send().await;
-            let answer = answer.map_err(|error| match error.code() {
-                "not_found" => Error::refused(format!("{} has no faucet, because its money is not simulated", session.host())),
-                _ => error,
-            })?;
+            let asking = session.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&request);
+            let answer = asking.find("not_found").await?;
+            let answer =
+                answer.ok_or_else(|| Error::refused(format!("{} has no faucet, because its money is not simulated", session.host())))?;
             session.out.print(&answer.body, |SimulatedBalance { balance_usd, .. }| {
                 format!("{address} got {} (simulated), balance {}\n", usd(amount), usd(*balance_usd))
             })
@@ -112,10 +105,7 @@ async fn balance(session: &Session, token: &'static Asset, address: &str) -> Res
         return Err(unreported());
     }
     let request = session.client.get(&["dev", "faucet"]).by(CredentialChoice::Everyone).query("address", address);
-    let request = request.query("network", token.network.caip2).query("asset", token.address).send::<SimulatedBalance>().await;
-    match request {
-        Ok(answer) => Ok((answer.body.balance_usd, true)),
-        Err(error) if error.code() == "not_found" => Err(unreported()),
-        Err(error) => Err(error),
-    }
+    let request = request.query("network", token.network.caip2).query("asset", token.address);
+    let answer = request.find::<SimulatedBalance>("not_found").await?;
+    answer.map(|answer| (answer.body.balance_usd, true)).ok_or_else(unreported)
 }

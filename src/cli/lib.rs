@@ -49,14 +49,7 @@ use tollhouse_tool::Status;
 
 pub use self::entry::main;
 use self::{
-    base::{
-        credentials,
-        error::{Error, Result},
-        output::Output,
-        paging::{HistoryArgs, PageArgs},
-        profile::{self, Config},
-        session::Session,
-    },
+    base::{Config, Error, HistoryArgs, Output, PageArgs, Result, Session, credentials, profile},
     pay::key_file,
 };
 pub(crate) use self::{
@@ -222,8 +215,9 @@ impl Command {
         let session = match &self {
             Self::Call(_) => dev::session(global).transpose().unwrap_or_else(|| Session::open(global))?,
             // If a tool is named, another host may have it too.
-            Self::Logs(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
-            Self::Calls(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
+            Self::Logs(logs::Args { slug: None, .. }) | Self::Calls(logs::CallsArgs { slug: None, .. }) => {
+                dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?
+            }
             _ => Session::open(global)?,
         };
         match self {

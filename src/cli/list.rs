@@ -2,13 +2,7 @@
 
 use tollhouse_api::{Catalog, EndpointSummaryPage};
 
-use super::base::{
-    client::CredentialChoice,
-    error::{Error, Result},
-    paging::{self, PageArgs},
-    session::Session,
-    text::{call_price, moment, name, optional},
-};
+use super::base::{CredentialChoice, Error, PageArgs, Result, Session, call_price, moment, name, optional, paging};
 
 /// Arguments of `list`.
 #[derive(clap::Args)]

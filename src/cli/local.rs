@@ -21,14 +21,7 @@ use tollhouse_config::{Flags, Settings};
 use zeroize::Zeroizing;
 
 use super::{
-    base::{
-        answer::Answer,
-        client::Client,
-        credentials::Credentials,
-        error::{Error, Result},
-        global::Role,
-        private_files,
-    },
+    base::{Answer, Client, Credentials, Error, Result, Role, private_files},
     tool::changes::{FIELDS, default},
 };
 
@@ -102,11 +95,7 @@ impl LocalHost {
 
     /// Applies the change to the state that exists now, and fails if that has changed.
     async fn publish_to(&self, slug: &str, whole: &Map<String, Value>, patch: &Map<String, Value>) -> Result<EndpointChangeResponse> {
-        let there: Option<Answer<EndpointResponse>> = match self.client.get(&["ai", "endpoints", slug]).send().await {
-            Ok(answer) => Some(answer),
-            Err(error) if error.code() == "unknown_endpoint" => None,
-            Err(error) => return Err(error),
-        };
+        let there = self.client.get(&["ai", "endpoints", slug]).find::<EndpointResponse>("unknown_endpoint").await?;
         let is_same_type =
             |there: &Answer<EndpointResponse>| Some(&json!(there.body.endpoint.common().handler_type)) == whole.get("handlerType");
         let asking = match there {
@@ -129,10 +118,8 @@ impl LocalHost {
 
     /// Removes a tool if it exists.
     pub(crate) async fn remove(&self, slug: &str) -> Result {
-        match self.client.ask(Method::DELETE, &["ai", "endpoints", slug]).send::<DeleteEndpointResponse>().await {
-            Err(error) if error.code() != "unknown_endpoint" => Err(error),
-            _ => Ok(()),
-        }
+        let asking = self.client.ask(Method::DELETE, &["ai", "endpoints", slug]);
+        asking.find::<DeleteEndpointResponse>("unknown_endpoint").await.map(drop)
     }
 
     /// Makes a tool's requests get recorded responses, or real ones again.

@@ -8,16 +8,8 @@ use zeroize::Zeroizing;
 
 use super::{
     base::{
-        address::host_name,
-        client::Client,
-        credentials::{self, CredentialFile, Credentials},
-        error::{Error, Exit, Result},
-        global::{GlobalArgs, Role},
-        private_files,
-        profile::{self, Config},
-        prompt,
-        sanitize::line,
-        session::Session,
+        Client, Config, CredentialFile, Credentials, Error, Exit, GlobalArgs, Result, Role, Session, credentials, host_name, line,
+        private_files, profile, prompt,
     },
     credential_lock::CredentialLock,
     whoami,

@@ -10,17 +10,10 @@ use tollhouse_tool::Slug;
 
 use super::{
     base::{
-        changed::short,
-        client::PendingRequest,
-        error::{Error, Result},
-        follow::follow,
-        output::{Output, Style},
-        paging::{self, EntryAction, Page, PageArgs},
-        sanitize::{self, block, line},
-        session::Session,
-        text::{clock, name, optional, price},
+        EntryAction, Error, Output, Page, PageArgs, PendingRequest, Result, Session, Style, block, clock, follow, line, name, optional,
+        paging, price, sanitize, short,
     },
-    tool::{position::FilePosition, source_map},
+    tool::{FilePosition, source_map},
     trial::stack,
 };
 
@@ -28,7 +21,7 @@ use super::{
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Tool [default: the folder's]
-    slug: Option<Slug>,
+    pub(crate) slug: Option<Slug>,
     /// Only this level and more severe ones
     #[arg(long, value_parser = ["debug", "info", "warn", "error"])]
     level: Option<String>,
@@ -43,7 +36,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 pub(crate) struct CallsArgs {
     /// Tool [default: the folder's]
-    slug: Option<Slug>,
+    pub(crate) slug: Option<Slug>,
     /// Only `succeeded` or `failed` calls, or an error code
     #[arg(long)]
     outcome: Option<String>,
@@ -74,20 +67,6 @@ pub(crate) struct EventsArgs {
     until: UntilArgs,
     #[command(flatten)]
     reading: ReadMode,
-}
-
-impl Args {
-    /// Returns whether no tool is named.
-    pub(crate) fn is_of_folder(&self) -> bool {
-        self.slug.is_none()
-    }
-}
-
-impl CallsArgs {
-    /// Returns whether no tool is named.
-    pub(crate) fn is_of_folder(&self) -> bool {
-        self.slug.is_none()
-    }
 }
 
 /// The end of a list.

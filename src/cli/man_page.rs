@@ -5,10 +5,7 @@ use std::{fs, path::PathBuf};
 
 use clap::Command;
 
-use super::base::{
-    error::{Error, Result},
-    output::Output,
-};
+use super::base::{Error, Output, Result};
 
 /// Arguments of `man`.
 #[derive(clap::Args)]

@@ -7,13 +7,7 @@ use reqwest::Url;
 use serde_json::json;
 use tollhouse_api::SignInLink;
 
-use super::base::{
-    client::CredentialChoice,
-    environment,
-    error::{Error, Result},
-    private_files,
-    session::Session,
-};
+use super::base::{CredentialChoice, Error, Result, Session, environment, private_files};
 
 /// Arguments of `open`.
 #[derive(clap::Args)]

@@ -31,9 +31,13 @@ pub(crate) use self::{
     challenge::Challenge,
     choose::{ChosenTerms, choose, over_limit},
     draft::Draft,
+    limits::PaymentLimits,
     perform::{PaymentEnd, perform},
     proof::prove,
     record::{LockedRecord, RecordStore, SentPayment},
+    reply::{LostReply, Reply},
+    seller::Seller,
     spend_log::{OpenPayment, SpendLog, open_payments},
     state::PaymentState,
+    target::PaymentTarget,
 };

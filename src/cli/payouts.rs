@@ -9,15 +9,8 @@ use tollhouse_money::{Asset, Network};
 use tollhouse_tool::MicroUsd;
 
 use super::base::{
-    answer::Answer,
-    client::CredentialChoice,
-    error::{Error, Result},
-    paging::{self, HistoryArgs, ListOrder, Page, PageArgs},
-    prompt::ConfirmArgs,
-    sanitize::line,
-    session::Session,
-    table::FactList,
-    text::{dollars, moment, name, optional, usd},
+    Answer, ConfirmArgs, CredentialChoice, Error, FactList, HistoryArgs, ListOrder, Page, PageArgs, Result, Session, dollars, line, moment,
+    name, optional, paging, usd,
 };
 
 /// Payouts of a builder, and decisions on them.
@@ -32,9 +25,22 @@ pub(crate) enum Payouts {
     /// Show or set where payouts go
     Settings(SettingsArgs),
     /// Approve a payout (admins)
-    Approve(ApproveArgs),
+    Approve {
+        /// Payout
+        id: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
     /// Record that a payout was sent (admins)
-    Paid(PaidArgs),
+    Paid {
+        /// Payout
+        id: String,
+        /// Transaction of the payout
+        #[arg(long, value_name = "HASH")]
+        transaction: String,
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+    },
     /// Record that a payout failed (admins)
     Failed(FailedArgs),
     /// Reject a payout; its receipts wait again (admins)
@@ -94,27 +100,6 @@ pub(crate) struct SettingsArgs {
     minimum: Option<MicroUsd>,
 }
 
-/// Arguments of `payouts approve`.
-#[derive(clap::Args)]
-pub(crate) struct ApproveArgs {
-    /// Payout
-    id: String,
-    #[command(flatten)]
-    confirm: ConfirmArgs,
-}
-
-/// Arguments of `payouts paid`.
-#[derive(clap::Args)]
-pub(crate) struct PaidArgs {
-    /// Payout
-    id: String,
-    /// Transaction of the payout
-    #[arg(long, value_name = "HASH")]
-    transaction: String,
-    #[command(flatten)]
-    confirm: ConfirmArgs,
-}
-
 /// Arguments of `payouts failed` and `payouts reject`.
 #[derive(clap::Args)]
 pub(crate) struct FailedArgs {
@@ -134,11 +119,11 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Pa
         Some(Payouts::Show(args)) => show(session, args).await,
         Some(Payouts::Make(of)) => make(session, &of).await,
         Some(Payouts::Settings(args)) => settings(session, args).await,
-        Some(Payouts::Approve(ApproveArgs { id, confirm })) => {
+        Some(Payouts::Approve { id, confirm }) => {
             confirm.require(&format!("approve payout {}?", line(&id)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Approve, transaction: None, reason: None }).await
         }
-        Some(Payouts::Paid(PaidArgs { id, transaction, confirm })) => {
+        Some(Payouts::Paid { id, transaction, confirm }) => {
             confirm.require(&format!("record that payout {} was sent in {}?", line(&id), line(&transaction)))?;
             decide(session, &id, PayoutVerdict { decision: PayoutDecision::Paid, transaction: Some(transaction), reason: None }).await
         }
@@ -176,9 +161,7 @@ fn print(session: &Session, page: impl Page<Entry = Payout>) -> Result {
 async fn show(session: &Session, args: ShowArgs) -> Result {
     let ask = || session.client.get(&["ai", "builders", "payouts", &args.id]).query_opt("builderId", args.of.builder.as_ref());
     let page: PayoutReceiptPage = paging::read(&args.paging, ask).await?;
-    if !session.out.json {
-        session.out.text(&describe(&page.payout))?;
-    }
+    session.out.for_people(&describe(&page.payout))?;
     paging::print(session.out, page, ["receipt", ">net"], "no receipts", |one| [one.receipt_id.clone(), usd(one.net_usd)])
 }
 

@@ -5,19 +5,17 @@
 
 mod remote;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 use tollhouse_api::EndpointCheck;
 
 pub(crate) use self::remote::{Baseline, RemoteEndpoint, changed_by, conflict};
 use super::{
-    base::{
-        changed::{pairs, short},
-        sanitize::line,
-    },
+    base::{line, pairs, short},
     tool::{
+        Upload,
         changes::{self, FieldChange, plain},
-        upload::Upload,
     },
 };
 
@@ -34,12 +32,14 @@ pub(crate) struct Plan {
 }
 
 /// A change of the handler.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Handler {
     pub(crate) before: Option<String>,
     pub(crate) after: String,
-    /// Numbers of added and removed lines.
-    pub(crate) lines: (usize, usize),
+    /// Number of added lines.
+    pub(crate) added: usize,
+    /// Number of removed lines.
+    pub(crate) removed: usize,
 }
 
 /// A row of a plan: the field, its change, and a remark.
@@ -70,7 +70,7 @@ impl Plan {
         match running {
             Some(running) if running == version => {}
             Some(_) if is_base => plan.keeps_handler = true,
-            _ => plan.handler = Some(Handler { before: running.map(str::to_owned), after: version.to_owned(), lines: (0, 0) }),
+            _ => plan.handler = Some(Handler { before: running.map(str::to_owned), after: version.to_owned(), added: 0, removed: 0 }),
         }
         plan
     }
@@ -118,7 +118,7 @@ impl Plan {
     /// one.
     pub(crate) fn rows(&self, check: &EndpointCheck, fee_bps: Option<u16>) -> Vec<Row> {
         let mut rows: Vec<Row> = vec![];
-        if let Some(Handler { before, after, lines: (added, removed) }) = &self.handler {
+        if let Some(Handler { before, after, added, removed }) = &self.handler {
             let change = before.as_ref().map_or_else(|| short(after), |before| format!("{} → {}", short(before), short(after)));
             rows.push(("handler".to_owned(), change, if before.is_some() { format!("+{added} −{removed}") } else { format!("+{added}") }));
         }

@@ -6,15 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use tollhouse_api::{PolicyCheckResponse, PolicyResponse};
 
-use super::base::{
-    answer::Answer,
-    changed::changes,
-    client::CredentialChoice,
-    error::{Error, Result},
-    private_files, prompt,
-    sanitize::{json_for_people, line},
-    session::Session,
-};
+use super::base::{Answer, CredentialChoice, Error, Result, Session, changes, json_for_people, line, private_files, prompt};
 
 /// Commands about the policy.
 #[derive(clap::Subcommand)]
@@ -22,42 +14,30 @@ pub(crate) enum Policy {
     /// Show the policy in force
     Show,
     /// Show how a policy would restrict existing tools
-    Check(FileArgs),
+    Check {
+        /// File from `policy show --json`, or `-` for standard input
+        file: PathBuf,
+    },
     /// Replace the whole policy with that of a file
-    Set(SetArgs),
+    Set {
+        /// File from `policy show --json`, or `-` for standard input
+        file: PathBuf,
+        #[command(flatten)]
+        sure: ConfirmArgs,
+    },
     /// Change fields of the policy
-    Edit(EditArgs),
-}
-
-/// A policy in a file.
-#[derive(clap::Args)]
-pub(crate) struct FileArgs {
-    /// File from `policy show --json`, or `-` for standard input
-    file: PathBuf,
-}
-
-/// Arguments of `policy set`.
-#[derive(clap::Args)]
-pub(crate) struct SetArgs {
-    /// File from `policy show --json`, or `-` for standard input
-    file: PathBuf,
-    #[command(flatten)]
-    sure: ConfirmArgs,
-}
-
-/// Arguments of `policy edit`.
-#[derive(clap::Args)]
-pub(crate) struct EditArgs {
-    /// Fields with JSON values, for example `limits.wallMs=5000`
-    #[arg(required = true, value_name = "NAME=VALUE", value_parser = edit)]
-    edits: Vec<(String, Value)>,
-    #[command(flatten)]
-    sure: ConfirmArgs,
+    Edit {
+        /// Fields with JSON values, for example `limits.wallMs=5000`
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = edit)]
+        edits: Vec<(String, Value)>,
+        #[command(flatten)]
+        sure: ConfirmArgs,
+    },
 }
 
 /// Flags that confirm a change.
 #[derive(clap::Args)]
-struct ConfirmArgs {
+pub(crate) struct ConfirmArgs {
     /// Skip the confirmation
     #[arg(long)]
     yes: bool,
@@ -80,22 +60,21 @@ const PATH: [&str; 3] = ["ai", "admin", "policy"];
 pub(crate) async fn run(session: &Session, command: Option<Policy>) -> Result {
     match command {
         None | Some(Policy::Show) => show(session).await,
-        Some(Policy::Check(args)) => {
-            let answer = check(session, &in_file(&args.file)?).await?;
+        Some(Policy::Check { file }) => {
+            let answer = check(session, &in_file(&file)?).await?;
             session.out.print(&answer, narrowed)
         }
-        Some(Policy::Set(args)) => {
-            let policy = in_file(&args.file)?;
-            let before = read(session).await?;
-            set(session, &before, &policy, &args.sure).await
+        Some(Policy::Set { file, sure }) => {
+            let policy = in_file(&file)?;
+            set(session, &read(session).await?, &policy, &sure).await
         }
-        Some(Policy::Edit(args)) => {
+        Some(Policy::Edit { edits, sure }) => {
             let before = read(session).await?;
             let mut policy = json!(before.body.policy);
-            for (name, value) in args.edits {
+            for (name, value) in edits {
                 put(&mut policy, &name, value)?;
             }
-            set(session, &before, &policy, &args.sure).await
+            set(session, &before, &policy, &sure).await
         }
     }
 }

@@ -9,22 +9,16 @@ use tollhouse_protocol::Language;
 use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{
-    base::{
-        address::host_name,
-        error::{Error, Result},
-        prompt,
-        sanitize::line,
-        session::Session,
-        tool_state::{Folder, State},
-    },
+    base::{Error, Folder, Result, Session, State, host_name, line, prompt},
     deploy::known,
     plan::{Baseline, RemoteEndpoint},
     tool::{
+        Tool, Upload,
         changes::{self, FIELDS},
         edit,
-        folder::{Code, Tool},
+        folder::Code,
         scaffold, source_map,
-        upload::{Upload, refused},
+        upload::refused,
     },
 };
 

@@ -2,12 +2,7 @@
 
 use tollhouse_api::Reconciliation;
 
-use super::base::{
-    client::CredentialChoice,
-    error::{Error, Result},
-    session::Session,
-    table::Table,
-};
+use super::base::{CredentialChoice, Error, Result, Session, Table};
 
 /// Most pages that are requested, of 20,000 blocks each.
 const MAX_PAGES: usize = 1_000;

@@ -3,7 +3,7 @@
 use tollhouse_api::{EndpointRevenue, HostRevenue, Revenue, RevenueTotals};
 use tollhouse_base::clock::Timestamp;
 
-use super::base::{client::CredentialChoice, error::Result, session::Session, table::Table, text::usd};
+use super::base::{CredentialChoice, Result, Session, Table, usd};
 
 /// Arguments of `revenue`.
 #[derive(clap::Args)]

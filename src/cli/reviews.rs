@@ -8,15 +8,8 @@ use tollhouse_tool::{Capabilities, ReviewAction, Slug, finding::Finding};
 
 use super::{
     base::{
-        changed::{changes, short},
-        client::CredentialChoice,
-        error::{Error, Result},
-        paging::{self, HistoryArgs, ListOrder},
-        prompt,
-        sanitize::{block, line},
-        session::Session,
-        table::FactList,
-        text::{found_at, granted, moment, name, optional, with_hosts},
+        ConfirmArgs, CredentialChoice, Error, FactList, HistoryArgs, ListOrder, Result, Session, block, changes, found_at, granted, line,
+        moment, name, optional, paging, short, with_hosts,
     },
     builders::tier,
     change::ReadEndpoint,
@@ -29,7 +22,10 @@ pub(crate) enum Reviews {
     /// List tools that wait for review, longest wait first
     List(HistoryArgs),
     /// Show requests, findings and changes of a tool
-    Show(ShowArgs),
+    Show {
+        /// Tool
+        slug: Slug,
+    },
     /// Grant the requests of a tool, or some of them
     Approve(DecideArgs),
     /// Reject the requests of a tool
@@ -42,13 +38,6 @@ pub(crate) enum Reviews {
     Takedown(DecideArgs),
     /// Lift a takedown
     Restore(DecideArgs),
-}
-
-/// Arguments of `reviews show`.
-#[derive(clap::Args)]
-pub(crate) struct ShowArgs {
-    /// Tool
-    slug: Slug,
 }
 
 /// Arguments of a decision.
@@ -74,9 +63,8 @@ pub(crate) struct DecideArgs {
     /// Fail unless at this revision [default: the current one]
     #[arg(long, value_name = "REV")]
     onto: Option<u64>,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 fn limit(text: &str) -> std::result::Result<(String, Option<u64>), String> {
@@ -89,7 +77,7 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Re
     match command {
         None => list(session, &back).await,
         Some(Reviews::List(back)) => list(session, &back).await,
-        Some(Reviews::Show(args)) => show(session, args).await,
+        Some(Reviews::Show { slug }) => show(session, &slug).await,
         Some(Reviews::Approve(args)) => decide(session, args, ReviewAction::Approve).await,
         Some(Reviews::Reject(args)) => decide(session, args, ReviewAction::Reject).await,
         Some(Reviews::Reopen(args)) => decide(session, args, ReviewAction::Reopen).await,
@@ -110,8 +98,8 @@ async fn list(session: &Session, back: &HistoryArgs) -> Result {
     })
 }
 
-async fn show(session: &Session, args: ShowArgs) -> Result {
-    let asking = session.client.get(&["ai", "endpoints", args.slug.as_str()]).by(CredentialChoice::Admin);
+async fn show(session: &Session, slug: &Slug) -> Result {
+    let asking = session.client.get(&["ai", "endpoints", slug.as_str()]).by(CredentialChoice::Admin);
     let answer: EndpointResponse = asking.send().await?.body;
     if session.out.json {
         return session.out.document(&answer);
@@ -141,7 +129,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     }
     text += &format!("\n  {}\n", block(&common.description, "  "));
     session.out.text(&text)?;
-    session.out.note(&format!("show the source: tollhouse show {} --source", args.slug));
+    session.out.note(&format!("show the source: tollhouse show {slug} --source"));
     Ok(())
 }
 
@@ -166,19 +154,14 @@ fn findings(endpoint: &OwnEndpoint) -> Vec<&Finding> {
 
 async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> Result {
     let what = name(decision);
-    if !args.yes && !prompt::is_interactive() {
-        return prompt::require_confirmation(&format!("{what} {}", args.slug), "--yes");
-    }
+    args.confirm.require_terminal(&format!("{what} {}", args.slug))?;
     let record = record(session, &args.slug).await?;
     let revision = args.onto.unwrap_or(record.revision);
-    if !args.yes {
-        let asks = match with_hosts(&record.requested_capabilities, &record.requested_hosts) {
-            nothing if nothing.is_empty() => nothing,
-            asks => format!(", which requests {}", line(&asks)),
-        };
-        let question = format!("{what} {} of {} at revision {revision}{asks}?", args.slug, line(&record.owner));
-        prompt::require_confirmation(&question, "--yes")?;
-    }
+    let asks = match with_hosts(&record.requested_capabilities, &record.requested_hosts) {
+        nothing if nothing.is_empty() => nothing,
+        asks => format!(", which requests {}", line(&asks)),
+    };
+    args.confirm.require(&format!("{what} {} of {} at revision {revision}{asks}?", args.slug, line(&record.owner)))?;
     let verdict = ReviewVerdict {
         decision,
         capabilities: args.capabilities.as_deref().map(capabilities).transpose()?,

@@ -12,14 +12,9 @@ use zeroize::Zeroizing;
 
 use super::{
     base::{
-        client::CredentialChoice,
+        CredentialChoice, Error, Result, Session, Table,
         dotenv::{self, Entry, MalformedLine},
-        error::{Error, Result},
-        private_files, prompt,
-        sanitize::line,
-        session::Session,
-        table::Table,
-        text::moment,
+        line, moment, private_files, prompt,
     },
     usage_error::never_an_argument,
 };
@@ -30,9 +25,19 @@ pub(crate) enum Secrets {
     /// Set a secret, from a prompt or standard input
     Set(SetArgs),
     /// List the names of secrets
-    List(OfArgs),
+    List {
+        /// Tool [default: the folder's]
+        #[arg(long)]
+        slug: Option<Slug>,
+    },
     /// Remove a secret
-    Rm(RmArgs),
+    Rm {
+        /// Name of the secret
+        name: String,
+        /// Tool [default: the folder's]
+        #[arg(long)]
+        slug: Option<Slug>,
+    },
     /// Rotate the master key (with `--url`: of a running host)
     Rotate(crate::operator::rotate::Args),
 }
@@ -54,29 +59,11 @@ pub(crate) struct SetArgs {
     env_file: Option<PathBuf>,
 }
 
-/// Arguments of `secrets list`.
-#[derive(clap::Args)]
-pub(crate) struct OfArgs {
-    /// Tool [default: the folder's]
-    #[arg(long)]
-    slug: Option<Slug>,
-}
-
-/// Arguments of `secrets rm`.
-#[derive(clap::Args)]
-pub(crate) struct RmArgs {
-    /// Name of the secret
-    name: String,
-    /// Tool [default: the folder's]
-    #[arg(long)]
-    slug: Option<Slug>,
-}
-
 pub(crate) async fn run(session: &Session, command: Secrets) -> Result {
     match command {
         Secrets::Set(args) => set(session, args).await,
-        Secrets::List(args) => print_list(session, args).await,
-        Secrets::Rm(args) => remove(session, args).await,
+        Secrets::List { slug } => print_list(session, &session.slug(slug)?).await,
+        Secrets::Rm { name, slug } => remove(session, &session.slug(slug)?, &name).await,
         Secrets::Rotate(_) => rotate(session).await,
     }
 }
@@ -130,8 +117,7 @@ pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, Hidd
     Ok(entries.into_iter().map(|Entry { line, name, value }| (line, name, value.into())).collect())
 }
 
-async fn print_list(session: &Session, args: OfArgs) -> Result {
-    let slug = session.slug(args.slug)?;
+async fn print_list(session: &Session, slug: &Slug) -> Result {
     let answer: SecretList = session.client.get(&["ai", "endpoints", slug.as_str(), "secrets"]).send().await?.body;
     if session.out.json {
         return session.out.document(&answer);
@@ -144,9 +130,8 @@ async fn print_list(session: &Session, args: OfArgs) -> Result {
     session.out.table(&table, "no secrets")
 }
 
-async fn remove(session: &Session, args: RmArgs) -> Result {
-    let slug = session.slug(args.slug)?;
-    let asking = session.client.ask(Method::DELETE, &["ai", "endpoints", slug.as_str(), "secrets"]).query("name", &args.name);
+async fn remove(session: &Session, slug: &Slug, name: &str) -> Result {
+    let asking = session.client.ask(Method::DELETE, &["ai", "endpoints", slug.as_str(), "secrets"]).query("name", name);
     let answer: RemoveSecretResponse = asking.send().await?.body;
     session.out.print(&answer, |answer| format!("removed {} of {slug}; workers that had it are stopped\n", line(&answer.name)))
 }

@@ -2,15 +2,7 @@
 
 use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, UnresolvedPage};
 
-use super::base::{
-    client::CredentialChoice,
-    error::Result,
-    paging::{self, PageArgs},
-    prompt,
-    sanitize::line,
-    session::Session,
-    text::{moment, name, optional, usd},
-};
+use super::base::{ConfirmArgs, CredentialChoice, PageArgs, Result, Session, line, moment, name, optional, paging, usd};
 
 /// Settlements with an unknown outcome.
 #[derive(clap::Subcommand)]
@@ -36,9 +28,8 @@ pub(crate) struct ResolveArgs {
     /// Record that no money moved
     #[arg(long, group = "end")]
     unpaid: bool,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 pub(crate) async fn run(session: &Session, paging: PageArgs, command: Option<Settlements>) -> Result {
@@ -65,8 +56,8 @@ async fn resolve(session: &Session, args: ResolveArgs) -> Result {
         (None, true) => (SettlementDecision::Unpaid, None),
         (None, false) => (SettlementDecision::LookUp, None),
     };
-    if !args.look_up && !args.yes {
-        prompt::require_confirmation(&format!("record that {} was {}?", line(&args.id), name(decision)), "--yes")?;
+    if !args.look_up {
+        args.confirm.require(&format!("record that {} was {}?", line(&args.id), name(decision)))?;
     }
     let asking = session.client.post(&["ai", "admin", "unresolved", &args.id]).by(CredentialChoice::Admin);
     let answer = asking.json(&SettlementVerdict { decision, transaction }).send::<PaymentResponse>().await;

@@ -5,13 +5,8 @@ use tollhouse_api::{EndpointResponse, EndpointSourceResponse, EndpointView, OwnE
 use tollhouse_tool::{SettleTime, Slug, StaticResponse};
 
 use super::base::{
-    changed::short,
-    client::CredentialChoice,
-    error::{Error, Result},
-    sanitize::{block, json_text_for_people, line},
-    session::Session,
-    table::{FactList, Table},
-    text::{endpoint_price, found_at, granted, moment, name, optional},
+    CredentialChoice, Error, FactList, Result, Session, Table, block, endpoint_price, found_at, granted, json_text_for_people, line,
+    moment, name, optional, short,
 };
 
 /// Arguments of `show`.

@@ -15,3 +15,11 @@ pub(crate) mod source_map;
 pub(crate) mod temp_folder;
 pub(crate) mod types;
 pub(crate) mod upload;
+
+pub(crate) use self::{
+    folder::Tool,
+    position::{FilePosition, Problem},
+    temp_folder::TempFolder,
+    types::TypesOutcome,
+    upload::Upload,
+};

@@ -15,18 +15,12 @@ use tollhouse_api::{LogLine, LogPage, SecretVisibility};
 use tollhouse_config::HiddenValue;
 
 use super::{
-    base::{
-        answer,
-        client::Client,
-        error::{Error, Exit, Result},
-        sanitize,
-    },
+    base::{Client, Error, Exit, Result, answer, sanitize},
     local::LocalHost,
     tool::{
+        FilePosition, Problem, Upload,
         cases::{Case, FILE, Reply},
-        position::{FilePosition, Problem},
         source_map,
-        upload::Upload,
     },
 };
 

@@ -8,7 +8,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use super::base::error::Error;
+use super::base::Error;
 
 /// Converts a parse error for programs. For people, prints it, or the requested help or version, and ends the process.
 pub(crate) fn usage_error(command: &Command, mut error: clap::Error) -> Error {

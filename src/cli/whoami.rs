@@ -4,15 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 use tollhouse_api::{Builder, BuilderResponse, CreditHistory, Manifest, PolicyResponse};
 
-use super::base::{
-    address::host_name,
-    client::CredentialChoice,
-    error::{Error, Result},
-    global::Role,
-    session::Session,
-    table::FactList,
-    text::usd,
-};
+use super::base::{CredentialChoice, Error, FactList, Result, Role, Session, host_name, usd};
 
 /// The host's data about the owner of a credential.
 #[derive(Serialize)]

@@ -20,23 +20,17 @@ flags! {
 /// Flags for accounts.
 pub struct AccountFlags {
     /// Admin token [default: created on first start, in the file `admin-token` of the data folder]
-    #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
-    pub admin_token: Option<HiddenValue>,
+    pub admin_token: Option<HiddenValue> = "TOLLHOUSE_ADMIN_TOKEN" (hide_env_values = true),
     /// File with the admin token
-    #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN_FILE")]
-    pub admin_token_file: Option<PathBuf>,
+    pub admin_token_file: Option<PathBuf> = "TOLLHOUSE_ADMIN_TOKEN_FILE",
     /// Price of registration as a builder, in USD; 0 is free [default: 1]
-    #[arg(long, env = "TOLLHOUSE_REGISTRATION_PRICE_USD", value_parser = usd)]
-    pub registration_price_usd: Option<MicroUsd>,
+    pub registration_price_usd: Option<MicroUsd> = "TOLLHOUSE_REGISTRATION_PRICE_USD" (value_parser = usd),
     /// Hours without use after which a dashboard session ends [default: 12]
-    #[arg(long, env = "TOLLHOUSE_SESSION_IDLE_HOURS")]
-    pub session_idle_hours: Option<NonZeroU32>,
+    pub session_idle_hours: Option<NonZeroU32> = "TOLLHOUSE_SESSION_IDLE_HOURS",
     /// Days after which a dashboard session ends, used or not [default: 7]
-    #[arg(long, env = "TOLLHOUSE_SESSION_DAYS")]
-    pub session_days: Option<NonZeroU32>,
+    pub session_days: Option<NonZeroU32> = "TOLLHOUSE_SESSION_DAYS",
     /// Concurrent sessions of one account; a further one ends the least recently used [default: 20]
-    #[arg(long, env = "TOLLHOUSE_SESSIONS")]
-    pub sessions: Option<NonZeroU8>,
+    pub sessions: Option<NonZeroU8> = "TOLLHOUSE_SESSIONS",
 }
 }
 

@@ -10,29 +10,21 @@ flags! {
 /// Flags for the catalog.
 pub struct CatalogFlags {
     /// Folder whose tools are published on first start [default: the tools shipped in the binary]
-    #[arg(long, env = "TOLLHOUSE_TOOLS")]
-    pub tools: Option<PathBuf>,
+    pub tools: Option<PathBuf> = "TOLLHOUSE_TOOLS",
     /// Wall limit above which a tool is long-running, in ms [default: 10000]
-    #[arg(long, env = "TOLLHOUSE_LONG_RUNNING_MS")]
-    pub long_running_ms: Option<u64>,
+    pub long_running_ms: Option<u64> = "TOLLHOUSE_LONG_RUNNING_MS",
     /// Maximum number of published tools [default: 1000000]
-    #[arg(long, env = "TOLLHOUSE_MAX_ENDPOINTS")]
-    pub max_endpoints: Option<usize>,
+    pub max_endpoints: Option<usize> = "TOLLHOUSE_MAX_ENDPOINTS",
     /// Approximate memory for tools that are ready for calls and lists, in bytes [default: 268435456]
-    #[arg(long, env = "TOLLHOUSE_READY_ENDPOINTS_BYTES")]
-    pub ready_endpoints_bytes: Option<usize>,
+    pub ready_endpoints_bytes: Option<usize> = "TOLLHOUSE_READY_ENDPOINTS_BYTES",
     /// File of SHA-256 hashes, one per line; matching uploads are rejected
-    #[arg(long, env = "TOLLHOUSE_SAFETY_HASHES")]
-    pub safety_hashes: Option<PathBuf>,
+    pub safety_hashes: Option<PathBuf> = "TOLLHOUSE_SAFETY_HASHES",
     /// TOML file of terms for which uploads are reviewed or rejected
-    #[arg(long, env = "TOLLHOUSE_SAFETY_TERMS")]
-    pub safety_terms: Option<PathBuf>,
+    pub safety_terms: Option<PathBuf> = "TOLLHOUSE_SAFETY_TERMS",
     /// Contact of the operator, in `/openapi.json`: an address or a URL
-    #[arg(long, env = "TOLLHOUSE_CONTACT")]
-    pub contact: Option<String>,
+    pub contact: Option<String> = "TOLLHOUSE_CONTACT",
     /// Contact for reports of abuse, in the content safety policy: an address or a URL
-    #[arg(long, env = "TOLLHOUSE_ABUSE_CONTACT")]
-    pub abuse_contact: Option<String>,
+    pub abuse_contact: Option<String> = "TOLLHOUSE_ABUSE_CONTACT",
 }
 }
 
@@ -47,22 +39,14 @@ pub struct CatalogSettings {
     pub room: CatalogCapacity,
     /// How to reach the operator: an address or a URL.
     pub contact: Option<String>,
-    /// The operator's additions to the content safety policy.
-    pub safety: SafetySettings,
-}
-
-/// The operator's additions to the content safety policy.
-#[derive(Debug, Clone, Default)]
-pub struct SafetySettings {
     /// Hashes and terms that uploads are checked for.
-    pub lists: OperatorLists,
+    pub safety_lists: OperatorLists,
     /// Where to report abuse: an address or a URL.
     pub abuse_contact: Option<String>,
 }
 
 impl CatalogFlags {
     pub(super) fn resolve(self) -> Result<CatalogSettings, SettingsError> {
-        let lists = operator_lists(self.safety_hashes.as_deref(), self.safety_terms.as_deref())?;
         Ok(CatalogSettings {
             tools: self.tools,
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
@@ -71,7 +55,8 @@ impl CatalogFlags {
                 ready_bytes: self.ready_endpoints_bytes.unwrap_or(CatalogCapacity::default().ready_bytes),
             },
             contact: self.contact,
-            safety: SafetySettings { lists, abuse_contact: self.abuse_contact },
+            safety_lists: operator_lists(self.safety_hashes.as_deref(), self.safety_terms.as_deref())?,
+            abuse_contact: self.abuse_contact,
         })
     }
 }

@@ -72,7 +72,7 @@ pub struct SettingsReport {
 /// Makes the settings of `serve` accept any text, so that invalid ones can be reported with their source.
 #[must_use]
 pub fn raw_settings(command: Command) -> Command {
-    let text = |arg: Arg| if is_setting(&arg) { arg.value_parser(OsStringValueParser::new()) } else { arg };
+    let text = |arg: Arg| if arg.get_env().is_some() { arg.value_parser(OsStringValueParser::new()) } else { arg };
     command.mut_subcommand("serve", |serve| serve.mut_args(text))
 }
 
@@ -195,37 +195,25 @@ impl GivenSetting {
             Some(_) | None if file.values.contains_key(&name) => SettingSource::File,
             Some(_) | None => SettingSource::Default,
         };
-        let describe = |value: Option<String>, at| {
-            let hidden = secret && value.is_some() && from != SettingSource::Default;
-            let value = value.filter(|_| !hidden).map(|value| without_credentials(&value));
-            EffectiveSetting { name: name.clone(), value, hidden, from, at }
-        };
         let joined = || raw.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(",");
-        let words = |raw: &[OsString]| {
-            let word = |value: &OsString| {
-                let mut word = OsString::from(format!("--{name}="));
-                word.push(value);
-                word
-            };
-            raw.iter().map(word).collect()
+        let word = |value: &OsString| {
+            let mut word = OsString::from(format!("--{name}="));
+            word.push(value);
+            word
         };
-        match from {
-            SettingSource::Flag => {
-                Self { effective: describe(Some(joined()), Some(format!("--{name}"))), words: words(&raw), secret, in_file: None }
-            }
-            SettingSource::Environment => Self { effective: describe(Some(joined()), env()), words: words(&raw), secret, in_file: None },
+        let words = || raw.iter().map(word).collect();
+        let (value, at, words, in_file) = match from {
+            SettingSource::Flag => (Some(joined()), Some(format!("--{name}")), words(), None),
+            SettingSource::Environment => (Some(joined()), env(), words(), None),
             SettingSource::File => {
                 let spanned = &file.values[&name];
-                let value = spanned.get_ref();
-                Self {
-                    effective: describe(Some(shown(value)), Some(file.at(spanned.span()))),
-                    words: vec![],
-                    secret,
-                    in_file: Some(value.clone()),
-                }
+                (Some(shown(spanned.get_ref())), Some(file.at(spanned.span())), vec![], Some(spanned.get_ref().clone()))
             }
-            SettingSource::Default => Self { effective: describe(default_of(arg), None), words: vec![], secret, in_file: None },
-        }
+            SettingSource::Default => (default_of(arg), None, vec![], None),
+        };
+        let hidden = secret && value.is_some() && from != SettingSource::Default;
+        let value = value.filter(|_| !hidden).map(|value| without_credentials(&value));
+        Self { effective: EffectiveSetting { name, value, hidden, from, at }, words, secret, in_file }
     }
 
     /// Returns why the setting is invalid regardless of the others.
@@ -284,11 +272,6 @@ impl SettingsFile {
         let unknown = self.values.iter().filter(|(key, _)| !Flags::has(key));
         unknown.map(|(key, value)| InvalidSetting { at: vec![self.at(value.span())], reason: format!("`{key}` is not a setting") })
     }
-}
-
-/// Returns whether an argument of `serve` is a setting.
-fn is_setting(arg: &Arg) -> bool {
-    arg.get_env().is_some()
 }
 
 fn without_environment(own: &Command) -> Command {

@@ -22,50 +22,35 @@ flags! {
 /// Flags for the host itself.
 pub struct HostFlags {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4020]
-    #[arg(long, env = "TOLLHOUSE_LISTEN")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr> = "TOLLHOUSE_LISTEN",
     /// Folder of the store, the files and the keys [default: data]
-    #[arg(long, env = "TOLLHOUSE_DATA")]
-    pub data: Option<PathBuf>,
+    pub data: Option<PathBuf> = "TOLLHOUSE_DATA",
     /// Public URL of this host, for records and payments [default: the listening address]
-    #[arg(long, env = "TOLLHOUSE_BASE_URL")]
-    pub base_url: Option<String>,
+    pub base_url: Option<String> = "TOLLHOUSE_BASE_URL",
     /// PostgreSQL database of the store, as `postgres://user@host:5432/database`; `sslmode` and `sslrootcert` in its query set TLS [default: a store in the data folder]
-    #[arg(long, env = "TOLLHOUSE_STORE", hide_env_values = true)]
-    pub store: Option<HiddenValue>,
+    pub store: Option<HiddenValue> = "TOLLHOUSE_STORE" (hide_env_values = true),
     /// Password of the database user, unless the address has it
-    #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD", hide_env_values = true)]
-    pub store_password: Option<HiddenValue>,
+    pub store_password: Option<HiddenValue> = "TOLLHOUSE_STORE_PASSWORD" (hide_env_values = true),
     /// File with the password of the database user
-    #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD_FILE")]
-    pub store_password_file: Option<PathBuf>,
+    pub store_password_file: Option<PathBuf> = "TOLLHOUSE_STORE_PASSWORD_FILE",
     /// Bucket for large contents, as `s3://BUCKET/PREFIX`; `AWS_*` variables set region, endpoint and credentials [default: the folder `files` in the data folder]
-    #[arg(long, env = "TOLLHOUSE_OBJECTS")]
-    pub objects: Option<String>,
+    pub objects: Option<String> = "TOLLHOUSE_OBJECTS",
     /// Size of the store's page cache in bytes; several times that in memory [default: 25165824]
-    #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
-    pub store_cache_bytes: Option<u64>,
+    pub store_cache_bytes: Option<u64> = "TOLLHOUSE_STORE_CACHE_BYTES",
     /// Length of a segment of the store's journal, in bytes; the first segments are shorter [default: 67108864]
-    #[arg(long, env = "TOLLHOUSE_STORE_SEGMENT_BYTES")]
-    pub store_segment_bytes: Option<u64>,
+    pub store_segment_bytes: Option<u64> = "TOLLHOUSE_STORE_SEGMENT_BYTES",
     /// Length of the store's journal at which older segments are removed, in bytes [default: 268435456]
-    #[arg(long, env = "TOLLHOUSE_STORE_JOURNAL_BYTES")]
-    pub store_journal_bytes: Option<u64>,
+    pub store_journal_bytes: Option<u64> = "TOLLHOUSE_STORE_JOURNAL_BYTES",
     /// Size of the store's tree above which it is rewritten, in bytes [default: 536870912]
-    #[arg(long, env = "TOLLHOUSE_STORE_TREE_BYTES")]
-    pub store_tree_bytes: Option<u64>,
+    pub store_tree_bytes: Option<u64> = "TOLLHOUSE_STORE_TREE_BYTES",
     /// Free space on the store's disk below which commits are refused, in bytes [default: 134217728]
-    #[arg(long, env = "TOLLHOUSE_STORE_FREE_BYTES")]
-    pub store_free_bytes: Option<u64>,
+    pub store_free_bytes: Option<u64> = "TOLLHOUSE_STORE_FREE_BYTES",
     /// Time after SIGTERM in which `/health/ready` fails but calls are still accepted, in ms [default: 0, on a database 5000]
-    #[arg(long, env = "TOLLHOUSE_SHUTDOWN_DELAY_MS")]
-    pub shutdown_delay_ms: Option<u64>,
+    pub shutdown_delay_ms: Option<u64> = "TOLLHOUSE_SHUTDOWN_DELAY_MS",
     /// Time for running calls to end after the shutdown delay, in ms [default: 30000]
-    #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
-    pub drain_ms: Option<u64>,
+    pub drain_ms: Option<u64> = "TOLLHOUSE_DRAIN_MS",
     /// Log filter, as `tracing` reads it [default: info,rmcp=error,h2=error]
-    #[arg(long, env = "TOLLHOUSE_LOG")]
-    pub log: Option<String>,
+    pub log: Option<String> = "TOLLHOUSE_LOG",
 }
 }
 

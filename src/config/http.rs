@@ -9,6 +9,7 @@ use std::{
 use ipnet::IpNet;
 use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
+use tollhouse_call::JoinLimits;
 use tollhouse_money::FailedRuns;
 
 use super::{error::SettingsError, layered::flags};
@@ -63,98 +64,67 @@ flags! {
 /// Flags for the HTTP front end.
 pub struct HttpFlags {
     /// Requests per second from one client address; 0 means no limit [default: 100, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
-    pub rate_limit: Option<u32>,
+    pub rate_limit: Option<u32> = "TOLLHOUSE_RATE_LIMIT",
     /// Processor share of one client address while others wait, in percent; 0 means no limit [default: 2]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_CPU_PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub address_cpu_percent: Option<u8>,
+    pub address_cpu_percent: Option<u8> = "TOLLHOUSE_ADDRESS_CPU_PERCENT" (value_parser = clap::value_parser!(u8).range(0..=100)),
     /// Wrong credentials per minute from one client address before 429; 0 means no limit [default: 60]
-    #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
-    pub auth_failures: Option<u32>,
+    pub auth_failures: Option<u32> = "TOLLHOUSE_AUTH_FAILURES",
     /// Uncharged runs per minute by one payer; further ones get 429; 0 means no limit [default: 30]
-    #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
-    pub payer_failures: Option<u32>,
+    pub payer_failures: Option<u32> = "TOLLHOUSE_PAYER_FAILURES",
     /// Uncharged runs per minute from one client address, all payers together; 0 means no limit [default: 60, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
-    pub address_failures: Option<u32>,
+    pub address_failures: Option<u32> = "TOLLHOUSE_ADDRESS_FAILURES",
     /// Uncharged runs of one tool per minute, by new payers; 0 means no limit [default: 100]
-    #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
-    pub tool_failures: Option<u32>,
+    pub tool_failures: Option<u32> = "TOLLHOUSE_TOOL_FAILURES",
     /// x402 payments per minute from one address that begin no run; 0 means no limit [default: 60, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
-    pub address_refused_payments: Option<u32>,
+    pub address_refused_payments: Option<u32> = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS",
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
-    #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
-    pub dry_runs: Option<usize>,
+    pub dry_runs: Option<usize> = "TOLLHOUSE_DRY_RUNS",
     /// Concurrent requests to sellers and route services, on behalf of one client address [default: 4]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
-    pub address_asking: Option<usize>,
+    pub address_asking: Option<usize> = "TOLLHOUSE_ADDRESS_ASKING",
     /// Requests that wait for the result of one payment's running call; further ones get 409 [default: 16]
-    #[arg(long, env = "TOLLHOUSE_PAYMENT_JOINS")]
-    pub payment_joins: Option<usize>,
+    pub payment_joins: Option<usize> = "TOLLHOUSE_PAYMENT_JOINS",
     /// Requests from one address that wait for running calls; 0 means no limit [default: 64, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_JOINS")]
-    pub address_joins: Option<usize>,
+    pub address_joins: Option<usize> = "TOLLHOUSE_ADDRESS_JOINS",
     /// Concurrent connections; further ones get 503 or are closed; 0 means no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
-    #[arg(long, env = "TOLLHOUSE_CONNECTIONS")]
-    pub connections: Option<usize>,
+    pub connections: Option<usize> = "TOLLHOUSE_CONNECTIONS",
     /// Concurrent connections from one client address; 0 means no limit [default: 256, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_CONNECTIONS")]
-    pub address_connections: Option<usize>,
+    pub address_connections: Option<usize> = "TOLLHOUSE_ADDRESS_CONNECTIONS",
     /// Maximum time to send the head of a request, in ms; 0 means no limit [default: 10000]
-    #[arg(long, env = "TOLLHOUSE_HEAD_MS")]
-    pub head_ms: Option<u64>,
+    pub head_ms: Option<u64> = "TOLLHOUSE_HEAD_MS",
     /// Maximum size of a request's head, in bytes, at least 8192 [default: 65536]
-    #[arg(long, env = "TOLLHOUSE_HEAD_BYTES", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_BYTES)..))]
-    pub head_bytes: Option<u32>,
+    pub head_bytes: Option<u32> = "TOLLHOUSE_HEAD_BYTES" (value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_BYTES)..)),
     /// Maximum number of header fields of a request, at least 32; more get 431 [default: 100]
-    #[arg(long, env = "TOLLHOUSE_HEAD_FIELDS", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_FIELDS)..))]
-    pub head_fields: Option<u32>,
+    pub head_fields: Option<u32> = "TOLLHOUSE_HEAD_FIELDS" (value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_FIELDS)..)),
     /// Maximum idle time of a connection between two requests, in ms; 0 means no limit [default: 30000]
-    #[arg(long, env = "TOLLHOUSE_IDLE_MS")]
-    pub idle_ms: Option<u64>,
+    pub idle_ms: Option<u64> = "TOLLHOUSE_IDLE_MS",
     /// Maximum time to send a request body, in ms; 0 means no limit [default: 60000]
-    #[arg(long, env = "TOLLHOUSE_BODY_MS")]
-    pub body_ms: Option<u64>,
+    pub body_ms: Option<u64> = "TOLLHOUSE_BODY_MS",
     /// Maximum pause while a request body is sent, in ms; 0 means no limit [default: 10000]
-    #[arg(long, env = "TOLLHOUSE_BODY_STALL_MS")]
-    pub body_stall_ms: Option<u64>,
+    pub body_stall_ms: Option<u64> = "TOLLHOUSE_BODY_STALL_MS",
     /// Bytes of request bodies in memory; further requests get 503; 0 means no limit [default: 134217728]
-    #[arg(long, env = "TOLLHOUSE_BODY_BYTES_HELD")]
-    pub body_bytes_held: Option<usize>,
+    pub body_bytes_held: Option<usize> = "TOLLHOUSE_BODY_BYTES_HELD",
     /// Bytes of request bodies in memory from one client address; 0 means no limit [default: 33554432, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD")]
-    pub address_body_bytes_held: Option<usize>,
+    pub address_body_bytes_held: Option<usize> = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD",
     /// Bytes of unread responses; above that, long unpaid calls get 503; 0 means no limit [default: 67108864]
-    #[arg(long, env = "TOLLHOUSE_ANSWER_BYTES_HELD")]
-    pub answer_bytes_held: Option<usize>,
+    pub answer_bytes_held: Option<usize> = "TOLLHOUSE_ANSWER_BYTES_HELD",
     /// Unread response bytes of one address; above, its requests get 503; 0 means no limit [default: 16777216, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
-    pub address_answer_bytes_held: Option<usize>,
+    pub address_answer_bytes_held: Option<usize> = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD",
     /// Maximum time that a response can stay unread, in ms; 0 means no limit [default: 30000]
-    #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
-    pub write_stall_ms: Option<u64>,
+    pub write_stall_ms: Option<u64> = "TOLLHOUSE_WRITE_STALL_MS",
     /// Concurrent requests on one HTTP/2 connection [default: 100]
-    #[arg(long, env = "TOLLHOUSE_HTTP2_STREAMS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub http2_streams: Option<u32>,
+    pub http2_streams: Option<u32> = "TOLLHOUSE_HTTP2_STREAMS" (value_parser = clap::value_parser!(u32).range(1..)),
     /// HTTP/2 frames outside requests, per second from one client address; 0 means no limit [default: 500]
-    #[arg(long, env = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES")]
-    pub http2_overhead_frames: Option<u32>,
+    pub http2_overhead_frames: Option<u32> = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES",
     /// Streams that follow logs, calls or events; further ones get 503; 0 means no limit [default: 1024]
-    #[arg(long, env = "TOLLHOUSE_FOLLOWERS")]
-    pub followers: Option<usize>,
+    pub followers: Option<usize> = "TOLLHOUSE_FOLLOWERS",
     /// Streams of logs, calls and events to one address; 0 means no limit [default: 64, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
-    pub address_followers: Option<usize>,
+    pub address_followers: Option<usize> = "TOLLHOUSE_ADDRESS_FOLLOWERS",
     /// Addresses or networks of trusted proxies, for example `127.0.0.1,10.0.0.0/8`
-    #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
-    pub trusted_proxies: Vec<String>,
+    pub trusted_proxies: Vec<String> = "TOLLHOUSE_TRUSTED_PROXIES" (value_delimiter = ','),
     /// Header in which trusted proxies send the client's address [default: x-forwarded-for]
-    #[arg(long, env = "TOLLHOUSE_FORWARDED_HEADER")]
-    pub forwarded_header: Option<ForwardedHeader>,
+    pub forwarded_header: Option<ForwardedHeader> = "TOLLHOUSE_FORWARDED_HEADER",
     /// Time between `progress` events of a streamed call, in ms [default: 5000]
-    #[arg(long, env = "TOLLHOUSE_PROGRESS_MS")]
-    pub progress_ms: Option<u64>,
+    pub progress_ms: Option<u64> = "TOLLHOUSE_PROGRESS_MS",
 }
 }
 
@@ -174,22 +144,13 @@ pub struct HttpSettings {
     /// Limit on concurrent outgoing requests for one client address.
     pub asking: usize,
     /// Limits on requests that wait for running calls of their payments.
-    pub joins: JoinSettings,
+    pub joins: JoinLimits,
     /// Limits on connections, bodies and responses.
     pub intake: IntakeSettings,
     /// Trusted proxies.
     pub proxies: ProxySettings,
     /// Interval between `progress` events of a streamed call.
     pub progress: Duration,
-}
-
-/// Limits on requests that wait for running calls of their payments.
-#[derive(Debug, Clone, Copy)]
-pub struct JoinSettings {
-    /// Maximum for the run of one payment.
-    pub of_payment: usize,
-    /// Maximum of one client address. `None` means no limit.
-    pub of_address: Option<usize>,
 }
 
 /// Limits on connections, bodies and responses. `None` means no limit.
@@ -292,7 +253,7 @@ impl HttpFlags {
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             asking: self.address_asking.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
-            joins: JoinSettings {
+            joins: JoinLimits {
                 of_payment: self.payment_joins.unwrap_or(PAYMENT_JOINS).max(1),
                 of_address: some(self.address_joins.unwrap_or(if one_address { 0 } else { ADDRESS_JOINS })),
             },

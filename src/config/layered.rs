@@ -1,14 +1,16 @@
 //! Macros that declare settings and merge them from several sources.
 
-/// Declares a group of settings. Each is a flag, an environment variable and a key of the file (in kebab-case). None is
-/// required.
+/// Declares a group of settings. Each is a flag, an environment variable, which its row names, and a key of the file (in
+/// kebab-case). Further properties of the flag are in parentheses. None is required.
 macro_rules! flags {
-    ($(#[$struct:meta])* pub struct $Flags:ident { $($(#[$field:meta])* pub $name:ident: $Type:ty,)* }) => {
+    ($(#[$struct:meta])* pub struct $Flags:ident {
+        $($(#[$field:meta])* pub $name:ident: $Type:ty = $variable:tt $(($($property:tt)*))?,)*
+    }) => {
         $(#[$struct])*
         #[derive(Debug, Clone, Default, clap::Args, serde::Deserialize)]
         #[serde(rename_all = "kebab-case", default)]
         pub struct $Flags {
-            $($(#[$field])* pub $name: $Type,)*
+            $($(#[$field])* #[arg(long, env = $variable $(, $($property)*)?)] pub $name: $Type,)*
         }
 
         impl $crate::layered::LayeredSettings for $Flags {

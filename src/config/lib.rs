@@ -31,14 +31,14 @@ use tollhouse_store::{postgres::PostgresConfig, sled::SledConfig};
 use self::layered::LayeredSettings as _;
 pub use self::{
     account::{AccountFlags, AccountSettings},
-    catalog::{CatalogFlags, CatalogSettings, SafetySettings},
+    catalog::{CatalogFlags, CatalogSettings},
     effective::{EffectiveSetting, InvalidSetting, SettingSource, SettingsReport, look, raw_settings},
     environment::{misspelled, secret_on_command_line, selects_database, without_empty},
     error::{ParseError, SettingsError},
     host::HostFlags,
     http::{
         AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
-        JoinSettings, ProxySettings,
+        ProxySettings,
     },
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
@@ -77,7 +77,7 @@ pub struct Home {
     pub store: SledConfig,
     /// The database to use instead, if any.
     pub database: Option<PostgresConfig>,
-    /// Location of objects.
+    /// Location of objects. Default: the folder `files` in the data folder.
     pub objects: BucketLocation,
     /// Keys that are not in the data folder.
     pub secrets: SecretSettings,
@@ -88,16 +88,10 @@ pub struct Home {
 pub struct Settings {
     /// Listening address. Port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Folder of the store, the files and the keys.
-    pub data: PathBuf,
+    /// Rows, files and keys.
+    pub home: Home,
     /// Public URL. Default: the listening address.
     pub base_url: Option<String>,
-    /// Settings of the store in the data folder.
-    pub store: SledConfig,
-    /// The database to use instead, if any.
-    pub database: Option<PostgresConfig>,
-    /// Location of objects. Default: the folder `files` in the data folder.
-    pub objects: BucketLocation,
     /// Time after SIGTERM for load balancers to notice. Default: none, or 5 s for a store that other hosts can share.
     pub shutdown_delay: Duration,
     /// Time for running calls to complete after that.
@@ -106,8 +100,6 @@ pub struct Settings {
     pub log: String,
     /// Accounts and registration.
     pub account: AccountSettings,
-    /// Master keys.
-    pub secrets: SecretSettings,
     /// Facilitators, recipients, and the host's fee.
     pub money: MoneySettings,
     /// Worker processes, and what handlers can reach.
@@ -150,10 +142,7 @@ impl Flags {
     ///
     /// Those of these settings that are invalid.
     pub fn home(self) -> Result<Home, SettingsError> {
-        let host = self.host;
-        let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
-        let objects = host.bucket()?.unwrap_or_else(|| BucketLocation::Folder(data.join("files")));
-        Ok(Home { store: host.folder(), database: host.database()?, objects, secrets: self.secret.resolve()?, data })
+        home_of(&self.host, self.secret)
     }
 
     /// Returns the effective settings, validated.
@@ -164,24 +153,17 @@ impl Flags {
     pub fn resolve(self) -> Result<Settings, SettingsError> {
         let host = self.host;
         let listen = host.listen.unwrap_or(host::LISTEN);
-        let (base_url, store, database) = (host.base_url()?, host.folder(), host.database()?);
-        let shutdown_delay = host.shutdown_delay();
-        let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
-        let objects = host.bucket()?.unwrap_or_else(|| BucketLocation::Folder(data.join("files")));
+        let base_url = host.base_url()?;
         let one_address = self.http.sees_one_address(listen.ip());
         let telemetry = self.telemetry.resolve(listen.ip(), base_url.as_deref())?;
         Ok(Settings {
             listen,
-            data,
-            objects,
+            home: home_of(&host, self.secret)?,
             base_url,
-            store,
-            database,
-            shutdown_delay,
+            shutdown_delay: host.shutdown_delay(),
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),
             log: host.log.unwrap_or_else(|| "info,rmcp=error,h2=error".to_owned()),
             account: self.account.resolve()?,
-            secrets: self.secret.resolve()?,
             money: self.money.resolve(listen, one_address)?,
             mcp: self.mcp.resolve(listen, one_address)?,
             sandbox: self.sandbox.resolve()?,
@@ -191,6 +173,12 @@ impl Flags {
             telemetry,
         })
     }
+}
+
+fn home_of(host: &HostFlags, secret: SecretFlags) -> Result<Home, SettingsError> {
+    let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
+    let objects = host.bucket()?.unwrap_or_else(|| BucketLocation::Folder(data.join("files")));
+    Ok(Home { store: host.folder(), database: host.database()?, objects, secrets: secret.resolve()?, data })
 }
 
 #[cfg(test)]

@@ -8,41 +8,29 @@ flags! {
 /// Flags for the MCP front end.
 pub struct McpFlags {
     /// Allowed `Host` names for `/ai/mcp` and the dashboard, comma-separated; `*` allows any [default: loopback's and the base URL's when listening on loopback, else any]
-    #[arg(long, env = "TOLLHOUSE_MCP_HOSTS", value_delimiter = ',')]
-    pub mcp_hosts: Vec<String>,
+    pub mcp_hosts: Vec<String> = "TOLLHOUSE_MCP_HOSTS" (value_delimiter = ','),
     /// Web origins that can use `/ai/mcp`, for example `https://app.example.com:443`, comma-separated; `*` allows any [default: loopback's and the base URL's]
-    #[arg(long, env = "TOLLHOUSE_MCP_ORIGINS", value_delimiter = ',')]
-    pub mcp_origins: Vec<String>,
+    pub mcp_origins: Vec<String> = "TOLLHOUSE_MCP_ORIGINS" (value_delimiter = ','),
     /// MCP calls per second from one address to one tool; 0 means no limit [default: 20, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_MCP_RATE_LIMIT")]
-    pub mcp_rate_limit: Option<u32>,
+    pub mcp_rate_limit: Option<u32> = "TOLLHOUSE_MCP_RATE_LIMIT",
     /// Maximum number of messages in a JSON-RPC batch, for MCP revision 2025-03-26 [default: 20]
-    #[arg(long, env = "TOLLHOUSE_MCP_BATCH")]
-    pub mcp_batch: Option<usize>,
+    pub mcp_batch: Option<usize> = "TOLLHOUSE_MCP_BATCH",
     /// Time between progress notifications of an MCP call, in ms [default: 15000]
-    #[arg(long, env = "TOLLHOUSE_MCP_PROGRESS_MS")]
-    pub mcp_progress_ms: Option<u64>,
+    pub mcp_progress_ms: Option<u64> = "TOLLHOUSE_MCP_PROGRESS_MS",
     /// Long-running MCP calls that run as tasks, in total [default: 1024]
-    #[arg(long, env = "TOLLHOUSE_MCP_TASKS")]
-    pub mcp_tasks: Option<usize>,
+    pub mcp_tasks: Option<usize> = "TOLLHOUSE_MCP_TASKS",
     /// Long-running MCP calls from one address that run as tasks [default: 64]
-    #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_TASKS")]
-    pub mcp_address_tasks: Option<usize>,
+    pub mcp_address_tasks: Option<usize> = "TOLLHOUSE_MCP_ADDRESS_TASKS",
     /// Stored bytes of free tasks' results; above, the largest client loses its oldest [default: 67108864]
-    #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
-    pub mcp_task_bytes: Option<usize>,
+    pub mcp_task_bytes: Option<usize> = "TOLLHOUSE_MCP_TASK_BYTES",
     /// Minutes that the answer of a free task is kept [default: 10]
-    #[arg(long, env = "TOLLHOUSE_MCP_TASK_MINUTES")]
-    pub mcp_task_minutes: Option<u64>,
+    pub mcp_task_minutes: Option<u64> = "TOLLHOUSE_MCP_TASK_MINUTES",
     /// Open streams of MCP's `subscriptions/listen`, in total [default: 1024]
-    #[arg(long, env = "TOLLHOUSE_MCP_LISTENERS")]
-    pub mcp_listeners: Option<usize>,
+    pub mcp_listeners: Option<usize> = "TOLLHOUSE_MCP_LISTENERS",
     /// Open streams of MCP's `subscriptions/listen` from one address [default: 64]
-    #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_LISTENERS")]
-    pub mcp_address_listeners: Option<usize>,
+    pub mcp_address_listeners: Option<usize> = "TOLLHOUSE_MCP_ADDRESS_LISTENERS",
     /// Folder of the conformance suite's tools, instead of the catalog; on loopback only
-    #[arg(long, env = "TOLLHOUSE_MCP_CONFORMANCE_TOOLS", hide = true)]
-    pub mcp_conformance_tools: Option<PathBuf>,
+    pub mcp_conformance_tools: Option<PathBuf> = "TOLLHOUSE_MCP_CONFORMANCE_TOOLS" (hide = true),
 }
 }
 

@@ -52,102 +52,71 @@ flags! {
 /// Flags for payments.
 pub struct MoneyFlags {
     /// Facilitator that verifies and settles payments [default: simulated]
-    #[arg(long, env = "TOLLHOUSE_FACILITATOR")]
-    pub facilitator: Option<FacilitatorKind>,
+    pub facilitator: Option<FacilitatorKind> = "TOLLHOUSE_FACILITATOR",
     /// Base URL of the x402 facilitator, for `http`
-    #[arg(long, env = "X402_FACILITATOR_URL")]
-    pub facilitator_url: Option<String>,
+    pub facilitator_url: Option<String> = "X402_FACILITATOR_URL",
     /// Headers for each request to the facilitator, as `Name: value`, one per line
-    #[arg(long, env = "TOLLHOUSE_FACILITATOR_HEADERS", hide_env_values = true, value_delimiter = '\n')]
-    pub facilitator_headers: Vec<HiddenValue>,
+    pub facilitator_headers: Vec<HiddenValue> = "TOLLHOUSE_FACILITATOR_HEADERS" (hide_env_values = true, value_delimiter = '\n'),
     /// Id of the API key for Coinbase's facilitator
-    #[arg(long, env = "CDP_API_KEY_ID")]
-    pub cdp_api_key_id: Option<String>,
+    pub cdp_api_key_id: Option<String> = "CDP_API_KEY_ID",
     /// Secret of Coinbase's API key: Ed25519 in base64, or P-256 as a PEM
-    #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
-    pub cdp_api_key_secret: Option<HiddenValue>,
+    pub cdp_api_key_secret: Option<HiddenValue> = "CDP_API_KEY_SECRET" (hide_env_values = true),
     /// Facilitators of individual networks, as `NETWORK=KIND`, or `NETWORK=URL` for `http` without credentials
-    #[arg(long, env = "TOLLHOUSE_NETWORK_FACILITATORS", value_delimiter = ',')]
-    pub network_facilitator: Vec<String>,
+    pub network_facilitator: Vec<String> = "TOLLHOUSE_NETWORK_FACILITATORS" (value_delimiter = ','),
     /// Address that receives payments on EVM networks; required with a real facilitator
-    #[arg(long, env = "TOLLHOUSE_PAY_TO")]
-    pub pay_to: Option<String>,
+    pub pay_to: Option<String> = "TOLLHOUSE_PAY_TO",
     /// Address that receives payments on Solana; required for Solana
-    #[arg(long, env = "TOLLHOUSE_PAY_TO_SOLANA")]
-    pub pay_to_solana: Option<String>,
+    pub pay_to_solana: Option<String> = "TOLLHOUSE_PAY_TO_SOLANA",
     /// Networks for payments, as CAIP-2 or by name, in order of preference [default: eip155:84532, Base Sepolia]
-    #[arg(long, env = "TOLLHOUSE_NETWORK", value_delimiter = ',')]
     #[serde(deserialize_with = "one_or_more")]
-    pub network: Vec<String>,
+    pub network: Vec<String> = "TOLLHOUSE_NETWORK" (value_delimiter = ','),
     /// Accepted tokens that the host knows, as `NETWORK=SYMBOL` or `NETWORK=ADDRESS` [default: USDC on each network]
-    #[arg(long, env = "TOLLHOUSE_ASSETS", value_delimiter = ',')]
-    pub asset: Vec<String>,
+    pub asset: Vec<String> = "TOLLHOUSE_ASSETS" (value_delimiter = ','),
     /// JSON-RPC URL of a node on the first EVM network, for settling and lookups
-    #[arg(long, env = "TOLLHOUSE_RPC_URL", hide_env_values = true)]
-    pub rpc_url: Option<String>,
+    pub rpc_url: Option<String> = "TOLLHOUSE_RPC_URL" (hide_env_values = true),
     /// JSON-RPC URLs of nodes on other EVM networks, each as `NETWORK=URL`
-    #[arg(long, env = "TOLLHOUSE_NETWORK_RPC_URLS", hide_env_values = true, value_delimiter = ',')]
-    pub network_rpc_url: Vec<HiddenValue>,
+    pub network_rpc_url: Vec<HiddenValue> = "TOLLHOUSE_NETWORK_RPC_URLS" (hide_env_values = true, value_delimiter = ','),
     /// Blocks that a settlement needs, including its own, if a node is set [default: 1]
-    #[arg(long, env = "TOLLHOUSE_CONFIRMATIONS", value_parser = clap::value_parser!(u64).range(1..=MAX_CONFIRMATIONS))]
-    pub confirmations: Option<u64>,
+    pub confirmations: Option<u64> = "TOLLHOUSE_CONFIRMATIONS" (value_parser = clap::value_parser!(u64).range(1..=MAX_CONFIRMATIONS)),
     /// Blocks that a settlement needs on individual networks, each as `NETWORK=BLOCKS`
-    #[arg(long, env = "TOLLHOUSE_NETWORK_CONFIRMATIONS", value_delimiter = ',')]
-    pub network_confirmations: Vec<String>,
+    pub network_confirmations: Vec<String> = "TOLLHOUSE_NETWORK_CONFIRMATIONS" (value_delimiter = ','),
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
-    #[arg(long, env = "TOLLHOUSE_GAS_KEY", hide_env_values = true)]
-    pub gas_key: Option<HiddenValue>,
+    pub gas_key: Option<HiddenValue> = "TOLLHOUSE_GAS_KEY" (hide_env_values = true),
     /// File with the key of the account that pays the gas
-    #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
-    pub gas_key_file: Option<PathBuf>,
+    pub gas_key_file: Option<PathBuf> = "TOLLHOUSE_GAS_KEY_FILE",
     /// Gas per hour that one payer can burn without paying; 0 means no limit [default: 3000000]
-    #[arg(long, env = "TOLLHOUSE_PAYER_BURNED_GAS")]
-    pub payer_burned_gas: Option<u64>,
+    pub payer_burned_gas: Option<u64> = "TOLLHOUSE_PAYER_BURNED_GAS",
     /// Hourly gas that new payers at one address can burn unpaid; 0 means no limit [default: 6000000, and none when listening on loopback]
-    #[arg(long, env = "TOLLHOUSE_ADDRESS_BURNED_GAS")]
-    pub address_burned_gas: Option<u64>,
+    pub address_burned_gas: Option<u64> = "TOLLHOUSE_ADDRESS_BURNED_GAS",
     /// Hourly gas that payers of one builder's tools can burn unpaid; 0 means no limit [default: 15000000]
-    #[arg(long, env = "TOLLHOUSE_BUILDER_BURNED_GAS")]
-    pub builder_burned_gas: Option<u64>,
+    pub builder_burned_gas: Option<u64> = "TOLLHOUSE_BUILDER_BURNED_GAS",
     /// Hourly gas burned without payment; above, x402 payments get 503; 0 means no limit [default: 60000000]
-    #[arg(long, env = "TOLLHOUSE_BURNED_GAS")]
-    pub burned_gas: Option<u64>,
+    pub burned_gas: Option<u64> = "TOLLHOUSE_BURNED_GAS",
     /// Reverted settlements of one payer per hour; 0 means no limit [default: 5]
-    #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
-    pub payer_reverts: Option<u32>,
+    pub payer_reverts: Option<u32> = "TOLLHOUSE_PAYER_REVERTS",
     /// Minimum payment that covers the gas of its settlement, in USD; 0 means no minimum [default: 0.001, and 0 on test networks]
-    #[arg(long, env = "TOLLHOUSE_LEAST_SETTLEMENT_USD", value_parser = usd)]
-    pub least_settlement_usd: Option<MicroUsd>,
+    pub least_settlement_usd: Option<MicroUsd> = "TOLLHOUSE_LEAST_SETTLEMENT_USD" (value_parser = usd),
     /// Minimum payments that cover the gas on individual networks, each as `NETWORK=USD`
-    #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
-    pub network_least_settlement_usd: Vec<String>,
+    pub network_least_settlement_usd: Vec<String> = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD" (value_delimiter = ','),
     /// How long the host looks up an unknown settlement, in ms, at most a year [default: 86400000]
-    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS))]
-    pub unresolved_after_ms: Option<u64>,
+    pub unresolved_after_ms: Option<u64> = "TOLLHOUSE_UNRESOLVED_AFTER_MS"
+        (value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS)),
     /// Maximum runs for a payment that settles before the run, including the first run [default: 10]
-    #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS))]
-    pub paid_runs: Option<u32>,
+    pub paid_runs: Option<u32> = "TOLLHOUSE_PAID_RUNS" (value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS)),
     /// Latest start of a run after its settlement, in ms, at most 30 days [default: 86400000]
-    #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_PAID_RUN_MS))]
-    pub paid_run_ms: Option<u64>,
+    pub paid_run_ms: Option<u64> = "TOLLHOUSE_PAID_RUN_MS" (value_parser = clap::value_parser!(u64).range(1..=MAX_PAID_RUN_MS)),
     /// Allow the simulated facilitator on an address other than loopback
-    #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
-    pub allow_simulated_public: Option<bool>,
+    pub allow_simulated_public: Option<bool> = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC" (num_args = 0..=1, default_missing_value = "true"),
     /// Signature format of offers and receipts, as in x402's offer-receipt extension [default: jws]
-    #[arg(long, env = "TOLLHOUSE_OFFER_FORMAT")]
-    pub offer_format: Option<OfferFormat>,
+    pub offer_format: Option<OfferFormat> = "TOLLHOUSE_OFFER_FORMAT",
     /// Fee of the host on each sale, in basis points of the price [default: 500]
-    #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
-    pub fee_bps: Option<u16>,
+    pub fee_bps: Option<u16> = "TOLLHOUSE_FEE_BPS" (value_parser = clap::value_parser!(u16).range(0..=10_000)),
     /// Validity of a quote, in ms, at most a day [default: 300000]
-    #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_QUOTE_MS))]
-    pub quote_ms: Option<u64>,
+    pub quote_ms: Option<u64> = "TOLLHOUSE_QUOTE_MS" (value_parser = clap::value_parser!(u64).range(1..=MAX_QUOTE_MS)),
     /// Base URL of a quote API like LI.FI's; without it, a built-in table is used
-    #[arg(long, env = "TOLLHOUSE_ROUTES_URL")]
-    pub routes_url: Option<String>,
+    pub routes_url: Option<String> = "TOLLHOUSE_ROUTES_URL",
     /// API key for the quote API, sent as `x-lifi-api-key`
-    #[arg(long, env = "TOLLHOUSE_ROUTES_KEY", hide_env_values = true)]
-    pub routes_key: Option<HiddenValue>,
+    pub routes_key: Option<HiddenValue> = "TOLLHOUSE_ROUTES_KEY" (hide_env_values = true),
 }
 }
 

@@ -14,44 +14,31 @@ flags! {
 /// Flags for retention.
 pub struct RetentionFlags {
     /// Events kept for each owner [default: 100000]
-    #[arg(long, env = "TOLLHOUSE_EVENTS_KEPT")]
-    pub events_kept: Option<u64>,
+    pub events_kept: Option<u64> = "TOLLHOUSE_EVENTS_KEPT",
     /// Days that events are kept [default: 90]
-    #[arg(long, env = "TOLLHOUSE_EVENT_DAYS")]
-    pub event_days: Option<u32>,
+    pub event_days: Option<u32> = "TOLLHOUSE_EVENT_DAYS",
     /// Log lines kept for each tool [default: 5000]
-    #[arg(long, env = "TOLLHOUSE_LOG_LINES_KEPT")]
-    pub log_lines_kept: Option<u64>,
+    pub log_lines_kept: Option<u64> = "TOLLHOUSE_LOG_LINES_KEPT",
     /// Bytes of log lines kept for each tool [default: 4194304]
-    #[arg(long, env = "TOLLHOUSE_LOG_BYTES_KEPT")]
-    pub log_bytes_kept: Option<u64>,
+    pub log_bytes_kept: Option<u64> = "TOLLHOUSE_LOG_BYTES_KEPT",
     /// Bytes of log lines per second for each tool; four times that for each builder [default: 262144]
-    #[arg(long, env = "TOLLHOUSE_LOG_RATE")]
-    pub log_rate: Option<NonZeroU32>,
+    pub log_rate: Option<NonZeroU32> = "TOLLHOUSE_LOG_RATE",
     /// Days that log lines are kept [default: 7]
-    #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
-    pub log_days: Option<u32>,
+    pub log_days: Option<u32> = "TOLLHOUSE_LOG_DAYS",
     /// Receipts of free calls kept; receipts of paid calls are never removed [default: 5000000]
-    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPTS_KEPT")]
-    pub free_receipts_kept: Option<u64>,
+    pub free_receipts_kept: Option<u64> = "TOLLHOUSE_FREE_RECEIPTS_KEPT",
     /// Days that receipts of free calls are kept [default: 7]
-    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPT_DAYS")]
-    pub free_receipt_days: Option<u32>,
+    pub free_receipt_days: Option<u32> = "TOLLHOUSE_FREE_RECEIPT_DAYS",
     /// Calls kept for each tool, for its owner's list [default: 10000]
-    #[arg(long, env = "TOLLHOUSE_CALLS_KEPT")]
-    pub calls_kept: Option<u64>,
+    pub calls_kept: Option<u64> = "TOLLHOUSE_CALLS_KEPT",
     /// Days that calls are kept [default: 30]
-    #[arg(long, env = "TOLLHOUSE_CALL_DAYS")]
-    pub call_days: Option<u32>,
+    pub call_days: Option<u32> = "TOLLHOUSE_CALL_DAYS",
     /// Days that hourly metrics of calls are kept; those per minute: 2 days [default: 90]
-    #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
-    pub metric_days: Option<u32>,
+    pub metric_days: Option<u32> = "TOLLHOUSE_METRIC_DAYS",
     /// Entries of the audit trail kept; actors with the most entries lose their oldest first [default: 1000000]
-    #[arg(long, env = "TOLLHOUSE_AUDIT_KEPT")]
-    pub audit_kept: Option<u64>,
+    pub audit_kept: Option<u64> = "TOLLHOUSE_AUDIT_KEPT",
     /// Days that entries of the audit trail are kept [default: 400]
-    #[arg(long, env = "TOLLHOUSE_AUDIT_DAYS")]
-    pub audit_days: Option<u32>,
+    pub audit_days: Option<u32> = "TOLLHOUSE_AUDIT_DAYS",
 }
 }
 

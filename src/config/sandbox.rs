@@ -18,41 +18,29 @@ flags! {
 /// Flags for the sandbox.
 pub struct SandboxFlags {
     /// Path of the `tollhouse-worker` binary [default: beside this one]
-    #[arg(long, env = "TOLLHOUSE_WORKER")]
-    pub worker: Option<PathBuf>,
+    pub worker: Option<PathBuf> = "TOLLHOUSE_WORKER",
     /// Blank workers kept ready [default: 2]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_SPARES")]
-    pub sandbox_spares: Option<usize>,
+    pub sandbox_spares: Option<usize> = "TOLLHOUSE_SANDBOX_SPARES",
     /// Handlers that compute at the same time [default: cores x 2]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_RUNNING")]
-    pub sandbox_running: Option<usize>,
+    pub sandbox_running: Option<usize> = "TOLLHOUSE_SANDBOX_RUNNING",
     /// Calls of very short handlers sent ahead to a busy worker; 0 sends none [default: 16]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_PIPELINE")]
-    pub sandbox_pipeline: Option<usize>,
+    pub sandbox_pipeline: Option<usize> = "TOLLHOUSE_SANDBOX_PIPELINE",
     /// Maximum number of worker processes [default: one per 8 MiB of --sandbox-memory, at most half the descriptors and one per user]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_PROCESSES")]
-    pub sandbox_processes: Option<usize>,
+    pub sandbox_processes: Option<usize> = "TOLLHOUSE_SANDBOX_PROCESSES",
     /// Private memory of all workers, in bytes; above that, idle workers end or starts wait [default: half of the memory of the machine or control group]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_MEMORY")]
-    pub sandbox_memory: Option<u64>,
+    pub sandbox_memory: Option<u64> = "TOLLHOUSE_SANDBOX_MEMORY",
     /// Least strict tier of all tools: `jit`, or `jitless`, which compiles nothing [default: jit]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_TIER")]
-    pub sandbox_tier: Option<String>,
+    pub sandbox_tier: Option<String> = "TOLLHOUSE_SANDBOX_TIER",
     /// Fork workers from a booted process; they share its memory layout [default: true, or false with --sandbox-strict]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_ZYGOTE", num_args = 0..=1, default_missing_value = "true")]
-    pub sandbox_zygote: Option<bool>,
+    pub sandbox_zygote: Option<bool> = "TOLLHOUSE_SANDBOX_ZYGOTE" (num_args = 0..=1, default_missing_value = "true"),
     /// Jail layers without which the host does not start, comma-separated; `tollhouse doctor` lists them
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_STRICT", value_delimiter = ',')]
-    pub sandbox_strict: Vec<String>,
+    pub sandbox_strict: Vec<String> = "TOLLHOUSE_SANDBOX_STRICT" (value_delimiter = ','),
     /// User and group ids for workers if the host runs as root, one each [default: 1900000000-1900262143]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_USERS")]
-    pub sandbox_users: Option<String>,
+    pub sandbox_users: Option<String> = "TOLLHOUSE_SANDBOX_USERS",
     /// Bytes in transit between the host and all workers, shared by builders [default: a sixteenth of the memory, at least 256 MiB]
-    #[arg(long, env = "TOLLHOUSE_SANDBOX_BYTES")]
-    pub sandbox_bytes: Option<usize>,
+    pub sandbox_bytes: Option<usize> = "TOLLHOUSE_SANDBOX_BYTES",
     /// Private or plain http hosts that `httpGetJson` can reach, as `host:port`, comma-separated
-    #[arg(long, env = "TOLLHOUSE_GUARD_ALLOW", value_delimiter = ',')]
-    pub guard_allow: Vec<String>,
+    pub guard_allow: Vec<String> = "TOLLHOUSE_GUARD_ALLOW" (value_delimiter = ','),
 }
 }
 

@@ -13,20 +13,15 @@ flags! {
 /// Flags for secrets.
 pub struct SecretFlags {
     /// Master key of secrets, 32 bytes in base64 or hex; if several, the current first [default: created on first start, in the file `master-key` of the data folder]
-    #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
-    pub master_key: Option<HiddenValue>,
+    pub master_key: Option<HiddenValue> = "TOLLHOUSE_MASTER_KEY" (hide_env_values = true),
     /// File with the master keys
-    #[arg(long, env = "TOLLHOUSE_MASTER_KEY_FILE")]
-    pub master_key_file: Option<PathBuf>,
+    pub master_key_file: Option<PathBuf> = "TOLLHOUSE_MASTER_KEY_FILE",
     /// Old master keys, which only decrypt, comma-separated
-    #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
-    pub master_key_old: Option<HiddenValue>,
+    pub master_key_old: Option<HiddenValue> = "TOLLHOUSE_MASTER_KEY_OLD" (hide_env_values = true),
     /// Key that signs receipts, Ed25519 as PKCS#8 in PEM [default: created on first start, in the file `receipt-key.pem` of the data folder]
-    #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY", hide_env_values = true)]
-    pub receipt_key: Option<HiddenValue>,
+    pub receipt_key: Option<HiddenValue> = "TOLLHOUSE_RECEIPT_KEY" (hide_env_values = true),
     /// File with the receipt key
-    #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY_FILE")]
-    pub receipt_key_file: Option<PathBuf>,
+    pub receipt_key_file: Option<PathBuf> = "TOLLHOUSE_RECEIPT_KEY_FILE",
 }
 }
 

@@ -24,35 +24,25 @@ flags! {
 /// Flags for telemetry.
 pub struct TelemetryFlags {
     /// Format of the log [default: text]
-    #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
-    pub log_format: Option<LogFormat>,
+    pub log_format: Option<LogFormat> = "TOLLHOUSE_LOG_FORMAT",
     /// Who can read `/metrics`: holders of a token, or this machine too [default: loopback if the host listens there and its public URL is there, else admin]
-    #[arg(long, env = "TOLLHOUSE_METRICS")]
-    pub metrics: Option<MetricsReaders>,
+    pub metrics: Option<MetricsReaders> = "TOLLHOUSE_METRICS",
     /// Token for `/metrics` only, sent as `Authorization: Bearer` [default: none but the admin's]
-    #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN", hide_env_values = true)]
-    pub metrics_token: Option<HiddenValue>,
+    pub metrics_token: Option<HiddenValue> = "TOLLHOUSE_METRICS_TOKEN" (hide_env_values = true),
     /// File with the metrics token
-    #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN_FILE")]
-    pub metrics_token_file: Option<PathBuf>,
+    pub metrics_token_file: Option<PathBuf> = "TOLLHOUSE_METRICS_TOKEN_FILE",
     /// Collector for traces and metrics, by OTLP over HTTP, for example `http://127.0.0.1:4318` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else none]
-    #[arg(long, env = "TOLLHOUSE_OTLP_ENDPOINT", hide_env_values = true)]
-    pub otlp_endpoint: Option<HiddenValue>,
+    pub otlp_endpoint: Option<HiddenValue> = "TOLLHOUSE_OTLP_ENDPOINT" (hide_env_values = true),
     /// Headers of requests to the collector, as `name=value,name=value` [default: `OTEL_EXPORTER_OTLP_HEADERS`, else none]
-    #[arg(long, env = "TOLLHOUSE_OTLP_HEADERS", hide_env_values = true)]
-    pub otlp_headers: Option<HiddenValue>,
+    pub otlp_headers: Option<HiddenValue> = "TOLLHOUSE_OTLP_HEADERS" (hide_env_values = true),
     /// Service name in traces and metrics [default: `OTEL_SERVICE_NAME`, else tollhouse]
-    #[arg(long, env = "TOLLHOUSE_OTLP_SERVICE")]
-    pub otlp_service: Option<String>,
+    pub otlp_service: Option<String> = "TOLLHOUSE_OTLP_SERVICE",
     /// Time between metrics sent to the collector, in ms; 0 sends none [default: 60000]
-    #[arg(long, env = "TOLLHOUSE_OTLP_METRICS_MS")]
-    pub otlp_metrics_ms: Option<u64>,
+    pub otlp_metrics_ms: Option<u64> = "TOLLHOUSE_OTLP_METRICS_MS",
     /// Calls per second that are traced without a request from the caller [default: 50]
-    #[arg(long, env = "TOLLHOUSE_TRACE_RATE")]
-    pub trace_rate: Option<u32>,
+    pub trace_rate: Option<u32> = "TOLLHOUSE_TRACE_RATE",
     /// Calls per second that are traced because the caller requests it [default: 10]
-    #[arg(long, env = "TOLLHOUSE_TRACE_CALLER_RATE")]
-    pub trace_caller_rate: Option<u32>,
+    pub trace_caller_rate: Option<u32> = "TOLLHOUSE_TRACE_CALLER_RATE",
 }
 }
 

@@ -72,7 +72,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<FrontServices>, fronts: Fr
         let mut share = shared.intake.open.share(peer.ip());
         match if trusted { share.take_of_all(1) } else { share.take(1) } {
             Ok(()) => {
-                CONNECTIONS_ACCEPTED.count();
+                CONNECTIONS_ACCEPTED.count([]);
                 acceptor.accept(stream, peer, share, service.clone(), Arc::clone(&shared));
             }
             Err(full) => acceptor.refuse(stream, full),

@@ -177,158 +177,94 @@ fn seconds(millis: u64) -> f64 {
     millis as f64 / 1_000.0
 }
 
-/// A counter without labels.
-#[derive(Debug)]
-pub struct Counter(&'static Metric, AtomicU64);
-
-impl Counter {
-    /// Adds one.
-    pub fn count(&self) {
-        self.add(1);
-    }
-
-    /// Adds `more`.
-    pub fn add(&self, more: u64) {
-        self.1.fetch_add(more, Relaxed);
-    }
-
-    fn put(&self, samples: &mut Samples) {
-        samples.put(self.0, [], self.1.load(Relaxed));
-    }
+/// Lists the values of one label, or those of two labels as rows of `first: second …;`.
+macro_rules! values {
+    ($($value:literal)*) => { [$([$value]),*] };
+    ($($first:literal: $($second:literal)*;)*) => { [$($([$first, $second],)*)*] };
 }
 
-/// Completed calls.
-pub static CALLS: ByOutcome = ByOutcome::new(&metric_table::CALLS, &[("ok", "none"), ("error_status", "tool")]);
-/// Requests that HTTP refused.
-pub static REFUSALS: ByOutcome = ByOutcome::new(&metric_table::REFUSALS, &[]);
-/// Calls over MCP.
-pub static MCP_CALLS: ByOutcome =
-    ByOutcome::new(&metric_table::MCP_CALLS, &[("ok", "none"), ("tool_error", "tool"), ("task", "none"), ("cancelled", "caller")]);
-/// HTTP responses.
-pub static RESPONSES: LabeledCounts<1, 5> = LabeledCounts::new(&metric_table::RESPONSES, [["1xx"], ["2xx"], ["3xx"], ["4xx"], ["5xx"]]);
-/// Accepted connections.
-pub static CONNECTIONS_ACCEPTED: Counter = Counter(&metric_table::CONNECTIONS_ACCEPTED, AtomicU64::new(0));
-/// Connections refused because a limit was reached.
-pub static CONNECTIONS_REFUSED: LabeledCounts<1, 2> = LabeledCounts::new(&metric_table::CONNECTIONS_REFUSED, [["all"], ["address"]]);
-/// Connections that the host closed.
-pub static CONNECTIONS_CLOSED: LabeledCounts<1, 6> =
-    LabeledCounts::new(&metric_table::CONNECTIONS_CLOSED, [["head"], ["idle"], ["unread"], ["reset"], ["frames"], ["held"]]);
-/// MCP requests.
-pub static MCP_REQUESTS: LabeledCounts<1, 9> = LabeledCounts::new(
-    &metric_table::MCP_REQUESTS,
-    [
-        ["initialize"],
-        ["server/discover"],
-        ["tools/list"],
-        ["tools/call"],
-        ["tasks/get"],
-        ["tasks/update"],
-        ["tasks/cancel"],
-        ["subscriptions/listen"],
-        ["other"],
-    ],
-);
-/// Payments that reached a state.
-pub static PAYMENTS: LabeledCounts<1, 6> =
-    LabeledCounts::new(&metric_table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"], ["unresolved"]]);
-/// Unpaid runs.
-pub static UNPAID_RUNS: LabeledCounts<1, 3> = LabeledCounts::new(&metric_table::UNPAID_RUNS, [["failed"], ["refused"], ["unknown"]]);
-/// Runs refused because of a limit on unpaid runs.
-pub static SLOWED_RUNS: LabeledCounts<1, 6> =
-    LabeledCounts::new(&metric_table::SLOWED_RUNS, [["payer"], ["address"], ["tool"], ["unproven"], ["balance"], ["gas"]]);
-/// Gas spent on settlements that were reverted.
-pub static BURNED_GAS: Counter = Counter(&metric_table::BURNED_GAS, AtomicU64::new(0));
-/// Gas that settlements below the least amount have used.
-pub static UNDERPAID_GAS: Counter = Counter(&metric_table::UNDERPAID_GAS, AtomicU64::new(0));
-/// Settlements that an operator should look at.
-pub static SETTLEMENT_FAULTS: LabeledCounts<1, 3> =
-    LabeledCounts::new(&metric_table::SETTLEMENT_FAULTS, [["elsewhere"], ["second_receipt"], ["reorganized"]]);
-/// Requests to facilitators.
-pub static FACILITATOR: LabeledCounts<2, 15> = LabeledCounts::new(
-    &metric_table::FACILITATOR_REQUESTS,
-    [
-        ["verify", "valid"],
-        ["verify", "invalid"],
-        ["verify", "unavailable"],
-        ["settle", "settled"],
-        ["settle", "refused"],
-        ["settle", "unsent"],
-        ["settle", "unknown"],
-        ["resolve", "settled"],
-        ["resolve", "refused"],
-        ["resolve", "unsent"],
-        ["resolve", "unknown"],
-        ["look_up", "settled"],
-        ["look_up", "refused"],
-        ["look_up", "unsent"],
-        ["look_up", "unknown"],
-    ],
-);
-/// Duration of requests to facilitators.
-pub static FACILITATOR_SECONDS: LabeledTimes<4> =
-    LabeledTimes::new(&metric_table::FACILITATOR_SECONDS, ["verify", "settle", "resolve", "look_up"]);
-/// Commits to the store.
-pub static COMMITS: LabeledCounts<2, 12> = LabeledCounts::new(
-    &metric_table::COMMITS,
-    [
-        ["durable", "ok"],
-        ["durable", "conflict"],
-        ["durable", "beyond"],
-        ["durable", "lock_timeout"],
-        ["durable", "away"],
-        ["durable", "unknown"],
-        ["buffered", "ok"],
-        ["buffered", "conflict"],
-        ["buffered", "beyond"],
-        ["buffered", "lock_timeout"],
-        ["buffered", "away"],
-        ["buffered", "unknown"],
-    ],
-);
-/// Duration of commits.
-pub static COMMIT_SECONDS: LabeledTimes<2> = LabeledTimes::new(&metric_table::COMMIT_SECONDS, ["durable", "buffered"]);
-/// Rows removed from the store because they were too old or too many.
-pub static REMOVED: LabeledCounts<1, 10> = LabeledCounts::new(
-    &metric_table::REMOVED,
-    [
-        ["audit"],
-        ["callMetrics"],
-        ["calls"],
-        ["credits"],
-        ["events"],
-        ["freeReceipts"],
-        ["logs"],
-        ["payments"],
-        ["sessions"],
-        ["simulatedLedger"],
-    ],
-);
-/// Runs of periodic jobs.
-pub static JOBS: JobCounts<14> = JobCounts::new([
-    "audit",
-    "call-metrics",
-    "calls",
-    "credit-days",
-    "deletions",
-    "events",
-    "free-receipts",
-    "logs",
-    "nonces",
-    "payouts",
-    "reorganizations",
-    "sales",
-    "sessions",
-    "versions",
-]);
-/// Traced calls.
-pub(super) static TRACES: LabeledCounts<1, 2> = LabeledCounts::new(&metric_table::TRACES, [["caller"], ["host"]]);
-/// Calls that were not traced because of the limit.
-pub(super) static TRACES_LEFT_OUT: LabeledCounts<1, 2> = LabeledCounts::new(&metric_table::TRACES_LEFT_OUT, [["caller"], ["host"]]);
-/// Spans of traced calls.
-pub(super) static SPANS: LabeledCounts<1, 4> = LabeledCounts::new(&metric_table::SPANS, [["sent"], ["full"], ["failed"], ["refused"]]);
-/// Requests to the collector.
-pub(super) static EXPORTS: LabeledCounts<2, 4> =
-    LabeledCounts::new(&metric_table::EXPORTS, [["traces", "ok"], ["traces", "failed"], ["metrics", "ok"], ["metrics", "failed"]]);
+macro_rules! counters {
+    ($($(#[$about:meta])* $vis:vis static $name:ident: $Type:ty = $value:expr;)*) => {
+        $($(#[$about])* $vis static $name: $Type = $value;)*
+
+        fn put_counters(samples: &mut Samples) {
+            $($name.put(samples);)*
+        }
+    };
+}
+
+counters! {
+    /// Completed calls.
+    pub static CALLS: ByOutcome = ByOutcome::new(&metric_table::CALLS, &[("ok", "none"), ("error_status", "tool")]);
+    /// HTTP responses.
+    pub static RESPONSES: LabeledCounts<1, 5> = LabeledCounts::new(&metric_table::RESPONSES, values!("1xx" "2xx" "3xx" "4xx" "5xx"));
+    /// Requests that HTTP refused.
+    pub static REFUSALS: ByOutcome = ByOutcome::new(&metric_table::REFUSALS, &[]);
+    /// Accepted connections.
+    pub static CONNECTIONS_ACCEPTED: LabeledCounts<0, 1> = LabeledCounts::new(&metric_table::CONNECTIONS_ACCEPTED, [[]]);
+    /// Connections refused because a limit was reached.
+    pub static CONNECTIONS_REFUSED: LabeledCounts<1, 2> = LabeledCounts::new(&metric_table::CONNECTIONS_REFUSED, values!("all" "address"));
+    /// Connections that the host closed.
+    pub static CONNECTIONS_CLOSED: LabeledCounts<1, 6> =
+        LabeledCounts::new(&metric_table::CONNECTIONS_CLOSED, values!("head" "idle" "unread" "reset" "frames" "held"));
+    /// MCP requests.
+    pub static MCP_REQUESTS: LabeledCounts<1, 9> = LabeledCounts::new(&metric_table::MCP_REQUESTS, values!(
+        "initialize" "server/discover" "tools/list" "tools/call" "tasks/get" "tasks/update" "tasks/cancel" "subscriptions/listen" "other"
+    ));
+    /// Calls over MCP.
+    pub static MCP_CALLS: ByOutcome =
+        ByOutcome::new(&metric_table::MCP_CALLS, &[("ok", "none"), ("tool_error", "tool"), ("task", "none"), ("cancelled", "caller")]);
+    /// Payments that reached a state.
+    pub static PAYMENTS: LabeledCounts<1, 6> =
+        LabeledCounts::new(&metric_table::PAYMENTS, values!("reserved" "settled" "refused" "released" "unknown" "unresolved"));
+    /// Unpaid runs.
+    pub static UNPAID_RUNS: LabeledCounts<1, 3> = LabeledCounts::new(&metric_table::UNPAID_RUNS, values!("failed" "refused" "unknown"));
+    /// Runs refused because of a limit on unpaid runs.
+    pub static SLOWED_RUNS: LabeledCounts<1, 6> =
+        LabeledCounts::new(&metric_table::SLOWED_RUNS, values!("payer" "address" "tool" "unproven" "balance" "gas"));
+    /// Gas spent on settlements that were reverted.
+    pub static BURNED_GAS: LabeledCounts<0, 1> = LabeledCounts::new(&metric_table::BURNED_GAS, [[]]);
+    /// Gas that settlements below the least amount have used.
+    pub static UNDERPAID_GAS: LabeledCounts<0, 1> = LabeledCounts::new(&metric_table::UNDERPAID_GAS, [[]]);
+    /// Settlements that an operator should look at.
+    pub static SETTLEMENT_FAULTS: LabeledCounts<1, 3> =
+        LabeledCounts::new(&metric_table::SETTLEMENT_FAULTS, values!("elsewhere" "second_receipt" "reorganized"));
+    /// Requests to facilitators.
+    pub static FACILITATOR: LabeledCounts<2, 15> = LabeledCounts::new(&metric_table::FACILITATOR_REQUESTS, values!(
+        "verify": "valid" "invalid" "unavailable";
+        "settle": "settled" "refused" "unsent" "unknown";
+        "resolve": "settled" "refused" "unsent" "unknown";
+        "look_up": "settled" "refused" "unsent" "unknown";
+    ));
+    /// Duration of requests to facilitators.
+    pub static FACILITATOR_SECONDS: LabeledTimes<4> =
+        LabeledTimes::new(&metric_table::FACILITATOR_SECONDS, ["verify", "settle", "resolve", "look_up"]);
+    /// Commits to the store.
+    pub static COMMITS: LabeledCounts<2, 12> = LabeledCounts::new(&metric_table::COMMITS, values!(
+        "durable": "ok" "conflict" "beyond" "lock_timeout" "away" "unknown";
+        "buffered": "ok" "conflict" "beyond" "lock_timeout" "away" "unknown";
+    ));
+    /// Duration of commits.
+    pub static COMMIT_SECONDS: LabeledTimes<2> = LabeledTimes::new(&metric_table::COMMIT_SECONDS, ["durable", "buffered"]);
+    /// Rows removed from the store because they were too old or too many.
+    pub static REMOVED: LabeledCounts<1, 10> = LabeledCounts::new(&metric_table::REMOVED, values!(
+        "audit" "callMetrics" "calls" "credits" "events" "freeReceipts" "logs" "payments" "sessions" "simulatedLedger"
+    ));
+    /// Runs of periodic jobs.
+    pub static JOBS: JobCounts<14> = JobCounts::new([
+        "audit", "call-metrics", "calls", "credit-days", "deletions", "events", "free-receipts", "logs", "nonces", "payouts",
+        "reorganizations", "sales", "sessions", "versions",
+    ]);
+    /// Traced calls.
+    pub(super) static TRACES: LabeledCounts<1, 2> = LabeledCounts::new(&metric_table::TRACES, values!("caller" "host"));
+    /// Calls that were not traced because of the limit.
+    pub(super) static TRACES_LEFT_OUT: LabeledCounts<1, 2> = LabeledCounts::new(&metric_table::TRACES_LEFT_OUT, values!("caller" "host"));
+    /// Spans of traced calls.
+    pub(super) static SPANS: LabeledCounts<1, 4> = LabeledCounts::new(&metric_table::SPANS, values!("sent" "full" "failed" "refused"));
+    /// Requests to the collector.
+    pub(super) static EXPORTS: LabeledCounts<2, 4> =
+        LabeledCounts::new(&metric_table::EXPORTS, values!("traces": "ok" "failed"; "metrics": "ok" "failed";));
+}
 
 /// Duration of calls, and of each of their stages.
 static CALL: Histogram = Histogram::new();
@@ -355,33 +291,11 @@ impl Samples {
     #[must_use]
     pub fn counted() -> Self {
         let mut samples = Self::default();
-        CALLS.put(&mut samples);
+        put_counters(&mut samples);
         samples.put_shape(&metric_table::CALL_SECONDS, vec![], CALL.shape());
         for (stage, histogram) in Stage::ALL.iter().zip(&STAGES) {
             samples.put_shape(&metric_table::STAGE_SECONDS, vec![stage.as_str()], histogram.shape());
         }
-        RESPONSES.put(&mut samples);
-        REFUSALS.put(&mut samples);
-        CONNECTIONS_ACCEPTED.put(&mut samples);
-        CONNECTIONS_REFUSED.put(&mut samples);
-        CONNECTIONS_CLOSED.put(&mut samples);
-        MCP_REQUESTS.put(&mut samples);
-        MCP_CALLS.put(&mut samples);
-        PAYMENTS.put(&mut samples);
-        UNPAID_RUNS.put(&mut samples);
-        SLOWED_RUNS.put(&mut samples);
-        BURNED_GAS.put(&mut samples);
-        UNDERPAID_GAS.put(&mut samples);
-        SETTLEMENT_FAULTS.put(&mut samples);
-        FACILITATOR.put(&mut samples);
-        FACILITATOR_SECONDS.put(&mut samples);
-        COMMITS.put(&mut samples);
-        COMMIT_SECONDS.put(&mut samples);
-        REMOVED.put(&mut samples);
-        JOBS.put(&mut samples);
-        [&TRACES, &TRACES_LEFT_OUT].into_iter().for_each(|counts| counts.put(&mut samples));
-        SPANS.put(&mut samples);
-        EXPORTS.put(&mut samples);
         samples
     }
 }

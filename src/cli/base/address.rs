@@ -65,6 +65,15 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
     address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |address| address.is_loopback())
 }
 
+/// Returns the address of `path` below another address. Its segments are used literally.
+pub(crate) fn below(base: &Url, path: &[&str]) -> Url {
+    let mut url = base.clone();
+    if let Ok(mut pieces) = url.path_segments_mut() {
+        pieces.pop_if_empty().extend(path);
+    }
+    url
+}
+
 /// Formats the address for people, without a trailing slash.
 pub(crate) fn host_name(url: &Url) -> &str {
     url.as_str().trim_end_matches('/')

@@ -127,31 +127,17 @@ fn in_commands(error: Error) -> Error {
     }
 }
 
-/// Query parameters of the API, and the flags of this program that set them.
-const FLAGS: [(&str, &str); 15] = [
-    ("actor", "actor"),
-    ("builderId", "builder"),
-    ("callId", "call"),
-    ("kind", "kind"),
-    ("level", "level"),
-    ("limit", "limit"),
-    ("maxPriceUsd", "max-price"),
-    ("outcome", "outcome"),
-    ("owner", "owner"),
-    ("since", "since"),
-    ("sort", "sort"),
-    ("state", "state"),
-    ("status", "status"),
-    ("step", "step"),
-    ("until", "until"),
-];
+/// Query parameters of the API that a flag with the same name sets.
+const FLAGS: [&str; 12] = ["actor", "kind", "level", "limit", "outcome", "owner", "since", "sort", "state", "status", "step", "until"];
+/// Query parameters of the API that a flag with another name sets.
+const OTHER_FLAGS: [(&str, &str); 3] = [("builderId", "builder"), ("callId", "call"), ("maxPriceUsd", "max-price")];
 
 /// Replaces names of query parameters by flags. An error about a body has a `pointer`, and stays as it is.
 fn with_flags(mut error: Error) -> Error {
     if error.reported.contains_key("pointer") {
         return error;
     }
-    for (parameter, flag) in FLAGS {
+    for (parameter, flag) in FLAGS.map(|name| (name, name)).into_iter().chain(OTHER_FLAGS) {
         error.message = error.message.replacen(&format!("`{parameter}`"), &format!("`--{flag}`"), 1);
     }
     match error.reported.get("parameter").and_then(Value::as_str) {

@@ -13,7 +13,7 @@ use tollhouse_config::HiddenValue;
 use tollhouse_tool::WithResponse;
 
 use super::{
-    address::{host_name, is_loopback},
+    address::{below, host_name, is_loopback},
     answer::{Answer, is_unavailable},
     credentials::Credentials,
     error::{Error, Exit, Result},
@@ -96,11 +96,7 @@ impl Client {
 
     /// Returns the URL of an operation. Path segments are used literally.
     pub(crate) fn at(&self, path: &[&str]) -> Url {
-        let mut url = self.base.clone();
-        if let Ok(mut pieces) = url.path_segments_mut() {
-            pieces.pop_if_empty().extend(path);
-        }
-        url
+        below(&self.base, path)
     }
 
     pub(crate) fn get(&self, path: &[&str]) -> PendingRequest<'_> {
@@ -267,6 +263,14 @@ impl PendingRequest<'_> {
             }
             _ => error,
         })
+    }
+
+    /// Sends the request and reads the response. Returns `None` if the host refuses it with the code `missing`.
+    pub(crate) async fn find<T: DeserializeOwned>(self, missing: &str) -> Result<Option<Answer<T>>> {
+        match self.send().await {
+            Err(error) if error.code() == missing => Ok(None),
+            ended => ended.map(Some),
+        }
     }
 
     /// Sends the request without reading the body.

@@ -98,7 +98,8 @@ impl Following {
             match self.connect(lost.is_some(), &ask).await {
                 Ok(response) => {
                     if let Some(since) = lost.take() {
-                        self.back(since);
+                        // Nothing is missing, because the host sends everything after the last entry from its store.
+                        self.notify(&format!("reconnected after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
                     }
                     let (started, position) = (Instant::now(), self.last.clone());
                     if let ConnectionEnd::Enough = self.read(response, report).await? {
@@ -172,12 +173,6 @@ impl Following {
             }
         }
         Ok(None)
-    }
-
-    /// Reports the reconnection. Nothing is missing, because the host sends everything after the last entry from its
-    /// store.
-    fn back(&self, since: Instant) {
-        self.notify(&format!("reconnected after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
     }
 
     fn notify(&self, words: &str) {

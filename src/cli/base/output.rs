@@ -64,6 +64,11 @@ impl Output {
         write(self.sanitized(text).as_bytes())
     }
 
+    /// Prints text for people, and nothing for programs.
+    pub(crate) fn for_people(&self, text: &str) -> Result {
+        if self.json { Ok(()) } else { self.text(text) }
+    }
+
     /// Prints foreign text: unchanged, or on a terminal, which it could control, in readable form.
     pub(crate) fn copy(&self, text: &str) -> Result {
         if self.is_terminal { self.text(text) } else { write(text.as_bytes()) }

@@ -1,6 +1,6 @@
 //! Prompts: only if a person can answer, and always with a flag as an alternative.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tollhouse_config::HiddenValue;
@@ -49,6 +49,11 @@ pub(crate) struct ConfirmArgs {
 }
 
 impl ConfirmArgs {
+    /// Fails at once if nobody can answer the question that comes later.
+    pub(crate) fn require_terminal(&self, question: &str) -> Result {
+        if self.yes { Ok(()) } else { only_people(question, "--yes") }
+    }
+
     /// Asks for confirmation without `--yes`, and ends the command without it.
     ///
     /// # Errors
@@ -84,7 +89,11 @@ fn typed(question: &str) -> Result<String> {
 /// Nobody can answer and standard input is empty or too long.
 pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<HiddenValue> {
     let text = if is_interactive() {
-        let _unseen = HiddenInput::install_handler()?;
+        // Ctrl-C ends the line instead of the process, so that the terminal is always restored.
+        let _unseen = TerminalMode::set(|unseen| {
+            unseen.local_modes -= LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ISIG;
+            unseen.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
+        })?;
         // Prompt after echo is off, so that text typed ahead is not shown either.
         read_hidden(&format!("{question}: "))?
     } else if io::stdin().is_terminal() {
@@ -115,29 +124,25 @@ const INTERRUPT: u8 = 3;
 /// Maximum bytes of a line that a terminal delivers. Anything typed beyond is lost.
 const MAX_TYPED: usize = 4_095;
 
-/// A terminal with echo turned off until this is dropped. Ctrl-C ends the line instead of the process, so that the
-/// terminal is always restored.
-struct HiddenInput {
-    stdin: Stdin,
+/// The terminal of standard input, in another mode until this is dropped.
+pub(crate) struct TerminalMode {
     before: Termios,
 }
 
-impl HiddenInput {
-    fn install_handler() -> io::Result<Self> {
-        let stdin = io::stdin();
-        let before = tcgetattr(&stdin)?;
-        let mut unseen = before.clone();
-        unseen.local_modes -= LocalModes::ECHO | LocalModes::ECHONL | LocalModes::ISIG;
-        unseen.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
-        tcsetattr(&stdin, OptionalActions::Now, &unseen)?;
-        Ok(Self { stdin, before })
+impl TerminalMode {
+    pub(crate) fn set(change: impl FnOnce(&mut Termios)) -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut changed = before.clone();
+        change(&mut changed);
+        tcsetattr(io::stdin(), OptionalActions::Now, &changed)?;
+        Ok(Self { before })
     }
 }
 
-impl Drop for HiddenInput {
+impl Drop for TerminalMode {
     fn drop(&mut self) {
         // Ignore a terminal that has gone.
-        _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before);
+        _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }
 

@@ -10,14 +10,8 @@ use tollhouse_tool::MicroUsd;
 
 pub(super) use crate::pay::show::progress;
 use crate::{
-    base::{
-        answer::refusal,
-        client::CredentialChoice,
-        error::{Error, Result},
-        sanitize::line,
-        session::Session,
-    },
-    pay::{ChosenTerms, limits::PaymentLimits, money::usd, prove, reason, reply::Reply, seller::Seller, show, target::PaymentTarget},
+    base::{CredentialChoice, Error, Result, Session, line, refusal},
+    pay::{ChosenTerms, PaymentLimits, PaymentTarget, Reply, Seller, money::usd, prove, reason, show},
     show::own,
 };
 

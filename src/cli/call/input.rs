@@ -5,10 +5,7 @@ use std::{
     io::{self, Read},
 };
 
-use crate::base::{
-    error::{Error, Result},
-    private_files::without_mark,
-};
+use crate::base::{Error, Result, without_mark};
 
 /// Maximum size of the input, in bytes.
 const MAX_BYTES: u64 = 16 << 20;

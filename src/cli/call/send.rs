@@ -8,18 +8,8 @@ use tollhouse_money::PaymentPhase;
 
 use super::{dry_run, thrown};
 use crate::{
-    base::{
-        address::same_place,
-        answer::refusal,
-        error::{Error, Exit, Result},
-        session::Session,
-    },
-    pay::{
-        LockedRecord, PaymentEnd, SentPayment, SpendLog, credit, perform, prove, reason,
-        reply::Reply,
-        seller::{Seller, headers},
-        show,
-    },
+    base::{Error, Exit, Result, Session, refusal, same_place},
+    pay::{LockedRecord, PaymentEnd, Reply, Seller, SentPayment, SpendLog, credit, perform, prove, reason, seller::headers, show},
 };
 
 /// A payment to be sent.
@@ -143,16 +133,13 @@ impl Sending<'_> {
         let error = Error::new(Exit::Unknown, format!("payment {id} was sent, but no answer arrived; {charged}."));
         let error = error.more(message);
         let error = match &sent.token {
-            Some(token) if !sent.own => error.more([format!("it can be charged until {}", until(token.until_secs))]),
+            Some(token) if !sent.own => {
+                error.more([format!("it can be charged until {}", Timestamp(token.until_secs.saturating_mul(1_000)))])
+            }
             Some(_) | None => error,
         };
         error.hint(format!("repeat the call with the same payment: tollhouse call --resume {id}"))
     }
-}
-
-/// Formats a time for people.
-fn until(secs: u64) -> String {
-    Timestamp(secs.saturating_mul(1_000)).to_string()
 }
 
 /// Returns the payment headers from the record, or the token of a credit.

@@ -7,9 +7,9 @@ use tollhouse_api::{Call, CallPage};
 use tollhouse_base::id::RequestId;
 
 use crate::{
-    base::{address::same_place, client::CredentialChoice, error::Error, session::Session},
+    base::{CredentialChoice, Error, Session, same_place},
     logs::thrown_at,
-    tool::{position::FilePosition, source_map},
+    tool::{FilePosition, source_map},
 };
 
 /// How often, and at what interval, to look for the record of the call, which is written after the answer.

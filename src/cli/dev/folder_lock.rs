@@ -15,11 +15,7 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::base::{
-    address::is_loopback,
-    error::{Error, Result},
-    private_files,
-};
+use crate::base::{Error, Result, is_loopback, private_files};
 
 /// The address that a running `dev` publishes.
 #[derive(Debug, Serialize, Deserialize)]

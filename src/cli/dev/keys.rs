@@ -5,8 +5,10 @@ use std::{
     thread,
 };
 
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, SpecialCodeIndex};
 use tokio::sync::mpsc;
+
+use crate::base::TerminalMode;
 
 /// A command by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,30 +19,24 @@ pub(super) enum KeyCommand {
     Quit,
 }
 
-/// Raw mode of a terminal. Dropping it restores the terminal.
-pub(super) struct RawKeys {
-    pressed: Option<mpsc::Receiver<KeyCommand>>,
-    before: Option<Termios>,
-}
+/// The keys pressed on a terminal in raw mode, if there is a terminal.
+pub(super) struct RawKeys(Option<(mpsc::Receiver<KeyCommand>, TerminalMode)>);
 
 /// The list of keys, shown once.
 pub(super) const HELP: &str = "[c] call again  [r] cases  [o] open  [q] quit";
 
 impl RawKeys {
     pub(super) fn read() -> Self {
-        let none = Self { pressed: None, before: None };
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-            return none;
+            return Self(None);
         }
-        let Ok(before) = tcgetattr(io::stdin()) else { return none };
-        let mut raw = before.clone();
         // Read keys one by one without echo. Ctrl-C still works.
-        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        if tcsetattr(io::stdin(), OptionalActions::Now, &raw).is_err() {
-            return none;
-        }
+        let mode = TerminalMode::set(|raw| {
+            raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+            raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        });
+        let Ok(mode) = mode else { return Self(None) };
         let (press, pressed) = mpsc::channel(8);
         // The thread ends with the process or the terminal.
         thread::spawn(move || {
@@ -58,30 +54,21 @@ impl RawKeys {
                 }
             }
         });
-        Self { pressed: Some(pressed), before: Some(before) }
+        Self(Some((pressed, mode)))
     }
 
     /// Returns whether keys can be read.
     pub(super) fn are_there(&self) -> bool {
-        self.before.is_some()
+        self.0.is_some()
     }
 
     /// Returns the next key. Waits forever if no keys can be read.
     pub(super) async fn next(&mut self) -> Option<KeyCommand> {
-        match &mut self.pressed {
-            Some(pressed) => match pressed.recv().await {
-                Some(key) => Some(key),
-                None => std::future::pending().await,
-            },
-            None => std::future::pending().await,
+        if let Some((pressed, _)) = &mut self.0
+            && let Some(key) = pressed.recv().await
+        {
+            return Some(key);
         }
-    }
-}
-
-impl Drop for RawKeys {
-    fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
-        }
+        std::future::pending().await
     }
 }

@@ -16,15 +16,9 @@ use super::{
     workspace::Workspace,
 };
 use crate::{
-    base::{
-        changed::short,
-        error::{Error, Result},
-        output::Style,
-        sanitize::{first, line},
-        text::{now, price, usd},
-    },
+    base::{Error, Result, Style, first, line, now, price, short, usd},
     open,
-    tool::{position::Problem, types::TypesOutcome},
+    tool::{Problem, TypesOutcome},
 };
 
 /// The version that serves.
@@ -89,7 +83,7 @@ impl Publisher {
     ///
     /// Nobody reads the output, or the host has failed.
     pub(super) fn ended(&mut self, (number, step): (u64, SaveStep), watch: &FolderWatcher, keys: &RawKeys) -> Result {
-        let is_past = number != self.number;
+        let (is_past, reporter) = (number != self.number, self.workspace.reporter);
         match step {
             SaveStep::Published { upload, published, elapsed, problems } => {
                 let (record, warnings) = (published.endpoint, published.warnings);
@@ -103,20 +97,16 @@ impl Publisher {
                 self.serve(&record);
                 self.print_head(&record, keys)?;
                 let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-                if self.workspace.reporter.out().json {
+                if reporter.out().json {
                     let members = json!({ "slug": record.common.slug, "version": record.version, "url": record.common.url, "tookMs": millis, "warnings": warnings });
-                    self.workspace.reporter.event("published", members, "")?;
+                    reporter.event("published", members, "")?;
                 } else {
                     for warning in &warnings {
-                        self.workspace.reporter.event(
-                            "",
-                            json!({}),
-                            &format!("{}  {}", self.workspace.reporter.out().paint(Style::Warning, "  warn"), line(warning)),
-                        )?;
+                        reporter.line(&format!("{}  {}", reporter.out().paint(Style::Warning, "  warn"), line(warning)))?;
                     }
                     self.unreported = Some((record.version, elapsed));
                 }
-                problems.iter().try_for_each(|problem| self.workspace.reporter.problem(problem))?;
+                reporter.problems(&problems)?;
             }
             _ if is_past => {}
             SaveStep::Same { upload } => {
@@ -132,10 +122,8 @@ impl Publisher {
                     return Ok(());
                 }
                 self.print_unreported()?;
-                for problem in &problems {
-                    self.workspace.reporter.problem(problem)?;
-                }
-                self.workspace.reporter.aside(&match &self.serving {
+                reporter.problems(&problems)?;
+                reporter.aside(&match &self.serving {
                     Some(serving) => format!("          {} keeps serving", short(&serving.version)),
                     None => format!("          not serving yet; address: {}", self.workspace.host.url),
                 })?;
@@ -184,7 +172,7 @@ impl Publisher {
 
     fn print_unreported(&mut self) -> Result {
         match self.unreported.take() {
-            Some((version, elapsed)) => self.workspace.reporter.event("", json!({}), &published(&version, elapsed)),
+            Some((version, elapsed)) => self.workspace.reporter.line(&published(&version, elapsed)),
             None => Ok(()),
         }
     }
@@ -195,26 +183,16 @@ impl Publisher {
         match &checked.types {
             None => {}
             Some(Ok(TypesOutcome::Checked(problems))) if problems.is_empty() => parts.push("types ok".to_owned()),
-            Some(Ok(TypesOutcome::Checked(problems))) => {
-                for problem in problems {
-                    reporter.problem(problem)?;
-                }
-            }
+            Some(Ok(TypesOutcome::Checked(problems))) => reporter.problems(problems)?,
             Some(Ok(TypesOutcome::Unchecked(reason))) => parts.push(format!("types not checked: {reason}")),
             Some(Err(reason)) => parts.push(format!("types not checked: {}", line(reason))),
         }
-        if let Some(problem) = &checked.problem {
-            reporter.problem(problem)?;
-        }
+        reporter.problems(&checked.problem)?;
         if let Some(tried) = &checked.cases {
             parts.push(format!("cases {}", tried.summary()));
             match &tried.problems[..] {
                 [one] if one.position.line.is_none() => parts.push(line(&one.message)),
-                several => {
-                    for problem in several {
-                        reporter.problem(problem)?;
-                    }
-                }
+                several => reporter.problems(several)?,
             }
         }
         if reporter.out().json {
@@ -226,8 +204,8 @@ impl Publisher {
         }
         let found = parts.join("   ");
         match self.unreported.take() {
-            Some((version, elapsed)) if found.is_empty() => reporter.event("", json!({}), &published(&version, elapsed)),
-            Some((version, elapsed)) => reporter.event("", json!({}), &format!("{}   {found}", published(&version, elapsed))),
+            Some((version, elapsed)) if found.is_empty() => reporter.line(&published(&version, elapsed)),
+            Some((version, elapsed)) => reporter.line(&format!("{}   {found}", published(&version, elapsed))),
             None if found.is_empty() => Ok(()),
             None => reporter.aside(&format!("          {found}")),
         }

@@ -5,14 +5,9 @@ use tollhouse_api::{Call, CallOutcome, Charged, LogLine};
 use tollhouse_call::ERROR_STATUS;
 
 use crate::{
-    base::{
-        error::Result,
-        output::{Output, Style},
-        sanitize::{block, json as on_one_line, line},
-        text::{clock, name, now, optional, usd},
-    },
+    base::{Output, Result, Style, block, clock, json as on_one_line, line, name, now, optional, usd},
     logs::level_style,
-    tool::{position::Problem, source_map},
+    tool::{Problem, source_map},
     trial::stack,
 };
 
@@ -37,7 +32,7 @@ impl Reporter {
     /// Prints an event that happens now: an object with `members` for programs, a line for people.
     pub(super) fn event(self, name: &str, members: Value, words: &str) -> Result {
         if !self.out.json {
-            return self.out.text(&format!("{}  {words}\n", clock(now())));
+            return self.line(words);
         }
         let mut event = json!({ "event": name, "at": now() });
         if let (Some(event), Value::Object(members)) = (event.as_object_mut(), members) {
@@ -46,18 +41,25 @@ impl Reporter {
         self.out.object(&event)
     }
 
-    /// Prints a line that continues the previous one. Prints nothing for programs.
-    pub(super) fn aside(self, words: &str) -> Result {
-        if self.out.json { Ok(()) } else { self.out.text(&format!("{words}\n")) }
+    /// Prints a line about something that happens now, for people.
+    pub(super) fn line(self, words: &str) -> Result {
+        self.out.text(&format!("{}  {words}\n", clock(now())))
     }
 
-    pub(super) fn problem(self, problem: &Problem) -> Result {
-        let word = match problem.by {
-            "types" => "types ",
-            "cases" => "cases ",
-            _ => "error ",
-        };
-        self.event("problem", json!({ "problem": problem }), &format!("{}  {problem}", self.out.paint(Style::Failure, word)))
+    /// Prints a line that continues the previous one. Prints nothing for programs.
+    pub(super) fn aside(self, words: &str) -> Result {
+        self.out.for_people(&format!("{words}\n"))
+    }
+
+    pub(super) fn problems<'p>(self, problems: impl IntoIterator<Item = &'p Problem>) -> Result {
+        problems.into_iter().try_for_each(|problem| {
+            let word = match problem.by {
+                "types" => "types ",
+                "cases" => "cases ",
+                _ => "error ",
+            };
+            self.event("problem", json!({ "problem": problem }), &format!("{}  {problem}", self.out.paint(Style::Failure, word)))
+        })
     }
 
     /// Prints a call.

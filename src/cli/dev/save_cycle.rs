@@ -13,14 +13,9 @@ use tollhouse_api::{EndpointChangeResponse, RemoveSecretResponse};
 
 use super::workspace::Workspace;
 use crate::{
-    base::error::{Error, Exit, Result},
+    base::{Error, Exit, Result},
     envfile,
-    tool::{
-        cases,
-        position::{FilePosition, Problem},
-        types::{self, TypesOutcome},
-        upload::Upload,
-    },
+    tool::{FilePosition, Problem, TypesOutcome, Upload, cases, types},
     trial::{self, CaseResults, Secret, is_unavailable},
 };
 
@@ -74,11 +69,10 @@ pub(super) async fn run(workspace: Arc<Workspace>, number: u64, report: StepList
         }
         Ok(None) => report(SaveStep::Same { upload: Arc::clone(&upload) }),
         Err(error) => {
-            let problems = match upload.problems(&error) {
-                none if none.is_empty() => vec![Problem::new("host", FilePosition::file("tool.json"), error.message.clone())],
-                problems => problems,
-            };
-            report(stopped(error, problems, &upload));
+            report(match upload.problems(error) {
+                Ok(problems) => SaveStep::Refused { problems, files: upload.files() },
+                Err(error) => stopped(error, "host", "tool.json", &upload),
+            });
             return;
         }
     };
@@ -93,16 +87,16 @@ pub(super) async fn run(workspace: Arc<Workspace>, number: u64, report: StepList
     };
     report(match found {
         Ok(found) => SaveStep::Checked(found),
-        Err(error) => {
-            let problems = vec![Problem::new("cases", FilePosition::file(cases::FILE), error.message.clone())];
-            stopped(error, problems, &upload)
-        }
+        Err(error) => stopped(error, "cases", cases::FILE, &upload),
     });
 }
 
 /// Returns the last step of a round that cannot continue. Only an unreachable host also ends later rounds.
-fn stopped(error: Error, problems: Vec<Problem>, upload: &Upload) -> SaveStep {
-    if is_unavailable(&error) { SaveStep::HostFailed(error) } else { SaveStep::Refused { problems, files: upload.files() } }
+fn stopped(error: Error, by: &'static str, file: &str, upload: &Upload) -> SaveStep {
+    if is_unavailable(&error) {
+        return SaveStep::HostFailed(error);
+    }
+    SaveStep::Refused { problems: vec![Problem::new(by, FilePosition::file(file), error.message)], files: upload.files() }
 }
 
 async fn read(workspace: &Workspace) -> std::result::Result<(Upload, Arc<Vec<Secret>>), Vec<Problem>> {

@@ -12,7 +12,7 @@ use tollhouse_api::{Call, LogLine};
 use tollhouse_base::id::CallId;
 
 use crate::{
-    base::{follow::follow, output::Output},
+    base::{Output, follow},
     local::LocalHost,
 };
 

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::tool::position::Problem;
+use crate::tool::Problem;
 
 /// How long files must be unchanged before they are read, because editors write more than once.
 const QUIET: Duration = Duration::from_millis(50);

@@ -9,7 +9,7 @@ use tollhouse_capability::secret;
 use tollhouse_config as config;
 use tollhouse_config::{Flags, HiddenValue, Home, HostFlags, SecretFlags};
 
-use crate::base::output::Output;
+use crate::base::Output;
 
 /// The location of a host's data.
 #[derive(clap::Args)]

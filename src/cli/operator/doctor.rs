@@ -23,7 +23,7 @@ use tollhouse_operate::{
 use tollhouse_store::postgres::PostgresConfig;
 
 use self::findings::Findings;
-use crate::base::{error::Error as Ended, output::Output};
+use crate::base::{Error as Ended, Output};
 
 /// Arguments of `doctor`: those of the host to check.
 #[derive(clap::Args)]

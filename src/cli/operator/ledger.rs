@@ -4,7 +4,7 @@ use std::{error::Error, path::PathBuf};
 
 use tollhouse_app as app;
 
-use crate::base::output::Output;
+use crate::base::Output;
 
 /// Arguments of `ledger check`.
 #[derive(clap::Args)]

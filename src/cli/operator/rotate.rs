@@ -8,7 +8,7 @@ use tollhouse_app as app;
 use tollhouse_capability::secret::{self, RotationReport};
 use tollhouse_config::{HiddenValue, SecretSettings};
 
-use crate::base::{output::Output, sanitize::line};
+use crate::base::{Output, line};
 
 /// Arguments of `secrets rotate`.
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use serde_json::json;
 use tollhouse_app as app;
 use tollhouse_store::sled::{self, Repair, SledConfig, StoreReport};
 
-use crate::base::{error, output::Output, prompt};
+use crate::base::{ConfirmArgs, Output, error};
 use crate::operator::backup_cmd::HostLocation;
 
 /// Most dropped frames that are listed. Their contents stay in the damaged files, which are kept.
@@ -25,9 +25,8 @@ pub(crate) struct RepairArgs {
     /// Data folder of a stopped host
     #[arg(long, env = "TOLLHOUSE_DATA", default_value = "data")]
     data: PathBuf,
-    /// Skip the confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirm: ConfirmArgs,
 }
 
 pub(crate) async fn check(args: CheckArgs, out: Output) -> Result<(), Box<dyn Error>> {
@@ -80,17 +79,13 @@ struct CheckOutput {
 
 impl CheckOutput {
     fn found(&mut self, sentence: String) -> error::Result {
-        if !self.out.json {
-            self.out.text(&format!("{sentence}\n"))?;
-        }
+        self.out.for_people(&format!("{sentence}\n"))?;
         self.found.push(sentence);
         Ok(())
     }
 
     fn wrong(&mut self, how: &str, sentence: String) -> error::Result {
-        if !self.out.json {
-            self.out.text(&format!("{how}: {sentence}\n"))?;
-        }
+        self.out.for_people(&format!("{how}: {sentence}\n"))?;
         self.wrong.push(sentence);
         Ok(())
     }
@@ -110,7 +105,7 @@ pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn 
                     run `VACUUM (FULL, ANALYZE) tollhouse_row`, which blocks every host until it is done"
             .into());
     }
-    let app::CompactReport { before, after } = app::compact(&home).await?;
+    let (before, after) = app::compact(&home).await?;
     let body = json!({ "bytesBefore": before, "bytesAfter": after });
     Ok(out.print(&body, |_| format!("compacted the store from {before} to {after} bytes\n"))?)
 }
@@ -118,9 +113,7 @@ pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn 
 pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error>> {
     let repair = sled::repair(&args.data.join("store"), &SledConfig::default())?;
     let (is_well, archive_is_well) = (repair.damages.is_empty(), repair.archive.is_none());
-    if !out.json {
-        out.text(&repair_summary(&repair))?;
-    }
+    out.for_people(&repair_summary(&repair))?;
     let mut found = json!({
         "damaged": repair.damages.iter().chain(&repair.archive).map(ToString::to_string).collect::<Vec<_>>(),
         "keptFrame": repair.retained,
@@ -130,9 +123,7 @@ pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error
     });
     let mut repaired = String::new();
     if !is_well {
-        if !args.yes {
-            prompt::require_confirmation("drop the damaged rows?", "--yes")?;
-        }
+        args.confirm.require("drop the damaged rows?")?;
         let alongside = repair.perform()?.display().to_string();
         repaired = format!("repaired; the old files are in `{alongside}`\n");
         found["damagedFiles"] = json!(alongside);

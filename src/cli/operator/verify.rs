@@ -8,13 +8,7 @@ use tollhouse_base::id::ReceiptId;
 use tollhouse_money::receipt;
 
 use crate::base::{
-    answer::{Answer, is_unavailable, redirected},
-    client::{ANSWER, connecting},
-    error::Error as Ended,
-    global::GlobalArgs,
-    output::Output,
-    private_files::without_mark,
-    session::Session,
+    Answer, Error as Ended, GlobalArgs, Output, Session, client::ANSWER, connecting, is_unavailable, redirected, without_mark,
 };
 
 /// Arguments of `verify-receipt`.

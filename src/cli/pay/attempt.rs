@@ -10,7 +10,7 @@ use super::{
     reply::{LostReply, Progress, Reply},
     seller::Seller,
 };
-use crate::base::answer::retry_after;
+use crate::base::retry_after;
 
 /// Waits between the tries.
 const WAITS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];

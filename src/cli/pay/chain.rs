@@ -7,11 +7,7 @@ use reqwest::{Client, Url};
 use serde_json::{Value, json};
 use tollhouse_money::Asset;
 
-use crate::base::{
-    answer::bytes,
-    client::connecting,
-    error::{Error, Exit, Result},
-};
+use crate::base::{Error, Exit, Result, bytes, connecting};
 
 /// Longest wait for a node's response.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -7,10 +7,7 @@ use tollhouse_money::{
 use tollhouse_tool::MicroUsd;
 
 use super::{challenge::Challenge, limits::PaymentLimits, money::usd};
-use crate::base::{
-    error::{Error, Exit, Result},
-    sanitize::first,
-};
+use crate::base::{Error, Exit, Result, first};
 
 /// Most reasons that are listed in an error.
 const MAX_REASONS: usize = 8;

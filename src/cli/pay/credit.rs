@@ -6,12 +6,7 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_money::PaymentId;
 
 use super::{draft::random, record::SentPayment, target::PaymentTarget};
-use crate::base::{
-    client::CredentialChoice,
-    error::{Error, Result},
-    global::Role,
-    session::Session,
-};
+use crate::base::{CredentialChoice, Error, Result, Role, Session};
 
 /// Longest duration of a call that a credit pays for: the longest that any tool may run.
 const TIMEOUT_SECS: u64 = 300;

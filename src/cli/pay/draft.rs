@@ -15,7 +15,7 @@ use super::{
     record::{SentPayment, Token},
     target::PaymentTarget,
 };
-use crate::base::error::{Error, Exit, Result};
+use crate::base::{Error, Exit, Result};
 
 /// Longest validity of a signature, whatever the seller demands: no call runs for longer.
 const MAX_SECS: u64 = 60 * 60;

@@ -1,20 +1,17 @@
 //! The file of the key that pays: readable by its owner only, written once, and never overwritten.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
+use tollhouse_base::fsync_dir::sync_entry;
 use tollhouse_money::payer::PayKey;
 use zeroize::Zeroizing;
 
-use crate::base::{
-    environment,
-    error::{Error, Result},
-    private_files,
-};
+use crate::base::{Error, Result, environment, private_files};
 
 /// Returns the path of the key file: the one named on the command line, else the environment's, else the profile's,
 /// else the default that all other profiles share.
@@ -64,7 +61,7 @@ pub(crate) fn create(path: &Path) -> Result<PayKey> {
         let linked = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| std::fs::hard_link(&alongside, path));
         _ = std::fs::remove_file(&alongside);
         linked?;
-        fsync_dir(path)
+        sync_entry(path)
     })();
     match written {
         Ok(()) => Ok(key),
@@ -74,12 +71,6 @@ pub(crate) fn create(path: &Path) -> Result<PayKey> {
         }
         Err(error) => Err(Error::refused(format!("`{}` cannot be written: {error}", path.display()))),
     }
-}
-
-/// Syncs the folder of a file, so that the file's entry is on disk.
-pub(super) fn fsync_dir(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

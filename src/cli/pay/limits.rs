@@ -4,10 +4,7 @@
 use tollhouse_money::{Asset, Network};
 use tollhouse_tool::MicroUsd;
 
-use crate::base::{
-    error::{Error, Result},
-    profile::Profile,
-};
+use crate::base::{Error, Profile, Result};
 
 /// Network with test money that hosts use by default.
 const PLAY: &str = "eip155:84532";

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::Content;
 use tollhouse_money::receipt::{self, PaymentKind, UnsignedReceipt, bytes_hash, json_hash, shortened};
-use tollhouse_tool::{MicroUsd, Slug};
+use tollhouse_tool::Slug;
 
 use super::{record::SentPayment, reply::Reply, seller::Seller};
 
@@ -110,21 +110,10 @@ fn result_hash(reply: &Reply, slug: &Slug) -> Option<String> {
 }
 
 async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, String> {
-    let mut url = host.clone();
-    if let Ok(mut pieces) = url.path_segments_mut() {
-        pieces.pop_if_empty().extend(path);
-    }
     let position = path.join("/");
-    let reply = seller.get(url, TIMEOUT).await.map_err(|lost| format!("/{position} could not be fetched: {}", lost.reason()))?;
+    let reply = seller.get(host, path, TIMEOUT).await.map_err(|lost| format!("/{position} could not be fetched: {}", lost.reason()))?;
     if reply.status != 200 {
         return Err(format!("/{position} could not be fetched: the answer was {}", reply.status));
     }
     serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is not JSON: {error}"))
-}
-
-impl ReceiptProof {
-    /// Returns the price in the receipt.
-    pub(crate) fn price(&self) -> Option<MicroUsd> {
-        self.record.as_ref().map(|record| record.draft.price_usd)
-    }
 }

@@ -14,15 +14,12 @@ use std::{
 
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
 use tollhouse_money::{PaymentId, PaymentPhase};
 use tollhouse_tool::MicroUsd;
 
-use super::{key_file::fsync_dir, seller::Request, target::PaymentTarget};
-use crate::base::{
-    error::{Error, Result},
-    private_files,
-};
+use super::{seller::Request, target::PaymentTarget};
+use crate::base::{Error, Result, private_files};
 
 /// Most records that are kept, and the days that they are kept.
 const MAX: usize = 1_000;
@@ -83,10 +80,10 @@ impl SentPayment {
             payment_id,
             name: target.name.clone(),
             made_at,
-            method: target.method.to_string(),
-            url: target.url.to_string(),
-            body: target.body.clone(),
-            stream: target.stream,
+            method: target.request.method.to_string(),
+            url: target.request.url.to_string(),
+            body: target.request.body.clone(),
+            stream: target.request.stream,
             headers,
             by_credit: false,
             host: target.host.to_string(),
@@ -156,7 +153,7 @@ impl RecordStore {
             file.lock()?;
             file.write_all(format!("{}\n", serde_json::to_string(&sent)?).as_bytes())?;
             file.sync_all()?;
-            fsync_dir(&path)
+            sync_entry(&path)
         })();
         written.map_err(|error| {
             _ = fs::remove_file(&path);

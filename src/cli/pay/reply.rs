@@ -1,6 +1,7 @@
 //! The response of a seller, or the reason that there is none.
 
 use reqwest::header::HeaderMap;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// A response, read completely.
@@ -37,7 +38,8 @@ impl LostReply {
 }
 
 /// A progress report.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct Progress {
     pub(crate) message: Option<String>,
     pub(crate) fraction: Option<f64>,

@@ -13,10 +13,7 @@ use super::{
     reply::{LostReply, Progress, Reply, cause},
     stream,
 };
-use crate::base::{
-    client::connecting,
-    error::{Error, Result},
-};
+use crate::base::{Error, Result, below, connecting};
 
 /// Most bytes of a response.
 const MAX_BYTES: usize = 64 << 20;
@@ -65,9 +62,9 @@ impl Seller {
         self.within(request, Instant::now() + max, report).await
     }
 
-    /// Gets a JSON document from a host.
-    pub(crate) async fn get(&self, url: Url, max: Duration) -> std::result::Result<Reply, LostReply> {
-        let request = self.client.get(url).header(header::ACCEPT, "application/json");
+    /// Gets the JSON document at this path of a host.
+    pub(crate) async fn get(&self, host: &Url, path: &[&str], max: Duration) -> std::result::Result<Reply, LostReply> {
+        let request = self.client.get(below(host, path)).header(header::ACCEPT, "application/json");
         self.within(request, Instant::now() + max, &mut |_| {}).await
     }
 

@@ -17,11 +17,7 @@ use super::{
     record::SentPayment,
     reply::{Progress, Reply},
 };
-use crate::base::{
-    error::Result,
-    output::write,
-    sanitize::{block, first, json_text_for_people, line},
-};
+use crate::base::{Result, block, first, json_text_for_people, line, write};
 
 /// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text.
 pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
@@ -55,7 +51,8 @@ pub(crate) fn progress(reported: &Progress) {
 
 /// Prints the amount that was paid in one line, and in a second line any problem with the receipt.
 pub(crate) fn paid(sent: &SentPayment, settlement: Option<&Settlement>, proof: &ReceiptProof, elapsed: Duration) {
-    let taken = proof.price().or(settlement.and_then(|settled| settled.taken)).unwrap_or(sent.usd);
+    let price = proof.record.as_ref().map(|record| record.draft.price_usd);
+    let taken = price.or(settlement.and_then(|settled| settled.taken)).unwrap_or(sent.usd);
     let mut reported = match settlement {
         _ if sent.by_credit => format!("paid {} by credit", usd(taken)),
         Some(_) if sent.max => format!("paid {} of up to {}", usd(taken), usd(sent.usd)),

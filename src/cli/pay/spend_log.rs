@@ -14,14 +14,11 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
 use tollhouse_tool::MicroUsd;
 
-use super::{key_file::fsync_dir, limits::PaymentLimits, money::usd};
-use crate::base::{
-    error::{Error, Exit, Result},
-    private_files,
-};
+use super::{limits::PaymentLimits, money::usd};
+use crate::base::{Error, Exit, Result, private_files};
 
 /// Longest wait for the lock. Processes hold it for a write, not for a call.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,22 +95,14 @@ impl SpendLog {
         Ok(self.read()?.open.into_iter().map(|open| open.id).collect())
     }
 
-    /// Counts a payment that is about to be signed.
+    /// Counts a payment that is about to be signed. Unless `again`, of concurrent calls for the same request only one pays.
     ///
     /// # Errors
     ///
-    /// The payment would exceed the daily limit: an error with the exit code of payments, and nothing is counted.
-    pub(crate) fn count(&self, open: OpenPayment, limits: &PaymentLimits, name: &str) -> Result {
-        self.change(open.made_at, |spending, now| spending.count(open, limits, name, now))
-    }
-
-    /// Counts a payment if none is open for the same request: of concurrent calls only one pays.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`SpendLog::count`]. Another process was faster.
-    pub(crate) fn count_alone(&self, open: OpenPayment, limits: &PaymentLimits, name: &str) -> Result {
-        self.change(open.made_at, |spending, now| match spending.open.iter().find(|other| other.request == open.request) {
+    /// The payment would exceed the daily limit: an error with the exit code of payments, and nothing is counted. Another
+    /// payment is open for the same request.
+    pub(crate) fn count(&self, open: OpenPayment, limits: &PaymentLimits, name: &str, again: bool) -> Result {
+        self.change(open.made_at, |spending, now| match spending.open.iter().find(|other| !again && other.request == open.request) {
             Some(other) => Err(open_payments(&other.id)),
             None => spending.count(open, limits, name, now),
         })
@@ -151,7 +140,7 @@ impl SpendLog {
         spending.forget(now);
         let text = serde_json::to_string(&spending).map_err(|error| Error::refused(error.to_string()))?;
         private_files::write_private(&self.file(), &text)?;
-        Ok(fsync_dir(&self.file())?)
+        Ok(sync_entry(&self.file())?)
     }
 
     /// Takes the lock. It is held until the returned file is dropped or the process ends.
@@ -244,10 +233,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
         let remaining = || spend_log.remaining(&limits, NOON).unwrap().0;
-        spend_log.count(open("a", 60, NOON), &limits, "t").unwrap();
-        let refused = spend_log.count(open("b", 41, NOON), &limits, "t").unwrap_err();
+        spend_log.count(open("a", 60, NOON), &limits, "t", true).unwrap();
+        let refused = spend_log.count(open("b", 41, NOON), &limits, "t", true).unwrap_err();
         assert_eq!(refused.exit, Exit::Payment);
-        spend_log.count(open("c", 40, NOON), &limits, "t").unwrap();
+        spend_log.count(open("c", 40, NOON), &limits, "t", true).unwrap();
         assert_eq!((remaining(), spend_log.open().unwrap()), (0, vec!["a".to_owned(), "c".to_owned()]));
         spend_log.close("a", MicroUsd(0), NOON).unwrap();
         assert_eq!(remaining(), 60);
@@ -262,10 +251,10 @@ mod tests {
     fn late_refund_does_not_count_for_the_new_day() {
         let folder = tempfile::tempdir().unwrap();
         let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
-        spend_log.count(open("a", 60, NOON), &limits, "t").unwrap();
+        spend_log.count(open("a", 60, NOON), &limits, "t", true).unwrap();
         let next = NOON.plus_millis(DAY);
         assert_eq!(spend_log.remaining(&limits, next).unwrap().0, 100);
-        spend_log.count(open("b", 70, next), &limits, "t").unwrap();
+        spend_log.count(open("b", 70, next), &limits, "t", true).unwrap();
         spend_log.close("a", MicroUsd(0), next).unwrap();
         assert_eq!(spend_log.remaining(&limits, next).unwrap().0, 30);
         assert_eq!(
@@ -280,7 +269,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
         let passed: usize = thread::scope(|scope| {
-            let count = |id: usize| spend_log.count(open(&id.to_string(), 30, NOON), &limits, "t").is_ok();
+            let count = |id: usize| spend_log.count(open(&id.to_string(), 30, NOON), &limits, "t", true).is_ok();
             let all: Vec<_> = (0..16).map(|id| scope.spawn(move || usize::from(count(id)))).collect();
             all.into_iter().map(|one| one.join().unwrap()).sum()
         });
@@ -293,24 +282,24 @@ mod tests {
         let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
         let of_one = |id: usize| OpenPayment { request: "of one".to_owned(), ..open(&id.to_string(), 10, NOON) };
         let passed: usize = thread::scope(|scope| {
-            let count = |id: usize| spend_log.count_alone(of_one(id), &limits, "t").map_err(|error| assert_eq!(error.exit, Exit::Refused));
+            let count = |id: usize| spend_log.count(of_one(id), &limits, "t", false).map_err(|error| assert_eq!(error.exit, Exit::Refused));
             let all: Vec<_> = (0..8).map(|id| scope.spawn(move || usize::from(count(id).is_ok()))).collect();
             all.into_iter().map(|one| one.join().unwrap()).sum()
         });
         assert_eq!((passed, spend_log.remaining(&limits, NOON).unwrap().0), (1, 90));
-        spend_log.count(of_one(8), &limits, "t").unwrap();
-        spend_log.count_alone(open("other", 10, NOON), &limits, "t").unwrap();
+        spend_log.count(of_one(8), &limits, "t", true).unwrap();
+        spend_log.count(open("other", 10, NOON), &limits, "t", false).unwrap();
     }
 
     #[test]
     fn malformed_file_blocks_spending() {
         let folder = tempfile::tempdir().unwrap();
         let (spend_log, limits) = (SpendLog::at(folder.path()), limits(100));
-        spend_log.count(open("a", 60, NOON), &limits, "t").unwrap();
+        spend_log.count(open("a", 60, NOON), &limits, "t", true).unwrap();
         let text = fs::read_to_string(spend_log.file()).unwrap();
         fs::write(spend_log.file(), &text[..text.len() / 2]).unwrap();
         assert!(spend_log.remaining(&limits, NOON).is_err());
-        assert!(spend_log.count(open("b", 1, NOON), &limits, "t").is_err());
+        assert!(spend_log.count(open("b", 1, NOON), &limits, "t", true).is_err());
     }
 
     #[test]
@@ -322,7 +311,7 @@ mod tests {
         assert_eq!((spending.open.len(), &*spending.open[0].id), (MAX_OPEN, "500"));
         private_files::write_private(&spend_log.file(), &serde_json::to_string(&spending).unwrap()).unwrap();
         let late = NOON.plus_millis(OPEN_MILLIS);
-        spend_log.count(open("late", 1, late), &limits, "t").unwrap();
+        spend_log.count(open("late", 1, late), &limits, "t", true).unwrap();
         assert_eq!(spend_log.open().unwrap(), ["late"]);
     }
 }

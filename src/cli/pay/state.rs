@@ -29,12 +29,7 @@ pub(crate) enum PaymentState {
 
 /// Asks the host.
 pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> PaymentState {
-    let mut url = host.clone();
-    match url.path_segments_mut() {
-        Ok(mut pieces) => _ = pieces.pop_if_empty().extend(["ai", "payments", id.as_str()]),
-        Err(()) => return PaymentState::Unknown,
-    }
-    let Ok(reply) = seller.get(url, TIMEOUT).await else { return PaymentState::Unknown };
+    let Ok(reply) = seller.get(host, &["ai", "payments", id.as_str()], TIMEOUT).await else { return PaymentState::Unknown };
     if reply.status == 404 {
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         return if body["error"]["code"] == "unknown_payment" { PaymentState::NotFound } else { PaymentState::Unknown };

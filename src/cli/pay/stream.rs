@@ -19,7 +19,6 @@ const MOST_HEADERS: usize = 256;
 
 /// Data of the event `result`.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct ResultEvent {
     status: Option<u16>,
     #[serde(default)]
@@ -31,7 +30,7 @@ struct ResultEvent {
 
 /// A result that is not JSON.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 struct RawResult {
     #[serde(rename = "mediaType")]
     _media_type: String,
@@ -79,7 +78,7 @@ impl Stream {
             }
             let headers = || self.headers.clone();
             match &*event.name {
-                "progress" => report(progress(&event)),
+                "progress" => report(serde_json::from_str(&event.data).unwrap_or_default()),
                 "result" => {
                     let read = result(&event.data, self.status, headers());
                     return read.map(Some).ok_or_else(|| LostReply::Sent("the result is not valid".to_owned()));
@@ -89,15 +88,6 @@ impl Stream {
             }
         }
         Ok(None)
-    }
-}
-
-fn progress(event: &Event) -> Progress {
-    let reported: Value = serde_json::from_str(&event.data).unwrap_or_default();
-    Progress {
-        message: reported["message"].as_str().map(str::to_owned),
-        fraction: reported["fraction"].as_f64(),
-        elapsed_ms: reported["elapsedMs"].as_u64().unwrap_or_default(),
     }
 }
 

@@ -5,12 +5,8 @@ use serde_json::Value;
 use tollhouse_money::receipt::bytes_hash;
 use tollhouse_tool::Slug;
 
-use crate::base::{
-    address::same_place,
-    error::{Error, Result},
-    sanitize::first,
-    session::Session,
-};
+use super::seller::Request;
+use crate::base::{Error, Result, Session, first, same_place};
 
 /// A request, and the host that it belongs to.
 #[derive(Debug, Clone)]
@@ -19,10 +15,7 @@ pub(crate) struct PaymentTarget {
     pub(crate) name: String,
     /// The tool's slug on the host, if the address looks like that of a tool on a Tollhouse host.
     pub(crate) slug: Option<Slug>,
-    pub(crate) method: Method,
-    pub(crate) url: Url,
-    pub(crate) body: Option<String>,
-    pub(crate) stream: bool,
+    pub(crate) request: Request,
     /// The host whose payments and receipts are looked up.
     pub(crate) host: Url,
     /// Whether that is the profile's host.
@@ -41,8 +34,8 @@ impl PaymentTarget {
             let slug: Slug = target.parse().map_err(|error| Error::usage(format!("`{}` is not a tool: {error}", first(target, 80))))?;
             let url = session.client.at(&["tools", slug.as_str()]);
             let host = session.client.base().clone();
-            let body = Some(input.unwrap_or_else(|| "{}".to_owned()));
-            return Ok(Self { name: slug.to_string(), slug: Some(slug), method: Method::POST, url, body, stream, host, own: true });
+            let request = Request { method: Method::POST, url, body: Some(input.unwrap_or_else(|| "{}".to_owned())), stream };
+            return Ok(Self { name: slug.to_string(), slug: Some(slug), request, host, own: true });
         }
         let url = Url::parse(target).map_err(|error| Error::usage(format!("`{}` is not an address: {error}", first(target, 80))))?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !url.username().is_empty() || url.password().is_some() {
@@ -55,14 +48,15 @@ impl PaymentTarget {
             Some(slug) if own => slug.to_string(),
             Some(_) | None => first(&format!("{}{}", url.host_str().unwrap_or_default(), url.path()), 120),
         };
-        Ok(Self { name, slug, method, url, body: input, stream, host, own })
+        Ok(Self { name, slug, request: Request { method, url, body: input, stream }, host, own })
     }
 
     /// Returns a hash that identifies the request. The same request is not paid for twice without `--again`.
-    pub(crate) fn request(&self, by: &str) -> String {
-        let input = self.body.as_deref().unwrap_or_default();
+    pub(crate) fn request_hash(&self, by: &str) -> String {
+        let Request { method, url, body, .. } = &self.request;
+        let input = body.as_deref().unwrap_or_default();
         let input = serde_json::from_str::<Value>(input).map_or_else(|_| input.to_owned(), |value| value.to_string());
-        bytes_hash(format!("{by}\n{}\n{}\n{input}", self.method, self.url).as_bytes())
+        bytes_hash(format!("{by}\n{method}\n{url}\n{input}").as_bytes())
     }
 }
 

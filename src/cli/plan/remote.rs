@@ -9,13 +9,7 @@ use tollhouse_api::{EndpointResponse, EndpointSourceResponse, Event, EventPage, 
 use tollhouse_tool::Slug;
 
 use crate::{
-    base::{
-        changed::changes,
-        error::{Error, Result},
-        private_files,
-        session::Session,
-        text::{moment, name},
-    },
+    base::{Error, Result, Session, changes, moment, name, private_files},
     show::own,
     tool::changes,
 };
@@ -43,22 +37,17 @@ impl RemoteEndpoint {
     ///
     /// The host's refusal. The tool belongs to somebody else.
     pub(crate) async fn read(session: &Session, slug: &Slug) -> Result<Option<Self>> {
-        match session.client.get(&["ai", "endpoints", slug.as_str()]).send::<EndpointResponse>().await {
-            Ok(answer) => own(answer.body).map(|record| Some(Self::of(record))).ok_or_else(|| {
-                Error::refused(format!("`{slug}` belongs to another builder on {}", session.host())).hint("use another slug in tool.json")
-            }),
-            Err(error) if error.code() == "unknown_endpoint" => Ok(None),
-            Err(error) => Err(error),
-        }
+        let asking = session.client.get(&["ai", "endpoints", slug.as_str()]);
+        let Some(answer) = asking.find::<EndpointResponse>("unknown_endpoint").await? else { return Ok(None) };
+        own(answer.body).map(|record| Some(Self::of(record))).ok_or_else(|| {
+            Error::refused(format!("`{slug}` belongs to another builder on {}", session.host())).hint("use another slug in tool.json")
+        })
     }
 
     /// Returns the handler that the host runs, or `None` for a tool that is built into the host.
     pub(crate) async fn source(&self, session: &Session) -> Result<Option<UploadedHandler>> {
-        match session.client.get(&["ai", "endpoints", self.record.common.slug.as_str(), "source"]).send::<EndpointSourceResponse>().await {
-            Ok(answer) => Ok(Some(answer.body.handler)),
-            Err(error) if error.code() == "unknown_version" => Ok(None),
-            Err(error) => Err(error),
-        }
+        let asking = session.client.get(&["ai", "endpoints", self.record.common.slug.as_str(), "source"]);
+        Ok(asking.find::<EndpointSourceResponse>("unknown_version").await?.map(|answer| answer.body.handler))
     }
 
     /// Returns the base to store for the next deploy.

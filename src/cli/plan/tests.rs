@@ -12,7 +12,12 @@ fn plan_lists_its_changes_with_remarks() {
             change("capabilities", json!({ "logs": true }), json!({ "logs": true, "httpGetJson": true })),
             change("allowedHosts", json!([]), json!(["api.example.com"])),
         ],
-        handler: Some(Handler { before: Some("sha256:3f9a1c0b22".to_owned()), after: "sha256:8be07d1122".to_owned(), lines: (12, 4) }),
+        handler: Some(Handler {
+            before: Some("sha256:3f9a1c0b22".to_owned()),
+            after: "sha256:8be07d1122".to_owned(),
+            added: 12,
+            removed: 4,
+        }),
         ..Plan::default()
     };
     let check = json!({

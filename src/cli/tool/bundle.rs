@@ -18,7 +18,7 @@ use super::{
     folder::{Code, Tool, counted},
     imports::{Import, imports},
     position::{FilePosition, Problem, position},
-    program::{self, ProgramEnd},
+    program,
     source_map::{SourceMap, relative},
     temp_folder::TempFolder,
 };
@@ -29,6 +29,9 @@ const ERROR: &str = "✘ [ERROR] ";
 const BUILT_INTO_NODE: &str = "built into node";
 /// Most of the largest parts that an error lists.
 const NAMED: usize = 5;
+/// Flags of esbuild.
+const FLAGS: &str = "--bundle --format=esm --platform=browser --target=es2023 --charset=utf8 --sourcemap=external --sources-content=false \
+    --define:global=globalThis --define:process.env.NODE_ENV=\"production\" --log-level=error --log-limit=0 --color=false";
 
 /// The source to upload.
 #[derive(Debug, Clone)]
@@ -61,14 +64,14 @@ impl Bundle {
         let failed = |reason: String| vec![Problem::new("bundle", FilePosition::of_byte(*file, text, first.at), reason)];
         match program::run(&tool.folder, "esbuild", &args(file, scratch.path())).await.map_err(failed)? {
             // No bundler finds these either.
-            ProgramEnd::Absent if imports.iter().any(|import| foreign_module(&import.from).is_some()) => {
+            None if imports.iter().any(|import| foreign_module(&import.from).is_some()) => {
                 let problem = |import: &Import| {
                     Some(Problem::new("bundle", FilePosition::of_byte(*file, text, import.at), foreign_module(&import.from)?))
                 };
                 Err(imports.iter().filter_map(problem).collect())
             }
-            ProgramEnd::Absent => Err(failed(format!("importing `{}` needs a bundler: npm i -D esbuild", first.from))),
-            ProgramEnd::Ended(output) => {
+            None => Err(failed(format!("importing `{}` needs a bundler: npm i -D esbuild", first.from))),
+            Some(output) => {
                 let message = String::from_utf8_lossy(&output.stderr);
                 let problems = problems(&message, &tool.folder);
                 if !output.status.success() || !problems.is_empty() {
@@ -119,27 +122,13 @@ impl Bundle {
 /// Arguments for a runtime that is neither Node nor a browser. Packages are resolved as for browsers, so without Node's
 /// modules.
 fn args(file: &str, scratch: &Path) -> Vec<OsString> {
-    let flags = [
-        "--bundle",
-        "--format=esm",
-        "--platform=browser",
-        "--target=es2023",
-        "--charset=utf8",
-        "--sourcemap=external",
-        "--sources-content=false",
-        "--define:global=globalThis",
-        "--define:process.env.NODE_ENV=\"production\"",
-        "--log-level=error",
-        "--log-limit=0",
-        "--color=false",
-    ];
     let at = |flag: &str, name: &str| {
         let mut flag = OsString::from(flag);
         flag.push(scratch.join(name));
         flag
     };
     let mut args = vec![file.into()];
-    args.extend(flags.map(OsString::from));
+    args.extend(FLAGS.split_whitespace().map(OsString::from));
     args.extend([at("--outfile=", "bundle.js"), at("--metafile=", "meta.json")]);
     args
 }

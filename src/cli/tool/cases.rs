@@ -11,7 +11,7 @@ use super::{
     position::{FilePosition, Problem, position},
     recorded,
 };
-use crate::base::sanitize::{first, json as on_one_line};
+use crate::base::{first, json as on_one_line};
 
 /// Name of the file with cases.
 pub(crate) const FILE: &str = "cases.jsonc";

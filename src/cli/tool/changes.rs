@@ -1,5 +1,6 @@
 //! The fields of a tool in the folder and on the host, and the differences that a deploy publishes.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tollhouse_api::{EndpointPatch, OwnEndpoint};
 use tollhouse_protocol::Limits;
@@ -25,7 +26,7 @@ pub(crate) const FIELDS: [&str; 15] = [
 ];
 
 /// A field that differs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct FieldChange {
     pub(crate) field: String,
     /// The host's value. Null if the host does not have the tool.

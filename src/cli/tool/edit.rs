@@ -1,7 +1,7 @@
 //! Edits `tool.json` as a person would: changes values in place, appends new members, and leaves everything else as it
 //! is.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::position::find_exactly;
 
@@ -45,13 +45,12 @@ fn spaced(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),
         Value::Object(members) if members.is_empty() => "{}".to_owned(),
-        Value::Object(members) => format!("{{ {} }}", all(members).join(", ")),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| format!("{}: {}", Value::String(name.clone()), spaced(value));
+            format!("{{ {} }}", members.iter().map(member).collect::<Vec<_>>().join(", "))
+        }
         other => other.to_string(),
     }
-}
-
-fn all(members: &Map<String, Value>) -> Vec<String> {
-    members.iter().map(|(name, value)| format!("{}: {}", Value::String(name.clone()), spaced(value))).collect()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tollhouse_catalog::seed_tools;
 use tollhouse_tool::{Slug, StaticResponse};
 
 use super::position::{FilePosition, Problem, find, position};
-use crate::base::private_files::without_mark;
+use crate::base::without_mark;
 
 /// Most bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
 const MAX_BYTES: u64 = 8 << 20;

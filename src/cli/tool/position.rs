@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::base::sanitize::line;
+use crate::base::line;
 
 /// A place in a file, counted from 1. Columns count characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

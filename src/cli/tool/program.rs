@@ -13,29 +13,23 @@ use tokio::process::Command;
 /// Longest run time: a compiler finishes a large project in a few seconds.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The result of a program, or that it is not installed.
-pub(crate) enum ProgramEnd {
-    Absent,
-    Ended(Output),
-}
-
 /// Runs a program from `node_modules/.bin` of this folder or one above it, else from `PATH`. It gets no input, and is
-/// killed if the caller stops waiting.
+/// killed if the caller stops waiting. Returns `None` if it is not installed.
 ///
 /// # Errors
 ///
 /// The program could not be run, or took too long.
-pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<ProgramEnd, String> {
+pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<Option<Output>, String> {
     let own = folder.ancestors().map(|above| above.join("node_modules/.bin").join(name)).find(|path| path.is_file());
     let mut command = Command::new(own.unwrap_or_else(|| name.into()));
     command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ProgramEnd::Absent),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("`{name}` cannot be run: {error}")),
     };
     match tokio::time::timeout(TIMEOUT, child.wait_with_output()).await {
-        Ok(Ok(output)) => Ok(ProgramEnd::Ended(output)),
+        Ok(Ok(output)) => Ok(Some(output)),
         Ok(Err(error)) => Err(format!("`{name}` stopped unexpectedly: {error}")),
         Err(_) => Err(format!("`{name}` took more than {} s", TIMEOUT.as_secs())),
     }

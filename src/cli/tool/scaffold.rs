@@ -7,7 +7,7 @@ use tollhouse_base::exact;
 use tollhouse_catalog::seed_tools;
 use tollhouse_tool::Slug;
 
-use crate::base::error::{Error, Result};
+use crate::base::{Error, Result};
 
 /// The contract of handlers, as one file.
 const CONTRACT: &str = include_str!("../../../runtime-js/tool.d.ts");

@@ -140,22 +140,17 @@ fn original(mappings: &str, line: u32, column: u32) -> Option<(usize, u32, u32)>
     None
 }
 
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 /// Decodes the numbers of a segment, which are in base64 VLQ.
 fn decode(segment: &str) -> Option<Vec<i64>> {
     let (mut numbers, mut value, mut shift) = (vec![], 0_i64, 0_u32);
     for byte in segment.bytes() {
-        let digit = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
+        let digit = i64::try_from(BASE64.iter().position(|known| *known == byte)?).ok()?;
         if shift > 30 {
             return None;
         }
-        value |= i64::from(digit & 31) << shift;
+        value |= (digit & 31) << shift;
         shift += 5;
         if digit & 32 == 0 {
             numbers.push(if value & 1 == 1 { -(value >> 1) } else { value >> 1 });

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path};
 use super::{
     folder::{Code, Tool, counted},
     position::{FilePosition, Problem},
-    program::{self, ProgramEnd},
+    program,
 };
 
 /// The flag that the compiler's message suggests if it finds a `tsconfig.json` outside the folder.
@@ -28,37 +28,25 @@ pub(crate) async fn check(tool: &Tool) -> Result<TypesOutcome, String> {
     let Code::Source { file, .. } = &tool.code else { return Ok(TypesOutcome::Unchecked("no handler")) };
     let has = |name: &str| tool.folder.join(name).is_file();
     let args: Vec<OsString> = if has("tsconfig.json") {
-        ["--noEmit", "--pretty", "false", "-p", "tsconfig.json"].iter().map(Into::into).collect()
+        "--noEmit --pretty false -p tsconfig.json".split_whitespace().map(Into::into).collect()
     } else if has("tool.d.ts") {
         let declared = ["tool.d.ts", "globals.d.ts"].into_iter().filter(|name| has(name));
-        let flags = [
-            "--noEmit",
-            "--pretty",
-            "false",
-            "--strict",
-            "--target",
-            "es2023",
-            "--lib",
-            "es2023",
-            "--types",
-            "",
-            "--skipLibCheck",
-            "--allowJs",
-        ];
-        flags.into_iter().chain(declared).chain([*file]).map(Into::into).collect()
+        let flags = "--noEmit --pretty false --strict --target es2023 --lib es2023 --skipLibCheck --allowJs --types".split_whitespace();
+        // The list of types is empty.
+        flags.chain([""]).chain(declared).chain([*file]).map(Into::into).collect()
     } else {
         return Ok(TypesOutcome::Unchecked("no tool.d.ts; write it: tollhouse types"));
     };
     let mut ran = program::run(&tool.folder, "tsc", &args).await?;
-    let is_refused = matches!(&ran, ProgramEnd::Ended(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
+    let is_refused = matches!(&ran, Some(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
     if is_refused {
         // TypeScript 6 and later refuse files if a folder above has a `tsconfig.json`, and earlier versions do not know
         // the flag.
         ran = program::run(&tool.folder, "tsc", &[vec![IGNORE_CONFIG.into()], args].concat()).await?;
     }
     match ran {
-        ProgramEnd::Absent => Ok(TypesOutcome::Unchecked("tsc is not installed: npm i -D typescript")),
-        ProgramEnd::Ended(output) => {
+        None => Ok(TypesOutcome::Unchecked("tsc is not installed: npm i -D typescript")),
+        Some(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
             let problems = problems(&text, &tool.folder);
             if problems.is_empty() && !output.status.success() {

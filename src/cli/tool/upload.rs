@@ -16,11 +16,7 @@ use super::{
     folder::{Code, Tool, counted},
     position::{FilePosition, Problem},
 };
-use crate::base::{
-    answer::ErrorBody,
-    error::{Error, Result},
-    text::name,
-};
+use crate::base::{Error, ErrorBody, Result, name, plural};
 
 /// A line of the uploaded source in a host's warning.
 static SOURCE_LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\(line ([0-9]+)\)").expect("it is a pattern"));
@@ -69,14 +65,18 @@ impl Upload {
         self.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect()
     }
 
-    /// Returns the problems for which a host refused an upload, with places in the folder. Empty if the refusal has
-    /// another reason.
-    pub(crate) fn problems(&self, refused: &Error) -> Vec<Problem> {
+    /// Returns the problems for which a host refused an upload, with places in the folder.
+    ///
+    /// # Errors
+    ///
+    /// The refusal itself, if it has another reason.
+    pub(crate) fn problems(&self, refused: Error) -> Result<Vec<Problem>> {
         let error = ErrorBody::of(&refused.reported);
         let found: Vec<_> = error.problems.iter().flat_map(|problem| self.found(problem)).collect();
         let is_about_upload =
             matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken");
-        if found.is_empty() && is_about_upload { self.found(&error) } else { found }
+        let found = if found.is_empty() && is_about_upload { self.found(&error) } else { found };
+        if found.is_empty() { Err(refused) } else { Ok(found) }
     }
 
     /// Returns a host's warning with a place in the folder in place of a line of the uploaded source.
@@ -138,14 +138,15 @@ pub(crate) fn extend(body: &mut Map<String, Value>, patch: &EndpointPatch) {
 
 /// Returns the error for a folder that cannot be published.
 pub(crate) fn refused(problems: &[Problem]) -> Error {
-    let count = match problems {
-        [_] => "1 problem".to_owned(),
-        several => format!("{} problems", several.len()),
-    };
-    let mut error = Error::refused(count).more(problems.iter().map(ToString::to_string));
+    let mut error = Error::refused(plural(problems.len(), "problem")).more(problems.iter().map(ToString::to_string));
     error.reported.insert("code".to_owned(), json!("invalid_tool"));
     error.reported.insert("problems".to_owned(), json!(problems));
     error
+}
+
+/// Returns a host's refusal of an upload, with the places of the problems in the folder.
+pub(crate) fn explained(upload: &Upload, refusal: Error) -> Error {
+    upload.problems(refusal).map_or_else(|refusal| refusal, |problems| refused(&problems))
 }
 
 /// Returns the folder of the tool that contains the current folder.
@@ -184,7 +185,7 @@ mod tests {
             { "code": "slug_taken", "message": "taken" },
         ] });
         *error.reported = body.as_object().unwrap().clone();
-        let listed: Vec<_> = upload.problems(&error).iter().map(ToString::to_string).collect();
+        let listed: Vec<_> = upload.problems(error).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(
             listed,
             [
@@ -195,7 +196,7 @@ mod tests {
                 "tool.json:2:11  taken",
             ]
         );
-        assert!(upload.problems(&Error::refused("away")).is_empty());
+        assert!(upload.problems(Error::refused("away")).is_err());
     }
 
     #[test]
@@ -224,7 +225,7 @@ mod tests {
             let mut error = Error::refused("no");
             let body = json!({ "code": "invalid_handler", "message": "thrown", "at": { "line": 1, "column": 20 } });
             *error.reported = body.as_object().unwrap().clone();
-            assert_eq!(Upload { tool, bundle: Some(bundle) }.problems(&error)[0].to_string(), reported);
+            assert_eq!(Upload { tool, bundle: Some(bundle) }.problems(error).unwrap()[0].to_string(), reported);
             std::fs::remove_file(folder.path().join(file)).unwrap();
         }
     }

@@ -213,7 +213,7 @@ impl GasMeter {
     }
 
     pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) -> CountedGas {
-        BURNED_GAS.add(burned.gas);
+        BURNED_GAS.add([], burned.gas);
         let at = self.count(burner, burned, 1);
         CountedGas { burner: burner.clone(), gas: burned.gas, at }
     }
@@ -226,7 +226,7 @@ impl GasMeter {
             self.count(burner, excess, 0);
         }
         if is_underpaid && ordinary.gas > 0 {
-            UNDERPAID_GAS.add(ordinary.gas);
+            UNDERPAID_GAS.add([], ordinary.gas);
             let (mut state, now) = (self.state(), self.now());
             state.wei = state.wei.saturating_add(ordinary.wei);
             state.change_all(burner, burner.standing.is_regular(), now, |of| of.underpaid.add(ordinary.gas, now));

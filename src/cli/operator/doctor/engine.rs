@@ -17,7 +17,7 @@ use tollhouse_operate::{
 use tollhouse_protocol::Tier;
 
 use super::findings::Findings;
-use crate::base::error::Result;
+use crate::base::Result;
 
 /// Folders of workers with different engines, next to each other.
 const ENGINES: [&str; 2] = ["v8", "quickjs"];

@@ -2,7 +2,7 @@
 
 use tollhouse_operate::finding::Finding;
 
-use crate::base::{error::Result, output::Output};
+use crate::base::{Output, Result};
 
 /// Collects findings, and prints each as it is found.
 pub(super) struct Findings {
@@ -18,9 +18,7 @@ impl Findings {
     /// Adds findings, and prints them unless the output is JSON.
     pub(super) fn add(&mut self, found: impl IntoIterator<Item = Finding>) -> Result {
         for finding in found {
-            if !self.out.json {
-                self.out.text(&format!("{finding}\n"))?;
-            }
+            self.out.for_people(&format!("{finding}\n"))?;
             self.found.push(finding);
         }
         Ok(())

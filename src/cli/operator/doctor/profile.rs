@@ -9,12 +9,7 @@ use tollhouse_operate::{
 };
 
 use super::findings::Findings;
-use crate::base::{
-    address::host_name as shown,
-    error::{Error, Exit, Result},
-    global::{GivenValue, GlobalArgs},
-    session::Session,
-};
+use crate::base::{Error, Exit, GivenValue, GlobalArgs, Result, Session, host_name as shown};
 
 /// Checks files of profiles, and the profile that is `named`.
 pub(super) async fn examine(named: Option<&str>, files: Vec<(Option<String>, PathBuf)>, reported: &mut Findings) -> Result {

@@ -204,13 +204,12 @@ fn challenge(path: &str, answer: &Fetched, input: &SchemaDocument) -> Vec<Findin
         format!("the description has {max_len} characters, more than {DESCRIBED}"),
         short,
     );
-    found.extend(schema(path, &v2, input));
-    found.extend(origins(path, answer));
+    found.extend([schema(path, &v2, input), origins(path, answer)]);
     found
 }
 
 /// Compares the input schema in the challenge, which indexers read, with the tool's own.
-fn schema(path: &str, challenge: &Value, own: &SchemaDocument) -> Option<Finding> {
+fn schema(path: &str, challenge: &Value, own: &SchemaDocument) -> Finding {
     let named = |schema: &Value| schema["properties"].as_object().map(|of| of.keys().cloned().collect::<BTreeSet<_>>()).unwrap_or_default();
     let input = &challenge["extensions"]["bazaar"]["schema"]["properties"]["input"]["properties"];
     let reported = ["body", "queryParams"].iter().map(|member| &input[member]).find(|schema| schema.is_object());
@@ -230,11 +229,11 @@ fn schema(path: &str, challenge: &Value, own: &SchemaDocument) -> Option<Finding
             Finding::fail("public", text, "configure the proxy to pass on headers unchanged")
         }
     };
-    Some(finding.of(path))
+    finding.of(path)
 }
 
 /// Checks whether scripts of other sites may read the challenge.
-fn origins(path: &str, answer: &Fetched) -> Vec<Finding> {
+fn origins(path: &str, answer: &Fetched) -> Finding {
     const PASSED_ON: &str = "configure the proxy to pass on the CORS headers, and to add none";
     let lists = |name, requested: &[&str]| {
         let values = answer.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -248,5 +247,5 @@ fn origins(path: &str, answer: &Fetched) -> Vec<Finding> {
         (false, _) => Finding::warn("public", "scripts of other sites cannot call it: CORS allows no origin", PASSED_ON),
         (true, false) => Finding::warn("public", "scripts in browsers cannot read PAYMENT-REQUIRED", PASSED_ON),
     };
-    vec![finding.of(path)]
+    finding.of(path)
 }
