@@ -208,7 +208,7 @@ async fn list(
         builders.push(BuilderListEntry {
             builder: convert::builder(builder),
             endpoints: owned.get(&builder.id).copied().unwrap_or_default(),
-            last30_days: convert::totals(report.totals),
+            last30_days: report.totals,
             seen_at: accounts.builders.seen(&builder.id).await?,
         });
     }

@@ -16,7 +16,6 @@ use tollhouse_money::{
     payout::{Packet, PayoutStatus},
     receipt::PaymentKind,
     refund::Refund,
-    sale::RevenueLine,
 };
 use tollhouse_tool::MicroUsd;
 
@@ -136,11 +135,6 @@ pub(super) fn secret(secret: &SecretInfo) -> api::Secret {
     };
     let SecretInfo { name, created_at, updated_at, .. } = secret;
     api::Secret { name: name.as_str().to_owned(), visibility, created_at: *created_at, updated_at: *updated_at }
-}
-
-pub(super) fn totals(line: RevenueLine) -> api::RevenueTotals {
-    let RevenueLine { calls, paid_calls, failed_calls, gross_usd, refunded_usd, fees_usd, net_usd } = line;
-    api::RevenueTotals { calls, paid_calls, failed_calls, gross_usd, refunded_usd, fees_usd, net_usd }
 }
 
 pub(super) fn budget(budget: Budget) -> api::Budget {

@@ -40,7 +40,7 @@ use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use self::seller_cache::SellerCache;
 pub use self::{
-    report::{HostReport, ReportDetail, RevenueLine, RevenueReport},
+    report::ReportDetail,
     sellers::check_sellers,
 };
 

@@ -216,7 +216,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/money/ledger/check.rs", OF_ONE_WORK, &["sums"]),
     ("src/money/sale.rs", OF_A_BUILDER, &["sold"]),
     ("src/money/sale/seller_cache.rs", OF_A_BUILDER, &["SellerCache"]),
-    ("src/money/sale/report.rs", OF_ONE_WORK, &["calls_by_day", "days", "endpoints", "failed_by_day"]),
+    ("src/money/sale/report.rs", OF_ONE_WORK, &["days", "endpoints"]),
     ("src/replica/exchange.rs", Line("penalties, wrong credentials"), &["known"]),
     ("src/replica/lease.rs", OF_A_HOST, &["LiveReplicas"]),
     ("src/store/lib.rs", OF_SETTINGS, &["spaces"]),

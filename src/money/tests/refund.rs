@@ -1,6 +1,7 @@
 //! Refunds are made once and never exceed the payment, and all records of money include them.
 
 use futures_util::future::join_all;
+use tollhouse_api::RevenueTotals;
 use tollhouse_base::id::BuilderId;
 use tollhouse_event::{EventQuery, Kind};
 use tollhouse_store::{
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     ledger::{self, POSTINGS},
     refund::{Refund, RefundError, RefundRequest, RefundedTotal, Refunds},
-    sale::{ReportDetail, RevenueLine},
+    sale::ReportDetail,
 };
 
 /// The host's fee on each sale.
@@ -40,7 +41,7 @@ impl Fixture {
         Refunds::new(Arc::clone(&self.store), self.clock.clone(), events, Sales::new(Arc::clone(&self.store)))
     }
 
-    async fn sales_of(&self, owner: &Owner) -> RevenueLine {
+    async fn sales_of(&self, owner: &Owner) -> RevenueTotals {
         Sales::new(Arc::clone(&self.store)).report(owner, NOW, ReportDetail::Sums).await.unwrap().totals
     }
 
