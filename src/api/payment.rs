@@ -161,7 +161,7 @@ pub struct ReceiptResponse<R = Receipt> {
 }
 
 /// The current state of a payment that a reorganization of the chain undid.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Reorganization {
     /// `reorganized`: `transaction` is in no block, and the money has not moved. `settled`: `transaction` has made the payment in place of

@@ -12,7 +12,7 @@ use tollhouse_capability::{
 use tollhouse_event::Event;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money::{
-    Budget, Credit, Loss, MovementKind, MovementView, PaymentPhase, PaymentState, Reorganization,
+    Budget, Credit, MovementKind, MovementView, PaymentPhase, PaymentState,
     payout::{Packet, PayoutStatus},
     receipt::PaymentKind,
     refund::Refund,
@@ -177,25 +177,6 @@ pub(super) fn refund(refund: &Refund) -> api::Refund {
     api::Refund { amount_usd: refund.amount, at: refund.at, transaction: refund.transaction.clone() }
 }
 
-pub(super) fn loss(loss: Loss) -> api::SettlementLoss {
-    match loss {
-        Loss::Canceled => api::SettlementLoss::Canceled,
-        Loss::UsedElsewhere => api::SettlementLoss::UsedElsewhere,
-        Loss::Expired => api::SettlementLoss::Expired,
-    }
-}
-
-pub(super) fn reorganization(settlement: Reorganization) -> api::Reorganization {
-    match settlement {
-        Reorganization::Reorganized { transaction, since, lost } => {
-            api::Reorganization { state: api::ReorganizationState::Reorganized, transaction, former: vec![], since, lost: lost.map(loss) }
-        }
-        Reorganization::Settled { transaction, former, since } => {
-            api::Reorganization { state: api::ReorganizationState::Settled, transaction, former, since, lost: None }
-        }
-    }
-}
-
 pub(super) fn payment(payment: PaymentState) -> api::Payment {
     let PaymentState { payment_id, state, receipt_id, reason, transaction, updated_at, settlement } = payment;
     let state = match state {
@@ -207,7 +188,7 @@ pub(super) fn payment(payment: PaymentState) -> api::Payment {
         PaymentPhase::Unresolved => api::PaymentState::Unresolved,
         PaymentPhase::Owed => api::PaymentState::Owed,
     };
-    api::Payment { payment_id, state, receipt_id, reason, transaction, updated_at, settlement: settlement.map(reorganization) }
+    api::Payment { payment_id, state, receipt_id, reason, transaction, updated_at, settlement }
 }
 
 pub(super) fn payout(packet: &Packet) -> api::Payout {

@@ -54,7 +54,7 @@ async fn receipt(
         receipt,
         refunds: refunded.refunds.iter().map(convert::refund).collect(),
         refunded_usd: (!refunded.refunds.is_empty()).then(|| refunded.sum()),
-        settlement: settlement.map(convert::reorganization),
+        settlement,
     }))
 }
 

@@ -78,8 +78,7 @@ pub use self::{
     payment_config::{AcceptedToken, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
     payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, OfferedPayment, WireVersion},
     payments::{
-        Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Reconciliation, Resolution, ResolutionError, SeenPayment,
-        UnresolvedSettlement,
+        Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Resolution, ResolutionError, SeenPayment,
         answer::object_of,
         check_payments,
         owed::{OwedRun, Unanswered},
@@ -90,7 +89,7 @@ pub use self::{
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
     receipt_finisher::{CommitEffects, Delivery, ReceiptContext, ReceiptFinisher, SignedReceipt, call_succeeded},
     refusal::{Refusal, SettleError},
-    reorganized::{Loss, Reorganization, ReorganizedSettlement, ResettledSettlement, count_reorganized},
+    reorganized::{ReorganizedSettlement, ResettledSettlement, count_reorganized},
     route::{AmountDue, RemoteRoutes, Route, RouteError, RouteProvider, RouteStart, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind, StartedSettlement},
     terms::{CallTerms, EntryMethod, SignedOffers},

@@ -46,8 +46,8 @@ use tollhouse_tool::MicroUsd;
 
 pub use self::{
     consistency::check_payments,
-    reconcile::{BlockRange, ReconcileError, Reconciliation},
-    unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
+    reconcile::{BlockRange, ReconcileError},
+    unresolved::{Resolution, ResolutionError},
 };
 use super::{
     AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, GasFunds, Network, OfferedX402,

@@ -20,7 +20,10 @@ use super::{
     account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars},
     posting::POSTINGS,
 };
-use crate::{credit::number::BALANCE, reorganized::REORGANIZED};
+use crate::{
+    credit::number::BALANCE,
+    reorganized::{REORGANIZED, describe_loss},
+};
 
 const PAGE: usize = 1_000;
 
@@ -74,7 +77,7 @@ impl<'a> Check<'a> {
                 let Some(Row { key: receipt, value: settlement, .. }) = self.sound(row) else { continue };
                 let mut reason =
                     format!("its transaction {} is no longer in a block of {}", settlement.transaction(), settlement.network());
-                if let Some(lost) = settlement.lost {
+                if let Some(lost) = settlement.lost.map(describe_loss) {
                     reason = format!("{reason}, and its money is lost: {lost}");
                 }
                 self.report.mismatch(format!("receipt {receipt}"), reason);

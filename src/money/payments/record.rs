@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tollhouse_api::Reorganization;
 use tollhouse_base::{
     clock::Timestamp,
     id::{CreditId, ReplicaId, RequestId},
 };
 use tollhouse_store::postcard_values;
 
-use crate::{PaymentId, Reorganization, StartedSettlement, WireVersion};
+use crate::{PaymentId, StartedSettlement, WireVersion};
 
 /// How long an answer can be fetched again with its payment, and how long a refusal can be looked up.
 const ANSWER_TTL: Duration = Duration::from_secs(24 * 60 * 60);

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use tollhouse_api::Reorganization;
 use tollhouse_base::id::ReceiptId;
 use tollhouse_store::{Batch, Durability, Range, Row, StoreError};
 use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
@@ -21,10 +22,7 @@ use crate::{
         chain::node::Node,
         chain_view::{ChainError, TxPlacement},
     },
-    reorganized::{
-        REORGANIZED, RESETTLED, Recovery, Reorganization, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement,
-        watched_on,
-    },
+    reorganized::{REORGANIZED, Recovery, ReorganizedSettlement, WATCHED, WatchedSettlement, reorganization_of, watched_on},
 };
 
 /// How long a transaction must be missing before its settlement counts as undone. A node may lag, and transactions of a
@@ -50,20 +48,10 @@ enum RoundEnd {
 }
 
 impl Payments {
-    /// Returns the settlement of a receipt if a reorganization of the chain has undone it.
-    pub async fn reorganized(&self, receipt: &ReceiptId) -> Result<Option<ReorganizedSettlement>, StoreError> {
-        REORGANIZED.get(&*self.store, receipt).await
-    }
-
-    /// Returns the settlement of a receipt if another transaction has made it after a reorganization of the chain.
-    pub async fn resettled(&self, receipt: &ReceiptId) -> Result<Option<ResettledSettlement>, StoreError> {
-        RESETTLED.get(&*self.store, receipt).await
-    }
-
     /// Returns the state of a receipt's settlement if a reorganization of the chain has undone it, even if another
     /// transaction has made it since.
     pub async fn reorganization(&self, receipt: &ReceiptId) -> Result<Option<Reorganization>, StoreError> {
-        Reorganization::of(&*self.store, receipt).await
+        reorganization_of(&*self.store, receipt).await
     }
 
     /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Also looks up

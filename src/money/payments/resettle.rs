@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::timeout;
+use tollhouse_api::SettlementLoss;
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Durability, Row, StoreError, update};
 use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
@@ -25,7 +26,7 @@ use super::{
 use crate::{
     Facilitator, Network, OfferedX402, SettleOutcome, Settlement, StartedSettlement,
     commit::commit_if_unchanged,
-    reorganized::{Loss, REORGANIZED, RESETTLED, ReorganizedSettlement, ResettledSettlement, SignedPayment, WATCHED},
+    reorganized::{REORGANIZED, RESETTLED, ReorganizedSettlement, ResettledSettlement, SignedPayment, WATCHED, describe_loss, loss_of},
     transactions,
     x402::wire,
 };
@@ -137,7 +138,7 @@ impl Payments {
         _ = self.count_gas(&payment, &burner(&row, &payment), matches!(outcome, SettleOutcome::Settled(_)));
         let (loss, cause) = match outcome {
             SettleOutcome::Settled(settlement) => return self.settled_by(&row, &payment, settlement).await,
-            SettleOutcome::Refused { reason, .. } => (Loss::of(&reason), reason),
+            SettleOutcome::Refused { reason, .. } => (loss_of(&reason), reason),
             SettleOutcome::Unknown(cause) | SettleOutcome::Lost(cause) | SettleOutcome::Unsent(cause) => (None, cause),
         };
         tracing::info!(receipt.id = %row.key, cause, "a reorganized settlement is not settled again yet");
@@ -325,7 +326,7 @@ impl Payments {
     }
 
     /// Records that the money of a reorganized settlement can no longer move.
-    async fn lose(&self, row: &Undone, loss: Loss) -> Result<(), StoreError> {
+    async fn lose(&self, row: &Undone, loss: SettlementLoss) -> Result<(), StoreError> {
         let mut lost = row.value.clone();
         (lost.lost, lost.recovery.replica) = (Some(loss), None);
         let (rows, news) = self.finisher.reorganized(&lost);
@@ -337,7 +338,7 @@ impl Payments {
         tracing::error!(
             receipt.id = %row.key,
             transaction = row.value.transaction(),
-            %loss,
+            loss = describe_loss(loss),
             "a reorganized settlement is lost: its money can no longer move"
         );
         self.finisher.announce(news);

@@ -5,13 +5,12 @@
 use std::{sync::PoisonError, time::Duration};
 
 use futures_util::future::join_all;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
+use tollhouse_api::UnresolvedSettlement;
 use tollhouse_base::clock::Timestamp;
 use tollhouse_store::{Direction, Durability, StoreError, update};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
-use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     PAYMENTS, Payments,
@@ -27,34 +26,6 @@ use crate::{
 
 /// Reason of the refusal if an admin declares a payment unpaid.
 const UNPAID: &str = "settlement_unpaid";
-
-/// A settlement whose outcome nobody reported.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UnresolvedSettlement {
-    /// The payment's id.
-    pub payment_id: PaymentId,
-    /// When it began.
-    pub since: Timestamp,
-    /// The network's CAIP-2 id.
-    pub network: String,
-    /// Address of the token.
-    pub asset: String,
-    /// Amount in the token's smallest unit.
-    pub amount: String,
-    /// The payer.
-    pub payer: String,
-    /// The recipient.
-    pub pay_to: String,
-    /// The tool.
-    pub slug: Slug,
-    /// The price of the call.
-    pub price_usd: MicroUsd,
-    /// The facilitator.
-    pub facilitator: Option<String>,
-    /// The transaction that was prepared for it.
-    pub transaction: Option<String>,
-}
 
 /// An admin's action on an unresolved settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
