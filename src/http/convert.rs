@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use tollhouse_account::{audit, builder::Builder};
+use tollhouse_account::audit;
 use tollhouse_api as api;
 use tollhouse_call::{CallOutcome, CallRecord, Charge};
 use tollhouse_capability::{
@@ -31,19 +31,6 @@ pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
     })
 }
 
-pub(super) fn builder(builder: &Builder) -> api::Builder {
-    let suspended = builder.suspended.clone();
-    api::Builder {
-        builder_id: builder.id.clone(),
-        name: builder.name.clone(),
-        contact: builder.contact.clone(),
-        created_at: builder.created_at,
-        key_created_at: builder.key_created_at,
-        suspended: suspended.map(|suspended| api::Suspension { since: suspended.since, reason: suspended.reason }),
-        tier: builder.tier,
-    }
-}
-
 /// Encodes limits by name. `limits` must serialize to an object.
 pub(super) fn limits(limits: &impl Serialize) -> api::Limits {
     api::Limits(object(json!(limits)))
@@ -69,11 +56,7 @@ pub(super) fn audit_entry(entry: audit::Entry) -> api::AuditEntry {
         actor: api::Actor { kind, builder_id: actor },
         method: action.method,
         path: action.path,
-        // Entries of earlier versions have no subject.
-        subject: action
-            .subject
-            .or_else(|| action.slug.as_ref().map(ToString::to_string))
-            .or_else(|| action.builder_id.as_ref().map(ToString::to_string)),
+        subject: action.subject,
         slug: action.slug,
         builder_id: action.builder_id,
         request_id: action.request_id,

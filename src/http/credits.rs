@@ -95,14 +95,10 @@ async fn decide(
     _: Admin,
     State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-    Body(CreditVerdict { decision, reason }): Body<CreditVerdict>,
+    Body(verdict): Body<CreditVerdict>,
 ) -> Result<Json<CreditResponse>, ApiError> {
-    let decision = match decision {
-        api::CreditDecision::Revoke => money::CreditDecision::Revoke,
-        api::CreditDecision::Restore => money::CreditDecision::Restore,
-    };
-    let credit = earning.payments.credits().decide(&known(&id)?, &money::CreditVerdict { decision, reason }).await?;
-    tracing::info!(credit.id = %credit.id, ?decision, "an admin decided on a credit");
+    let credit = earning.payments.credits().decide(&known(&id)?, &verdict).await?;
+    tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "an admin decided on a credit");
     Ok(Json(without_today(&credit)))
 }
 

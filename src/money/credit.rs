@@ -29,7 +29,6 @@ pub(super) use self::spend::CreditHold;
 pub use self::{
     balance::{Credit, Revocation, StoredCredit},
     budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
-    decision::{CreditDecision, CreditVerdict},
     error::CreditError,
     mint::{IdempotencyKey, MintedCredit},
     movement::{MovementPage, MovementPosition, MovementView},

@@ -39,10 +39,7 @@ use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use self::seller_cache::SellerCache;
-pub use self::{
-    report::ReportDetail,
-    sellers::check_sellers,
-};
+pub use self::{report::ReportDetail, sellers::check_sellers};
 
 /// The whole price in basis points.
 pub const WHOLE_BPS: u16 = 10_000;

@@ -3,7 +3,6 @@
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use tollhouse_account::credential::SecretHash;
 use tollhouse_base::{clock::Timestamp, id::CreditId};
 use tollhouse_store::{Store, StoreError, Table, schema};
@@ -66,21 +65,6 @@ impl Deref for Credit {
 
     fn deref(&self) -> &StoredCredit {
         &self.holder
-    }
-}
-
-impl Credit {
-    /// Encodes it as JSON for its holder and admins.
-    pub fn public(&self) -> Value {
-        json!({
-            "creditId": self.id,
-            "label": self.label,
-            "balanceUsd": self.balance,
-            "createdAt": self.created_at,
-            "revoked": self.revoked,
-            "budget": self.budgets.in_force(),
-            "budgets": self.budgets,
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Revokes and restores credits.
 
-use serde::Deserialize;
+use tollhouse_api::{CreditDecision, CreditVerdict};
 use tollhouse_base::id::CreditId;
 use tollhouse_store::{Batch, Durability, update};
 use tollhouse_tool::MicroUsd;
@@ -13,26 +13,6 @@ use super::{
     row::{LINES, Movement, MovementKind},
 };
 use crate::ledger::{Cause, Dollars, Posting};
-
-/// The body of `POST /ai/admin/credits/{id}`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CreditVerdict {
-    /// The decision.
-    pub decision: CreditDecision,
-    /// The reason, shown to the holder.
-    pub reason: Option<String>,
-}
-
-/// An admin's decision about a credit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CreditDecision {
-    /// Takes the remaining balance until the credit is restored.
-    Revoke,
-    /// Undoes a revocation.
-    Restore,
-}
 
 impl Credits {
     /// Revokes or restores a credit. The whole balance is taken or returned. A call in flight that was admitted with

@@ -1,6 +1,7 @@
 //! The state of a payout, with an index and counts that the commit of a change updates.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_api::PayoutCounts;
 use tollhouse_base::id::{BuilderId, PayoutId};
 use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, SumLimit, Table, schema};
 
@@ -61,45 +62,27 @@ impl PayoutStatus {
     }
 }
 
-/// Number of payouts per state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "each is named as its state")]
-pub struct PacketCounts {
-    pub collecting: u64,
-    pub created: u64,
-    pub approved: u64,
-    pub paid: u64,
-    pub failed: u64,
-    pub rejecting: u64,
-    pub rejected: u64,
+/// Returns the number of payouts with a state.
+pub(super) fn count_of(counts: &mut PayoutCounts, status: PayoutStatus) -> &mut u64 {
+    match status {
+        PayoutStatus::Collecting => &mut counts.collecting,
+        PayoutStatus::Created => &mut counts.created,
+        PayoutStatus::Approved => &mut counts.approved,
+        PayoutStatus::Paid => &mut counts.paid,
+        PayoutStatus::Failed => &mut counts.failed,
+        PayoutStatus::Rejecting => &mut counts.rejecting,
+        PayoutStatus::Rejected => &mut counts.rejected,
+    }
 }
 
-impl PacketCounts {
-    fn of(&mut self, status: PayoutStatus) -> &mut u64 {
-        match status {
-            PayoutStatus::Collecting => &mut self.collecting,
-            PayoutStatus::Created => &mut self.created,
-            PayoutStatus::Approved => &mut self.approved,
-            PayoutStatus::Paid => &mut self.paid,
-            PayoutStatus::Failed => &mut self.failed,
-            PayoutStatus::Rejecting => &mut self.rejecting,
-            PayoutStatus::Rejected => &mut self.rejected,
-        }
+/// Reads the stored counts from one snapshot.
+pub(super) async fn stored_counts(store: &(impl Store + ?Sized)) -> Result<PayoutCounts, StoreError> {
+    let (mut counts, rows) = (PayoutCounts::default(), PAYOUT_COUNTS.rows());
+    for row in rows.page(store, &rows.all(), PayoutStatus::ALL.len(), Direction::Forward).await? {
+        let status = PayoutStatus::ALL.into_iter().find(|status| status.number() == row.key);
+        status.into_iter().for_each(|status| *count_of(&mut counts, status) = u64::try_from(row.value.0).unwrap_or(0));
     }
-
-    pub(super) fn add(&mut self, status: PayoutStatus) {
-        *self.of(status) += 1;
-    }
-
-    /// Reads the stored counts from one snapshot.
-    pub(super) async fn stored(store: &(impl Store + ?Sized)) -> Result<Self, StoreError> {
-        let (mut counts, rows) = (Self::default(), PAYOUT_COUNTS.rows());
-        for row in rows.page(store, &rows.all(), PayoutStatus::ALL.len(), Direction::Forward).await? {
-            let status = PayoutStatus::ALL.into_iter().find(|status| status.number() == row.key);
-            status.into_iter().for_each(|status| *counts.of(status) = u64::try_from(row.value.0).unwrap_or(0));
-        }
-        Ok(counts)
-    }
+    Ok(counts)
 }
 
 /// Updates the counts if a payout's state changes. `before` is `None` for a new payout.

@@ -188,13 +188,13 @@ async fn refund_after_the_payout_is_a_debt_that_later_sales_pay() {
     }
     let packet = payouts.pay_out(&builder).await.unwrap().unwrap();
     assert_eq!((packet.amount, packet.withheld, packet.receipt_count), (3 * net - net - net / 2, net + net / 2, 3));
-    assert_eq!(packet.public()["withheldUsd"], json!(MicroUsd(net + net / 2)));
+    assert_eq!(packet.canonical()["withheldUsd"], json!(MicroUsd(net + net / 2)));
     assert_eq!(fixture.account(&format!("builder/{builder}")).await, 0);
     ledger_agrees(&fixture, "paid").await;
     fixture.sell(&owner, by_credit(&token)).await.unwrap();
     let next = payouts.pay_out(&builder).await.unwrap().unwrap();
     assert_eq!((next.amount, next.withheld), (net, 0), "a debt is paid once");
-    assert!(next.public().get("withheldUsd").is_none());
+    assert!(next.canonical().get("withheldUsd").is_none());
     fixture.postings_balance().await;
 }
 
