@@ -1,6 +1,6 @@
 //! Conversions of the host's types to those of the API. A field that is missing on either side does not compile.
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tollhouse_account::audit;
 use tollhouse_api as api;
@@ -10,26 +10,13 @@ use tollhouse_capability::{
     secret::{SecretInfo, Visibility},
 };
 use tollhouse_event::Event;
-use tollhouse_front::{ApiError, Code};
 use tollhouse_money::{
-    Budget, Credit, MovementKind, MovementView, PaymentPhase, PaymentState,
+    Credit, MovementKind, MovementView, PaymentPhase, PaymentState,
     payout::{Packet, PayoutStatus},
     receipt::PaymentKind,
     refund::Refund,
 };
 use tollhouse_tool::MicroUsd;
-
-/// Reads JSON that another crate encoded for the API.
-///
-/// # Errors
-///
-/// It differs from the type. The log has the reason.
-pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
-    serde_json::from_value(value).map_err(|error| {
-        tracing::error!(%error, "a document of the host does not have the form of the API");
-        ApiError::from(Code::Internal)
-    })
-}
 
 /// Encodes limits by name. `limits` must serialize to an object.
 pub(super) fn limits(limits: &impl Serialize) -> api::Limits {
@@ -120,22 +107,15 @@ pub(super) fn secret(secret: &SecretInfo) -> api::Secret {
     api::Secret { name: name.as_str().to_owned(), visibility, created_at: *created_at, updated_at: *updated_at }
 }
 
-pub(super) fn budget(budget: Budget) -> api::Budget {
-    let Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen } = budget;
-    api::Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen }
-}
-
 pub(super) fn credit(credit: &Credit) -> api::Credit {
-    let (revoked, budgets) = (credit.revoked.clone(), credit.budgets.clone());
-    let revoked = revoked.map(|revoked| api::CreditRevocation { since: revoked.since, amount_usd: revoked.amount, reason: revoked.reason });
     api::Credit {
         credit_id: credit.id.clone(),
         label: credit.label.clone(),
         balance_usd: credit.balance,
         created_at: credit.created_at,
-        revoked,
-        budget: budget(budgets.in_force()),
-        budgets: api::Budgets { admin: budget(budgets.admin), holder: budget(budgets.holder), revision: budgets.revision },
+        revoked: credit.revoked.clone(),
+        budget: credit.budget(),
+        budgets: credit.budgets.clone(),
     }
 }
 

@@ -27,8 +27,8 @@ use tollhouse_tool::Slug;
 use self::balance::CREDITS;
 pub(super) use self::spend::CreditHold;
 pub use self::{
-    balance::{Credit, Revocation, StoredCredit},
-    budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
+    balance::{Credit, StoredCredit},
+    budgets::{BudgetKind, OverBudget, SetBy},
     error::CreditError,
     mint::{IdempotencyKey, MintedCredit},
     movement::{MovementPage, MovementPosition, MovementView},

@@ -61,8 +61,8 @@ pub use self::{
     binding::binding,
     config_error::ConfigError,
     credit::{
-        Budget, BudgetKind, Budgets, Credit, CreditError, Credits, IdempotencyKey, MintedCredit, Movement, MovementKind, MovementPage,
-        MovementPosition, MovementView, OverBudget, Revocation, SetBy, StoredCredit,
+        BudgetKind, Credit, CreditError, Credits, IdempotencyKey, MintedCredit, Movement, MovementKind, MovementPage, MovementPosition,
+        MovementView, OverBudget, SetBy, StoredCredit,
     },
     facilitator::{
         BurnedGas, Facilitator, GasFunds, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
@@ -104,5 +104,5 @@ pub use self::{
         permit2::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, UPTO_PROXY, Witness},
     },
 };
-pub use tollhouse_api::{CreditDecision, CreditVerdict};
+pub use tollhouse_api::{Budget, CreditDecision, CreditVerdict};
 pub use tollhouse_base::id::{PaymentId, PaymentIdError};

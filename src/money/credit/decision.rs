@@ -1,13 +1,13 @@
 //! Revokes and restores credits.
 
-use tollhouse_api::{CreditDecision, CreditVerdict};
+use tollhouse_api::{CreditDecision, CreditRevocation, CreditVerdict};
 use tollhouse_base::id::CreditId;
 use tollhouse_store::{Batch, Durability, update};
 use tollhouse_tool::MicroUsd;
 
 use super::{
     Credits,
-    balance::{CREDITS, Credit, Revocation, balance},
+    balance::{CREDITS, Credit, balance},
     error::{CreditError, MAX_REASON},
     number::{self, BALANCE},
     row::{LINES, Movement, MovementKind},
@@ -44,7 +44,8 @@ impl Credits {
             if holder.revoked.is_some() {
                 return Err(CreditError::Revoked);
             }
-            holder.revoked = Some(Revocation { since: self.clock.now(), amount: MicroUsd::ZERO, reason: reason.map(str::to_owned) });
+            holder.revoked =
+                Some(CreditRevocation { since: self.clock.now(), amount_usd: MicroUsd::ZERO, reason: reason.map(str::to_owned) });
             tx.replace(&CREDITS, &row, &holder);
             tx.answer(())
         });
@@ -58,7 +59,7 @@ impl Credits {
             let mut holder = row.value.clone();
             let amount = balance(tx.get(&LINES, &(id.clone(), BALANCE)).await?);
             if let Some(revoked) = &mut holder.revoked {
-                revoked.amount = amount;
+                revoked.amount_usd = amount;
                 tx.append(self.moved(id, MovementKind::Revoke, amount)).replace(&CREDITS, &row, &holder);
             }
             tx.answer::<_, CreditError>(holder)
@@ -70,7 +71,7 @@ impl Credits {
         let restoring = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
             let mut holder = row.value.clone();
-            let Revocation { amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
+            let CreditRevocation { amount_usd: amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
             tx.append(self.moved(id, MovementKind::Restore, amount)).replace(&CREDITS, &row, &holder);
             tx.answer::<_, CreditError>(holder)
         });

@@ -34,7 +34,7 @@ impl Credits {
     /// Reserves `amount` for a call of `slug` if the budgets and the balance suffice for it and all other reservations.
     /// Of concurrent calls, no more are admitted than can be paid.
     pub(crate) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<CreditHold, Refusal> {
-        let budget = credit.budgets.in_force();
+        let budget = credit.budget();
         let spending = PlannedSpend { id: &credit.id, slug, price: amount, at: self.clock.now() };
         let (all, tool) = ((credit.id.clone(), None), (credit.id.clone(), Some(slug.clone())));
         let mut reads = 0;

@@ -285,7 +285,7 @@ impl Payments {
         if credit.revoked.is_some() {
             return Err(Refusal::CreditRevoked);
         }
-        if credit.budgets.in_force().frozen {
+        if credit.budget().frozen {
             return Err(Refusal::CreditFrozen);
         }
         let running = RunParties {

@@ -26,7 +26,7 @@ async fn set(fixture: &Fixture, id: &CreditId, by: SetBy, budget: Budget) {
 
 async fn today(fixture: &Fixture, id: &CreditId) -> Value {
     let credit = fixture.payments.credits().get(id).await.unwrap().unwrap();
-    fixture.payments.credits().today(&credit).await.unwrap()
+    json!(fixture.payments.credits().today(&credit).await.unwrap())
 }
 
 #[tokio::test]

@@ -365,7 +365,7 @@ async fn credit_revoked_during_calls_loses_only_its_remaining_balance() {
         settled += call.await.unwrap();
     }
     assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len() as u64), (0, settled));
-    assert_eq!(revoked.holder.revoked.unwrap().amount.0, (1_000 - settled) * PRICE.0);
+    assert_eq!(revoked.holder.revoked.unwrap().amount_usd.0, (1_000 - settled) * PRICE.0);
     faults::check_movements(&fixture, "revoked among calls").await;
 }
 

@@ -52,7 +52,7 @@ impl Check<'_> {
             }
         }
         self.report.expect_equal(format!("credit {id}"), ("its balance is", balance), ("its movements come to", moved));
-        let taken = holder.revoked.as_ref().map_or(0, |revoked| revoked.amount.0.into());
+        let taken = holder.revoked.as_ref().map_or(0, |revoked| revoked.amount_usd.0.into());
         let revoked = self.posted(Dollars::Revoked(id.clone()));
         self.report.expect_equal(format!("credit {id}"), ("was revoked with", taken), ("its account has", revoked));
         Ok(())
