@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_replica::Replica;
-use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, TextPrefix, schema};
+use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, schema};
 
 use crate::commit::commit_if_unchanged;
 
@@ -72,12 +72,8 @@ pub async fn kind_in_use(store: &dyn Store) -> Result<Option<MoneyKind>, StoreEr
     if has_money(store).await? { stored_kind(store).await } else { Ok(None) }
 }
 
-/// Returns the kind that the store is for, or `None` if nothing in the store shows one.
 async fn stored_kind(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
-    match KIND.get(store, &()).await? {
-        Some(stored) => Ok(Some(stored.kind)),
-        None => infer(store).await,
-    }
+    Ok(KIND.get(store, &()).await?.map(|stored| stored.kind))
 }
 
 /// Refuses a store of the other kind of money, unless it contains no money yet and no other host serves it. Writes
@@ -126,21 +122,6 @@ async fn put_back(store: &dyn Store, before: Row<(), StoreMoney>, ours: MoneyKin
     batch.replace(&KIND, &KIND.own((), StoreMoney { kind: ours }), &before.value);
     commit_if_unchanged(batch, store, Durability::Durable).await?;
     Err(MoneyKindError::Other { ours, theirs })
-}
-
-/// Returns the kind of money in a store of a version that did not record it. Where there are both, the real money
-/// counts.
-async fn infer(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
-    let accounts = schema::ACCOUNTS.counting().rows();
-    // Networks of play money begin with `simulated/` in names of accounts.
-    let treasuries =
-        [("treasury/eip155:", MoneyKind::Real), ("treasury/solana:", MoneyKind::Real), ("treasury/simulated/", MoneyKind::Simulated)];
-    for (start, kind) in treasuries {
-        if accounts.count(store, &accounts.under(&TextPrefix(start)), 1).await? > 0 {
-            return Ok(Some(kind));
-        }
-    }
-    Ok(schema::LEDGER_BALANCES.has_rows(store).await?.then_some(MoneyKind::Simulated))
 }
 
 /// Returns whether a store contains money of any kind, or payments that may have moved some.
