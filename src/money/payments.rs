@@ -235,7 +235,6 @@ impl fmt::Debug for Payments {
 
 impl Payments {
     /// Constructs a gate over this store and these facilitators.
-    #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
         facilitators: impl Into<Facilitators>,

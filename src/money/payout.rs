@@ -95,7 +95,6 @@ impl fmt::Debug for Payouts {
 
 impl Payouts {
     /// Constructs it. `assets` are the tokens for payouts, at least one.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<ReceiptSigner>, assets: Vec<&'static Asset>) -> Self {
         Self { store, clock, events, signer, assets }
     }

@@ -73,7 +73,6 @@ impl fmt::Debug for Quotes {
 
 impl Quotes {
     /// Constructs quotes that are valid for `lifetime`. Quotes of a removed key stay valid until they expire.
-    #[must_use]
     pub fn new(keys: QuoteKeys, lifetime: Duration, clock: Clock) -> Self {
         Self { keys, remembered: QuoteKeyring::default(), lifetime, clock }
     }

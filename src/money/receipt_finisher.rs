@@ -89,7 +89,6 @@ pub struct ReceiptFinisher {
 
 impl ReceiptFinisher {
     /// Signs receipts with `signer`. `simulated` marks them as play money.
-    #[must_use]
     pub fn new(signer: Arc<ReceiptSigner>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { signer, simulated, events, sales }
     }

@@ -64,7 +64,6 @@ pub struct Refund {
 
 impl RefundedTotal {
     /// Returns the sum of all refunds.
-    #[must_use]
     pub fn sum(&self) -> MicroUsd {
         MicroUsd(self.refunds.iter().fold(0, |sum, refund| sum.saturating_add(refund.amount.0)))
     }
@@ -97,7 +96,6 @@ impl fmt::Debug for Refunds {
 
 impl Refunds {
     /// Constructs refunds in this store. Owners get theirs as `events`, and see them in `sales`.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { store, clock, events, sales }
     }

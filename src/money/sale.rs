@@ -58,7 +58,6 @@ pub struct FeeBps(pub u16);
 
 impl FeeBps {
     /// Returns the host's fee on `price`, rounded down. It is zero for the host's own tools.
-    #[must_use]
     pub fn of(self, price: MicroUsd, owner: &Owner) -> MicroUsd {
         match owner {
             Owner::Platform => MicroUsd::ZERO,
@@ -101,13 +100,11 @@ impl SaleTotals {
     pub const PAID_FAILURE: Self = Self { calls: 0, ..Self::FAILED };
 
     /// Returns the totals of a paid call.
-    #[must_use]
     pub fn paid(gross: MicroUsd, fee: MicroUsd) -> Self {
         Self { paid_calls: 1, gross: gross.0, fees: fee.0, net: gross.0.saturating_sub(fee.0), ..Self::FREE }
     }
 
     /// Returns the totals of a refund, with the host's part.
-    #[must_use]
     pub fn refunded(amount: MicroUsd, fee: MicroUsd) -> Self {
         Self { refunded: amount.0, refunded_fees: fee.0, ..Self::default() }
     }
@@ -196,7 +193,6 @@ impl fmt::Debug for Sales {
 
 impl Sales {
     /// Constructs the sales of this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self { store, sold: Mutex::default(), listed: SellerCache::default(), has_sales: Notify::new() })
     }

@@ -97,7 +97,6 @@ impl EntryMethod {
     pub(super) const ALL: [Self; 3] = [Self::Post, Self::Get, Self::Mcp];
 
     /// Returns the way of an HTTP request.
-    #[must_use]
     pub fn of_method(method: &str) -> Self {
         if matches!(method, "GET" | "HEAD") { Self::Get } else { Self::Post }
     }

@@ -44,7 +44,6 @@ pub struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// Constructs a check of this store.
-    #[must_use]
     pub fn new(store: &'a dyn Store) -> Self {
         Self { store, sums: BTreeMap::new(), report: LedgerReport::default() }
     }

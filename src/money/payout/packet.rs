@@ -145,7 +145,6 @@ impl Packet {
     }
 
     /// Returns the amount.
-    #[must_use]
     pub fn amount(&self) -> MicroUsd {
         MicroUsd(self.amount)
     }

@@ -26,7 +26,6 @@ impl fmt::Debug for QuoteKey {
 
 impl QuoteKey {
     /// Constructs a key from bytes that have no other use.
-    #[must_use]
     pub fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
         Self(bytes)
     }

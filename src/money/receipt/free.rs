@@ -79,7 +79,6 @@ impl fmt::Debug for FreeReceipts {
 
 impl FreeReceipts {
     /// Constructs it over the receipts in `store`.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Arc<Self> {
         Arc::new(Self { store, clock, settings, known: Mutex::default() })
     }
