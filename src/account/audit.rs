@@ -9,7 +9,7 @@ mod entry;
 mod list;
 mod trim;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use tollhouse_base::{
     clock::{Clock, Timestamp},
@@ -44,12 +44,6 @@ pub struct Audit {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: AuditSettings,
-}
-
-impl fmt::Debug for Audit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Audit").finish_non_exhaustive()
-    }
 }
 
 impl Audit {

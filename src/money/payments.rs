@@ -32,7 +32,6 @@ mod warnings;
 
 use std::{
     collections::HashMap,
-    fmt,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -225,12 +224,6 @@ pub struct Payments {
     claims: Claims,
     /// Reservations of this process whose release has not reached the store yet.
     orphaned: Mutex<HashMap<PaymentId, PaymentRecord>>,
-}
-
-impl fmt::Debug for Payments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Payments").field("facilitators", &self.facilitators).finish_non_exhaustive()
-    }
 }
 
 impl Payments {

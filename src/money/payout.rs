@@ -28,7 +28,7 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::json;
 use tollhouse_base::{
@@ -86,12 +86,6 @@ const MOST_COUNTED: usize = 10_000;
 
 /// Payouts, newest first, and the position of the next page.
 type Page = (Vec<Packet>, Option<PayoutId>);
-
-impl fmt::Debug for Payouts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Payouts").field("assets", &self.assets).finish_non_exhaustive()
-    }
-}
 
 impl Payouts {
     /// Constructs it. `assets` are the tokens for payouts, at least one.

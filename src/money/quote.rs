@@ -11,7 +11,7 @@ mod document;
 mod id;
 mod keys;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_tool::MicroUsd;
@@ -63,12 +63,6 @@ pub struct QuotedTerms {
     pub terms: Arc<CallTerms>,
     /// The quote's id, or `None` if none was named.
     pub id: Option<String>,
-}
-
-impl fmt::Debug for Quotes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quotes").field("lifetime", &self.lifetime).finish_non_exhaustive()
-    }
 }
 
 impl Quotes {

@@ -78,7 +78,6 @@ pub struct CommitEffects {
 }
 
 /// Creates receipts with the sale, the payout and the events that go with them.
-#[derive(Debug)]
 pub struct ReceiptFinisher {
     signer: Arc<ReceiptSigner>,
     /// Whether the money is play money.

@@ -13,7 +13,7 @@
 mod error;
 mod issue;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -86,12 +86,6 @@ pub struct Refunds {
     clock: Clock,
     events: Arc<Events>,
     sales: Arc<Sales>,
-}
-
-impl fmt::Debug for Refunds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refunds").finish_non_exhaustive()
-    }
 }
 
 impl Refunds {

@@ -24,7 +24,6 @@ mod tests;
 
 use std::{
     collections::HashSet,
-    fmt,
     ops::AddAssign,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -183,12 +182,6 @@ pub struct Sales {
     sold: Mutex<HashSet<String>>,
     listed: SellerCache,
     has_sales: Notify,
-}
-
-impl fmt::Debug for Sales {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sales").field("to_fold", &self.sold_lock().len()).finish_non_exhaustive()
-    }
 }
 
 impl Sales {

@@ -38,7 +38,6 @@ mod peers;
 mod versions;
 
 use std::{
-    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -142,12 +141,6 @@ impl StoreContact {
         if self.unbroken_from.is_none_or(|from| request >= from) {
             self.last_contact = Some(request);
         }
-    }
-}
-
-impl fmt::Debug for Replica {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replica").field("id", &self.id).field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 

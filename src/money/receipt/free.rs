@@ -5,7 +5,6 @@
 //! counted by a scan: the commits that add and delete them, of all hosts of a store, update the count.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -69,12 +68,6 @@ struct PackedReceipts {
     key: (u64, RequestId, u32),
     value: Pack,
     tally: ReceiptTally,
-}
-
-impl fmt::Debug for FreeReceipts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FreeReceipts").field("settings", &self.settings).finish_non_exhaustive()
-    }
 }
 
 impl FreeReceipts {

@@ -13,7 +13,7 @@ mod token;
 mod transaction;
 mod tx_manager;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
 use alloy_sol_types::SolCall as _;
@@ -90,12 +90,6 @@ enum SimulationStage {
     Verify,
     /// After the run, before the transaction is signed.
     Settle,
-}
-
-impl fmt::Debug for EvmFacilitator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EvmFacilitator").field("signer", &self.signer).finish_non_exhaustive()
-    }
 }
 
 impl EvmFacilitator {
