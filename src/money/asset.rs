@@ -27,10 +27,6 @@ pub struct Asset {
 
 const PRICE_DECIMALS: u32 = 6;
 
-/// Maximum decimals of a token, so that every price fits into 128 bits.
-#[cfg(test)]
-const MAX_DECIMALS: u32 = 24;
-
 impl Asset {
     /// Returns all tokens.
     pub fn all() -> &'static [Self] {

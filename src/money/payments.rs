@@ -376,17 +376,6 @@ impl Payments {
         self.orphaned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[cfg(test)]
-    pub(super) fn held_balances(&self) -> usize {
-        self.balance_holds.len()
-    }
-
-    /// Returns the number of reverted settlements that count against a payer.
-    #[cfg(test)]
-    pub(super) fn reverts_of(&self, payer: &str) -> u64 {
-        self.gas.reverts_of(payer)
-    }
-
     fn open_runs(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, OpenRun>> {
         self.open_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -447,12 +436,6 @@ impl Admission {
             held.permit.failed("failed");
         }
         self.release().await;
-    }
-
-    /// Ends the call without telling the store, as if its task had died.
-    #[cfg(test)]
-    pub(crate) fn vanish(mut self) {
-        self.reserved = false;
     }
 
     /// Releases the reservation of a call that did not run, or was free after all. If its payment was verified, that counts

@@ -157,13 +157,6 @@ pub struct UnpaidSale {
     pub at_ms: u64,
 }
 
-impl Sale {
-    #[cfg(test)]
-    pub(crate) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
-        SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
-    }
-}
-
 impl UnpaidSale {
     /// Returns the row of unpaid earnings. Empty if there is no builder or nothing to pay.
     #[must_use]

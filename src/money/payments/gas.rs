@@ -304,24 +304,6 @@ impl GasMeter {
         })
     }
 
-    /// Returns the number of reverted settlements that count against a payer.
-    #[cfg(test)]
-    pub(super) fn reverts_of(&self, payer: &str) -> u64 {
-        self.state().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
-    }
-
-    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
-    #[cfg(test)]
-    pub(super) fn burned_by(&self, burner: &Burner) -> [u64; 3] {
-        let (state, now) = (self.state(), self.now());
-        let address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
-        let of_builder = |pool: &Pool| burner.builder.as_ref().and_then(|id| pool.builders.get(id)).copied();
-        let builder = [of_builder(&state.newcomers), of_builder(&state.customers)];
-        let gas = |of: Option<Burned>| of.map_or(0, |of| of.gas.total(now));
-        let payer = state.payers.get(&burner.payer).copied();
-        [gas(payer), gas(address.copied()), builder.into_iter().map(gas).sum()]
-    }
-
     /// Forgets parties that have burned nothing for an hour.
     pub(super) fn prune_idle(&self) {
         let (mut state, now) = (self.state(), self.now());

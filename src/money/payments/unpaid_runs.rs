@@ -272,22 +272,33 @@ impl Accounts {
 
     fn begin(&mut self, limits: &FailedRuns, running: &RunParties, is_customer: bool, now: ThrottleTime) {
         let RunParties { payer, tool, from, .. } = running;
-        evict(&mut self.payers, payer, MAX_KEYS, |account| account.weight(now));
-        let account = self.payers.entry(payer.clone()).or_insert_with(|| RunAccount::new(limits.of_payer, now));
-        account.begin(now);
+        self.of_payer(payer, limits, now).begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
-            evict(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
-            self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, now)).begin(now);
+            self.of_address(from, limits, now).begin(now);
         }
         if is_customer {
             if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
                 customer.in_flight += 1;
             }
         } else {
-            let key = running.tool_key();
-            evict(&mut self.tools, &key, MAX_KEYS, |tool| tool.weight(now));
-            self.tools.entry(key).or_default().in_flight += 1;
+            self.of_tool(running.tool_key(), now).in_flight += 1;
         }
+    }
+
+    fn of_payer(&mut self, payer: &str, limits: &FailedRuns, now: ThrottleTime) -> &mut RunAccount {
+        let payer = payer.to_owned();
+        evict(&mut self.payers, &payer, MAX_KEYS, |account| account.weight(now));
+        self.payers.entry(payer).or_insert_with(|| RunAccount::new(limits.of_payer, now))
+    }
+
+    fn of_address(&mut self, from: IpAddr, limits: &FailedRuns, now: ThrottleTime) -> &mut RunAccount {
+        evict(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
+        self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, now))
+    }
+
+    fn of_tool(&mut self, key: ToolKey, now: ThrottleTime) -> &mut ToolAccount {
+        evict(&mut self.tools, &key, MAX_KEYS, |tool| tool.weight(now));
+        self.tools.entry(key).or_default()
     }
 
     fn end(&mut self, running: &RunParties, is_customer: bool) {

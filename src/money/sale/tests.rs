@@ -22,6 +22,12 @@ use super::{fold::fold_some, *};
 const DAY: u64 = DAY_MS;
 const NOW: Timestamp = Timestamp(20_000 * DAY + 5_000);
 
+impl Sale {
+    fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
+        SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
+    }
+}
+
 fn builder() -> Owner {
     Owner::Builder(BuilderId::generate())
 }

@@ -354,12 +354,8 @@ impl Facilitator for EvmFacilitator {
         self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
     }
 
-    async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
-        self.node.balance(payment).await
-    }
-
-    async fn is_spent(&self, payment: &OfferedX402) -> bool {
-        self.node.is_recently_spent(payment).await == Ok(true)
+    fn chain_node(&self, _payment: &OfferedX402) -> Option<&Arc<Node>> {
+        Some(&self.node)
     }
 
     fn drain_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
