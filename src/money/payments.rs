@@ -103,12 +103,8 @@ impl<'a> From<&'a str> for PaymentRequest<'a> {
 pub enum Admit {
     /// The tool may run.
     Run(Admission),
-    /// The answer that the payment has already bought.
-    Stored(PaymentId, StoredAnswer),
-    /// Another run uses the payment. Wait for its end.
-    InFlight(PaymentId),
-    /// The payment was charged before. The tool may run again: see [`Payments::resume`].
-    Owed(OwedPayment),
+    /// The payment was sent before.
+    Seen(SeenPayment),
 }
 
 /// The state of a payment that was sent before.
@@ -116,20 +112,10 @@ pub enum Admit {
 pub enum SeenPayment {
     /// The answer that it has bought.
     Stored(PaymentId, StoredAnswer),
-    /// A run that uses it is in flight.
+    /// A run that uses it is in flight. Wait for its end.
     InFlight(PaymentId),
-    /// It was charged but has no answer yet.
+    /// It was charged but has no answer yet. The tool may run again: see [`Payments::resume`].
     Owed(OwedPayment),
-}
-
-impl From<SeenPayment> for Admit {
-    fn from(seen: SeenPayment) -> Self {
-        match seen {
-            SeenPayment::Stored(id, answer) => Self::Stored(id, answer),
-            SeenPayment::InFlight(id) => Self::InFlight(id),
-            SeenPayment::Owed(owed) => Self::Owed(owed),
-        }
-    }
 }
 
 /// A payment that admits a run. Dropping it releases the reservation. [`Payments::settle`] takes the money.

@@ -374,7 +374,7 @@ fn run(admit: Result<Admit, Refusal>) -> Admission {
 
 fn stored(admit: Result<Admit, Refusal>) -> StoredAnswer {
     match admit {
-        Ok(Admit::Stored(_, answer)) => answer,
+        Ok(Admit::Seen(SeenPayment::Stored(_, answer))) => answer,
         other => panic!("no stored answer: {}", what(&other)),
     }
 }
@@ -390,9 +390,9 @@ fn code(admit: Result<Admit, Refusal>) -> String {
 fn what(admit: &Result<Admit, Refusal>) -> String {
     match admit {
         Ok(Admit::Run(admission)) => format!("run {}", admission.id()),
-        Ok(Admit::Stored(id, _)) => format!("stored {id}"),
-        Ok(Admit::InFlight(id)) => format!("in flight {id}"),
-        Ok(Admit::Owed(owed)) => format!("owed {}", owed.payment()),
+        Ok(Admit::Seen(SeenPayment::Stored(id, _))) => format!("stored {id}"),
+        Ok(Admit::Seen(SeenPayment::InFlight(id))) => format!("in flight {id}"),
+        Ok(Admit::Seen(SeenPayment::Owed(owed))) => format!("owed {}", owed.payment()),
         Err(refusal) => format!("{refusal:?}"),
     }
 }

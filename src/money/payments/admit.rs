@@ -6,7 +6,7 @@ use tollhouse_base::id::RequestId;
 use tollhouse_telemetry::counters::SLOWED_RUNS;
 
 use super::{
-    Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, credit_known,
+    Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, SeenPayment, credit_known,
     facilitator_calls::measured,
     gas::{GasCaller, GasRefusal, cover::GasCover},
     record::{ExpiryInfo, PaymentRecord},
@@ -58,7 +58,7 @@ impl Payments {
         if let Some((id, digest)) = &known
             && let Some(seen) = self.seen(id, digest, request.binding).await?
         {
-            return Ok(seen.into());
+            return Ok(Admit::Seen(seen));
         }
         let payment = shown.matching(terms, self.accepts(terms, version))?;
         let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment is malformed")) };
@@ -212,7 +212,7 @@ impl Payments {
         refusal: Refusal,
     ) -> Result<Admit, Refusal> {
         match self.seen(id, digest, request.binding).await? {
-            Some(seen) => Ok(seen.into()),
+            Some(seen) => Ok(Admit::Seen(seen)),
             None => Err(refusal),
         }
     }
@@ -269,7 +269,7 @@ impl Payments {
         };
         // A repeated or concurrent call needs no second reservation: the first one holds the amount for both.
         if let Some(seen) = self.seen(&id, &digest, request.binding).await? {
-            return Ok(seen.into());
+            return Ok(Admit::Seen(seen));
         }
         let _alone = self.twin(&id).await;
         let (means, held) = match self.hold_credit(&credit, terms).await {
@@ -310,8 +310,8 @@ impl Payments {
 fn was_in_vain(id: &PaymentId, admitted: &Result<Admit, Refusal>) -> bool {
     match admitted {
         Ok(Admit::Run(_)) | Err(Refusal::Store(_) | Refusal::InProgress(_)) => false,
-        Ok(Admit::Stored(other, _) | Admit::InFlight(other)) => other != id,
-        Ok(Admit::Owed(owed)) => owed.payment() != id,
+        Ok(Admit::Seen(SeenPayment::Stored(other, _) | SeenPayment::InFlight(other))) => other != id,
+        Ok(Admit::Seen(SeenPayment::Owed(owed))) => owed.payment() != id,
         Err(_) => true,
     }
 }

@@ -223,6 +223,11 @@ impl OwedPayment {
     pub fn payment(&self) -> &PaymentId {
         &self.id
     }
+
+    /// Returns the number of runs that ended without an answer.
+    pub fn failed_runs(&self) -> u32 {
+        self.record.failed_runs()
+    }
 }
 
 impl OwedRun {

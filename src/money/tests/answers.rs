@@ -110,7 +110,7 @@ async fn twin_request_sees_only_durable_settlements() {
                 let state = fixture.state(&id).await;
                 assert_ne!(state, Some(PaymentPhase::Settled), "the state before the disk has it");
                 if state.is_some() {
-                    assert!(matches!(fixture.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "a twin was answered");
+                    assert!(matches!(fixture.admit(payer.pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "a twin was answered");
                 }
                 states.extend(state);
                 seen += 1;

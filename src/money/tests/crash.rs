@@ -87,7 +87,7 @@ async fn a_settlement_that_stays_unsure_stays_open() {
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
     assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 1));
-    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     assert!(fixture.receipts().await.is_empty());
     fixture.facilitator.feel(FacilitatorMood::Honest);
     // It is not due yet, since it was looked up a moment ago.
@@ -124,7 +124,7 @@ async fn a_reservation_that_a_crash_left_is_released() {
     let id = admission.id().clone();
     std::mem::forget(admission);
     let fixture = fixture.restarted();
-    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
     assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Released));

@@ -269,7 +269,7 @@ async fn an_idempotency_key_buys_one_answer() {
     let fixture = Fixture::new().await;
     let token = minted(&fixture, 2).await.token;
     let admission = fixture.run(by_credit(&token, Some("key-1"))).await;
-    assert!(matches!(fixture.admit(by_credit(&token, Some("key-1"))).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(fixture.admit(by_credit(&token, Some("key-1"))).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     let first = fixture.settle(admission).await.unwrap();
     assert_eq!(stored(fixture.admit(by_credit(&token, Some("key-1"))).await), first);
     assert_eq!(remaining(&fixture, &token).await, PRICE.0);
@@ -317,7 +317,7 @@ async fn a_call_that_was_admitted_by_a_credit_since_revoked_is_refused() {
     assert!(matches!(fixture.settle(admission).await, Err(SettleError::Refused { .. })));
     assert!(matches!(fixture.admit(by_credit(&credit.token, None)).await, Err(Refusal::CreditRevoked)));
     let paid = fixture.admit(by_credit(&credit.token, Some("paid"))).await;
-    assert!(matches!(paid, Ok(Admit::Stored(..))), "earlier purchases stay");
+    assert!(matches!(paid, Ok(Admit::Seen(SeenPayment::Stored(..)))), "earlier purchases stay");
     assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Revoke)).await, Err(CreditError::Revoked)));
     assert!(matches!(credits.top_up(&credit.id, PRICE, None).await, Err(CreditError::Revoked)));
     credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await.unwrap();

@@ -74,7 +74,7 @@ pub(super) async fn check_movements(fixture: &Fixture, story: &str) {
 async fn attempt(fixture: &Fixture, offered: OfferedPayment) -> bool {
     match fixture.admit(offered).await {
         Ok(Admit::Run(admission)) => fixture.settle(admission).await.is_ok(),
-        Ok(Admit::Stored(..)) => true,
+        Ok(Admit::Seen(SeenPayment::Stored(..))) => true,
         _ => false,
     }
 }
@@ -290,13 +290,14 @@ async fn history(seed: u64) {
                         assert!(running.iter().all(|other| other.nonce != nonce), "{story}: nonce {nonce} runs twice at once");
                         running.push(AdmittedRun { admission, nonce, request });
                     }
-                    Ok(Admit::Stored(id, answer)) => {
+                    Ok(Admit::Seen(SeenPayment::Stored(id, answer))) => {
                         let of = (0..6).find(|nonce| Payer::new(1).payment(*nonce).id() == id).unwrap();
                         assert!(named || of == nonce, "{story}");
                         let (for_request, first) = bought.entry(of).or_insert((request.clone(), answer.clone()));
                         assert_eq!((&*for_request, &*first), (&request, &answer), "{story}: nonce {of} has two answers");
                     }
-                    Ok(Admit::InFlight(_)) | Err(Refusal::Reused | Refusal::Store(_) | Refusal::FacilitatorUnavailable(_)) => {}
+                    Ok(Admit::Seen(SeenPayment::InFlight(_)))
+                    | Err(Refusal::Reused | Refusal::Store(_) | Refusal::FacilitatorUnavailable(_)) => {}
                     // With another name, or none, than it was spent with.
                     Err(Refusal::Invalid { reason, .. }) if reason == "invalid_exact_evm_nonce_already_used" => {}
                     other => panic!("{story}: {}", what(&other)),

@@ -19,7 +19,7 @@ async fn concurrent_requests_with_one_payment_run_once() {
         for task in tasks {
             match task.await.unwrap() {
                 Ok(Admit::Run(admission)) => running.push(admission),
-                Ok(Admit::InFlight(_)) => in_flight += 1,
+                Ok(Admit::Seen(SeenPayment::InFlight(_))) => in_flight += 1,
                 other => panic!("{}", what(&other)),
             }
         }
@@ -174,7 +174,7 @@ async fn payment_that_may_be_settled_is_in_flight_until_its_outcome_is_known() {
     fixture.facilitator.feel(FacilitatorMood::SettlesUnsure);
     assert!(matches!(fixture.settle(admission).await, Err(SettleError::Unknown { .. })));
     assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 1));
-    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Open));
     fixture.facilitator.feel(FacilitatorMood::Honest);
     fixture.payments.recover().await.unwrap();
@@ -310,7 +310,7 @@ async fn concurrent_authorizations_with_one_name_run_once() {
         for task in tasks {
             match task.await.unwrap() {
                 Ok(Admit::Run(admission)) => running.push(admission),
-                Ok(Admit::InFlight(_)) => {}
+                Ok(Admit::Seen(SeenPayment::InFlight(_))) => {}
                 other => panic!("{}", what(&other)),
             }
         }
@@ -336,7 +336,7 @@ async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
         *stored.lock().unwrap() = Some(admission);
     });
     let admit = second.admit(Payer::new(1).pays_as(2, NAME)).await;
-    assert!(matches!(admit, Ok(Admit::InFlight(_))), "{}", what(&admit));
+    assert!(matches!(admit, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "{}", what(&admit));
     assert!(running.lock().unwrap().is_some());
 }
 
@@ -354,7 +354,7 @@ async fn a_payment_that_another_replica_admits_at_the_same_time_is_admitted_once
         *stored.lock().unwrap() = Some(admission);
     });
     let admit = second.admit(Payer::new(1).pays(1)).await;
-    assert!(matches!(admit, Ok(Admit::InFlight(_))), "{}", what(&admit));
+    assert!(matches!(admit, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "{}", what(&admit));
     assert!(running.lock().unwrap().is_some());
 }
 

@@ -199,9 +199,9 @@ async fn objects_match_their_rows_after_any_failure() {
                 fixture.payments.recover().await.unwrap();
                 fixture.payments.tick().await.unwrap();
                 match (answer, fixture.admit(offered()).await) {
-                    (Ok(first), Ok(Admit::Stored(_, again))) => assert_eq!(again, first, "{story}"),
+                    (Ok(first), Ok(Admit::Seen(SeenPayment::Stored(_, again)))) => assert_eq!(again, first, "{story}"),
                     (Ok(_), other) => panic!("{story}: an answer was announced, but {}", what(&other)),
-                    (Err(_), Ok(Admit::Stored(_, again))) => assert_eq!(again.body.len(), IN_ROW + 1, "{story}"),
+                    (Err(_), Ok(Admit::Seen(SeenPayment::Stored(_, again)))) => assert_eq!(again.body.len(), IN_ROW + 1, "{story}"),
                     (Err(_), Ok(Admit::Run(admission))) => admission.release().await,
                     (Err(_), other) => panic!("{story}: {}", what(&other)),
                 }

@@ -456,7 +456,7 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
     assert!(matches!(payments.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
-    assert!(matches!(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
     assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settling), "pending is not settled");

@@ -81,7 +81,7 @@ async fn a_replica_that_starts_leaves_the_calls_of_others_alone() {
     other.payments.recover().await.unwrap();
     other.payments.tick().await.unwrap();
     assert_eq!(other.state(&id).await, Some(PaymentPhase::Reserved));
-    assert!(matches!(other.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(seen)) if seen == id), "one run");
+    assert!(matches!(other.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(seen))) if seen == id), "one run");
     one.settle(admission).await.unwrap();
     assert_eq!((one.earned().await, one.receipts().await.len()), (PRICE.0, 1));
 }
@@ -201,7 +201,7 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     let (one, other, payer) = holding(1).await;
     let first = one.run(payer.pays(1)).await;
     assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
-    assert!(matches!(other.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "the same one is joined");
+    assert!(matches!(other.admit(payer.pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "the same one is joined");
     first.release().await;
     let second = other.run(payer.pays(2)).await;
     assert!(is_beyond_the_balance(one.admit(payer.pays(3)).await));

@@ -364,7 +364,7 @@ async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
         for twin in twins.collect::<Vec<_>>() {
             match twin.await.unwrap() {
                 Ok(Admit::Run(admission)) => running.push(admission),
-                Ok(Admit::InFlight(_)) => {}
+                Ok(Admit::Seen(SeenPayment::InFlight(_))) => {}
                 other => panic!("round {nonce}: {}", what(&other)),
             }
         }

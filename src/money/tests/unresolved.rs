@@ -46,7 +46,10 @@ async fn settlement_without_an_answer_is_queried_for_a_day() {
     for fixture in [&fixture, &restarted] {
         assert_eq!((fixture.state(&id).await, fixture.earned().await), (Some(PaymentPhase::Unresolved), 0));
         assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Open));
-        assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(seen)) if seen == id), "its nonce stays used");
+        assert!(
+            matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(seen))) if seen == id),
+            "its nonce stays used"
+        );
         let other = fixture.payments.admit(&terms(), Payer::new(1).pays(1), "another request").await;
         assert!(matches!(other, Err(Refusal::Reused)), "{}", what(&other));
     }

@@ -239,7 +239,7 @@ async fn charged() -> (Fixture, Arc<Node>, Arc<Payments>, OwedRun) {
 /// Shows the payment again, and begins a run for it.
 async fn again(payments: &Arc<Payments>) -> Result<Option<OwedRun>, Refusal> {
     match payments.admit(&upfront(), pays(1, 1), REQUEST).await {
-        Ok(Admit::Owed(owed)) => payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await,
+        Ok(Admit::Seen(SeenPayment::Owed(owed))) => payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await,
         other => panic!("nothing is owed: {}", what(&other)),
     }
 }
