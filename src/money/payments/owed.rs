@@ -17,8 +17,9 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Admission, PAYMENTS, PaymentRequest, Payments,
     admit::check_run_limits,
+    answer::located,
     claims::Claim,
-    record::{AnswerLocation, OwedPayment, PaymentPhase, PaymentRecord, SettlementNotice, StoredAnswer},
+    record::{OwedPayment, PaymentPhase, PaymentRecord, SettlementNotice, StoredAnswer},
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
 };
 use crate::{
@@ -266,10 +267,10 @@ impl OwedRun {
         enter(Stage::Commit);
         let Unanswered { payment: id, receipt, notice, .. } = self.unanswered.clone();
         let payments = Arc::clone(&self.payments);
-        let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice.clone(), ..answer };
+        let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice, ..answer };
         let staged = payments.stage(&answer).await.detach();
         let (holder, stored, apart) = (&self.holder, &answer, &staged);
-        let (gate, own, notice, receipt) = (&*payments, &id, &notice, &receipt);
+        let (gate, own, receipt) = (&*payments, &id, &receipt);
         let delivering = update(&*payments.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
@@ -285,13 +286,7 @@ impl OwedRun {
             let mut record = row.value.clone();
             (record.state, record.replica, record.owed) = (PaymentPhase::Settled, None, None);
             record.updated_ms = gate.clock.now().0;
-            record.answer = Some(match apart {
-                Some(staged) => {
-                    staged.store_answer(&mut tx, own);
-                    AnswerLocation::Apart(notice.clone())
-                }
-                None => AnswerLocation::Here(stored.clone()),
-            });
+            record.answer = Some(located(&mut tx, own, stored, apart.as_ref()));
             gate.end(&mut tx, &row, &record);
             let (rows, news) = gate.finisher.deliver(paid, delivery);
             tx.append(rows);
