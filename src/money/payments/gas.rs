@@ -143,9 +143,8 @@ struct Pool {
 /// Counts that were not sent to other hosts or not written to the store yet.
 #[derive(Debug, Default)]
 struct Pending {
-    gas: UnsentCounts,
-    underpaid: UnsentCounts,
-    reverts: UnsentCounts,
+    /// By the kind of count.
+    unsent: [UnsentCounts; 3],
     /// The key is the kind of count, `/`, and the party.
     unwritten: HashMap<String, i128>,
 }

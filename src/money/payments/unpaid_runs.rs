@@ -48,6 +48,7 @@ pub(super) use self::account::{KnownFunds, Standing};
 use self::{
     account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW},
     earned::{Allowance, Earned},
+    shared::PartyKind,
 };
 use super::{
     run_limits::{RunLimit, RunLimitReached},
@@ -112,10 +113,8 @@ struct Accounts {
     tools: HashMap<ToolKey, ToolAccount>,
     customers: HashMap<(String, Slug), Customer>,
     earned: HashMap<EarnedKey, Earned>,
-    /// Failures to send to other hosts, of payers, of addresses and of tools.
-    unsent_payers: UnsentCounts,
-    unsent_addresses: UnsentCounts,
-    unsent_tools: UnsentCounts,
+    /// Failures to send to other hosts, by the kind of party.
+    unsent: [UnsentCounts; 3],
     unwritten: Unwritten,
 }
 
@@ -354,16 +353,16 @@ impl Accounts {
                 account.credit_runs = account.credit_runs.saturating_sub(1);
             }
         }
-        self.unsent_payers.add(payer, 1, false);
+        self.unsent[PartyKind::Payers as usize].add(payer, 1, false);
         if let Some(from) = from {
-            self.unsent_addresses.add(&from.to_string(), 1, false);
+            self.unsent[PartyKind::Addresses as usize].add(&from.to_string(), 1, false);
         }
         if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
             customer.paid = customer.paid.saturating_sub(1);
         }
         if !is_customer {
             let key = running.tool_key();
-            self.unsent_tools.add(&key.shared_name(), 1, false);
+            self.unsent[PartyKind::Tools as usize].add(&key.shared_name(), 1, false);
             self.tools.entry(key).or_default().fail(now);
         }
     }

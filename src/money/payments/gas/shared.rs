@@ -12,8 +12,7 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, TextPrefix, schema};
 
 use super::{
-    Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Pending, SlidingWindow, Standing, State, UnsentCounts, WINDOW, WindowMoment,
-    entry,
+    Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Pending, SlidingWindow, Standing, State, WINDOW, WindowMoment, entry,
 };
 use crate::{OfferedX402, PaymentId, payments::Payments};
 
@@ -98,7 +97,7 @@ impl Pending {
         if amount == 0 {
             return;
         }
-        let unsent = self.unsent(count);
+        let unsent = &mut self.unsent[count as usize];
         if is_more {
             unsent.add(name, amount, is_total(name))
         } else {
@@ -117,14 +116,6 @@ impl Pending {
             if self.unwritten.len() < 2 * MAX_KEYS {
                 self.unwritten.insert(key, 1);
             }
-        }
-    }
-
-    fn unsent(&mut self, count: Count) -> &mut UnsentCounts {
-        match count {
-            Count::Gas => &mut self.gas,
-            Count::Underpaid => &mut self.underpaid,
-            Count::Reverts => &mut self.reverts,
         }
     }
 }
@@ -201,7 +192,7 @@ struct SharedCount(Arc<GasMeter>, Count);
 
 impl Tally for SharedCount {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.state().pending.unsent(self.1).take(max)
+        self.0.state().pending.unsent[self.1 as usize].take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {

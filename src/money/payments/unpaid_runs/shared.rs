@@ -13,7 +13,7 @@ const ON_CREDIT: &str = "credit/";
 struct SharedFailures(Arc<UnpaidRunLimiter>, PartyKind);
 
 #[derive(Clone, Copy)]
-enum PartyKind {
+pub(super) enum PartyKind {
     Payers,
     Addresses,
     Tools,
@@ -21,12 +21,7 @@ enum PartyKind {
 
 impl Tally for SharedFailures {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        let mut accounts = self.0.accounts();
-        match self.1 {
-            PartyKind::Payers => accounts.unsent_payers.take(max),
-            PartyKind::Addresses => accounts.unsent_addresses.take(max),
-            PartyKind::Tools => accounts.unsent_tools.take(max),
-        }
+        self.0.accounts().unsent[self.1 as usize].take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {

@@ -146,7 +146,7 @@ async fn keys_that_wait_are_bounded() {
         burn(&meter, &format!("payer-{n}"), 1);
     }
     let pending = &mut meter.state().pending;
-    let gas = pending.gas.take(usize::MAX);
+    let gas = pending.unsent[Count::Gas as usize].take(usize::MAX);
     assert!(gas.len() <= MAX_KEYS + 1 && pending.unwritten.len() <= 2 * (MAX_KEYS + 1));
     assert!(gas.contains(&(ALL.to_owned(), MAX_KEYS as u64 + 100)));
 }
