@@ -125,37 +125,30 @@ impl Payments {
 
     /// Handles a settlement whose block is not the recorded one, given its transaction's current block.
     async fn check_settlement(&self, row: Watched, placed: Option<TxPlacement>) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let mut batch = Batch::new();
-        batch.remove(&WATCHED, &row);
-        let mut watched = row.value.clone();
+        let (now, mut batch, mut watched) = (self.clock.now(), Batch::new(), row.value.clone());
         if let Some(placed) = placed.filter(|placed| placed.succeeded) {
             (watched.block, watched.block_hash, watched.missing_since) = (placed.block, placed.block_hash, None);
             if watched == row.value {
                 return Ok(());
             }
             // A batch can write a key only once.
-            if watched.key() == row.key {
-                batch = Batch::new();
-                batch.replace(&WATCHED, &row, &watched);
-            } else {
-                batch.put(&WATCHED, &watched.key(), &watched);
-            }
+            match watched.key() == row.key {
+                true => batch.replace(&WATCHED, &row, &watched),
+                false => batch.remove(&WATCHED, &row).put(&WATCHED, &watched.key(), &watched),
+            };
             return commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop);
         }
         match watched.missing_since {
             None => {
                 watched.missing_since = Some(now);
-                batch = Batch::new();
                 batch.replace(&WATCHED, &row, &watched);
                 commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop)
             }
-            Some(since) if now.0.saturating_sub(since.0) < millis(MISSING_FOR) => Ok(()),
+            Some(since) if now < since.plus(MISSING_FOR) => Ok(()),
             Some(_) => {
                 let reorganized = ReorganizedSettlement { settlement: watched, at: now, recovery: Recovery::default(), lost: None };
-                batch.put(&REORGANIZED, reorganized.receipt_id(), &reorganized);
                 let (rows, news) = self.finisher.reorganized(&reorganized);
-                batch.append(rows);
+                batch.remove(&WATCHED, &row).put(&REORGANIZED, reorganized.receipt_id(), &reorganized).append(rows);
                 if commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
                     SETTLEMENT_FAULTS.count(["reorganized"]);
                     tracing::warn!(
@@ -180,7 +173,7 @@ impl Payments {
                 if row.value.network() != network.caip2 || row.value.lost.is_some() {
                     continue;
                 }
-                if request < PAGE && now.0.saturating_sub(row.value.at.0) <= millis(LOOKED_UP_FOR) {
+                if request < PAGE && now <= row.value.at.plus(LOOKED_UP_FOR) {
                     request += 1;
                     let placed = chain.placed(row.value.transaction()).await?;
                     if let Some(TxPlacement { block, block_hash, .. }) = placed.filter(|placed| placed.succeeded) {
@@ -199,8 +192,4 @@ impl Payments {
         self.find_reorganized(network, due).await?;
         Ok(())
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
