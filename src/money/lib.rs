@@ -26,7 +26,6 @@
 
 mod asset;
 mod binding;
-mod commit;
 mod config_error;
 mod credit;
 mod facilitator;

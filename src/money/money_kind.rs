@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, schema};
 
-use crate::commit::commit_if_unchanged;
-
 const KIND: Table<(), StoreMoney> = schema::MONEY_KIND.holding();
 
 /// The kind of money that a store contains.
@@ -100,11 +98,8 @@ pub async fn settle_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) 
         }
         check_kind(store, replica, ours).await?;
         let mut batch = Batch::new();
-        match &row {
-            Some(row) => batch.replace(&KIND, row, &StoreMoney { kind: ours }),
-            None => batch.insert(&KIND, &(), &StoreMoney { kind: ours }),
-        };
-        if !commit_if_unchanged(batch, store, Durability::Durable).await? {
+        batch.replace_or_insert(&KIND, row.as_ref(), &(), &StoreMoney { kind: ours });
+        if !batch.commit_if_unchanged(store, Durability::Durable).await? {
             continue;
         }
         let Some(row) = row else { return Ok(()) };
@@ -120,7 +115,7 @@ async fn put_back(store: &dyn Store, before: Row<(), StoreMoney>, ours: MoneyKin
     let theirs = before.value.kind;
     let mut batch = Batch::new();
     batch.replace(&KIND, &KIND.own((), StoreMoney { kind: ours }), &before.value);
-    commit_if_unchanged(batch, store, Durability::Durable).await?;
+    batch.commit_if_unchanged(store, Durability::Durable).await?;
     Err(MoneyKindError::Other { ours, theirs })
 }
 

@@ -15,7 +15,7 @@ use super::{
     record::HeldBalance,
     run_limits::{RunLimit, RunLimitReached},
 };
-use crate::{OfferedX402, commit::commit_if_unchanged};
+use crate::OfferedX402;
 
 /// Amounts that all hosts of the store hold of each balance.
 const HELD_BALANCES: Counter<String> = schema::HELD_BALANCES.counting();
@@ -154,7 +154,7 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
             let mut batch = Batch::new();
             batch.remove(&rows, row);
             // It may be used again meanwhile.
-            commit_if_unchanged(batch, store, Durability::Buffered).await?;
+            batch.commit_if_unchanged(store, Durability::Buffered).await?;
         }
     }
     Ok(())

@@ -23,8 +23,8 @@ use super::{
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
 };
 use crate::{
-    CallTerms, Delivery, PaymentId, Refusal, SettleError, commit::commit_if_unchanged, receipt, receipt::PaymentKind,
-    receipt_finisher::CommitEffects, refund::REFUNDS, reorganized::REORGANIZED,
+    CallTerms, Delivery, PaymentId, Refusal, SettleError, receipt, receipt::PaymentKind, receipt_finisher::CommitEffects, refund::REFUNDS,
+    reorganized::REORGANIZED,
 };
 
 /// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
@@ -148,7 +148,7 @@ impl Payments {
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), *record), &renewed);
         batch.absent(&REORGANIZED, &receipt);
-        if !commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+        if !batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
             return Ok(None);
         }
         Ok(Some(OwedRun {

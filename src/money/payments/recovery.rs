@@ -13,7 +13,6 @@ use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 use super::{OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Payments, balance_holds, retry::PollBackoff};
 use crate::{
     PaymentId, PaymentPhase,
-    commit::commit_if_unchanged,
     payments::record::{AnswerLocation, PaymentRecord, RecordTimeout},
 };
 
@@ -68,7 +67,7 @@ impl Payments {
     async fn take_over_from(&self, row: &Row<PaymentId, PaymentRecord>) -> Result<bool, StoreError> {
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, row, &row.value.clone().held_by(self.replica.id()));
-        let is_ours = commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+        let is_ours = batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         if is_ours {
             self.retries().insert(row.key.clone(), PollBackoff::due(Instant::now()));
         }
@@ -166,7 +165,7 @@ impl Payments {
             }
         }
         // After a conflict, the next tick does it.
-        if commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+        if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
             PAYMENTS.expired(removed);
         }
         Ok(())
@@ -204,7 +203,7 @@ impl Payments {
         record.updated_ms = self.clock.now().0;
         let mut batch = Batch::new();
         self.end(&mut batch, row, &record);
-        if commit_if_unchanged(batch, &*self.store, Durability::built_on(&*self.store)).await? {
+        if batch.commit_if_unchanged(&*self.store, Durability::built_on(&*self.store)).await? {
             PAYMENTS_ENDED.count(["released"]);
             return Ok(true);
         }

@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     Network,
-    commit::commit_if_unchanged,
     facilitator::{
         chain::node::Node,
         chain_view::{ChainError, TxPlacement},
@@ -87,7 +86,7 @@ impl Payments {
             for row in rows {
                 batch.remove(&WATCHED, *row);
             }
-            commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+            batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         }
         Ok(())
     }
@@ -136,20 +135,20 @@ impl Payments {
                 true => batch.replace(&WATCHED, &row, &watched),
                 false => batch.remove(&WATCHED, &row).put(&WATCHED, &watched.key(), &watched),
             };
-            return commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop);
+            return batch.commit_if_unchanged(&*self.store, Durability::Buffered).await.map(drop);
         }
         match watched.missing_since {
             None => {
                 watched.missing_since = Some(now);
                 batch.replace(&WATCHED, &row, &watched);
-                commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop)
+                batch.commit_if_unchanged(&*self.store, Durability::Buffered).await.map(drop)
             }
             Some(since) if now < since.plus(MISSING_FOR) => Ok(()),
             Some(_) => {
                 let reorganized = ReorganizedSettlement { settlement: watched, at: now, recovery: Recovery::default(), lost: None };
                 let (rows, news) = self.finisher.reorganized(&reorganized);
                 batch.remove(&WATCHED, &row).put(&REORGANIZED, reorganized.receipt_id(), &reorganized).append(rows);
-                if commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+                if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
                     SETTLEMENT_FAULTS.count(["reorganized"]);
                     tracing::warn!(
                         receipt.id = %reorganized.receipt_id(),

@@ -25,7 +25,6 @@ use super::{
 };
 use crate::{
     Facilitator, Network, OfferedX402, SettleOutcome, Settlement, StartedSettlement,
-    commit::commit_if_unchanged,
     reorganized::{REORGANIZED, RESETTLED, ReorganizedSettlement, ResettledSettlement, SignedPayment, WATCHED, describe_loss, loss_of},
     transactions,
     x402::wire,
@@ -168,7 +167,7 @@ impl Payments {
     async fn rewrite(&self, undone: &Undone, value: ReorganizedSettlement, durability: Durability) -> Result<Option<Undone>, StoreError> {
         let mut batch = Batch::new();
         batch.replace(&REORGANIZED, undone, &value);
-        let is_written = commit_if_unchanged(batch, &*self.store, durability).await?;
+        let is_written = batch.commit_if_unchanged(&*self.store, durability).await?;
         Ok(is_written.then(|| REORGANIZED.own(undone.key.clone(), value)))
     }
 
@@ -332,7 +331,7 @@ impl Payments {
         let (rows, news) = self.finisher.reorganized(&lost);
         let mut batch = Batch::new();
         batch.replace(&REORGANIZED, row, &lost).append(rows);
-        if !commit_if_unchanged(batch, &*self.store, Durability::Durable).await? {
+        if !batch.commit_if_unchanged(&*self.store, Durability::Durable).await? {
             return Ok(());
         }
         tracing::error!(

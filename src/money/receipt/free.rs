@@ -19,8 +19,6 @@ use tollhouse_store::{
     schema,
 };
 
-use crate::commit::commit_if_unchanged;
-
 /// Receipts of a period of this length, in milliseconds, may share a pack. A reader unpacks one period.
 const WINDOW_MS: u64 = 10;
 /// How far another host's clock may be ahead, in milliseconds.
@@ -160,7 +158,7 @@ impl FreeReceipts {
         }
         count(&mut batch, -i128::from(sum.receipts), -i128::from(sum.bytes));
         // After a conflict, another host of the store is deleting them.
-        let is_removed = commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+        let is_removed = batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         if is_removed {
             FREE_RECEIPTS.expired(removed);
         }

@@ -37,4 +37,13 @@ impl Batch {
         COMMITS.count([durability, outcome]);
         committed
     }
+
+    /// Commits the batch. Returns false if a row that it requires has changed.
+    pub async fn commit_if_unchanged(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<bool, StoreError> {
+        match self.commit(store, durability).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Conflict) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
 }

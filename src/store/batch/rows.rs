@@ -70,6 +70,14 @@ impl Batch {
         self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
     }
 
+    /// Replaces `row` by `value`, or inserts it at `key` if there is no row.
+    pub fn replace_or_insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: Option<&Row<K, V>>, key: &K, value: &V) -> &mut Self {
+        match row {
+            Some(row) => self.replace(table, row, value),
+            None => self.insert(table, key, value),
+        }
+    }
+
     /// Removes `row`. The commit conflicts if the row has changed.
     pub fn remove<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
         self.holds(table, row).sweep(table, row)
