@@ -125,8 +125,7 @@ impl Catalog {
     /// The last error of the store. It does not stop the other deletions.
     pub async fn finish_deletions(&self) -> Result<(), StoreError> {
         let (mut due, mut finished) = (DELETIONS.all().before(&self.earliest_now().await?), Ok(()));
-        while let Some((page, rest)) = DELETIONS.sound(&*self.store, &due, PAGE).await? {
-            due = rest;
+        while let Some(page) = DELETIONS.sound(&*self.store, &mut due, PAGE).await? {
             for mark in page {
                 let done = if mark.value.cleared { self.remove_mark(&mark).await } else { self.remove_data(&mark).await };
                 if let Err(error) = done {

@@ -148,8 +148,7 @@ pub(super) fn beyond(runs: NonZeroU32) -> RunLimitReached {
 pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
     let rows = HELD_BALANCES.rows();
     let mut range = rows.all();
-    while let Some((page, rest)) = rows.sound(store, &range, PAGE).await? {
-        range = rest;
+    while let Some(page) = rows.sound(store, &mut range, PAGE).await? {
         for row in page.iter().filter(|row| row.value.0 == 0) {
             let mut batch = Batch::new();
             batch.remove(&rows, row);

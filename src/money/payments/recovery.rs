@@ -89,8 +89,7 @@ impl Payments {
     pub(super) async fn open_records(&self) -> Result<Vec<Row<PaymentId, PaymentRecord>>, StoreError> {
         let mut records = Vec::new();
         let mut range = OPEN_INTENTS.all();
-        while let Some((page, rest)) = OPEN_INTENTS.sound(&*self.store, &range, BATCH).await? {
-            range = rest;
+        while let Some(page) = OPEN_INTENTS.sound(&*self.store, &mut range, BATCH).await? {
             for intent in &page {
                 records.extend(self.read_shared(&intent.key).await?);
             }
@@ -111,8 +110,7 @@ impl Payments {
             balance_holds::forget_free(&*self.store).await?;
         }
         let mut due = PAYMENT_EXPIRY.all().before(&now);
-        while let Some((page, rest)) = PAYMENT_EXPIRY.sound(&*self.store, &due, BATCH).await? {
-            due = rest;
+        while let Some(page) = PAYMENT_EXPIRY.sound(&*self.store, &mut due, BATCH).await? {
             for row in &page {
                 self.forget_one(row, now).await?;
             }

@@ -166,8 +166,7 @@ impl Payments {
     /// Checks whether undone settlements are in a block again: by their transaction, and less often by their nonce.
     async fn find_missing(&self, network: &'static Network, chain: &Node) -> Result<(), RoundEnd> {
         let (now, mut due, mut request, mut range) = (self.clock.now(), Vec::new(), 0, REORGANIZED.all());
-        while let Some((page, rest)) = REORGANIZED.sound(&*self.store, &range, PAGE).await? {
-            range = rest;
+        while let Some(page) = REORGANIZED.sound(&*self.store, &mut range, PAGE).await? {
             for row in page {
                 if row.value.network() != network.caip2 || row.value.lost.is_some() {
                     continue;

@@ -257,8 +257,7 @@ impl GasMeter {
     async fn read(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
         let rows = BURNED.rows();
         let mut range = rows.all().from(&(now.0 / INTERVAL_MS).saturating_sub(INTERVALS));
-        while let Some((page, rest)) = rows.sound(store, &range, PAGE).await? {
-            range = rest;
+        while let Some(page) = rows.sound(store, &mut range, PAGE).await? {
             for row in page {
                 let (interval, key) = row.key;
                 if key == SPENT {
@@ -304,8 +303,8 @@ impl Payments {
         let last = now.0 / INTERVAL_MS;
         for interval in last.saturating_sub(INTERVALS)..=last {
             // If it cannot be read, counting twice is better than not at all.
-            let counted = rows.sound(&*self.store, &rows.under(&(interval, TextPrefix(&key))), MAX_COUNTED).await;
-            let Ok(Some((counted, _))) = counted else { continue };
+            let counted = rows.sound(&*self.store, &mut rows.under(&(interval, TextPrefix(&key))), MAX_COUNTED).await;
+            let Ok(Some(counted)) = counted else { continue };
             let mut burner = Burner::of_payer(payment.payer());
             for row in &counted {
                 if let Some(name) = row.key.1.strip_prefix(&key).and_then(|rest| rest.strip_prefix('/')) {
