@@ -30,10 +30,7 @@ impl Payouts {
                 return Err(PayoutError::Changed(revision));
             }
             let settings = PayoutSettings { revision: revision + 1, ..checked.clone() };
-            match &before {
-                Some(row) => _ = tx.replace(&PAYOUT_SETTINGS, row, &settings),
-                None => _ = tx.put(&PAYOUT_SETTINGS, builder, &settings),
-            }
+            tx.replace_or_insert(&PAYOUT_SETTINGS, before.as_ref(), builder, &settings);
             tx.answer(settings)
         });
         setting.await
