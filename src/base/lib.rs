@@ -24,6 +24,7 @@ pub mod gcra;
 pub mod id;
 pub mod invisible_chars;
 pub mod lexer;
+pub mod lock;
 pub mod offload;
 pub mod piles;
 pub mod rate_limit;

@@ -30,14 +30,13 @@ mod verdicts;
 mod verifications;
 mod warnings;
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
-use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    lock::Lock,
+};
 use tollhouse_objects::Objects;
 use tollhouse_replica::{Replica, SharedCounts};
 use tollhouse_store::{IndexEntry, Row, Store, StoreError, Table, schema};
@@ -198,18 +197,18 @@ pub struct Payments {
     unverified: LogGate,
     unprepared: LogGate,
     /// The runs whose settlements this process keeps open.
-    open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
+    open_runs: Lock<HashMap<PaymentId, OpenRun>>,
     /// Held while a payment is bound, so that requests with the same payment are handled one after the other.
     twins: Box<[tokio::sync::Mutex<()>]>,
     /// Open settlements of this replica: the next lookup, and the number of lookups.
-    open: Mutex<HashMap<PaymentId, PollBackoff>>,
+    retries: Lock<HashMap<PaymentId, PollBackoff>>,
     poll_slots: PollSlots,
     /// How far unresolved settlements were looked up.
-    pass: Mutex<Pass>,
+    pass: Lock<Pass>,
     /// Reservations of running calls.
     claims: Claims,
     /// Reservations of this process whose release has not reached the store yet.
-    orphaned: Mutex<HashMap<PaymentId, PaymentRecord>>,
+    orphaned: Lock<HashMap<PaymentId, PaymentRecord>>,
 }
 
 impl Payments {
@@ -245,13 +244,13 @@ impl Payments {
             alarms: Alarms::new(),
             unverified: LogGate::default(),
             unprepared: LogGate::default(),
-            open_runs: Mutex::default(),
+            open_runs: Lock::default(),
             twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
-            open: Mutex::default(),
+            retries: Lock::default(),
             poll_slots: PollSlots::default(),
-            pass: Mutex::default(),
+            pass: Lock::default(),
             claims: Claims::default(),
-            orphaned: Mutex::default(),
+            orphaned: Lock::default(),
         })
     }
 
@@ -336,8 +335,8 @@ impl Payments {
         self.verdicts.prune_idle();
         self.gas.prune_idle();
         // This host gets no news of a settlement that another host has taken over.
-        let open = self.retries();
-        self.open_runs().retain(|id, _| open.contains_key(id));
+        let open = self.retries.lock();
+        self.open_runs.lock().retain(|id, _| open.contains_key(id));
     }
 
     /// Returns the counts of payers and tools to share with other hosts of the store.
@@ -348,7 +347,7 @@ impl Payments {
 
     /// Returns the number of settlements whose outcome is unknown.
     pub fn open_intents(&self) -> usize {
-        self.retries().len()
+        self.retries.lock().len()
     }
 
     /// Reads one record among many. An unreadable one is logged and skipped, so that it does not block the others.
@@ -356,18 +355,6 @@ impl Payments {
         let Some(found) = PAYMENTS.found(&*self.store, id).await? else { return Ok(None) };
         let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment is malformed and is skipped");
         Ok(PAYMENTS.read(found).map_err(logged).ok())
-    }
-
-    fn orphaned(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, PaymentRecord>> {
-        self.orphaned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open_runs(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, OpenRun>> {
-        self.open_runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn retries(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, PollBackoff>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,17 +22,14 @@ mod sellers;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashSet,
-    ops::AddAssign,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashSet, ops::AddAssign, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, EndpointId, ReceiptId},
+    lock::Lock,
 };
 use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
@@ -172,7 +169,7 @@ impl UnpaidSale {
 pub struct Sales {
     store: Arc<dyn Store>,
     /// Owners with rows that are not folded yet.
-    sold: Mutex<HashSet<String>>,
+    sold: Lock<HashSet<String>>,
     listed: SellerCache,
     has_sales: Notify,
 }
@@ -180,7 +177,7 @@ pub struct Sales {
 impl Sales {
     /// Constructs the sales of this store.
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, sold: Mutex::default(), listed: SellerCache::default(), has_sales: Notify::new() })
+        Arc::new(Self { store, sold: Lock::default(), listed: SellerCache::default(), has_sales: Notify::new() })
     }
 
     /// Returns a sale's row for a commit, after which [`Sales::sold`] must be called. `id` makes it unique: that of a
@@ -194,7 +191,7 @@ impl Sales {
 
     /// Announces that rows of `owner` were written. Call it after the commit.
     pub fn sold(&self, owner: &Owner) {
-        let mut sold = self.sold_lock();
+        let mut sold = self.sold.lock();
         if !sold.contains(owner.share()) {
             sold.insert(owner.share().to_owned());
             self.has_sales.notify_one();
@@ -202,11 +199,7 @@ impl Sales {
     }
 
     fn sold_owners(&self) -> HashSet<String> {
-        std::mem::take(&mut self.sold_lock())
-    }
-
-    fn sold_lock(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.sold.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut self.sold.lock())
     }
 }
 

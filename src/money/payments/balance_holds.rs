@@ -1,14 +1,10 @@
 //! Holds on payers' balances: no more runs are in flight than a balance pays for. Hosts that share a store keep the
 //! sums there: the commit of a reservation adds to its payer's sum, and the commit that ends it subtracts.
 
-use std::{
-    collections::HashMap,
-    num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
+use tollhouse_base::lock::Lock;
 use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, schema};
 
 use super::{
@@ -33,7 +29,7 @@ type BalanceKey = (String, &'static str, &'static str);
 
 /// The amounts of each balance that runs in flight hold.
 #[derive(Debug, Default)]
-pub(super) struct BalanceHolds(Mutex<HashMap<BalanceKey, HeldSum>>);
+pub(super) struct BalanceHolds(Lock<HashMap<BalanceKey, HeldSum>>);
 
 /// The amount of one balance that runs in flight hold.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +65,7 @@ impl BalanceHolds {
     /// begins; in the second the caller retries.
     pub(super) fn hold(self: &Arc<Self>, payment: &OfferedX402, balance: u128) -> Result<BalanceHold, RunLimitReached> {
         let (key, amount, read) = (key_of(payment), amount_of(payment), Instant::now());
-        let mut holds = self.lock();
+        let mut holds = self.0.lock();
         match holds.get_mut(&key) {
             Some(held) => {
                 (held.balance, held.read) = (balance, read);
@@ -87,7 +83,7 @@ impl BalanceHolds {
     /// Fails if the balance was read within the last two seconds and does not cover the payment in addition to the runs in
     /// flight. Then it need not be read again.
     pub(super) fn check(&self, payment: &OfferedX402) -> Result<(), RunLimitReached> {
-        match self.lock().get(&key_of(payment)) {
+        match self.0.lock().get(&key_of(payment)) {
             Some(held) if held.read.elapsed() < READ_TTL && held.exceeds(held.balance, amount_of(payment)) => Err(beyond(held.runs)),
             _ => Ok(()),
         }
@@ -95,11 +91,7 @@ impl BalanceHolds {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<BalanceKey, HeldSum>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().len()
     }
 }
 
@@ -161,7 +153,7 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
 
 impl Drop for BalanceHold {
     fn drop(&mut self) {
-        let mut holds = self.holds.lock();
+        let mut holds = self.holds.0.lock();
         let Some(held) = holds.get_mut(&self.key) else { return };
         match NonZeroU32::new(held.runs.get() - 1) {
             Some(runs) => (held.amount, held.runs) = (held.amount.saturating_sub(self.amount), runs),

@@ -111,7 +111,7 @@ impl Payments {
         Ok(match record.state {
             PaymentPhase::Released | PaymentPhase::Refused => HeldPaymentEnd::Without,
             PaymentPhase::Reserved => HeldPaymentEnd::NotYet,
-            PaymentPhase::Settling if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => HeldPaymentEnd::Open,
+            PaymentPhase::Settling if self.retries.lock().get(id).is_some_and(|retry| retry.at.is_some()) => HeldPaymentEnd::Open,
             PaymentPhase::Settling => HeldPaymentEnd::NotYet,
             PaymentPhase::Unresolved => HeldPaymentEnd::Open,
             PaymentPhase::Owed if self.is_running(&record).await? => HeldPaymentEnd::Running { failed_runs: record.failed_runs() },

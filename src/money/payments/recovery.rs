@@ -31,7 +31,7 @@ impl Payments {
         for row in self.open_records().await? {
             match row.value.state {
                 PaymentPhase::Settling if self.is_ours(&row.value) => {
-                    self.retries().insert(row.key, PollBackoff::due(Instant::now()));
+                    self.retries.lock().insert(row.key, PollBackoff::due(Instant::now()));
                     settling += 1;
                 }
                 PaymentPhase::Reserved | PaymentPhase::Settling => settling += usize::from(self.take_over_left(&row, &living).await?),
@@ -69,7 +69,7 @@ impl Payments {
         batch.replace(&PAYMENTS, row, &row.value.clone().held_by(self.replica.id()));
         let is_ours = batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         if is_ours {
-            self.retries().insert(row.key.clone(), PollBackoff::due(Instant::now()));
+            self.retries.lock().insert(row.key.clone(), PollBackoff::due(Instant::now()));
         }
         Ok(is_ours)
     }
@@ -228,14 +228,14 @@ impl Payments {
             Ok(released) => Some(released),
             Err(error) => {
                 tracing::error!(payment.id = %id, %error, "a reservation could not be released; the host will try again");
-                self.orphaned().insert(id.clone(), record.clone());
+                self.orphaned.lock().insert(id.clone(), record.clone());
                 None
             }
         }
     }
 
     pub(super) async fn release_orphans(&self) {
-        let orphans: Vec<_> = self.orphaned().drain().collect();
+        let orphans: Vec<_> = self.orphaned.lock().drain().collect();
         // Concurrently, since each may wait for a locked row.
         join_all(orphans.iter().map(|(id, record)| self.release_reservation(id, record))).await;
     }

@@ -123,14 +123,14 @@ impl Payments {
                 let running = permit.running.clone();
                 permit.failed("unknown");
                 let (burner, burned) = (Burner::from(&running), burned.into_iter().collect());
-                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, balance, gas });
+                self.open_runs.lock().insert(id, OpenRun { running: Some(running), burner, burned, balance, gas });
             }
             Err(SettleError::Store(_)) => {}
         }
     }
 
     fn count_late_settlement(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
-        let open = self.open_runs().remove(id);
+        let open = self.open_runs.lock().remove(id);
         let Some(OpenRun { running, burned, .. }) = open else { return };
         match ended {
             // Somebody else's transaction moved the money, so the reverted one was not the payer's fault.
@@ -162,7 +162,7 @@ impl Payments {
             self.gas.note_counted(&id, &counted);
             counted
         });
-        let mut open = self.open_runs();
+        let mut open = self.open_runs.lock();
         let run = open.entry(id).or_insert_with(|| {
             let burner = counted.burner.clone();
             OpenRun { running: None, burner, burned: Vec::new(), balance: None, gas: None }
@@ -174,7 +174,7 @@ impl Payments {
 
     /// Returns the parties of an open settlement, if this process knows them.
     fn open_burner(&self, id: &PaymentId) -> Option<Burner> {
-        self.open_runs().get(id).map(|run| run.burner.clone())
+        self.open_runs.lock().get(id).map(|run| run.burner.clone())
     }
 
     /// Returns whether a payment is below the least amount that covers the gas of its settlement.
@@ -184,7 +184,7 @@ impl Payments {
 
     /// Releases the held balance of an open settlement whose nonce is spent: its money has moved, or never will.
     pub(super) async fn free_balance(&self, id: &PaymentId) {
-        if let Some(run) = self.open_runs().get_mut(id) {
+        if let Some(run) = self.open_runs.lock().get_mut(id) {
             run.balance = None;
         }
         let freeing = update(&*self.store, Durability::Buffered, |mut tx| async move {
@@ -204,7 +204,7 @@ impl Payments {
 
     /// Returns whether an open settlement holds a part of its payer's balance.
     pub(super) fn holds_balance(&self, id: &PaymentId, record: &PaymentRecord) -> bool {
-        record.held.is_some() || self.open_runs().get(id).is_some_and(|run| run.balance.is_some())
+        record.held.is_some() || self.open_runs.lock().get(id).is_some_and(|run| run.balance.is_some())
     }
 
     /// Writes the intent. From here on only [`Payments::conclude`] ends the payment.
@@ -256,7 +256,7 @@ impl Payments {
         record.owed = answer.is_none().then(Owed::default);
         let started = record.started();
         // It is known as ours before anyone can see it in the store.
-        self.retries().insert(id.clone(), PollBackoff::default());
+        self.retries.lock().insert(id.clone(), PollBackoff::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
         staged.iter().for_each(|staged| staged.store_answer(&mut batch, &id));
@@ -266,7 +266,7 @@ impl Payments {
             // No settlement was requested. Either the intent or the release is written.
             admission.reserved = false;
             if self.release_reservation(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
-                self.retries().remove(&id);
+                self.retries.lock().remove(&id);
                 self.withdraw_some(staged).await;
                 return Err(error.into());
             }
@@ -363,7 +363,7 @@ impl Payments {
         });
         match &concluded {
             Ok(_) | Err(SettleError::Refused { .. }) => {
-                self.retries().remove(id);
+                self.retries.lock().remove(id);
                 self.count_late_settlement(id, &concluded);
             }
             Err(error) => {

@@ -2,7 +2,7 @@
 //! them, and an admin decides. Until then the authorization stays used. If a node is configured, the host still looks
 //! them up on the chain now and then.
 
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -91,8 +91,8 @@ impl Payments {
     pub(super) async fn give_up(&self, id: &PaymentId) {
         match self.write_unresolved(id).await {
             Ok(true) => {
-                self.retries().remove(id);
-                self.open_runs().remove(id);
+                self.retries.lock().remove(id);
+                self.open_runs.lock().remove(id);
             }
             Ok(false) => {}
             Err(error) => {
@@ -193,14 +193,14 @@ impl Payments {
     /// Looks up some unresolved settlements on the chain, if a pass through them is due.
     pub(super) async fn look_up_some_unresolved(&self) -> Result<(), StoreError> {
         let after = {
-            let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pass = self.pass.lock();
             if !pass.has_begun(Instant::now()) {
                 return Ok(());
             }
             pass.after.clone()
         };
         let last = self.look_up_unresolved(after.as_ref()).await?;
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner).record_progress(last, Instant::now());
+        self.pass.lock().record_progress(last, Instant::now());
         Ok(())
     }
 

@@ -192,7 +192,7 @@ struct SharedCount(Arc<GasMeter>, Count);
 
 impl Tally for SharedCount {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.state().pending.unsent[self.1 as usize].take(max)
+        self.0.state.lock().pending.unsent[self.1 as usize].take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
@@ -207,19 +207,19 @@ impl GasMeter {
 
     /// Records that gas was counted for this payment, and for whom, for lookups after a restart or by another host.
     pub(in crate::payments) fn note_counted(&self, payment: &PaymentId, counted: &CountedGas) {
-        self.state().pending.note(payment, &counted.burner);
+        self.state.lock().pending.note(payment, &counted.burner);
         self.changed.notify_one();
     }
 
     fn add(&self, count: Count, name: &str, amount: u64, at: WindowMoment) {
-        let (mut state, now) = (self.state(), self.now());
+        let (mut state, now) = (self.state.lock(), self.now());
         if let Some(of) = state.named(name, now) {
             of.recent(count).add(amount, at);
         }
     }
 
     fn remove(&self, count: Count, name: &str, amount: u64, at: WindowMoment) {
-        let (mut state, now) = (self.state(), self.now());
+        let (mut state, now) = (self.state.lock(), self.now());
         if let Some(of) = state.named(name, now) {
             of.recent(count).take_back_of(amount, at, now);
         }
@@ -234,7 +234,7 @@ impl GasMeter {
     /// Reads the counts of the last hour from the store, and writes new ones in the background. Call it inside a tokio
     /// runtime.
     pub(in crate::payments) async fn open(self: &Arc<Self>, store: &Arc<dyn Store>, clock: &Clock) -> Result<(), StoreError> {
-        if std::mem::replace(&mut self.state().is_open, true) {
+        if std::mem::replace(&mut self.state.lock().is_open, true) {
             return Ok(());
         }
         self.read(&**store, clock.now()).await?;
@@ -261,7 +261,7 @@ impl GasMeter {
             for row in page {
                 let (interval, key) = row.key;
                 if key == SPENT {
-                    let mut state = self.state();
+                    let mut state = self.state.lock();
                     state.wei = state.wei.saturating_add(u128::try_from(row.value.0).unwrap_or_default());
                     continue;
                 }
@@ -281,13 +281,13 @@ impl GasMeter {
 
     /// Writes the counts since the last time, and deletes those that no longer count.
     async fn write(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
-        let unwritten = std::mem::take(&mut self.state().pending.unwritten);
+        let unwritten = std::mem::take(&mut self.state.lock().pending.unwritten);
         let (interval, mut batch) = (now.0 / INTERVAL_MS, Batch::new());
         for (key, change) in &unwritten {
             batch.add(&BURNED, &(interval, key.clone()), *change, SumLimit::Floor(i128::MIN));
         }
         if let Err(error) = batch.commit(store, Durability::Buffered).await {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             unwritten.into_iter().for_each(|(key, change)| *state.pending.unwritten.entry(key).or_default() += change);
             return Err(error);
         }

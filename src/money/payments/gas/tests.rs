@@ -21,12 +21,12 @@ const TRANSFER: TriedGas = TriedGas { limit: 100_000, by_contract: false };
 impl GasMeter {
     /// Returns the number of reverted settlements that count against a payer.
     pub(in crate::payments) fn reverts_of(&self, payer: &str) -> u64 {
-        self.state().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
+        self.state.lock().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
     }
 
     /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
     pub(in crate::payments) fn burned_by(&self, burner: &Burner) -> [u64; 3] {
-        let (state, now) = (self.state(), self.now());
+        let (state, now) = (self.state.lock(), self.now());
         let address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
         let of_builder = |pool: &Pool| burner.builder.as_ref().and_then(|id| pool.builders.get(id)).copied();
         let builder = [of_builder(&state.newcomers), of_builder(&state.customers)];
@@ -218,7 +218,7 @@ async fn lone_payer_with_concurrent_runs_is_served() {
     assert_eq!(waiting(&mut more).await, [0; 0], "earlier paid runs cover them");
     drop((first, more));
     meter.prune_idle();
-    let state = meter.state();
+    let state = meter.state.lock();
     assert!(state.payers.is_empty() && state.addresses.is_empty());
     assert!(state.newcomers.builders.is_empty() && state.customers.builders.is_empty());
 }
@@ -378,7 +378,7 @@ async fn no_more_settlements_of_a_payer_are_excused_than_may_be_reverted() {
     assert_eq!(meter.reverts_of("a"), 0, "an hour later others are excused");
     advance(WINDOW + WINDOW / 12).await;
     meter.prune_idle();
-    assert!(meter.state().payers.is_empty());
+    assert!(meter.state.lock().payers.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,6 +403,6 @@ async fn payer_whose_settlements_are_reverted_waits() {
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(RunLimit::Reverts));
     advance(WINDOW + WINDOW / 12).await;
     meter.prune_idle();
-    assert!(meter.state().payers.is_empty() && meter.state().newcomers.builders.is_empty());
+    assert!(meter.state.lock().payers.is_empty() && meter.state.lock().newcomers.builders.is_empty());
     assert_eq!(bound(meter.hold(payer, KEY)), None);
 }

@@ -21,11 +21,11 @@ pub(super) enum PartyKind {
 
 impl Tally for SharedFailures {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.accounts().unsent[self.1 as usize].take(max)
+        self.0.accounts.lock().unsent[self.1 as usize].take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
-        let (limits, now, mut accounts) = (&self.0.limits, self.0.now(), self.0.accounts());
+        let (limits, now, mut accounts) = (&self.0.limits, self.0.now(), self.0.accounts.lock());
         match self.1 {
             PartyKind::Payers => accounts.of_payer(name, limits, now).fail_elsewhere(used, now),
             PartyKind::Addresses => {
