@@ -1,16 +1,13 @@
 //! Builders and their keys.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_api as api;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::BuilderId,
+    lock::Lock,
 };
 use tollhouse_protocol::Tier;
 use tollhouse_store::{Batch, CommittedChange, Direction, Durability, Row, Store, StoreError, Table, schema, update};
@@ -145,7 +142,7 @@ pub struct Builders {
     seen: LastSeenTimes,
     first_keys: FirstKeys,
     /// Cache of names, which never change.
-    names: Mutex<HashMap<BuilderId, Arc<str>>>,
+    names: Lock<HashMap<BuilderId, Arc<str>>>,
 }
 
 impl fmt::Debug for Builders {
@@ -156,7 +153,7 @@ impl fmt::Debug for Builders {
 
 impl Builders {
     pub fn new(store: Arc<dyn Store>, clock: Clock, first_keys: FirstKeys) -> Self {
-        Self { seen: LastSeenTimes::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Mutex::default() }
+        Self { seen: LastSeenTimes::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Lock::default() }
     }
 
     pub fn first_keys(&self) -> &FirstKeys {
@@ -229,7 +226,7 @@ impl Builders {
     }
 
     pub async fn name(&self, id: &BuilderId) -> Result<Option<Arc<str>>, StoreError> {
-        let names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = || self.names.lock();
         if let Some(name) = names().get(id) {
             return Ok(Some(Arc::clone(name)));
         }

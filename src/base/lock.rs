@@ -7,6 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
+    /// Wraps a value.
+    pub fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
     /// Waits for the lock and takes it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

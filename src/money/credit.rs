@@ -16,11 +16,11 @@ mod spend;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use tollhouse_account::credential;
-use tollhouse_base::{clock::Clock, id::CreditId};
+use tollhouse_base::{clock::Clock, id::CreditId, lock::Lock};
 use tollhouse_store::{Direction, Store, StoreError};
 use tollhouse_tool::Slug;
 
@@ -47,14 +47,14 @@ pub struct Credits {
     clock: Clock,
     /// Micro-dollars held by calls in flight in this process. If a balance or budget suffices for one call, only one is
     /// admitted at a time.
-    held: Mutex<CreditHolds>,
+    held: Lock<CreditHolds>,
     /// Number of times that a held amount was released or lowered.
     releases: AtomicU64,
 }
 
 impl Credits {
     pub(super) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
-        Arc::new(Self { store, clock, held: Mutex::default(), releases: AtomicU64::new(0) })
+        Arc::new(Self { store, clock, held: Lock::default(), releases: AtomicU64::new(0) })
     }
 
     /// Returns the credit with this id.

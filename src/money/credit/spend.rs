@@ -2,7 +2,7 @@
 
 use std::{
     collections::hash_map::Entry,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use tollhouse_base::id::CreditId;
@@ -41,7 +41,7 @@ impl Credits {
         let (spent, mut held) = loop {
             let releases = self.releases.load(Ordering::Relaxed);
             let spent = spending.spent(&*self.store, &budget).await?;
-            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = self.held.lock();
             reads += 1;
             // The price of a call that was debited and released meanwhile would be in neither sum.
             if self.releases.load(Ordering::Relaxed) == releases || reads == MAX_READS {
@@ -99,7 +99,7 @@ impl CreditHold {
     }
 
     fn release(&self, amount: u64) {
-        let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.credits.held.lock();
         self.credits.releases.fetch_add(1, Ordering::Relaxed);
         for tool in [None, Some(self.slug.clone())] {
             if let Entry::Occupied(mut own) = held.entry((self.id.clone(), tool)) {

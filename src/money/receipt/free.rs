@@ -4,14 +4,12 @@
 //! one is found. Old or excess receipts are deleted in whole packs, oldest first, a few at a time. They are never
 //! counted by a scan: the commits that add and delete them, of all hosts of a store, update the count.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{
     clock::Clock,
     id::{ReceiptId, RequestId},
+    lock::Lock,
 };
 use tollhouse_store::{
     Batch, Counter, Direction, Durability, SpaceSize, Store, StoreError, SumLimit, Table,
@@ -52,7 +50,7 @@ pub struct FreeReceipts {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: FreeReceiptSettings,
-    known: Mutex<SpaceSize>,
+    known: Lock<SpaceSize>,
 }
 
 /// A number of receipts, and their size in bytes.
@@ -71,7 +69,7 @@ struct PackedReceipts {
 impl FreeReceipts {
     /// Constructs it over the receipts in `store`.
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Arc<Self> {
-        Arc::new(Self { store, clock, settings, known: Mutex::default() })
+        Arc::new(Self { store, clock, settings, known: Lock::default() })
     }
 
     /// Returns the rows that store `receipts`, given as ids and records.
@@ -112,7 +110,7 @@ impl FreeReceipts {
     /// Returns the number and size of the receipts, or the last known ones while the store is unavailable.
     pub async fn size(&self) -> SpaceSize {
         let request = tokio::time::timeout(SIZE_TIMEOUT, self.stored_size()).await;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Ok(Ok(size)) = request {
             *known = size;
         }
