@@ -21,7 +21,7 @@ use std::{
 
 use tollhouse_account::credential;
 use tollhouse_base::{clock::Clock, id::CreditId, lock::Lock};
-use tollhouse_store::{Direction, Store, StoreError};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 use tollhouse_tool::Slug;
 
 use self::balance::CREDITS;
@@ -73,6 +73,18 @@ impl Credits {
             credits.push(row.value.with_balance(&*self.store).await?);
         }
         Ok(credits)
+    }
+
+    /// Changes a credit's record, with the rows that `change` returns. Returns the credit.
+    async fn change(&self, id: &CreditId, change: impl Fn(&mut StoredCredit) -> Result<Batch, CreditError>) -> Result<Credit, CreditError> {
+        let change = &change;
+        let changing = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            tx.append(change(&mut holder)?).replace(&CREDITS, &row, &holder);
+            tx.answer::<_, CreditError>(holder)
+        });
+        Ok(changing.await?.with_balance(&*self.store).await?)
     }
 
     /// Finds a credit by its token. Unknown ids and wrong secrets are indistinguishable.

@@ -7,12 +7,12 @@
 
 use tollhouse_api::{Budget, CreditDay, CreditToolDay};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
-use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, schema, update};
+use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, SumLimit, schema};
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     Credits,
-    balance::{CREDITS, Credit, StoredCredit},
+    balance::Credit,
     budgets::{BudgetKind, OverBudget, SetBy},
     error::CreditError,
 };
@@ -96,9 +96,7 @@ impl DaySpend {
 impl Credits {
     /// Replaces the budget set by one party. With `onto`, fails unless the budgets are at that revision.
     pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget, onto: Option<u64>) -> Result<Credit, CreditError> {
-        let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut holder: StoredCredit = row.value.clone();
+        let setting = self.change(id, |holder| {
             let revision = &mut holder.budgets.revision;
             if onto.is_some_and(|onto| onto != *revision) {
                 return Err(CreditError::Changed(*revision));
@@ -108,10 +106,9 @@ impl Credits {
                 SetBy::Admin => holder.budgets.admin = budget.clone(),
                 SetBy::Holder => holder.budgets.holder = budget.clone(),
             }
-            tx.replace(&CREDITS, &row, &holder);
-            tx.answer::<_, CreditError>(holder)
+            Ok(Batch::new())
         });
-        Ok(setting.await?.with_balance(&*self.store).await?)
+        setting.await
     }
 
     /// Returns today's spending of a credit, in total and per tool, and the rest of its budget.

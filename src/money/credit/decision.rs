@@ -38,18 +38,15 @@ impl Credits {
     /// Stops the credit from paying: debits require an unchanged record. If the host crashes after this, the balance is
     /// not taken and is still there when the credit is restored.
     async fn revoke(&self, id: &CreditId, reason: Option<&str>) -> Result<(), CreditError> {
-        let stopping = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut holder = row.value.clone();
+        let stopping = self.change(id, |holder| {
             if holder.revoked.is_some() {
                 return Err(CreditError::Revoked);
             }
             holder.revoked =
                 Some(CreditRevocation { since: self.clock.now(), amount_usd: MicroUsd::ZERO, reason: reason.map(str::to_owned) });
-            tx.replace(&CREDITS, &row, &holder);
-            tx.answer(())
+            Ok(Batch::new())
         });
-        stopping.await
+        stopping.await.map(drop)
     }
 
     /// Takes the balance of a stopped credit, which nothing changes meanwhile.
@@ -68,14 +65,11 @@ impl Credits {
     }
 
     async fn restore(&self, id: &CreditId) -> Result<Credit, CreditError> {
-        let restoring = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut holder = row.value.clone();
+        let restoring = self.change(id, |holder| {
             let CreditRevocation { amount_usd: amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
-            tx.append(self.moved(id, MovementKind::Restore, amount)).replace(&CREDITS, &row, &holder);
-            tx.answer::<_, CreditError>(holder)
+            Ok(self.moved(id, MovementKind::Restore, amount))
         });
-        Ok(restoring.await?.with_balance(&*self.store).await?)
+        restoring.await
     }
 
     /// Returns the rows that move `amount` between the credit and its revoked amount.

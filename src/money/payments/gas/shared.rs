@@ -196,7 +196,7 @@ impl Tally for SharedCount {
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
-        self.0.add(self.1, name, used, self.0.now());
+        self.0.change(self.1, name, |of, now| of.add(used, now));
     }
 }
 
@@ -211,17 +211,10 @@ impl GasMeter {
         self.changed.notify_one();
     }
 
-    fn add(&self, count: Count, name: &str, amount: u64, at: WindowMoment) {
+    fn change(&self, count: Count, name: &str, change: impl FnOnce(&mut SlidingWindow, WindowMoment)) {
         let (mut state, now) = (self.state.lock(), self.now());
         if let Some(of) = state.named(name, now) {
-            of.recent(count).add(amount, at);
-        }
-    }
-
-    fn remove(&self, count: Count, name: &str, amount: u64, at: WindowMoment) {
-        let (mut state, now) = (self.state.lock(), self.now());
-        if let Some(of) = state.named(name, now) {
-            of.recent(count).take_back_of(amount, at, now);
+            change(of.recent(count), now);
         }
     }
 
@@ -269,9 +262,9 @@ impl GasMeter {
                 let Some(count) = Count::ALL.into_iter().find(|known| known.name() == count) else { continue };
                 let (at, sum) = (self.end_of(interval, now), row.value.0);
                 match u64::try_from(sum.unsigned_abs()) {
-                    Ok(amount @ 1..) if sum > 0 => self.add(count, name, amount, at),
+                    Ok(amount @ 1..) if sum > 0 => self.change(count, name, |of, _| of.add(amount, at)),
                     // Counts of an earlier interval were excused in this one.
-                    Ok(amount @ 1..) => self.remove(count, name, amount, at),
+                    Ok(amount @ 1..) => self.change(count, name, |of, now| of.take_back_of(amount, at, now)),
                     Ok(0) | Err(_) => {}
                 }
             }
