@@ -49,7 +49,6 @@ pub(super) use self::account::{KnownFunds, Standing};
 use self::{
     account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW},
     earned::{Allowance, Earned},
-    shared::PartyKind,
 };
 use super::{
     run_limits::{RunLimit, RunLimitReached},
@@ -99,6 +98,14 @@ struct ToolKey {
 enum Party {
     Payer(String),
     Address(IpAddr),
+}
+
+/// A kind of party whose failures hosts share.
+#[derive(Clone, Copy)]
+enum PartyKind {
+    Payers,
+    Addresses,
+    Tools,
 }
 
 /// The accounts of a run's payer and of its address, if they exist.

@@ -4,20 +4,13 @@ use std::sync::Arc;
 
 use tollhouse_base::gcra::Tally;
 
-use super::{ToolKey, UnpaidRunLimiter};
+use super::{PartyKind, ToolKey, UnpaidRunLimiter};
 
 /// Prefix of the shared name of a tool's runs on credit. No slug contains a slash.
 const ON_CREDIT: &str = "credit/";
 
 /// Shares the failures of one kind of party with other hosts.
 struct SharedFailures(Arc<UnpaidRunLimiter>, PartyKind);
-
-#[derive(Clone, Copy)]
-pub(super) enum PartyKind {
-    Payers,
-    Addresses,
-    Tools,
-}
 
 impl Tally for SharedFailures {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
