@@ -11,7 +11,7 @@ use tollhouse_capability::{
 };
 use tollhouse_event::Event;
 use tollhouse_money::{
-    Credit, MovementKind, MovementView, PaymentPhase, PaymentState,
+    Credit, MovementKind, MovementView,
     payout::{Packet, PayoutStatus},
     receipt::PaymentKind,
     refund::Refund,
@@ -138,20 +138,6 @@ pub(super) fn movement(MovementView { movement, balance }: MovementView) -> api:
 
 pub(super) fn refund(refund: &Refund) -> api::Refund {
     api::Refund { amount_usd: refund.amount, at: refund.at, transaction: refund.transaction.clone() }
-}
-
-pub(super) fn payment(payment: PaymentState) -> api::Payment {
-    let PaymentState { payment_id, state, receipt_id, reason, transaction, updated_at, settlement } = payment;
-    let state = match state {
-        PaymentPhase::Reserved => api::PaymentState::Reserved,
-        PaymentPhase::Released => api::PaymentState::Released,
-        PaymentPhase::Settling => api::PaymentState::Settling,
-        PaymentPhase::Settled => api::PaymentState::Settled,
-        PaymentPhase::Refused => api::PaymentState::Refused,
-        PaymentPhase::Unresolved => api::PaymentState::Unresolved,
-        PaymentPhase::Owed => api::PaymentState::Owed,
-    };
-    api::Payment { payment_id, state, receipt_id, reason, transaction, updated_at, settlement }
 }
 
 pub(super) fn payout(packet: &Packet) -> api::Payout {

@@ -10,7 +10,6 @@ use tollhouse_money::Resolution;
 
 use super::{
     auth::Admin,
-    convert,
     endpoints::{Body, Subject},
     page::{PageQuery, PathParams, last_if_full, parse_cursor},
     route::{Route, get, post},
@@ -58,6 +57,6 @@ async fn resolve(
         (SettlementDecision::Paid, None) => return wrong("a paid settlement needs the transaction that made the transfer"),
         (SettlementDecision::LookUp | SettlementDecision::Unpaid, Some(_)) => return wrong("only the decision `paid` takes a transaction"),
     };
-    let state = earning.payments.resolve_unresolved(&id, &resolution).await?;
-    Ok(Json(PaymentResponse { ok: True, payment: convert::payment(state) }))
+    let payment = earning.payments.resolve_unresolved(&id, &resolution).await?;
+    Ok(Json(PaymentResponse { ok: True, payment }))
 }

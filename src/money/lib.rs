@@ -82,7 +82,7 @@ pub use self::{
         check_payments,
         owed::{OwedRun, Unanswered},
         prior::HeldPaymentEnd,
-        record::{OwedPayment, PaymentPhase, PaymentState, SettlementNotice, StoredAnswer},
+        record::{OwedPayment, PaymentState, SettlementNotice, StoredAnswer},
         run_limits::{RunLimit, RunLimitReached},
     },
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},

@@ -49,7 +49,7 @@ pub use self::{
 };
 use super::{
     AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, GasFunds, Network, OfferedX402,
-    PaymentConfig, PaymentId, PaymentState, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
+    PaymentConfig, PaymentId, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
     log_gate::LogGate,
     payments::{

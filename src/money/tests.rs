@@ -330,7 +330,7 @@ impl Fixture {
         self.settle(admission).await.unwrap()
     }
 
-    async fn state(&self, id: &PaymentId) -> Option<PaymentPhase> {
+    async fn state(&self, id: &PaymentId) -> Option<PaymentState> {
         self.payments.state(id).await.unwrap().map(|state| state.state)
     }
 
@@ -355,7 +355,7 @@ impl Fixture {
     }
 
     /// Waits until releases started by drops are done.
-    async fn until(&self, id: &PaymentId, state: PaymentPhase) {
+    async fn until(&self, id: &PaymentId, state: PaymentState) {
         let reached = async {
             while self.state(id).await != Some(state) {
                 tokio::task::yield_now().await;

@@ -15,7 +15,7 @@ use super::{
     verifications::Verification,
 };
 use crate::{
-    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, PaymentId, PaymentPhase, Refusal, SettleOutcome, StartedSettlement,
+    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, PaymentId, PaymentState, Refusal, SettleOutcome, StartedSettlement,
     VerifyResult, WireVersion, payment_offer::checked_key, terms::SETTLE_MARGIN, x402::offer::ShownPayment,
 };
 
@@ -162,7 +162,7 @@ impl Payments {
     /// the last hour, because an older search would find the settlement of another run.
     async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &OfferedX402, request: &PaymentRequest<'_>) -> Result<bool, Refusal> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(false) };
-        if record.state != PaymentPhase::Refused || record.digest != digest || record.request != request.binding {
+        if record.state != PaymentState::Refused || record.digest != digest || record.request != request.binding {
             return Ok(false);
         }
         let facilitator = self.facilitators.of(payment.asset.network);

@@ -3,7 +3,7 @@
 use tollhouse_base::check_report::CheckReport;
 use tollhouse_store::{Store, StoreError};
 
-use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::PaymentPhase};
+use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::PaymentState};
 use crate::unresolved::UNRESOLVED;
 
 const PAGE: usize = 500;
@@ -21,7 +21,7 @@ pub async fn check_payments(store: &dyn Store, flaws: &mut CheckReport) -> Resul
             false => format!("payment {} has ended ({state:?}), but is listed as open", row.key),
         });
         let listed = UNRESOLVED.get(store, &row.key).await?.is_some();
-        let consistent = listed == (state == PaymentPhase::Unresolved);
+        let consistent = listed == (state == PaymentState::Unresolved);
         flaws.unless(consistent, || format!("payment {} is {state:?}, which the list of unresolved payments contradicts", row.key));
     }
     for (listed, list) in [(UNRESOLVED, "unresolved"), (OPEN_INTENTS, "open")] {

@@ -19,7 +19,7 @@ use super::{
     admit::check_run_limits,
     answer::located,
     claims::Claim,
-    record::{OwedPayment, PaymentPhase, PaymentRecord, SettlementNotice, StoredAnswer},
+    record::{OwedPayment, PaymentRecord, PaymentState, SettlementNotice, StoredAnswer},
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
 };
 use crate::{
@@ -272,7 +272,7 @@ impl OwedRun {
         let (holder, stored, apart) = (&self.holder, &answer, &staged);
         let (gate, own, receipt) = (&*payments, &id, &receipt);
         let delivering = update(&*payments.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == holder);
+            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentState::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
             if let Ok(id) = receipt.parse::<ReceiptId>()
                 && tx.get(&REFUNDS, &id).await?.is_some()
@@ -284,7 +284,7 @@ impl OwedRun {
                 return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
             };
             let mut record = row.value.clone();
-            (record.state, record.replica, record.owed) = (PaymentPhase::Settled, None, None);
+            (record.state, record.replica, record.owed) = (PaymentState::Settled, None, None);
             record.updated_ms = gate.clock.now().0;
             record.answer = Some(located(&mut tx, own, stored, apart.as_ref()));
             gate.end(&mut tx, &row, &record);
@@ -363,7 +363,7 @@ impl Payments {
     /// Records that a run is over, so that other hosts do not wait for it. If that fails, they notice after a time.
     async fn stop_running(&self, id: &PaymentId, holder: &str, ran: bool) {
         let stopping = update(&*self.store, Durability::Buffered, |mut tx| async move {
-            let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == holder);
+            let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == PaymentState::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(()) };
             let mut record = row.value.clone();
             record.replica = None;

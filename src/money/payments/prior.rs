@@ -2,16 +2,17 @@
 
 use std::io::ErrorKind;
 
+use tollhouse_api::Payment;
 use tollhouse_store::StoreError;
 
 use super::{
-    PAYMENTS, PaymentState, Payments, SeenPayment,
+    PAYMENTS, Payments, SeenPayment,
     answer::PAYMENT_ANSWERS,
     credit_known,
     record::{AnswerLocation, PaymentRecord},
 };
 use crate::{
-    CreditOffer, OfferedPayment, OwedPayment, PaymentId, PaymentPhase, Refusal, StoredAnswer, Unanswered, x402::offer::ShownPayment,
+    CreditOffer, OfferedPayment, OwedPayment, PaymentId, PaymentState, Refusal, StoredAnswer, Unanswered, x402::offer::ShownPayment,
 };
 
 /// The outcome of a payment that another call or host may handle.
@@ -109,14 +110,14 @@ impl Payments {
 
     async fn bought(&self, id: &PaymentId, record: PaymentRecord) -> Result<HeldPaymentEnd, StoreError> {
         Ok(match record.state {
-            PaymentPhase::Released | PaymentPhase::Refused => HeldPaymentEnd::Without,
-            PaymentPhase::Reserved => HeldPaymentEnd::NotYet,
-            PaymentPhase::Settling if self.retries.lock().get(id).is_some_and(|retry| retry.at.is_some()) => HeldPaymentEnd::Open,
-            PaymentPhase::Settling => HeldPaymentEnd::NotYet,
-            PaymentPhase::Unresolved => HeldPaymentEnd::Open,
-            PaymentPhase::Owed if self.is_running(&record).await? => HeldPaymentEnd::Running { failed_runs: record.failed_runs() },
-            PaymentPhase::Owed => HeldPaymentEnd::Owed(OwedPayment { id: id.clone(), record: Box::new(record) }),
-            PaymentPhase::Settled => self.answer_of(id, record).await?,
+            PaymentState::Released | PaymentState::Refused => HeldPaymentEnd::Without,
+            PaymentState::Reserved => HeldPaymentEnd::NotYet,
+            PaymentState::Settling if self.retries.lock().get(id).is_some_and(|retry| retry.at.is_some()) => HeldPaymentEnd::Open,
+            PaymentState::Settling => HeldPaymentEnd::NotYet,
+            PaymentState::Unresolved => HeldPaymentEnd::Open,
+            PaymentState::Owed if self.is_running(&record).await? => HeldPaymentEnd::Running { failed_runs: record.failed_runs() },
+            PaymentState::Owed => HeldPaymentEnd::Owed(OwedPayment { id: id.clone(), record: Box::new(record) }),
+            PaymentState::Settled => self.answer_of(id, record).await?,
         })
     }
 
@@ -147,7 +148,7 @@ impl Payments {
     }
 
     /// Returns the state of a payment, with its receipt and transaction, and what a reorganization did to it.
-    pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
+    pub async fn state(&self, id: &PaymentId) -> Result<Option<Payment>, StoreError> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(None) };
         let state = record.public(id);
         let receipt = state.receipt_id.as_ref().filter(|_| state.transaction.is_some()).and_then(|receipt| receipt.parse().ok());
@@ -155,7 +156,7 @@ impl Payments {
             Some(receipt) => self.reorganization(&receipt).await?,
             None => None,
         };
-        Ok(Some(PaymentState { settlement, ..state }))
+        Ok(Some(Payment { settlement, ..state }))
     }
 
     /// Returns whether an offered payment is this payment, or the developer credit that paid for it. The id alone
@@ -178,7 +179,7 @@ impl Payments {
 
 /// Checks that a sender with this digest and request may get what a payment has bought. Returns false if it is unspent.
 pub(super) fn check_use(record: &PaymentRecord, digest: &str, request: &str) -> Result<bool, Refusal> {
-    if matches!(record.state, PaymentPhase::Released | PaymentPhase::Refused) {
+    if matches!(record.state, PaymentState::Released | PaymentState::Refused) {
         return Ok(false);
     }
     if record.digest != digest {

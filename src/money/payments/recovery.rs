@@ -12,7 +12,7 @@ use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 
 use super::{OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Payments, balance_holds, retry::PollBackoff};
 use crate::{
-    PaymentId, PaymentPhase,
+    PaymentId, PaymentState,
     payments::record::{AnswerLocation, PaymentRecord, RecordTimeout},
 };
 
@@ -30,11 +30,11 @@ impl Payments {
         let (living, mut settling) = (self.replica.living().await?, 0);
         for row in self.open_records().await? {
             match row.value.state {
-                PaymentPhase::Settling if self.is_ours(&row.value) => {
+                PaymentState::Settling if self.is_ours(&row.value) => {
                     self.retries.lock().insert(row.key, PollBackoff::due(Instant::now()));
                     settling += 1;
                 }
-                PaymentPhase::Reserved | PaymentPhase::Settling => settling += usize::from(self.take_over_left(&row, &living).await?),
+                PaymentState::Reserved | PaymentState::Settling => settling += usize::from(self.take_over_left(&row, &living).await?),
                 _ => {
                     let mut batch = Batch::new();
                     batch.delete(&OPEN_INTENTS, &row.key);
@@ -53,8 +53,8 @@ impl Payments {
     pub(super) async fn take_over_left(&self, row: &Row<PaymentId, PaymentRecord>, living: &LiveReplicas) -> Result<bool, StoreError> {
         let is_left = !living.has(row.value.replica.as_ref());
         match row.value.state {
-            PaymentPhase::Reserved if is_left => self.release(row).await.map(|_| false),
-            PaymentPhase::Settling if is_left => self.take_over_from(row).await,
+            PaymentState::Reserved if is_left => self.release(row).await.map(|_| false),
+            PaymentState::Settling if is_left => self.take_over_from(row).await,
             _ => Ok(false),
         }
     }
@@ -100,7 +100,7 @@ impl Payments {
     /// Returns when the oldest open settlement of any replica began, or now if there is none.
     pub async fn settling_since(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
-        let open = self.open_records().await?.into_iter().filter(|row| row.value.state == PaymentPhase::Settling);
+        let open = self.open_records().await?.into_iter().filter(|row| row.value.state == PaymentState::Settling);
         Ok(open.map(|row| Timestamp(row.value.updated_ms)).min().map_or(now, |oldest| oldest.min(now)))
     }
 
@@ -197,7 +197,7 @@ impl Payments {
     /// Releases a reservation. Returns false if its record has changed. The writer of the change then ends it.
     async fn release(&self, row: &Row<PaymentId, PaymentRecord>) -> Result<bool, StoreError> {
         let mut record = row.value.clone();
-        (record.state, record.replica) = (PaymentPhase::Released, None);
+        (record.state, record.replica) = (PaymentState::Released, None);
         record.updated_ms = self.clock.now().0;
         let mut batch = Batch::new();
         self.end(&mut batch, row, &record);

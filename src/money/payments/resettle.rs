@@ -20,7 +20,7 @@ use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
     gas::{Burner, GasCaller},
-    record::{AnswerLocation, PaymentPhase, PaymentRecord, SettlementIntent, SettlementNotice},
+    record::{AnswerLocation, PaymentRecord, PaymentState, SettlementIntent, SettlementNotice},
     unpaid_runs::Standing,
 };
 use crate::{
@@ -303,7 +303,7 @@ impl Payments {
 
     /// Returns the record of a payment that is settled again. If its answer is owed, the time for runs starts again.
     fn paid_again(&self, mut record: PaymentRecord, other: Option<&Other>, extensions: Option<&Value>) -> PaymentRecord {
-        if record.state == PaymentPhase::Owed
+        if record.state == PaymentState::Owed
             && let Some(owed) = &mut record.owed
         {
             owed.until_ms = self.clock.now().plus(self.config.owed.kept).0;

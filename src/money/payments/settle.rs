@@ -17,7 +17,7 @@ use super::{
     settled_elsewhere,
 };
 use crate::{
-    BurnedGas, NOT_SERVED, OfferedX402, PaymentId, PaymentPhase, PrepareError, SettleError, SettleOutcome, Settlement, SettlementGas,
+    BurnedGas, NOT_SERVED, OfferedX402, PaymentId, PaymentState, PrepareError, SettleError, SettleOutcome, Settlement, SettlementGas,
     StartedSettlement, StoredAnswer,
     payments::record::{AnswerLocation, Owed, PaymentRecord, SettlementIntent, SettlementNotice, Settler},
     receipt_finisher::CommitEffects,
@@ -189,7 +189,7 @@ impl Payments {
         }
         let freeing = update(&*self.store, Durability::Buffered, |mut tx| async move {
             if let Some(row) = tx.row(&PAYMENTS, id).await?
-                && row.value.state == PaymentPhase::Settling
+                && row.value.state == PaymentState::Settling
                 && let Some(held) = &row.value.held
             {
                 held.release(&mut tx);
@@ -244,7 +244,7 @@ impl Payments {
         };
         let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
         let mut record = before.value.clone();
-        record.state = PaymentPhase::Settling;
+        record.state = PaymentState::Settling;
         record.updated_ms = self.clock.now().0;
         record.intent = Some(SettlementIntent {
             version: payment.version,
@@ -391,14 +391,14 @@ impl Payments {
         let mut record = row.value.clone();
         let Some(intent) = record.intent.take() else {
             let ended = match (record.state, &record.reason) {
-                (PaymentPhase::Refused, Some(reason)) => {
+                (PaymentState::Refused, Some(reason)) => {
                     Err(SettleError::Refused { message: reason.clone(), reason: reason.clone(), notice: None })
                 }
                 _ => self.kept_answer(id, record).await?.ok_or_else(unknown),
             };
             return tx.answer(PaymentConclusion { outcome: ended, news: None });
         };
-        if !self.is_ours(&row.value) && record.state != PaymentPhase::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
+        if !self.is_ours(&row.value) && record.state != PaymentState::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
             // The replica that took it over looks it up too, and may have moved the money. Only a success is certain.
             return Err(unknown());
         }
@@ -443,7 +443,7 @@ impl Payments {
             }
             SettleOutcome::Unsent(cause) => {
                 tracing::warn!(payment.id = %id, cause, "a payment is released: its facilitator could not be reached");
-                (record.state, record.owed) = (PaymentPhase::Released, None);
+                (record.state, record.owed) = (PaymentState::Released, None);
                 let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
                 self.end(&mut tx, &row, &record);
                 self.forget_answer(&mut tx, id).await?;
@@ -455,7 +455,7 @@ impl Payments {
                 let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();
                 let body = wire::settle_refusal(reason, message, network.as_deref().unwrap_or_default(), &payer);
                 let notice = Some(SettlementNotice { version: intent.version, body: body.to_string() });
-                (record.state, record.owed) = (PaymentPhase::Refused, None);
+                (record.state, record.owed) = (PaymentState::Refused, None);
                 record.reason = Some(reason.clone());
                 let (rows, news) = self.finisher.refuse(&intent.draft, reason);
                 self.end(&mut tx, &row, &record);
@@ -472,7 +472,7 @@ impl Payments {
     }
 
     pub(super) fn settled(&self, mut record: PaymentRecord, settlement: &Settlement, receipt_id: &str) -> PaymentRecord {
-        (record.state, record.replica) = (PaymentPhase::Settled, None);
+        (record.state, record.replica) = (PaymentState::Settled, None);
         record.updated_ms = self.clock.now().0;
         record.receipt_id = Some(receipt_id.to_owned());
         record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());
@@ -482,7 +482,7 @@ impl Payments {
     /// Marks a record as charged with the answer owed. If a call awaits it, its run begins here.
     pub(super) fn owe(&self, record: &mut PaymentRecord, notice: Option<SettlementNotice>, is_awaited: bool) {
         let until = self.clock.now().plus(self.config.owed.kept);
-        record.state = PaymentPhase::Owed;
+        record.state = PaymentState::Owed;
         record.replica = is_awaited.then(|| self.replica.id().clone());
         record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });
     }

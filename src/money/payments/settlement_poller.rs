@@ -18,7 +18,7 @@ use super::{
     retry::PollBackoff,
     unresolved::payment_of,
 };
-use crate::{OfferedX402, PaymentId, PaymentPhase, SettleError, SettleOutcome};
+use crate::{OfferedX402, PaymentId, PaymentState, SettleError, SettleOutcome};
 
 /// Age after which a settlement of this host that no call awaits counts as open, because its call's task died. It
 /// exceeds the time-outs of all facilitators.
@@ -81,11 +81,11 @@ impl Payments {
                 due[0].extend(taken.then_some(row.key));
                 continue;
             }
-            if row.value.state == PaymentPhase::Reserved && !self.claims.has(&row.value) {
+            if row.value.state == PaymentState::Reserved && !self.claims.has(&row.value) {
                 remaining.push(row);
                 continue;
             }
-            if row.value.state != PaymentPhase::Settling {
+            if row.value.state != PaymentState::Settling {
                 continue;
             }
             let retry = known.remove(&row.key).unwrap_or_default();

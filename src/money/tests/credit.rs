@@ -183,7 +183,7 @@ async fn two_replicas_debit_one_credit_without_losing_a_call() {
         let settled = fixture.settle(admission).await;
         if calls == 1 {
             assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
-            assert_eq!(fixture.state(&id).await, key.map(|_| PaymentPhase::Released));
+            assert_eq!(fixture.state(&id).await, key.map(|_| PaymentState::Released));
         }
         assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len() as u64), (0, calls));
     }
@@ -447,11 +447,11 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         let (before, known) = (store.commits(), records().await.len());
         let admission = fixture.run(by_credit(&credit.token, key)).await;
         let id = admission.id().clone();
-        assert_eq!(fixture.state(&id).await, key.map(|_| PaymentPhase::Reserved));
+        assert_eq!(fixture.state(&id).await, key.map(|_| PaymentState::Reserved));
         let answer = fixture.settle(admission).await.unwrap();
         assert_eq!(store.commits() - before, commits, "{key:?}");
         let state = fixture.payments.state(&id).await.unwrap().unwrap();
-        assert_eq!((state.state, state.receipt_id), (PaymentPhase::Settled, Some(answer.receipt_id)), "it learns the outcome");
+        assert_eq!((state.state, state.receipt_id), (PaymentState::Settled, Some(answer.receipt_id)), "it learns the outcome");
         assert_eq!(records().await.len(), known + 1);
         assert_eq!(records().await.iter().filter(|record| record.answer.is_some()).count(), usize::from(key.is_some()));
     }
@@ -468,7 +468,7 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         let id = admission.id().clone();
         store.fail_nth(1, fault);
         assert!(matches!(fixture.settle(admission).await, Err(SettleError::Unknown { payment }) if payment == id));
-        assert_eq!(fixture.state(&id).await, (fault == Fault::After).then_some(PaymentPhase::Settled));
+        assert_eq!(fixture.state(&id).await, (fault == Fault::After).then_some(PaymentState::Settled));
     }
 }
 

@@ -26,8 +26,8 @@ async fn check(fixture: &Fixture, story: &str) {
         let Ok(id) = String::from_utf8(key).unwrap().parse::<PaymentId>() else { continue };
         let record = crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap();
         let paid = receipts.iter().filter(|receipt| Some(receipt.draft.receipt_id.as_str()) == record.receipt_id.as_deref()).count();
-        assert_eq!(paid, usize::from(record.state == PaymentPhase::Settled), "{story}: {id} is {:?} and has {paid} receipts", record.state);
-        if record.state == PaymentPhase::Settled {
+        assert_eq!(paid, usize::from(record.state == PaymentState::Settled), "{story}: {id} is {:?} and has {paid} receipts", record.state);
+        if record.state == PaymentState::Settled {
             settled.extend(record.transaction);
         }
     }
@@ -125,12 +125,12 @@ async fn unconfirmed_reservation_does_not_block_the_payment() {
             // Without a restart: the host's own sweep releases it or finds it settled, and reports that.
             let id = Payer::new(1).payment(1).id();
             fixture.payments.tick().await.unwrap();
-            if fixture.state(&id).await == Some(PaymentPhase::Settling) {
+            if fixture.state(&id).await == Some(PaymentState::Settling) {
                 fixture.payments.recover().await.unwrap();
                 fixture.payments.tick().await.unwrap();
             }
             assert!(
-                !matches!(fixture.state(&id).await, Some(PaymentPhase::Reserved | PaymentPhase::Settling)),
+                !matches!(fixture.state(&id).await, Some(PaymentState::Reserved | PaymentState::Settling)),
                 "{story}: {:?}",
                 fixture.state(&id).await
             );

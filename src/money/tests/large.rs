@@ -89,7 +89,7 @@ async fn a_large_answer_that_is_lost_is_reported_and_nothing_is_run_or_charged_a
             let Err(Refusal::AnswerLost(id)) = refused else { panic!("{}", what(&refused)) };
             assert!(matches!(fixture.payments.earlier(&offered(), REQUEST).await, Err(Refusal::AnswerLost(_))));
             assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Lost));
-            assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settled));
+            assert_eq!(fixture.state(&id).await, Some(PaymentState::Settled));
         }
         assert_eq!(fixture.receipts().await, receipts);
         // An operator who finds it can put it back.
@@ -136,7 +136,7 @@ async fn large_answer_is_found_by_the_task_that_learns_of_the_settlement() {
     fixture.payments.tick().await.unwrap();
     assert_eq!(
         fixture.state(&Payer::new(1).payment(1).id()).await,
-        Some(PaymentPhase::Settled),
+        Some(PaymentState::Settled),
         "money that moved is reported even without the answer"
     );
     assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Err(Refusal::AnswerLost(_))));

@@ -297,7 +297,7 @@ async fn open_solana_settlement_is_queried_at_its_facilitator() {
     let restarted = Several::over(store, Willing::new(Some(FEE_PAYER)));
     restarted.payments.recover().await.unwrap();
     restarted.payments.tick().await.unwrap();
-    assert_eq!(restarted.payments.state(&payment).await.unwrap().unwrap().state, PaymentPhase::Settled);
+    assert_eq!(restarted.payments.state(&payment).await.unwrap().unwrap().state, PaymentState::Settled);
     assert_eq!(restarted.solana.request_counts(), (0, 1));
     assert!(matches!(restarted.admit(WireVersion::V2, &payload).await, Ok(Admit::Seen(SeenPayment::Stored(..)))));
 }
@@ -323,7 +323,7 @@ async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
         Payments::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher), replica, objects);
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
-    assert_eq!(payments.state(&payment).await.unwrap().unwrap().state, PaymentPhase::Settling);
+    assert_eq!(payments.state(&payment).await.unwrap().unwrap().state, PaymentState::Settling);
 }
 
 /// Play money of every token is counted separately in micro-dollars, whatever its decimals are.

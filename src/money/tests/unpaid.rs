@@ -259,7 +259,7 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
     assert_eq!(restarted.payments.reverts_of(&payer), 1);
     restarted.facilitator.feel(FacilitatorMood::Honest);
     restarted.restart_questions().await;
-    assert_eq!((restarted.state(&id).await, restarted.payments.reverts_of(&payer)), (Some(PaymentPhase::Settled), 0));
+    assert_eq!((restarted.state(&id).await, restarted.payments.reverts_of(&payer)), (Some(PaymentState::Settled), 0));
     assert_eq!(restarted.payments.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
 }
 

@@ -70,7 +70,7 @@ async fn payment_is_settled_and_receipted_before_the_run() {
     let receipt = fixture.receipts().await.remove(0);
     assert_eq!((receipt.draft.settle, receipt.draft.result_hash.as_str()), (SettleTime::Before, ""));
     let id = owed.payment().clone();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Owed));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Owed));
     assert!(matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "its run is under way");
     let answer = owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap();
     assert_eq!((&answer.body[..], answer.receipt_id.as_str()), (ANSWER, receipt.draft.receipt_id.as_str()));
@@ -118,7 +118,7 @@ async fn refused_settlement_owes_nothing() {
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (0, 0));
     fixture.facilitator.feel(FacilitatorMood::Honest);
     let owed = fixture.charge(pays(1, 1)).await.unwrap();
-    assert_eq!(fixture.state(owed.payment()).await, Some(PaymentPhase::Owed));
+    assert_eq!(fixture.state(owed.payment()).await, Some(PaymentState::Owed));
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn unknown_settlement_runs_once_it_is_found_settled() {
     let fixture = fixture.restarted();
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&payment).await, Some(PaymentPhase::Owed));
+    assert_eq!(fixture.state(&payment).await, Some(PaymentState::Owed));
     assert!(matches!(fixture.payments.ended(&payment).await.unwrap(), HeldPaymentEnd::Owed(owed) if owed.failed_runs() == 0));
     let response = fixture.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert_eq!(stored(fixture.admit_upfront(pays(1, 1)).await), response);
@@ -151,17 +151,17 @@ async fn unresolved_settlement_is_owed_once_it_is_found_paid() {
     fixture.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&payment).await, Some(PaymentPhase::Unresolved));
+    assert_eq!(fixture.state(&payment).await, Some(PaymentState::Unresolved));
     assert!(
         matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))),
         "nothing runs before that is known"
     );
     let paid = Resolution::Paid { transaction: format!("0x{}", "ab".repeat(32)) };
-    assert_eq!(fixture.payments.resolve_unresolved(&payment, &paid).await.unwrap().state, PaymentPhase::Owed);
+    assert_eq!(fixture.payments.resolve_unresolved(&payment, &paid).await.unwrap().state, PaymentState::Owed);
     assert_eq!(count_unresolved(&*fixture.store, 10).await.unwrap(), 0);
     let response = fixture.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert_eq!(stored(fixture.admit_upfront(pays(1, 1)).await), response);
-    assert_eq!((fixture.state(&payment).await, fixture.receipts().await.len()), (Some(PaymentPhase::Settled), 1));
+    assert_eq!((fixture.state(&payment).await, fixture.receipts().await.len()), (Some(PaymentState::Settled), 1));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn refund_during_a_run_leaves_the_payment_without_its_answer() {
     assert_eq!(fixture.refunds().issue(&refund(7), None).await.unwrap().refunded, PRICE);
     let (_, reported) = run.deliver(answer(ANSWER), &delivery(false)).await.unwrap_err();
     assert_eq!((reported.runs_left, reported.receipt.as_str()), (0, receipt.as_str()));
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Owed));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Owed));
     let stored = fixture.receipts().await.remove(0);
     assert_eq!(stored.draft.result_hash, "", "no answer was given for it");
     // No host takes it for a run in flight, and none runs it again.

@@ -258,7 +258,7 @@ async fn owed_run_waits_until_its_payment_is_settled_again() {
     let response = run.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert!(response.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{response:?}");
     assert_eq!(stored(payments.admit(&upfront(), pays(1, 1), REQUEST).await), response);
-    assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentPhase::Settled);
+    assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentState::Settled);
 }
 
 #[tokio::test]
@@ -294,13 +294,13 @@ async fn unresolved_settlement_found_on_the_chain_is_owed() {
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
     let state = async || payments.state(&id).await.unwrap().unwrap().state;
-    assert_eq!(state().await, PaymentPhase::Unresolved);
+    assert_eq!(state().await, PaymentState::Unresolved);
     assert_eq!(payments.look_up_unresolved(None).await.unwrap().as_ref(), Some(&id));
-    assert_eq!(state().await, PaymentPhase::Unresolved, "its nonce is unused");
+    assert_eq!(state().await, PaymentState::Unresolved, "its nonce is unused");
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
     payments.look_up_unresolved(None).await.unwrap();
-    assert_eq!((state().await, count_unresolved(&*fixture.store, 10).await.unwrap()), (PaymentPhase::Owed, 0));
+    assert_eq!((state().await, count_unresolved(&*fixture.store, 10).await.unwrap()), (PaymentState::Owed, 0));
     let run = again(&payments).await.unwrap().expect("nobody was faster");
     run.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
-    assert_eq!((state().await, fixture.receipts().await.len()), (PaymentPhase::Settled, 1));
+    assert_eq!((state().await, fixture.receipts().await.len()), (PaymentState::Settled, 1));
 }
