@@ -11,6 +11,7 @@ mod trim;
 
 use std::sync::Arc;
 
+use tollhouse_api::AuditOutcome;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::AuditId,
@@ -19,7 +20,7 @@ use tollhouse_store::{Durability, Space, Store, StoreError};
 
 use self::entry::AUDIT;
 pub use self::{
-    entry::{Action, ActionOutcome, Actor, Entry},
+    entry::{Action, Actor, Entry},
     list::{AuditPage, AuditQuery},
 };
 
@@ -62,7 +63,7 @@ impl Audit {
 
     /// Records how an action ended.
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
-        entry.outcome = Some(ActionOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
+        entry.outcome = Some(AuditOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 

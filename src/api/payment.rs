@@ -143,12 +143,13 @@ pub struct Receipt {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReceiptKind {
-    /// It was free.
-    Free,
+    // The store has the positions of the variants.
     /// With x402.
     X402,
     /// With developer credit.
     Credit,
+    /// It was free.
+    Free,
 }
 
 /// A receipt with its refunds.

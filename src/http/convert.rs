@@ -10,12 +10,7 @@ use tollhouse_capability::{
     secret::{SecretInfo, Visibility},
 };
 use tollhouse_event::Event;
-use tollhouse_money::{
-    Credit, MovementKind, MovementView,
-    payout::{Packet, PayoutStatus},
-    receipt::PaymentKind,
-    refund::Refund,
-};
+use tollhouse_money::{Credit, MovementView, payout::Packet, refund::Refund};
 use tollhouse_tool::MicroUsd;
 
 /// Encodes limits by name. `limits` must serialize to an object.
@@ -48,7 +43,7 @@ pub(super) fn audit_entry(entry: audit::Entry) -> api::AuditEntry {
         builder_id: action.builder_id,
         request_id: action.request_id,
         fields: action.fields,
-        outcome: outcome.map(|outcome| api::AuditOutcome { at: outcome.at, status: outcome.status, code: outcome.code }),
+        outcome,
     }
 }
 
@@ -76,11 +71,7 @@ pub(super) fn call(call: &CallRecord) -> api::Call {
         },
         price_usd: call.price_usd,
         owner: call.owner,
-        payment: match call.payment {
-            PaymentKind::Free => api::ReceiptKind::Free,
-            PaymentKind::X402 => api::ReceiptKind::X402,
-            PaymentKind::Credit => api::ReceiptKind::Credit,
-        },
+        payment: call.payment,
         duration_ms: call.duration_ms,
         cpu_ms: call.cpu_ms,
         tier: call.tier,
@@ -122,13 +113,7 @@ pub(super) fn credit(credit: &Credit) -> api::Credit {
 pub(super) fn movement(MovementView { movement, balance }: MovementView) -> api::CreditMovement {
     api::CreditMovement {
         at: movement.at,
-        kind: match movement.kind {
-            MovementKind::Mint => api::MovementKind::Mint,
-            MovementKind::Debit => api::MovementKind::Debit,
-            MovementKind::Revoke => api::MovementKind::Revoke,
-            MovementKind::Restore => api::MovementKind::Restore,
-            MovementKind::Refund => api::MovementKind::Refund,
-        },
+        kind: movement.kind,
         amount_usd: movement.amount,
         receipt_id: movement.receipt_id,
         slug: movement.slug,
@@ -149,21 +134,13 @@ pub(super) fn payout(packet: &Packet) -> api::Payout {
         amount_usd,
         receipt_count: packet.receipt_count,
         digest: packet.digest,
-        period: packet.period.map(|period| api::PayoutPeriod { from: period.from, to: period.to }),
+        period: packet.period,
         address: packet.address,
         network: packet.network,
         asset: packet.asset,
         created_at: packet.created_at,
         withheld_usd: (packet.withheld > 0).then_some(MicroUsd(packet.withheld)),
-        status: match packet.status {
-            PayoutStatus::Collecting => api::PayoutStatus::Collecting,
-            PayoutStatus::Created => api::PayoutStatus::Created,
-            PayoutStatus::Approved => api::PayoutStatus::Approved,
-            PayoutStatus::Paid => api::PayoutStatus::Paid,
-            PayoutStatus::Failed => api::PayoutStatus::Failed,
-            PayoutStatus::Rejecting => api::PayoutStatus::Rejecting,
-            PayoutStatus::Rejected => api::PayoutStatus::Rejected,
-        },
+        status: packet.status,
         signature: packet.signature,
         updated_at: packet.updated_at,
         transaction: packet.transaction,

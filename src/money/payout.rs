@@ -42,7 +42,7 @@ use tollhouse_tool::{MicroUsd, Owner};
 pub use self::{
     consistency::check_packets,
     error::PayoutError,
-    packet::{Packet, PayoutSettings, Period},
+    packet::{Packet, PayoutSettings},
     states::PayoutStatus,
 };
 use self::{
@@ -56,7 +56,7 @@ use super::{
     sale::{UNPAID, UnpaidSale},
     transactions,
 };
-pub use tollhouse_api::{PayoutCounts, PayoutDecision, PayoutSettingsDraft, PayoutVerdict, WaitingPayout};
+pub use tollhouse_api::{PayoutCounts, PayoutDecision, PayoutPeriod, PayoutSettingsDraft, PayoutVerdict, WaitingPayout};
 
 type Key = (TerminatedText<String>, PayoutId);
 
@@ -69,7 +69,7 @@ fn builder_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
 }
 
 fn state_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
-    Some(schema::PAYOUT_STATES.entry(&(packet.status.number(), id.clone()), &packet.builder_id))
+    Some(schema::PAYOUT_STATES.entry(&(packet.status as u8, id.clone()), &packet.builder_id))
 }
 
 /// The payouts of all builders.
@@ -210,7 +210,7 @@ impl Payouts {
         limit: usize,
         cursor: Option<&PayoutId>,
     ) -> Result<Vec<(PayoutId, BuilderId)>, StoreError> {
-        let number = status.number();
+        let number = status as u8;
         let mut range = PAYOUT_STATES.under(&number);
         if let Some(cursor) = cursor {
             range = range.before(&(number, cursor.clone()));

@@ -23,7 +23,7 @@ pub async fn check_packets(store: &dyn Store, flaws: &mut CheckReport) -> Result
             format!("payout {id} belongs to {}, but is listed for {owner:?}", packet.builder_id)
         });
         *count_of(&mut counts, packet.status) += 1;
-        let stands = PAYOUT_STATES.get(store, &(packet.status.number(), id.clone())).await?;
+        let stands = PAYOUT_STATES.get(store, &(packet.status as u8, id.clone())).await?;
         flaws.unless(stands.as_ref() == Some(&packet.builder_id), || {
             format!("payout {id} is `{}`, but is not listed in that state", packet.status.as_str())
         });
@@ -37,7 +37,7 @@ pub async fn check_packets(store: &dyn Store, flaws: &mut CheckReport) -> Result
     while let Some(row) = rows.next(flaws).await? {
         let (number, id) = &row.key;
         let packet = PAYOUTS.get(store, &key(&row.value, id)).await?;
-        let stands = packet.is_some_and(|packet| packet.status.number() == *number);
+        let stands = packet.is_some_and(|packet| packet.status as u8 == *number);
         flaws.unless(stands, || format!("payout {id} is listed in state number {number}, but is not in it"));
     }
     let stored = stored_counts(store).await?;

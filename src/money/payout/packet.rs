@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollhouse_api::{PayoutDecision, PayoutVerdict};
+use tollhouse_api::{PayoutDecision, PayoutPeriod, PayoutVerdict};
 use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, PayoutId, ReceiptId},
@@ -34,15 +34,6 @@ pub struct PayoutSettings {
     pub revision: u64,
 }
 
-/// The time span in which the receipts of a payout were issued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Period {
-    /// Time of the first receipt.
-    pub from: Timestamp,
-    /// Time of the last receipt.
-    pub to: Timestamp,
-}
-
 /// A stored payout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,7 +53,7 @@ pub struct Packet {
     /// The last row of `Unpaid` that belongs to it, as of its beginning.
     pub(super) until: KeyPosition,
     /// The time span of the receipts.
-    pub period: Option<Period>,
+    pub period: Option<PayoutPeriod>,
     /// SHA-256 of the receipts' ids in order, joined by line feeds. Set once it is complete.
     pub digest: Option<String>,
     /// Compact JWS over the canonical payout, signed by the receipt key. Set once it is complete.

@@ -87,7 +87,7 @@ async fn a_packet_is_the_sum_of_its_receipts_digested_and_signed() {
     let packet = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
     let sum: u64 = made.iter().map(|(_, net)| net).sum();
     assert_eq!((packet.status, packet.amount, packet.receipt_count), (PayoutStatus::Created, sum, 2_345));
-    assert_eq!(packet.period, Some(Period { from: NOW, to: Timestamp(NOW.0 + 2_344) }));
+    assert_eq!(packet.period, Some(PayoutPeriod { from: NOW, to: Timestamp(NOW.0 + 2_344) }));
     let mut ids: Vec<_> = made.iter().map(|(id, _)| id.to_string()).collect();
     ids.sort();
     assert_eq!(packet.digest, Some(format!("sha256:{}", hex::encode(Sha256::digest(ids.join("\n"))))));
@@ -287,11 +287,11 @@ async fn wrong_index_entries_and_counts_are_reported() {
     }
     assert_eq!(flaws(store).await, Vec::<String>::new());
     let states = schema::PAYOUT_STATES.holding::<BuilderId>();
-    let stray = states.put(&(PayoutStatus::Paid.number(), ids[1].clone()), &fixture.builder);
+    let stray = states.put(&(PayoutStatus::Paid as u8, ids[1].clone()), &fixture.builder);
     stray.commit(store, Durability::Buffered).await.unwrap();
     let mut batch = tollhouse_store::Batch::new();
-    batch.add(&schema::PAYOUT_COUNTS.counting(), &PayoutStatus::Paid.number(), 1, tollhouse_store::SumLimit::Floor(0));
-    batch.delete(&states, &(PayoutStatus::Created.number(), ids[2].clone()));
+    batch.add(&schema::PAYOUT_COUNTS.counting(), &(PayoutStatus::Paid as u8), 1, tollhouse_store::SumLimit::Floor(0));
+    batch.delete(&states, &(PayoutStatus::Created as u8, ids[2].clone()));
     batch.commit(store, Durability::Buffered).await.unwrap();
     let answer = flaws(store).await.join("\n");
     for flaw in [
