@@ -10,7 +10,7 @@ use tollhouse_capability::{
     secret::{SecretInfo, Visibility},
 };
 use tollhouse_event::Event;
-use tollhouse_money::{Credit, MovementView, payout::Packet, refund::Refund};
+use tollhouse_money::{Credit, payout::Packet, refund::Refund};
 use tollhouse_tool::MicroUsd;
 
 /// Encodes limits by name. `limits` must serialize to an object.
@@ -107,17 +107,6 @@ pub(super) fn credit(credit: &Credit) -> api::Credit {
         revoked: credit.revoked.clone(),
         budget: credit.budget(),
         budgets: credit.budgets.clone(),
-    }
-}
-
-pub(super) fn movement(MovementView { movement, balance }: MovementView) -> api::CreditMovement {
-    api::CreditMovement {
-        at: movement.at,
-        kind: movement.kind,
-        amount_usd: movement.amount,
-        receipt_id: movement.receipt_id,
-        slug: movement.slug,
-        balance_usd: balance,
     }
 }
 

@@ -205,7 +205,7 @@ async fn read(
     Ok(Json(CreditsResponse::One(Box::new(CreditHistory {
         credit: convert::credit(&credit),
         ok: True,
-        movements: page.movements.into_iter().map(convert::movement).collect(),
+        movements: page.movements,
         today: credits.today(&credit).await?,
         next_cursor: page.next.map(|next| next.to_string()),
     }))))

@@ -31,7 +31,7 @@ pub use self::{
     budgets::{BudgetKind, OverBudget, SetBy},
     error::CreditError,
     mint::{IdempotencyKey, MintedCredit},
-    movement::{MovementPage, MovementPosition, MovementView},
+    movement::{MovementPage, MovementPosition},
     row::{Movement, MovementKind},
 };
 

@@ -61,7 +61,7 @@ pub use self::{
     config_error::ConfigError,
     credit::{
         BudgetKind, Credit, CreditError, Credits, IdempotencyKey, MintedCredit, Movement, MovementKind, MovementPage, MovementPosition,
-        MovementView, OverBudget, SetBy, StoredCredit,
+        OverBudget, SetBy, StoredCredit,
     },
     facilitator::{
         BurnedGas, Facilitator, GasFunds, PrepareError, SettleOutcome, SettlementGas, VerifyResult,

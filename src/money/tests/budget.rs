@@ -257,6 +257,6 @@ async fn call_holds_and_pays_only_its_charged_price() {
     fixture.settle(first).await.unwrap();
     second.release().await;
     let movements = fixture.payments.credits().movements(&id, None, 10).await.unwrap().movements;
-    assert_eq!((movements[0].movement.kind, movements[0].movement.amount), (MovementKind::Debit, PRICE));
+    assert_eq!((movements[0].kind, movements[0].amount_usd), (MovementKind::Debit, PRICE));
     ledger_agrees(&fixture, "charged").await;
 }

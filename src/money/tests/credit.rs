@@ -9,6 +9,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{mpsc, oneshot};
+use tollhouse_api::CreditMovement;
 use tollhouse_store::faulty::{Fault, FaultyStore};
 use tollhouse_store::test_wrappers::YieldingStore;
 use tollhouse_tool::MicroUsd;
@@ -201,7 +202,7 @@ async fn every_movement_is_stored_and_read_in_pages() {
     loop {
         let page = credits.movements(&credit.id, before, 1).await.unwrap();
         let describe =
-            |MovementView { movement, balance }| (movement.kind, movement.amount.0 / PRICE.0, balance.0.unsigned_abs() / PRICE.0);
+            |movement: CreditMovement| (movement.kind, movement.amount_usd.0 / PRICE.0, movement.balance_usd.0.unsigned_abs() / PRICE.0);
         seen.extend(page.movements.into_iter().map(describe));
         before = page.next;
         if before.is_none() {
@@ -213,9 +214,9 @@ async fn every_movement_is_stored_and_read_in_pages() {
     assert!(credits.movements(&credit.id, None, 3).await.unwrap().next.is_none(), "nothing is before the first");
     let all = credits.movements(&credit.id, None, 10).await.unwrap();
     assert!(all.next.is_none());
-    let debit = &all.movements[1].movement;
+    let debit = &all.movements[1];
     assert_eq!((debit.receipt_id.as_ref(), debit.slug.as_ref()), (Some(&bought.receipt_id), Some(&terms().slug)));
-    assert_eq!((&all.movements[0].movement.receipt_id, &all.movements[0].movement.slug), (&None, &None));
+    assert_eq!((&all.movements[0].receipt_id, &all.movements[0].slug), (&None, &None));
 }
 
 #[tokio::test]

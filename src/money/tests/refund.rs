@@ -99,8 +99,8 @@ async fn partial_refunds_return_no_more_than_the_sale_moved() {
     assert_eq!((earned.refunded_usd, earned.fees_usd, earned.net_usd), (PRICE, MicroUsd::ZERO, MicroUsd::ZERO));
     assert_eq!(sales.host_report(NOW).await.unwrap().revenue_usd, MicroUsd::ZERO);
     let movements = fixture.payments.credits().movements(&credit, None, 10).await.unwrap().movements;
-    assert_eq!((movements[0].movement.kind, movements[0].balance), (MovementKind::Refund, UsdChange::of(FUNDS.0.into())));
-    assert_eq!((movements[0].movement.receipt_id.as_ref(), movements[0].movement.slug.as_ref()), (Some(&receipt), Some(&terms().slug)));
+    assert_eq!((movements[0].kind, movements[0].balance_usd), (MovementKind::Refund, UsdChange::of(FUNDS.0.into())));
+    assert_eq!((movements[0].receipt_id.as_ref(), movements[0].slug.as_ref()), (Some(&receipt), Some(&terms().slug)));
     let events = Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default());
     let answer = events.list(&owner, &EventQuery { limit: 100, ..EventQuery::default() }).await.unwrap().events;
     assert_eq!(answer.iter().filter(|event| event.kind == Kind::PaymentRefunded).count(), 5);
