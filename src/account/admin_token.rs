@@ -1,16 +1,15 @@
 //! The admin token: set in the environment, or created on first start.
 
 use std::{
-    fmt,
     io::{self, Write as _},
-    ops::Deref,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-
-use super::token::{Token, TooShort};
+use super::{
+    credential::random_secret,
+    token::{Token, TooShort},
+};
 
 /// Why there is no valid admin token.
 #[derive(Debug, thiserror::Error)]
@@ -23,49 +22,29 @@ pub enum TokenError {
     File(String, #[source] io::Error),
 }
 
-/// The hash of the admin token. The token itself is not kept.
-pub struct AdminToken(Token);
-
-impl fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AdminToken")
-    }
-}
-
-impl AdminToken {
-    /// Returns the `given` token, or else the one in `file`, or else a new one written there with mode 0600.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read or created or is readable by others, or the token is too short.
-    pub fn open(given: Option<&str>, file: &Path) -> Result<Self, TokenError> {
-        let position = || file.display().to_string();
-        let unread = |error| TokenError::File(position(), error);
-        let token = match given {
-            Some(token) => token.to_owned(),
-            None => match std::fs::metadata(file) {
-                Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => return Err(TokenError::Readable(position())),
-                Ok(_) => std::fs::read_to_string(file).map_err(unread)?.trim().to_owned(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => make(file).map_err(unread)?,
-                Err(error) => return Err(unread(error)),
-            },
-        };
-        Ok(Self(Token::of(&token)?))
-    }
-}
-
-impl Deref for AdminToken {
-    type Target = Token;
-
-    fn deref(&self) -> &Token {
-        &self.0
-    }
+/// Returns the `given` token, or else the one in `file`, or else a new one written there with mode 0600.
+///
+/// # Errors
+///
+/// The file cannot be read or created or is readable by others, or the token is too short.
+pub fn open(given: Option<&str>, file: &Path) -> Result<Token, TokenError> {
+    let position = || file.display().to_string();
+    let unread = |error| TokenError::File(position(), error);
+    let token = match given {
+        Some(token) => token.to_owned(),
+        None => match std::fs::metadata(file) {
+            Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => return Err(TokenError::Readable(position())),
+            Ok(_) => std::fs::read_to_string(file).map_err(unread)?.trim().to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(file).map_err(unread)?,
+            Err(error) => return Err(unread(error)),
+        },
+    };
+    Ok(Token::of(&token)?)
 }
 
 fn make(file: &Path) -> io::Result<String> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-    let token = format!("adm_{}", URL_SAFE_NO_PAD.encode(random));
+    let secret = random_secret().map_err(|error| io::Error::other(error.to_string()))?;
+    let token = format!("adm_{secret}");
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     writeln!(file, "{token}")?;
     file.sync_all()?;

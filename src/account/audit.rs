@@ -9,8 +9,9 @@ mod entry;
 mod list;
 mod trim;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
+use tollhouse_api::AuditOutcome;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::AuditId,
@@ -19,7 +20,7 @@ use tollhouse_store::{Durability, Space, Store, StoreError};
 
 use self::entry::AUDIT;
 pub use self::{
-    entry::{Action, ActionOutcome, Actor, Entry},
+    entry::{Action, Actor, Entry},
     list::{AuditPage, AuditQuery},
 };
 
@@ -46,12 +47,6 @@ pub struct Audit {
     settings: AuditSettings,
 }
 
-impl fmt::Debug for Audit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Audit").finish_non_exhaustive()
-    }
-}
-
 impl Audit {
     /// Creates a trail with these retention settings.
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: AuditSettings) -> Self {
@@ -68,7 +63,7 @@ impl Audit {
 
     /// Records how an action ended.
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
-        entry.outcome = Some(ActionOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
+        entry.outcome = Some(AuditOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 

@@ -4,16 +4,17 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use tollhouse_api as api;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::BuilderId,
+    lock::Lock,
 };
 use tollhouse_protocol::Tier;
 use tollhouse_store::{Batch, CommittedChange, Direction, Durability, Row, Store, StoreError, Table, schema, update};
@@ -25,6 +26,7 @@ use crate::{
     first_key::{FirstKeys, key_of},
     last_seen::LastSeenTimes,
 };
+pub use tollhouse_api::{BuilderDecision, BuilderVerdict, Suspension};
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
 tollhouse_store::json_values!(Builder);
@@ -48,42 +50,11 @@ pub struct Builder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
     /// The least strict tier for the builder's tools, as set by an admin. The first tier imposes nothing.
-    #[serde(default)]
     pub tier: Tier,
     key_sha256: SecretHash,
     /// Whether the key has never been used. It may have been lost with the response that contained it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     key_unused: bool,
-}
-
-/// When and why a builder was suspended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Suspension {
-    /// When an admin suspended the builder.
-    pub since: Timestamp,
-    /// The reason, shown to the builder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-/// The body of `POST /ai/admin/builders/{id}`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BuilderDecision {
-    pub decision: BuilderAction,
-    /// The tier, for the decision `tier`.
-    pub tier: Option<Tier>,
-    /// The reason, shown to the builder.
-    pub reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BuilderAction {
-    Suspend,
-    Restore,
-    /// Sets the least strict tier for the builder's tools.
-    Tier,
 }
 
 /// The decisions about a builder that affect calls of their tools.
@@ -144,16 +115,16 @@ impl Builder {
     }
 
     /// Returns the record for the builder and for admins.
-    pub fn own(&self) -> Value {
-        json!({
-            "builderId": self.id,
-            "name": self.name,
-            "contact": self.contact,
-            "createdAt": self.created_at,
-            "keyCreatedAt": self.key_created_at,
-            "suspended": self.suspended,
-            "tier": self.tier,
-        })
+    pub fn own(&self) -> api::Builder {
+        api::Builder {
+            builder_id: self.id.clone(),
+            name: self.name.clone(),
+            contact: self.contact.clone(),
+            created_at: self.created_at,
+            key_created_at: self.key_created_at,
+            suspended: self.suspended.clone(),
+            tier: self.tier,
+        }
     }
 
     /// Returns the decisions about the builder that affect calls.
@@ -178,7 +149,7 @@ pub struct Builders {
     seen: LastSeenTimes,
     first_keys: FirstKeys,
     /// Cache of names, which never change.
-    names: Mutex<HashMap<BuilderId, Arc<str>>>,
+    names: Lock<HashMap<BuilderId, Arc<str>>>,
     /// Number of changes that can end the access of a key.
     revision: AtomicU64,
 }
@@ -196,7 +167,7 @@ impl Builders {
             store,
             clock,
             first_keys,
-            names: Mutex::default(),
+            names: Lock::default(),
             revision: AtomicU64::new(0),
         }
     }
@@ -282,7 +253,7 @@ impl Builders {
     }
 
     pub async fn name(&self, id: &BuilderId) -> Result<Option<Arc<str>>, StoreError> {
-        let names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = || self.names.lock();
         if let Some(name) = names().get(id) {
             return Ok(Some(Arc::clone(name)));
         }
@@ -315,14 +286,14 @@ impl Builders {
     ///
     /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] if there is nothing to do, or
     /// an error of the store, which is `Conflict` if the key changed at the same time.
-    pub async fn set_standing(&self, id: &BuilderId, verdict: &BuilderDecision, event: Batch) -> Result<Builder, BuilderError> {
+    pub async fn set_standing(&self, id: &BuilderId, verdict: &BuilderVerdict, event: Batch) -> Result<Builder, BuilderError> {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
             return Err(BuilderError::Field {
                 pointer: "/reason",
                 message: format!("a reason must have at most {MAX_DECISION_REASON} characters"),
             });
         }
-        if (verdict.decision == BuilderAction::Tier) != verdict.tier.is_some() {
+        if (verdict.decision == BuilderDecision::Tier) != verdict.tier.is_some() {
             return Err(BuilderError::Field {
                 pointer: "/tier",
                 message: "send `tier` with the decision `tier`, and only with it".to_owned(),
@@ -331,14 +302,16 @@ impl Builders {
         let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
         let mut builder = before.value.clone();
         match (verdict.decision, &builder.suspended) {
-            (BuilderAction::Suspend, None) => {
+            (BuilderDecision::Suspend, None) => {
                 builder.suspended = Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() });
             }
-            (BuilderAction::Restore, Some(_)) => builder.suspended = None,
-            (BuilderAction::Suspend, Some(_)) => return Err(BuilderError::WrongState("already suspended")),
-            (BuilderAction::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
-            (BuilderAction::Tier, _) if verdict.tier == Some(builder.tier) => return Err(BuilderError::WrongState("already in this tier")),
-            (BuilderAction::Tier, _) => builder.tier = verdict.tier.unwrap_or(builder.tier),
+            (BuilderDecision::Restore, Some(_)) => builder.suspended = None,
+            (BuilderDecision::Suspend, Some(_)) => return Err(BuilderError::WrongState("already suspended")),
+            (BuilderDecision::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
+            (BuilderDecision::Tier, _) if verdict.tier == Some(builder.tier) => {
+                return Err(BuilderError::WrongState("already in this tier"));
+            }
+            (BuilderDecision::Tier, _) => builder.tier = verdict.tier.unwrap_or(builder.tier),
         }
         self.replace(&before, &builder, event).await?;
         Ok(builder)

@@ -1,8 +1,6 @@
 //! First keys: those that builders get when they register. Each is derived from a secret of the host and the builder's
 //! id, so that every host of a store returns the same key each time, and none stores it.
 
-use std::fmt;
-
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -19,12 +17,6 @@ type Secrets = Box<dyn Fn() -> Vec<Zeroizing<[u8; 32]>> + Send + Sync>;
 
 /// Derives builders' first keys.
 pub struct FirstKeys(Secrets);
-
-impl fmt::Debug for FirstKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FirstKeys")
-    }
-}
 
 impl FirstKeys {
     /// Derives keys from `secrets`, which must return at least one, the current one first.

@@ -1,14 +1,12 @@
 //! Records when builders' keys were last used, to about an hour.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::BuilderId,
+    lock::Lock,
 };
 use tollhouse_store::{Durability, Store, StoreError, Table, schema};
 
@@ -29,19 +27,19 @@ pub(super) struct LastSeenTimes {
     store: Arc<dyn Store>,
     clock: Clock,
     /// The times that this process has written, so that a request costs the store nothing.
-    written: Mutex<HashMap<BuilderId, Timestamp>>,
+    written: Lock<HashMap<BuilderId, Timestamp>>,
 }
 
 impl LastSeenTimes {
     pub(super) fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { store, clock, written: Mutex::default() }
+        Self { store, clock, written: Lock::default() }
     }
 
     /// Records that a builder's key is in use. If the write fails, the next use tries again.
     pub(super) async fn note(&self, id: &BuilderId) {
         let at = self.clock.now();
         {
-            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = self.written.lock();
             if written.get(id).is_some_and(|before| at.0 < before.0.saturating_add(WRITE_INTERVAL_MS)) {
                 return;
             }
@@ -49,7 +47,7 @@ impl LastSeenTimes {
         }
         if let Err(error) = BUILDER_SEEN.put(id, &LastSeen { at }).commit(&*self.store, Durability::Buffered).await {
             tracing::debug!(%error, "the last use of a builder's key could not be recorded");
-            self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+            self.written.lock().remove(id);
         }
     }
 

@@ -204,11 +204,7 @@ impl Sessions {
         let Some((row, opened)) = self.find(token).await?.filter(|_| token.is_link()) else { return Ok(None) };
         let mut batch = Batch::new();
         batch.remove(&SESSIONS, &row);
-        match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => Ok(Some(opened)),
-            Err(StoreError::Conflict) => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?.then_some(opened))
     }
 
     /// Returns the session or link of a token, if it has not ended.
@@ -289,10 +285,8 @@ impl Sessions {
             for row in rows.iter().filter(|row| self.has_ended(row)) {
                 let mut batch = Batch::new();
                 batch.remove(&SESSIONS, row);
-                match batch.commit(&*self.store, Durability::Buffered).await {
-                    Ok(_) => SESSIONS.expired(1),
-                    Err(StoreError::Conflict) => {}
-                    Err(error) => return Err(error),
+                if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
+                    SESSIONS.expired(1);
                 }
             }
         }

@@ -39,7 +39,7 @@ pub struct Builder {
 }
 
 /// When and why a builder was suspended.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Suspension {
     /// When an admin suspended the builder.

@@ -67,7 +67,7 @@ pub enum ActorKind {
 }
 
 /// The outcome of a management request.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct AuditOutcome {
     /// When it ended.

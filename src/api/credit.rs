@@ -29,7 +29,7 @@ pub struct Budget {
 }
 
 /// The budgets of a credit. The lower of two limits applies.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Budgets {
     /// The budget that an admin set.
@@ -62,7 +62,7 @@ pub struct Credit {
 }
 
 /// The revocation of a credit.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditRevocation {

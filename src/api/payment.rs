@@ -17,7 +17,7 @@ pub struct PaymentResponse {
 }
 
 /// A payment.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Payment {
@@ -42,21 +42,31 @@ pub struct Payment {
     pub settlement: Option<Reorganization>,
 }
 
+impl Payment {
+    /// Removes details of the purchase, for public use. Anybody who reads the chain can compute payment ids, and a
+    /// receipt names the tool.
+    #[must_use]
+    pub fn without_purchase(self) -> Self {
+        Self { receipt_id: None, transaction: None, settlement: None, ..self }
+    }
+}
+
 /// The state of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PaymentState {
+    // The store has the positions of the variants.
     /// It is reserved for a call that runs.
     Reserved,
-    /// It was released without being charged.
-    Released,
     /// It is being settled.
     Settling,
     /// It was settled.
     Settled,
     /// It was refused.
     Refused,
+    /// It was released without being charged.
+    Released,
     /// Its settlement has an unknown outcome.
     Unresolved,
     /// It was settled before the run, and the answer is still owed.
@@ -133,12 +143,13 @@ pub struct Receipt {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReceiptKind {
-    /// It was free.
-    Free,
+    // The store has the positions of the variants.
     /// With x402.
     X402,
     /// With developer credit.
     Credit,
+    /// It was free.
+    Free,
 }
 
 /// A receipt with its refunds.
@@ -161,7 +172,7 @@ pub struct ReceiptResponse<R = Receipt> {
 }
 
 /// The current state of a payment that a reorganization of the chain undid.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Reorganization {
     /// `reorganized`: `transaction` is in no block, and the money has not moved. `settled`: `transaction` has made the payment in place of

@@ -59,7 +59,7 @@ pub struct Payout {
 }
 
 /// The times of the first and the last receipt of a payout.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct PayoutPeriod {
     /// Time of the first receipt.
@@ -69,6 +69,7 @@ pub struct PayoutPeriod {
 }
 
 /// The status of a payout.
+// The store has the positions of the variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -87,6 +88,21 @@ pub enum PayoutStatus {
     Rejecting,
     /// An admin rejected it. Its receipts wait for another payout.
     Rejected,
+}
+
+impl PayoutStatus {
+    /// Returns its name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Collecting => "collecting",
+            Self::Created => "created",
+            Self::Approved => "approved",
+            Self::Paid => "paid",
+            Self::Failed => "failed",
+            Self::Rejecting => "rejecting",
+            Self::Rejected => "rejected",
+        }
+    }
 }
 
 /// A payout.

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use tollhouse_account::{admin_token::AdminToken, first_key::FirstKeys};
+use tollhouse_account::{first_key::FirstKeys, token::Token};
 use tollhouse_capability::secret::{self, Keyring, Secrets};
 use tollhouse_config::{HiddenValue, SecretSettings};
 use tollhouse_money::receipt::{self, ReceiptSigner};
@@ -109,12 +109,7 @@ fn other_token(ours: String, theirs: String) -> KeysError {
 /// clients could not verify its receipts. Also refuses a different admin token while other hosts
 /// serve the store. Otherwise this host's token becomes [the store's](agree_on_token) once it has
 /// its lease.
-pub(super) async fn agree_with_replicas(
-    replica: &Replica,
-    admin: &AdminToken,
-    signer: &ReceiptSigner,
-    ring: &Keyring,
-) -> Result<(), KeysError> {
+pub(super) async fn agree_with_replicas(replica: &Replica, admin: &Token, signer: &ReceiptSigner, ring: &Keyring) -> Result<(), KeysError> {
     let ours = admin.id();
     let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
     if theirs != ours

@@ -17,7 +17,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
-use tollhouse_account::{admin_token::AdminToken, audit::Audit, builder::Builders, session::Sessions};
+use tollhouse_account::{admin_token, audit::Audit, builder::Builders, session::Sessions};
 use tollhouse_base::{clock::Clock, cpu_share::CpuShares};
 use tollhouse_call::{
     CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
@@ -108,7 +108,7 @@ impl App {
         let clock = if store.is_shared() { Clock::following() } else { Clock::default() };
         let replica = Replica::with_db_clock(Arc::clone(&store), clock.clone());
         replica.begin().await.map_err(StartError::Replica)?;
-        let admin = AdminToken::open(settings.account.admin_token.as_ref().map(HiddenValue::expose), &data.join("admin-token"))
+        let admin = admin_token::open(settings.account.admin_token.as_ref().map(HiddenValue::expose), &data.join("admin-token"))
             .map_err(StartError::AdminToken)?;
         if settings.telemetry.metrics_token.as_ref().is_some_and(|token| admin.is(token)) {
             return Err(StartError::MetricsToken);

@@ -24,6 +24,7 @@ pub mod gcra;
 pub mod id;
 pub mod invisible_chars;
 pub mod lexer;
+pub mod lock;
 pub mod mutex;
 pub mod offload;
 pub mod piles;

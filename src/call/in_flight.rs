@@ -178,15 +178,16 @@ async fn look_up(calls: Arc<CallMap>, payments: Arc<Payments>, payment: PaymentI
         match payments.ended(&payment).await {
             Ok(HeldPaymentEnd::Answer(answer)) => return LookupEnd::Joined(JoinEnd::Shared(Ok(CompletedCall::paid(payment, answer)))),
             Ok(HeldPaymentEnd::Lost) => return failed(CallError::AnswerLost(payment)),
-            Ok(HeldPaymentEnd::Without) => return failed(CallError::Joined(payment)),
+            Ok(HeldPaymentEnd::Without | HeldPaymentEnd::NotKept) => return failed(CallError::Joined(payment)),
             Ok(HeldPaymentEnd::Open) => return failed(CallError::SettlementUnknown(payment)),
             Ok(HeldPaymentEnd::NotYet) => _ = failed_before.get_or_insert(0),
             Ok(HeldPaymentEnd::Running { failed_runs }) => _ = failed_before.get_or_insert(failed_runs),
-            Ok(HeldPaymentEnd::Owed { failed_runs, unanswered }) if failed_before.is_some_and(|before| failed_runs > before) => {
+            Ok(HeldPaymentEnd::Owed(owed)) if failed_before.is_some_and(|before| owed.failed_runs() > before) => {
+                let unanswered = payments.unanswered_by(&owed);
                 return failed(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: None })));
             }
             // Its host died, or had no room for it. The same payment buys another run.
-            Ok(HeldPaymentEnd::Owed { .. }) => return LookupEnd::Joined(JoinEnd::Abandoned),
+            Ok(HeldPaymentEnd::Owed(_)) => return LookupEnd::Joined(JoinEnd::Abandoned),
             Err(error) => return failed(error.into()),
         }
         tokio::time::sleep(poll).await;

@@ -278,10 +278,10 @@ impl Calls {
         }
         let admission = loop {
             match self.admit(&task.quoted.terms, task.entry_method, offered.clone(), &binding, task.from).await? {
-                Admit::Stored(payment, answer) => return Ok(CompletedCall::paid(payment, answer)),
                 Admit::Run(admission) => break admission,
-                Admit::Owed(owed) => return self.owed(task, parsed, owed, waiter).await,
-                Admit::InFlight(payment) => {
+                Admit::Seen(SeenPayment::Stored(payment, answer)) => return Ok(CompletedCall::paid(payment, answer)),
+                Admit::Seen(SeenPayment::Owed(owed)) => return self.owed(task, parsed, owed, waiter).await,
+                Admit::Seen(SeenPayment::InFlight(payment)) => {
                     task.note_payment(&payment);
                     match self.join_running(&payment, wall_ms, waiter).await {
                         JoinEnd::Shared(ended) => return ended,

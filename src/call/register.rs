@@ -14,8 +14,8 @@ use tollhouse_account::{
 };
 use tollhouse_base::id::{CallId, ReceiptId, RequestId};
 use tollhouse_money::{
-    Admission, Admit, CallTerms, EntryMethod, OfferedPayment, QuotedTerms, ReceiptContext, ReceiptFinisher, SeenPayment, SignedOffers,
-    StoredAnswer, binding,
+    Admission, Admit, CallTerms, EntryMethod, OfferedPayment, QuotedTerms, ReceiptContext, ReceiptFinisher, SignedOffers, StoredAnswer,
+    binding,
     receipt::{self, request_hash},
 };
 use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, SettleTime, Slug};
@@ -105,10 +105,8 @@ impl Calls {
         }
         let admission = match self.admit(terms, EntryMethod::Post, offered, &binding, from).await? {
             Admit::Run(admission) => admission,
-            Admit::Stored(payment, answer) => return Ok(CompletedCall::paid(payment, answer)),
-            Admit::InFlight(payment) => return self.replay(SeenPayment::InFlight(payment), 0, &waiter).await,
-            // Registrations are never charged before the builder is created.
-            Admit::Owed(owed) => return self.replay(SeenPayment::Owed(owed), 0, &waiter).await,
+            // Registrations are never charged before the builder is created, so none is owed.
+            Admit::Seen(seen) => return self.replay(seen, 0, &waiter).await,
         };
         let tracked = self.in_flight.track(admission.id());
         let registered = self.register_paid(&quoted, &applicant, hash, admission).await.map_err(Arc::new);

@@ -262,7 +262,7 @@ impl EndpointKv<'_> {
         }
         batch.replace_or_insert(&KV_USAGE, stored.as_ref(), &own, &usage);
         // If another host came first, the next attempt will see whether there is room now.
-        batch.commit_unless_conflict(&*self.kv.store, Durability::Buffered).await.map_err(failure::store)?;
+        batch.commit_if_unchanged(&*self.kv.store, Durability::Buffered).await.map_err(failure::store)?;
         Ok(true)
     }
 

@@ -125,8 +125,7 @@ impl Catalog {
     /// The last error of the store. It does not stop the other deletions.
     pub async fn finish_deletions(&self) -> Result<(), StoreError> {
         let (mut due, mut finished) = (DELETIONS.all().before(&self.earliest_now().await?), Ok(()));
-        while let Some((page, rest)) = DELETIONS.sound(&*self.store, &due, PAGE).await? {
-            due = rest;
+        while let Some(page) = DELETIONS.sound(&*self.store, &mut due, PAGE).await? {
             for mark in page {
                 let done = if mark.value.cleared { self.remove_mark(&mark).await } else { self.remove_data(&mark).await };
                 if let Err(error) = done {
@@ -145,7 +144,7 @@ impl Catalog {
         let until = self.earliest_now().await?.plus_millis(MARK_LIFETIME_MS);
         let mut batch = Batch::new();
         batch.remove(&DELETIONS, mark).put(&DELETIONS, &(until, id.clone()), &Deletion { cleared: true, ..mark.value.clone() });
-        batch.commit_unless_conflict(&*self.store, Durability::Buffered).await
+        batch.commit_if_unchanged(&*self.store, Durability::Buffered).await.map(|_| ())
     }
 
     /// Removes data written by calls that ran during the deletion, and the mark.
@@ -159,7 +158,7 @@ impl Catalog {
         if let Some(row) = DELETED.row(&*self.store, &mark.value.slug).await?.filter(|row| row.value.id == *id) {
             batch.remove(&DELETED, &row);
         }
-        batch.commit_unless_conflict(&*self.store, Durability::Buffered).await
+        batch.commit_if_unchanged(&*self.store, Durability::Buffered).await.map(|_| ())
     }
 
     /// Returns the earlier of this host's and the store's time, so that a fast clock ends no mark

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::json;
-use tollhouse_account::builder::{Builder, BuilderAction, BuilderDecision, BuilderError, BuilderStanding};
+use tollhouse_account::builder::{Builder, BuilderDecision, BuilderError, BuilderStanding, BuilderVerdict};
 use tollhouse_base::id::BuilderId;
 use tollhouse_event::{Events, Kind};
 use tollhouse_tool::Owner;
@@ -20,13 +20,13 @@ const SLICE: usize = 200;
 
 impl Catalog {
     /// Carries out an admin's decision about a builder. Changes of endpoints wait for it.
-    pub async fn decide_builder(&self, id: &BuilderId, verdict: &BuilderDecision) -> Result<Builder, BuilderError> {
+    pub async fn decide_builder(&self, id: &BuilderId, verdict: &BuilderVerdict) -> Result<Builder, BuilderError> {
         let _one = self.changing.lock().await;
         let owner = Owner::Builder(id.clone());
         let kind = match verdict.decision {
-            BuilderAction::Suspend => Kind::BuilderSuspended,
-            BuilderAction::Restore => Kind::BuilderRestored,
-            BuilderAction::Tier => Kind::BuilderTierSet,
+            BuilderDecision::Suspend => Kind::BuilderSuspended,
+            BuilderDecision::Restore => Kind::BuilderRestored,
+            BuilderDecision::Tier => Kind::BuilderTierSet,
         };
         let data = match verdict.tier {
             Some(tier) => json!({ "tier": tier, "reason": verdict.reason }),

@@ -118,8 +118,7 @@ impl Catalog {
     /// Those of the store. The rest is removed the next time.
     pub async fn forget_versions(&self) -> Result<(), PublishError> {
         let (now, mut range) = (self.clock.now(), RELEASED.all());
-        while let Some((page, rest)) = RELEASED.sound(&*self.store, &range, PAGE).await? {
-            range = rest;
+        while let Some(page) = RELEASED.sound(&*self.store, &mut range, PAGE).await? {
             let old: Vec<_> = page.into_iter().filter(|row| row.value.at.plus_millis(RELEASE_DELAY_MS) <= now).collect();
             let removed = self.unreferenced(old.iter().map(|row| row.key.clone()).collect(), None).await?;
             for row in &old {
@@ -129,7 +128,7 @@ impl Catalog {
                     batch.append(self.sources.remove(&row.key).await?).delete(&VERSION_OWNERS, &row.key);
                 }
                 // A conflict means that it is being published again.
-                batch.commit_unless_conflict(&*self.store, Durability::Buffered).await?;
+                batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
             }
         }
         Ok(())

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use axum::http::{Extensions, HeaderMap};
 use tollhouse_account::{
-    admin_token::AdminToken,
     builder::{Builder, Builders},
+    token::Token,
 };
 use tollhouse_call::{CalledBy, Calls};
 use tollhouse_catalog::{ChangedBy, LiveEndpoint};
@@ -33,14 +33,14 @@ pub struct KnownCaller(pub Option<Caller>);
 /// Checks the credentials of callers.
 #[derive(Debug)]
 pub struct Authenticator {
-    admin: AdminToken,
+    admin: Token,
     builders: Arc<Builders>,
 }
 
 impl Authenticator {
     /// Returns a check for the admin token and for builder keys.
     #[must_use]
-    pub fn new(admin: AdminToken, builders: Arc<Builders>) -> Self {
+    pub fn new(admin: Token, builders: Arc<Builders>) -> Self {
         Self { admin, builders }
     }
 

@@ -9,13 +9,10 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use tollhouse_account::{
-    builder::{self, BuilderAction, BuilderError},
-    registration,
-};
+use tollhouse_account::{builder::BuilderError, registration};
 use tollhouse_api::{
-    BuilderDecision, BuilderKeyResponse, BuilderListEntry, BuilderPage, BuilderResponse, BuilderVerdict, EndpointSummaryPage,
-    RegistrationRequest, RegistrationResponse, True,
+    BuilderKeyResponse, BuilderListEntry, BuilderPage, BuilderResponse, BuilderVerdict, EndpointSummaryPage, RegistrationRequest,
+    RegistrationResponse, True,
 };
 use tollhouse_base::id::{BuilderId, RequestId};
 use tollhouse_call::{CallError, Registration};
@@ -28,7 +25,6 @@ use tollhouse_tool::{EndpointState, Mismatch, Owner};
 use super::{
     audit_subject::ChangedItem,
     auth::{Admin, AdminOrBuilder, Everyone, ForBuilder},
-    convert,
     endpoints::{self, Body, ForBuilderQuery, ListFilter, Subject, resolve_owner},
     page::{PageLimit, PageQuery, PathParams, TimeParam, last_if_full, parse_cursor},
     reply,
@@ -150,7 +146,7 @@ fn unfit(mismatch: &Mismatch) -> ApiError {
 }
 
 async fn me(ForBuilder(builder, _): ForBuilder) -> Json<BuilderResponse> {
-    Json(BuilderResponse { ok: True, builder: convert::builder(&builder) })
+    Json(BuilderResponse { ok: True, builder: builder.own() })
 }
 
 async fn rotate(
@@ -162,7 +158,7 @@ async fn rotate(
     let (builder, builder_key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
     accounts.events.announce(&owner, event);
     tracing::info!(builder.id = %builder.id, "a builder has a new key");
-    let (builder_id, builder) = (builder.id.clone(), convert::builder(&builder));
+    let (builder_id, builder) = (builder.id.clone(), builder.own());
     Ok(Json(BuilderKeyResponse { ok: True, builder_id, builder_key, builder }))
 }
 
@@ -206,9 +202,9 @@ async fn list(
     for builder in &found {
         let report = earning.sales.report(&Owner::Builder(builder.id.clone()), since, ReportDetail::Sums).await?;
         builders.push(BuilderListEntry {
-            builder: convert::builder(builder),
+            builder: builder.own(),
             endpoints: owned.get(&builder.id).copied().unwrap_or_default(),
-            last30_days: convert::totals(report.totals),
+            last30_days: report.totals,
             seen_at: accounts.builders.seen(&builder.id).await?,
         });
     }
@@ -220,16 +216,11 @@ async fn judge(
     _: Admin,
     State(accounts): State<Arc<AccountServices>>,
     PathParams(id): PathParams<String>,
-    Body(BuilderVerdict { decision, tier, reason }): Body<BuilderVerdict>,
+    Body(verdict): Body<BuilderVerdict>,
 ) -> Result<Json<BuilderResponse>, ApiError> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let action = match decision {
-        BuilderDecision::Suspend => BuilderAction::Suspend,
-        BuilderDecision::Restore => BuilderAction::Restore,
-        BuilderDecision::Tier => BuilderAction::Tier,
-    };
-    let decided = accounts.catalog.decide_builder(&id, &builder::BuilderDecision { decision: action, tier, reason }).await;
+    let decided = accounts.catalog.decide_builder(&id, &verdict).await;
     let builder = decided.map_err(|error| error.about(BuilderVerdict::CODE))?;
-    tracing::info!(builder.id = %id, ?decision, "an admin decided on a builder");
-    Ok(Json(BuilderResponse { ok: True, builder: convert::builder(&builder) }))
+    tracing::info!(builder.id = %id, decision = ?verdict.decision, "an admin decided on a builder");
+    Ok(Json(BuilderResponse { ok: True, builder: builder.own() }))
 }

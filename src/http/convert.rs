@@ -1,8 +1,8 @@
 //! Conversions of the host's types to those of the API. A field that is missing on either side does not compile.
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tollhouse_account::{audit, builder::Builder};
+use tollhouse_account::audit;
 use tollhouse_api as api;
 use tollhouse_call::{CallOutcome, CallRecord, Charge};
 use tollhouse_capability::{
@@ -10,40 +10,8 @@ use tollhouse_capability::{
     secret::{SecretInfo, Visibility},
 };
 use tollhouse_event::Event;
-use tollhouse_front::{ApiError, Code};
-use tollhouse_money::{
-    Budget, Credit, Loss, MovementKind, MovementView, PaymentPhase, PaymentState, Reorganization,
-    payout::{Packet, PayoutStatus},
-    receipt::PaymentKind,
-    refund::Refund,
-    sale::RevenueLine,
-};
+use tollhouse_money::{Credit, payout::Packet, refund::Refund};
 use tollhouse_tool::MicroUsd;
-
-/// Reads JSON that another crate encoded for the API.
-///
-/// # Errors
-///
-/// It differs from the type. The log has the reason.
-pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
-    serde_json::from_value(value).map_err(|error| {
-        tracing::error!(%error, "a document of the host does not have the form of the API");
-        ApiError::from(Code::Internal)
-    })
-}
-
-pub(super) fn builder(builder: &Builder) -> api::Builder {
-    let suspended = builder.suspended.clone();
-    api::Builder {
-        builder_id: builder.id.clone(),
-        name: builder.name.clone(),
-        contact: builder.contact.clone(),
-        created_at: builder.created_at,
-        key_created_at: builder.key_created_at,
-        suspended: suspended.map(|suspended| api::Suspension { since: suspended.since, reason: suspended.reason }),
-        tier: builder.tier,
-    }
-}
 
 /// Encodes limits by name. `limits` must serialize to an object.
 pub(super) fn limits(limits: &impl Serialize) -> api::Limits {
@@ -70,16 +38,12 @@ pub(super) fn audit_entry(entry: audit::Entry) -> api::AuditEntry {
         actor: api::Actor { kind, builder_id: actor },
         method: action.method,
         path: action.path,
-        // Entries of earlier versions have no subject.
-        subject: action
-            .subject
-            .or_else(|| action.slug.as_ref().map(ToString::to_string))
-            .or_else(|| action.builder_id.as_ref().map(ToString::to_string)),
+        subject: action.subject,
         slug: action.slug,
         builder_id: action.builder_id,
         request_id: action.request_id,
         fields: action.fields,
-        outcome: outcome.map(|outcome| api::AuditOutcome { at: outcome.at, status: outcome.status, code: outcome.code }),
+        outcome,
     }
 }
 
@@ -107,11 +71,7 @@ pub(super) fn call(call: &CallRecord) -> api::Call {
         },
         price_usd: call.price_usd,
         owner: call.owner,
-        payment: match call.payment {
-            PaymentKind::Free => api::ReceiptKind::Free,
-            PaymentKind::X402 => api::ReceiptKind::X402,
-            PaymentKind::Credit => api::ReceiptKind::Credit,
-        },
+        payment: call.payment,
         duration_ms: call.duration_ms,
         cpu_ms: call.cpu_ms,
         tier: call.tier,
@@ -138,82 +98,20 @@ pub(super) fn secret(secret: &SecretInfo) -> api::Secret {
     api::Secret { name: name.as_str().to_owned(), visibility, created_at: *created_at, updated_at: *updated_at }
 }
 
-pub(super) fn totals(line: RevenueLine) -> api::RevenueTotals {
-    let RevenueLine { calls, paid_calls, failed_calls, gross_usd, refunded_usd, fees_usd, net_usd } = line;
-    api::RevenueTotals { calls, paid_calls, failed_calls, gross_usd, refunded_usd, fees_usd, net_usd }
-}
-
-pub(super) fn budget(budget: Budget) -> api::Budget {
-    let Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen } = budget;
-    api::Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen }
-}
-
 pub(super) fn credit(credit: &Credit) -> api::Credit {
-    let (revoked, budgets) = (credit.revoked.clone(), credit.budgets.clone());
-    let revoked = revoked.map(|revoked| api::CreditRevocation { since: revoked.since, amount_usd: revoked.amount, reason: revoked.reason });
     api::Credit {
         credit_id: credit.id.clone(),
         label: credit.label.clone(),
         balance_usd: credit.balance,
         created_at: credit.created_at,
-        revoked,
-        budget: budget(budgets.in_force()),
-        budgets: api::Budgets { admin: budget(budgets.admin), holder: budget(budgets.holder), revision: budgets.revision },
-    }
-}
-
-pub(super) fn movement(MovementView { movement, balance }: MovementView) -> api::CreditMovement {
-    api::CreditMovement {
-        at: movement.at,
-        kind: match movement.kind {
-            MovementKind::Mint => api::MovementKind::Mint,
-            MovementKind::Debit => api::MovementKind::Debit,
-            MovementKind::Revoke => api::MovementKind::Revoke,
-            MovementKind::Restore => api::MovementKind::Restore,
-            MovementKind::Refund => api::MovementKind::Refund,
-        },
-        amount_usd: movement.amount,
-        receipt_id: movement.receipt_id,
-        slug: movement.slug,
-        balance_usd: balance,
+        revoked: credit.revoked.clone(),
+        budget: credit.budget(),
+        budgets: credit.budgets.clone(),
     }
 }
 
 pub(super) fn refund(refund: &Refund) -> api::Refund {
     api::Refund { amount_usd: refund.amount, at: refund.at, transaction: refund.transaction.clone() }
-}
-
-pub(super) fn loss(loss: Loss) -> api::SettlementLoss {
-    match loss {
-        Loss::Canceled => api::SettlementLoss::Canceled,
-        Loss::UsedElsewhere => api::SettlementLoss::UsedElsewhere,
-        Loss::Expired => api::SettlementLoss::Expired,
-    }
-}
-
-pub(super) fn reorganization(settlement: Reorganization) -> api::Reorganization {
-    match settlement {
-        Reorganization::Reorganized { transaction, since, lost } => {
-            api::Reorganization { state: api::ReorganizationState::Reorganized, transaction, former: vec![], since, lost: lost.map(loss) }
-        }
-        Reorganization::Settled { transaction, former, since } => {
-            api::Reorganization { state: api::ReorganizationState::Settled, transaction, former, since, lost: None }
-        }
-    }
-}
-
-pub(super) fn payment(payment: PaymentState) -> api::Payment {
-    let PaymentState { payment_id, state, receipt_id, reason, transaction, updated_at, settlement } = payment;
-    let state = match state {
-        PaymentPhase::Reserved => api::PaymentState::Reserved,
-        PaymentPhase::Released => api::PaymentState::Released,
-        PaymentPhase::Settling => api::PaymentState::Settling,
-        PaymentPhase::Settled => api::PaymentState::Settled,
-        PaymentPhase::Refused => api::PaymentState::Refused,
-        PaymentPhase::Unresolved => api::PaymentState::Unresolved,
-        PaymentPhase::Owed => api::PaymentState::Owed,
-    };
-    api::Payment { payment_id, state, receipt_id, reason, transaction, updated_at, settlement: settlement.map(reorganization) }
 }
 
 pub(super) fn payout(packet: &Packet) -> api::Payout {
@@ -225,21 +123,13 @@ pub(super) fn payout(packet: &Packet) -> api::Payout {
         amount_usd,
         receipt_count: packet.receipt_count,
         digest: packet.digest,
-        period: packet.period.map(|period| api::PayoutPeriod { from: period.from, to: period.to }),
+        period: packet.period,
         address: packet.address,
         network: packet.network,
         asset: packet.asset,
         created_at: packet.created_at,
         withheld_usd: (packet.withheld > 0).then_some(MicroUsd(packet.withheld)),
-        status: match packet.status {
-            PayoutStatus::Collecting => api::PayoutStatus::Collecting,
-            PayoutStatus::Created => api::PayoutStatus::Created,
-            PayoutStatus::Approved => api::PayoutStatus::Approved,
-            PayoutStatus::Paid => api::PayoutStatus::Paid,
-            PayoutStatus::Failed => api::PayoutStatus::Failed,
-            PayoutStatus::Rejecting => api::PayoutStatus::Rejecting,
-            PayoutStatus::Rejected => api::PayoutStatus::Rejected,
-        },
+        status: packet.status,
         signature: packet.signature,
         updated_at: packet.updated_at,
         transaction: packet.transaction,

@@ -15,7 +15,7 @@ use tollhouse_api::{
 };
 use tollhouse_base::id::CreditId;
 use tollhouse_front::{ApiError, Code, CredentialCheck, credit, header_names};
-use tollhouse_money::{self as money, Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
+use tollhouse_money::{Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
 
 use super::{
     audit_subject::ChangedItem,
@@ -95,14 +95,10 @@ async fn decide(
     _: Admin,
     State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-    Body(CreditVerdict { decision, reason }): Body<CreditVerdict>,
+    Body(verdict): Body<CreditVerdict>,
 ) -> Result<Json<CreditResponse>, ApiError> {
-    let decision = match decision {
-        api::CreditDecision::Revoke => money::CreditDecision::Revoke,
-        api::CreditDecision::Restore => money::CreditDecision::Restore,
-    };
-    let credit = earning.payments.credits().decide(&known(&id)?, &money::CreditVerdict { decision, reason }).await?;
-    tracing::info!(credit.id = %credit.id, ?decision, "an admin decided on a credit");
+    let credit = earning.payments.credits().decide(&known(&id)?, &verdict).await?;
+    tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "an admin decided on a credit");
     Ok(Json(without_today(&credit)))
 }
 
@@ -120,12 +116,10 @@ async fn set_budget(
         (CreditReader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (CreditReader::Holder(credit), _) => (SetBy::Holder, credit.id.clone()),
     };
-    let api::Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen } = budget;
-    let budget = money::Budget { per_day_usd, per_call_usd, per_tool_usd, alert_at_usd, frozen };
     let credits = earning.payments.credits();
     let credit = credits.set_budget(&id, by, &budget, if_match(&headers)?).await?;
     tracing::info!(credit.id = %credit.id, ?by, "the budget of a credit was set");
-    let today = Some(convert::typed(credits.today(&credit).await?)?);
+    let today = Some(credits.today(&credit).await?);
     Ok(with_etag(credit.budgets.revision, CreditResponse { today, ..without_today(&credit) }))
 }
 
@@ -211,8 +205,8 @@ async fn read(
     Ok(Json(CreditsResponse::One(Box::new(CreditHistory {
         credit: convert::credit(&credit),
         ok: True,
-        movements: page.movements.into_iter().map(convert::movement).collect(),
-        today: convert::typed(credits.today(&credit).await?)?,
+        movements: page.movements,
+        today: credits.today(&credit).await?,
         next_cursor: page.next.map(|next| next.to_string()),
     }))))
 }

@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tollhouse_api::{Health, HealthWarning, OkResponse, Replica, StoredHealth, StoredSize, True};
+use tollhouse_api::{Health, HealthWarning, OkResponse, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
-use tollhouse_replica::SeenReplica;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
 
 use super::{
@@ -78,21 +77,11 @@ async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Val
         timeout(STORE_TIMEOUT, money::count_unresolved(store, MAX_COUNTED)),
         stored(&operating),
     );
-    let replica = |seen: SeenReplica| Replica {
-        id: seen.id,
-        version: seen.version,
-        formats: seen.formats,
-        started_at: seen.started_at,
-        lease_until: seen.lease_until,
-        lives: seen.is_live,
-        behind: seen.behind,
-        own: seen.own,
-    };
     let warnings = operating.shared.proxies.warnings().into_iter();
     Json(Health {
         ok: True,
         version: env!("CARGO_PKG_VERSION").into(),
-        replicas: replicas.ok().and_then(Result::ok).map(|seen| seen.into_iter().map(replica).collect()),
+        replicas: replicas.ok().and_then(Result::ok),
         clock: operating.replica.clock_is_wrong(),
         sandbox: json!(operating.pool.status()),
         payment: operating.payments.describe(),

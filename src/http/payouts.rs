@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Deserialize;
 use tollhouse_api::{
-    self as api, AllPayoutsPage, CreatePayoutResponse, CreatedPayout, EmptyPayout, PayoutCounts, PayoutPage, PayoutReceipt,
-    PayoutReceiptPage, PayoutResponse, PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict, True, WaitingPayout,
+    self as api, AllPayoutsPage, CreatePayoutResponse, CreatedPayout, EmptyPayout, PayoutPage, PayoutReceipt, PayoutReceiptPage,
+    PayoutResponse, PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict, True,
 };
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_front::{AboutBody as _, ApiError, Code, not_suspended};
-use tollhouse_money::payout::{PayoutAction, PayoutDecision, PayoutError, PayoutSettings, PayoutStatus, SettingsDraft};
+use tollhouse_money::payout::{PayoutError, PayoutSettings, PayoutStatus};
 
 use super::{
     auth::{Admin, ForBuilder, ForBuilderReadOnly, OfBuilder},
@@ -80,7 +80,6 @@ async fn settings_response(earning: &MoneyServices, builder: &BuilderId, setting
         updated_at: settings.updated_at,
         revision,
     });
-    let waiting = WaitingPayout { amount_usd: waiting.amount_usd, receipt_count: waiting.receipt_count };
     Ok(with_etag(revision, PayoutSettingsResponse { ok: True, payout_settings, waiting }))
 }
 
@@ -91,8 +90,6 @@ async fn set(
     Body(draft): Body<PayoutSettingsDraft>,
 ) -> Result<Response, ApiError> {
     not_suspended(&builder)?;
-    let PayoutSettingsDraft { address, network, asset, minimum_usd } = draft;
-    let draft = SettingsDraft { address, network, asset, minimum_usd };
     let settings = earning.payouts.set(&builder.id, &draft, if_match(&headers)?).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
     settings_response(&earning, &builder.id, Some(settings)).await
@@ -166,15 +163,6 @@ async fn list_all(Admin(request): Admin<Query>, State(earning): State<Arc<MoneyS
         payouts.push(api::Payout { builder_name: Some(name.map(|name| name.to_string())), ..convert::payout(packet) });
     }
     let counts = earning.payouts.counts().await?;
-    let counts = PayoutCounts {
-        collecting: counts.collecting,
-        created: counts.created,
-        approved: counts.approved,
-        paid: counts.paid,
-        failed: counts.failed,
-        rejecting: counts.rejecting,
-        rejected: counts.rejected,
-    };
     Ok(Json(AllPayoutsPage { ok: True, payouts, next_cursor, counts }))
 }
 
@@ -182,21 +170,15 @@ async fn decide(
     _: Admin,
     State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-    Body(PayoutVerdict { decision, transaction, reason }): Body<PayoutVerdict>,
+    Body(verdict): Body<PayoutVerdict>,
 ) -> Result<Json<PayoutResponse>, ApiError> {
     let id = payout(&id)?;
-    let decision = match decision {
-        api::PayoutDecision::Approve => PayoutAction::Approve,
-        api::PayoutDecision::Paid => PayoutAction::Paid,
-        api::PayoutDecision::Failed => PayoutAction::Failed,
-        api::PayoutDecision::Reject => PayoutAction::Reject,
-    };
-    if decision == PayoutAction::Approve
+    if verdict.decision == api::PayoutDecision::Approve
         && let Some(builder) = earning.builders.get(&earning.payouts.builder_of(&id).await?).await?
     {
         not_suspended(&builder)?;
     }
-    let decided = earning.payouts.decide(&id, &PayoutDecision { decision, transaction, reason }).await;
+    let decided = earning.payouts.decide(&id, &verdict).await;
     let packet = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an admin decided on a payout");
     Ok(Json(PayoutResponse { ok: True, payout: convert::payout(&packet) }))

@@ -8,11 +8,11 @@ use axum::{
     http::request::Parts,
 };
 use serde_json::Value;
-use tollhouse_api::{PaymentResponse, ReceiptResponse, True};
+use tollhouse_api::{Payment, PaymentResponse, ReceiptResponse, True};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::CalledBy;
 use tollhouse_front::{ApiError, Caller, Code, header_names::shows_caller, offered};
-use tollhouse_money::{PaymentId, PaymentState};
+use tollhouse_money::PaymentId;
 
 use super::{
     convert,
@@ -54,7 +54,7 @@ async fn receipt(
         receipt,
         refunds: refunded.refunds.iter().map(convert::refund).collect(),
         refunded_usd: (!refunded.refunds.is_empty()).then(|| refunded.sum()),
-        settlement: settlement.map(convert::reorganization),
+        settlement,
     }))
 }
 
@@ -75,11 +75,11 @@ async fn payment(
     let state = proving.payments.state(&id).await?.ok_or_else(unknown)?;
     let is_shown = proving.payments.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&proving, &calling, &parts, &state).await?;
     let state = if is_shown { state } else { state.without_purchase() };
-    Ok(Json(PaymentResponse { ok: True, payment: convert::payment(state) }))
+    Ok(Json(PaymentResponse { ok: True, payment: state }))
 }
 
 /// Returns whether the request shows the credential of an admin or of the owner of the paid tool.
-async fn is_seller(proving: &ReceiptServices, calling: &CallServices, parts: &Parts, state: &PaymentState) -> Result<bool, ApiError> {
+async fn is_seller(proving: &ReceiptServices, calling: &CallServices, parts: &Parts, state: &Payment) -> Result<bool, ApiError> {
     let Parts { headers, extensions, .. } = parts;
     if !shows_caller(headers) {
         return Ok(false);

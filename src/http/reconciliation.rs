@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use tollhouse_api::{DoubledTransaction, MissingTransfer, Reconciliation, True, UnknownTransfer};
+use tollhouse_api::Reconciliation;
 use tollhouse_front::{ApiError, Code, cursor};
 use tollhouse_money::BlockRange;
 
@@ -48,41 +48,9 @@ async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<Mo
             earning.payments.blocks_since(network, since).await?.1
         }
     };
-    let page = earning.payments.reconcile(network, range).await?;
-    let next_cursor = page.rest.map(|rest| cursor::write(BY_BLOCK, format!("{}-{}", rest.first, rest.last).as_bytes()));
-    let unknown = page.unknown.into_iter().map(|transfer| UnknownTransfer {
-        transaction: transfer.transaction,
-        block: transfer.block,
-        log_index: transfer.log_index,
-        from: transfer.from,
-        asset: transfer.asset.into(),
-        amount: transfer.amount,
-    });
-    let missing = page.missing.into_iter().map(|transfer| MissingTransfer {
-        receipt_id: transfer.receipt_id,
-        transaction: transfer.transaction,
-        asset: transfer.asset,
-        amount: transfer.amount,
-    });
-    let doubled = page.doubled.into_iter().map(|doubled| DoubledTransaction {
-        transaction: doubled.transaction,
-        transfers: doubled.transfers,
-        receipt_ids: doubled.receipt_ids,
-    });
-    Ok(Json(Reconciliation {
-        ok: True,
-        network: page.network.into(),
-        from_block: page.from_block,
-        to_block: page.to_block,
-        transfers: page.transfers,
-        receipts: page.receipts,
-        unknown: unknown.collect(),
-        missing: missing.collect(),
-        doubled: doubled.collect(),
-        truncated: page.truncated,
-        agrees: page.agrees,
-        next_cursor,
-    }))
+    let (page, rest) = earning.payments.reconcile(network, range).await?;
+    let next_cursor = rest.map(|rest| cursor::write(BY_BLOCK, format!("{}-{}", rest.first, rest.last).as_bytes()));
+    Ok(Json(Reconciliation { next_cursor, ..page }))
 }
 
 fn read_cursor(text: &str) -> Option<BlockRange> {

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, True, UnresolvedPage, UnresolvedSettlement};
+use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, True, UnresolvedPage};
 use tollhouse_base::id::PaymentId;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money::Resolution;
 
 use super::{
     auth::Admin,
-    convert,
     endpoints::{Body, Subject},
     page::{PageQuery, PathParams, last_if_full, parse_cursor},
     route::{Route, get, post},
@@ -40,20 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn list(Admin(query): Admin<PageQuery>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<UnresolvedPage>, ApiError> {
     let settlements = earning.payments.unresolved(parse_cursor(query.cursor)?.as_ref(), query.limit.0).await?;
     let next_cursor = last_if_full(&settlements, query.limit).map(|last| last.payment_id.clone());
-    let settlements = settlements.into_iter().map(|settlement| UnresolvedSettlement {
-        payment_id: settlement.payment_id,
-        since: settlement.since,
-        network: settlement.network,
-        asset: settlement.asset,
-        amount: settlement.amount,
-        payer: settlement.payer,
-        pay_to: settlement.pay_to,
-        slug: settlement.slug,
-        price_usd: settlement.price_usd,
-        facilitator: settlement.facilitator,
-        transaction: settlement.transaction,
-    });
-    Ok(Json(UnresolvedPage { ok: True, settlements: settlements.collect(), next_cursor }))
+    Ok(Json(UnresolvedPage { ok: True, settlements, next_cursor }))
 }
 
 async fn resolve(
@@ -71,6 +57,6 @@ async fn resolve(
         (SettlementDecision::Paid, None) => return wrong("a paid settlement needs the transaction that made the transfer"),
         (SettlementDecision::LookUp | SettlementDecision::Unpaid, Some(_)) => return wrong("only the decision `paid` takes a transaction"),
     };
-    let state = earning.payments.resolve_unresolved(&id, &resolution).await?;
-    Ok(Json(PaymentResponse { ok: True, payment: convert::payment(state) }))
+    let payment = earning.payments.resolve_unresolved(&id, &resolution).await?;
+    Ok(Json(PaymentResponse { ok: True, payment }))
 }

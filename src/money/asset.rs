@@ -27,19 +27,13 @@ pub struct Asset {
 
 const PRICE_DECIMALS: u32 = 6;
 
-/// Maximum decimals of a token, so that every price fits into 128 bits.
-#[cfg(test)]
-const MAX_DECIMALS: u32 = 24;
-
 impl Asset {
     /// Returns all tokens.
-    #[must_use]
     pub fn all() -> &'static [Self] {
         ASSETS
     }
 
     /// Finds a token of `network` by its address or symbol.
-    #[must_use]
     pub fn named(network: &Network, text: &str) -> Option<&'static Self> {
         Self::of(network).find(|asset| asset.is_called(text))
     }
@@ -78,7 +72,6 @@ impl Asset {
     }
 
     /// Converts an amount in the token's smallest units to micro-dollars, rounded down. Returns `None` on overflow.
-    #[must_use]
     pub fn worth(&self, atomic: u128) -> Option<MicroUsd> {
         let micros = match self.decimals.checked_sub(PRICE_DECIMALS) {
             Some(more) => Some(atomic / 10_u128.pow(more)),

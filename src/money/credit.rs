@@ -16,23 +16,22 @@ mod spend;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use tollhouse_account::credential;
-use tollhouse_base::{clock::Clock, id::CreditId};
-use tollhouse_store::{Direction, Store, StoreError};
+use tollhouse_base::{clock::Clock, id::CreditId, lock::Lock};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 use tollhouse_tool::Slug;
 
 use self::balance::CREDITS;
 pub(super) use self::spend::CreditHold;
 pub use self::{
-    balance::{Credit, Revocation, StoredCredit},
-    budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
-    decision::{CreditDecision, CreditVerdict},
+    balance::{Credit, StoredCredit},
+    budgets::{BudgetKind, OverBudget, SetBy},
     error::CreditError,
     mint::{IdempotencyKey, MintedCredit},
-    movement::{MovementPage, MovementPosition, MovementView},
+    movement::{MovementPage, MovementPosition},
     row::{Movement, MovementKind},
 };
 
@@ -48,14 +47,14 @@ pub struct Credits {
     clock: Clock,
     /// Micro-dollars held by calls in flight in this process. If a balance or budget suffices for one call, only one is
     /// admitted at a time.
-    held: Mutex<CreditHolds>,
+    held: Lock<CreditHolds>,
     /// Number of times that a held amount was released or lowered.
     releases: AtomicU64,
 }
 
 impl Credits {
     pub(super) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
-        Arc::new(Self { store, clock, held: Mutex::default(), releases: AtomicU64::new(0) })
+        Arc::new(Self { store, clock, held: Lock::default(), releases: AtomicU64::new(0) })
     }
 
     /// Returns the credit with this id.
@@ -74,6 +73,18 @@ impl Credits {
             credits.push(row.value.with_balance(&*self.store).await?);
         }
         Ok(credits)
+    }
+
+    /// Changes a credit's record, with the rows that `change` returns. Returns the credit.
+    async fn change(&self, id: &CreditId, change: impl Fn(&mut StoredCredit) -> Result<Batch, CreditError>) -> Result<Credit, CreditError> {
+        let change = &change;
+        let changing = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            tx.append(change(&mut holder)?).replace(&CREDITS, &row, &holder);
+            tx.answer::<_, CreditError>(holder)
+        });
+        Ok(changing.await?.with_balance(&*self.store).await?)
     }
 
     /// Finds a credit by its token. Unknown ids and wrong secrets are indistinguishable.

@@ -116,15 +116,23 @@ pub trait Facilitator: Send + Sync + 'static {
     /// Checks whether the payment would settle now.
     async fn verify(&self, payment: &OfferedX402) -> VerifyResult;
 
-    /// Returns the payer's balance of the payment's token, in its smallest unit, or `None` if unknown.
-    async fn balance(&self, _payment: &OfferedX402) -> Option<u128> {
+    /// Returns the node that can decide how a payment ended.
+    fn chain_node(&self, _payment: &OfferedX402) -> Option<&Arc<Node>> {
         None
+    }
+
+    /// Returns the payer's balance of the payment's token, in its smallest unit, or `None` if unknown.
+    async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
+        self.chain_node(payment)?.balance(payment).await
     }
 
     /// Returns whether the payment's nonce is used as of the newest block: its money has moved, or never will. False if
     /// unknown.
-    async fn is_spent(&self, _payment: &OfferedX402) -> bool {
-        false
+    async fn is_spent(&self, payment: &OfferedX402) -> bool {
+        match self.chain_node(payment) {
+            Some(node) => node.is_recently_spent(payment).await == Ok(true),
+            None => false,
+        }
     }
 
     /// Takes the gas that reverted transactions for a payment have burned and that was not taken before.

@@ -28,6 +28,6 @@ pub use self::{
     check::{Check, LedgerMismatch, LedgerReport, check},
     opening::{LedgerStart, open, opened},
     posting::{Cause, Move, Posting},
-    read::{AccountLine, LedgerPage, UnitLine, read},
+    read::read,
     refund_split::{RefundAmounts, SaleAmounts},
 };

@@ -26,7 +26,6 @@
 
 mod asset;
 mod binding;
-mod commit;
 mod config_error;
 mod credit;
 mod facilitator;
@@ -61,8 +60,8 @@ pub use self::{
     binding::binding,
     config_error::ConfigError,
     credit::{
-        Budget, BudgetKind, Budgets, Credit, CreditDecision, CreditError, CreditVerdict, Credits, IdempotencyKey, MintedCredit, Movement,
-        MovementKind, MovementPage, MovementPosition, MovementView, OverBudget, Revocation, SetBy, StoredCredit,
+        BudgetKind, Credit, CreditError, Credits, IdempotencyKey, MintedCredit, Movement, MovementKind, MovementPage, MovementPosition,
+        OverBudget, SetBy, StoredCredit,
     },
     facilitator::{
         BurnedGas, Facilitator, GasFunds, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
@@ -78,19 +77,18 @@ pub use self::{
     payment_config::{AcceptedToken, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
     payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, OfferedPayment, WireVersion},
     payments::{
-        Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Reconciliation, Resolution, ResolutionError, SeenPayment,
-        UnresolvedSettlement,
+        Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Resolution, ResolutionError, SeenPayment,
         answer::object_of,
         check_payments,
         owed::{OwedRun, Unanswered},
         prior::HeldPaymentEnd,
-        record::{OwedPayment, PaymentPhase, PaymentState, SettlementNotice, StoredAnswer},
+        record::{OwedPayment, PaymentState, SettlementNotice, StoredAnswer},
         run_limits::{RunLimit, RunLimitReached},
     },
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
     receipt_finisher::{CommitEffects, Delivery, ReceiptContext, ReceiptFinisher, SignedReceipt, call_succeeded},
     refusal::{Refusal, SettleError},
-    reorganized::{Loss, Reorganization, ReorganizedSettlement, ResettledSettlement, count_reorganized},
+    reorganized::{ReorganizedSettlement, ResettledSettlement, count_reorganized},
     route::{AmountDue, RemoteRoutes, Route, RouteError, RouteProvider, RouteStart, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind, StartedSettlement},
     terms::{CallTerms, EntryMethod, SignedOffers},
@@ -105,4 +103,5 @@ pub use self::{
         permit2::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, UPTO_PROXY, Witness},
     },
 };
+pub use tollhouse_api::{Budget, CreditDecision, CreditVerdict};
 pub use tollhouse_base::id::{PaymentId, PaymentIdError};

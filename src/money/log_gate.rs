@@ -1,18 +1,16 @@
 //! Limits a log line that strangers can cause.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tokio::time::Instant;
+use tollhouse_base::lock::Lock;
 
 /// Minimum time between two lines.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Lets a log line through once in 10 seconds.
 #[derive(Debug, Default)]
-pub(crate) struct LogGate(Mutex<GateState>);
+pub(crate) struct LogGate(Lock<GateState>);
 
 #[derive(Debug, Default)]
 struct GateState {
@@ -23,7 +21,7 @@ struct GateState {
 impl LogGate {
     /// Returns the number of lines that were skipped before this one, or `None` if this one is to be skipped too.
     pub(crate) fn pass(&self) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let now = Instant::now();
         if state.last.is_some_and(|last| now.duration_since(last) < INTERVAL) {
             state.skipped += 1;

@@ -5,9 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_replica::Replica;
-use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, TextPrefix, schema};
-
-use crate::commit::commit_if_unchanged;
+use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, schema};
 
 const KIND: Table<(), StoreMoney> = schema::MONEY_KIND.holding();
 
@@ -72,12 +70,8 @@ pub async fn kind_in_use(store: &dyn Store) -> Result<Option<MoneyKind>, StoreEr
     if has_money(store).await? { stored_kind(store).await } else { Ok(None) }
 }
 
-/// Returns the kind that the store is for, or `None` if nothing in the store shows one.
 async fn stored_kind(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
-    match KIND.get(store, &()).await? {
-        Some(stored) => Ok(Some(stored.kind)),
-        None => infer(store).await,
-    }
+    Ok(KIND.get(store, &()).await?.map(|stored| stored.kind))
 }
 
 /// Refuses a store of the other kind of money, unless it contains no money yet and no other host serves it. Writes
@@ -104,11 +98,8 @@ pub async fn settle_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) 
         }
         check_kind(store, replica, ours).await?;
         let mut batch = Batch::new();
-        match &row {
-            Some(row) => batch.replace(&KIND, row, &StoreMoney { kind: ours }),
-            None => batch.insert(&KIND, &(), &StoreMoney { kind: ours }),
-        };
-        if !commit_if_unchanged(batch, store, Durability::Durable).await? {
+        batch.replace_or_insert(&KIND, row.as_ref(), &(), &StoreMoney { kind: ours });
+        if !batch.commit_if_unchanged(store, Durability::Durable).await? {
             continue;
         }
         let Some(row) = row else { return Ok(()) };
@@ -124,23 +115,8 @@ async fn put_back(store: &dyn Store, before: Row<(), StoreMoney>, ours: MoneyKin
     let theirs = before.value.kind;
     let mut batch = Batch::new();
     batch.replace(&KIND, &KIND.own((), StoreMoney { kind: ours }), &before.value);
-    commit_if_unchanged(batch, store, Durability::Durable).await?;
+    batch.commit_if_unchanged(store, Durability::Durable).await?;
     Err(MoneyKindError::Other { ours, theirs })
-}
-
-/// Returns the kind of money in a store of a version that did not record it. Where there are both, the real money
-/// counts.
-async fn infer(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
-    let accounts = schema::ACCOUNTS.counting().rows();
-    // Networks of play money begin with `simulated/` in names of accounts.
-    let treasuries =
-        [("treasury/eip155:", MoneyKind::Real), ("treasury/solana:", MoneyKind::Real), ("treasury/simulated/", MoneyKind::Simulated)];
-    for (start, kind) in treasuries {
-        if accounts.count(store, &accounts.under(&TextPrefix(start)), 1).await? > 0 {
-            return Ok(Some(kind));
-        }
-    }
-    Ok(schema::LEDGER_BALANCES.has_rows(store).await?.then_some(MoneyKind::Simulated))
 }
 
 /// Returns whether a store contains money of any kind, or payments that may have moved some.

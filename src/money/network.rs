@@ -34,7 +34,6 @@ const SIGNATURE_CHARS: std::ops::RangeInclusive<usize> = 64..=88;
 
 impl Network {
     /// Finds a network by its CAIP-2 id or its v1 name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         NETWORKS.iter().copied().find(|known| known.caip2 == name || known.name == name)
     }

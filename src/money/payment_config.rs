@@ -153,14 +153,12 @@ impl PaymentConfig {
 
     /// Returns the least amount that covers the gas of its settlement on `network`. Zero if every amount does, or if
     /// somebody else pays the gas.
-    #[must_use]
     pub fn least_settlement(&self, network: &Network) -> MicroUsd {
         self.least_settlements.iter().find(|(known, _)| *known == network).map_or(MicroUsd::ZERO, |(_, least)| *least)
     }
 
     /// Returns the networks on which a call for at most `price` costs this host more gas than it brings, each with the
     /// least amount that covers the gas. `accepts` is the builder's list of accepted payments.
-    #[must_use]
     pub fn underpaid_on(&self, price: MicroUsd, accepts: &[String]) -> Vec<(&'static Network, MicroUsd)> {
         let is_accepted = |accepted: &AcceptedToken| accepts.is_empty() || accepts.iter().any(|entry| accepted.is_named(entry));
         let is_offered =

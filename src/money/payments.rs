@@ -30,15 +30,13 @@ mod verdicts;
 mod verifications;
 mod warnings;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
-use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    lock::Lock,
+};
 use tollhouse_objects::Objects;
 use tollhouse_replica::{Replica, SharedCounts};
 use tollhouse_store::{IndexEntry, Row, Store, StoreError, Table, schema};
@@ -46,12 +44,12 @@ use tollhouse_tool::MicroUsd;
 
 pub use self::{
     consistency::check_payments,
-    reconcile::{BlockRange, ReconcileError, Reconciliation},
-    unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
+    reconcile::{BlockRange, ReconcileError},
+    unresolved::{Resolution, ResolutionError},
 };
 use super::{
     AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, GasFunds, Network, OfferedX402,
-    PaymentConfig, PaymentId, PaymentState, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
+    PaymentConfig, PaymentId, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
     log_gate::LogGate,
     payments::{
@@ -104,12 +102,8 @@ impl<'a> From<&'a str> for PaymentRequest<'a> {
 pub enum Admit {
     /// The tool may run.
     Run(Admission),
-    /// The answer that the payment has already bought.
-    Stored(PaymentId, StoredAnswer),
-    /// Another run uses the payment. Wait for its end.
-    InFlight(PaymentId),
-    /// The payment was charged before. The tool may run again: see [`Payments::resume`].
-    Owed(OwedPayment),
+    /// The payment was sent before.
+    Seen(SeenPayment),
 }
 
 /// The state of a payment that was sent before.
@@ -117,20 +111,10 @@ pub enum Admit {
 pub enum SeenPayment {
     /// The answer that it has bought.
     Stored(PaymentId, StoredAnswer),
-    /// A run that uses it is in flight.
+    /// A run that uses it is in flight. Wait for its end.
     InFlight(PaymentId),
-    /// It was charged but has no answer yet.
+    /// It was charged but has no answer yet. The tool may run again: see [`Payments::resume`].
     Owed(OwedPayment),
-}
-
-impl From<SeenPayment> for Admit {
-    fn from(seen: SeenPayment) -> Self {
-        match seen {
-            SeenPayment::Stored(id, answer) => Self::Stored(id, answer),
-            SeenPayment::InFlight(id) => Self::InFlight(id),
-            SeenPayment::Owed(owed) => Self::Owed(owed),
-        }
-    }
 }
 
 /// A payment that admits a run. Dropping it releases the reservation. [`Payments::settle`] takes the money.
@@ -213,29 +197,22 @@ pub struct Payments {
     unverified: LogGate,
     unprepared: LogGate,
     /// The runs whose settlements this process keeps open.
-    open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
+    open_runs: Lock<HashMap<PaymentId, OpenRun>>,
     /// Held while a payment is bound, so that requests with the same payment are handled one after the other.
     twins: Box<[tokio::sync::Mutex<()>]>,
     /// Open settlements of this replica: the next lookup, and the number of lookups.
-    open: Mutex<HashMap<PaymentId, PollBackoff>>,
+    retries: Lock<HashMap<PaymentId, PollBackoff>>,
     poll_slots: PollSlots,
     /// How far unresolved settlements were looked up.
-    pass: Mutex<Pass>,
+    pass: Lock<Pass>,
     /// Reservations of running calls.
     claims: Claims,
     /// Reservations of this process whose release has not reached the store yet.
-    orphaned: Mutex<HashMap<PaymentId, PaymentRecord>>,
-}
-
-impl fmt::Debug for Payments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Payments").field("facilitators", &self.facilitators).finish_non_exhaustive()
-    }
+    orphaned: Lock<HashMap<PaymentId, PaymentRecord>>,
 }
 
 impl Payments {
     /// Constructs a gate over this store and these facilitators.
-    #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
         facilitators: impl Into<Facilitators>,
@@ -267,13 +244,13 @@ impl Payments {
             alarms: Alarms::new(),
             unverified: LogGate::default(),
             unprepared: LogGate::default(),
-            open_runs: Mutex::default(),
+            open_runs: Lock::default(),
             twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
-            open: Mutex::default(),
+            retries: Lock::default(),
             poll_slots: PollSlots::default(),
-            pass: Mutex::default(),
+            pass: Lock::default(),
             claims: Claims::default(),
-            orphaned: Mutex::default(),
+            orphaned: Lock::default(),
         })
     }
 
@@ -358,8 +335,8 @@ impl Payments {
         self.verdicts.prune_idle();
         self.gas.prune_idle();
         // This host gets no news of a settlement that another host has taken over.
-        let open = self.retries();
-        self.open_runs().retain(|id, _| open.contains_key(id));
+        let open = self.retries.lock();
+        self.open_runs.lock().retain(|id, _| open.contains_key(id));
     }
 
     /// Returns the counts of payers and tools to share with other hosts of the store.
@@ -370,7 +347,7 @@ impl Payments {
 
     /// Returns the number of settlements whose outcome is unknown.
     pub fn open_intents(&self) -> usize {
-        self.retries().len()
+        self.retries.lock().len()
     }
 
     /// Reads one record among many. An unreadable one is logged and skipped, so that it does not block the others.
@@ -378,29 +355,6 @@ impl Payments {
         let Some(found) = PAYMENTS.found(&*self.store, id).await? else { return Ok(None) };
         let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment is malformed and is skipped");
         Ok(PAYMENTS.read(found).map_err(logged).ok())
-    }
-
-    fn orphaned(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, PaymentRecord>> {
-        self.orphaned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    #[cfg(test)]
-    pub(super) fn held_balances(&self) -> usize {
-        self.balance_holds.len()
-    }
-
-    /// Returns the number of reverted settlements that count against a payer.
-    #[cfg(test)]
-    pub(super) fn reverts_of(&self, payer: &str) -> u64 {
-        self.gas.reverts_of(payer)
-    }
-
-    fn open_runs(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, OpenRun>> {
-        self.open_runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn retries(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, PollBackoff>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -455,12 +409,6 @@ impl Admission {
             held.permit.failed("failed");
         }
         self.release().await;
-    }
-
-    /// Ends the call without telling the store, as if its task had died.
-    #[cfg(test)]
-    pub(crate) fn vanish(mut self) {
-        self.reserved = false;
     }
 
     /// Releases the reservation of a call that did not run, or was free after all. If its payment was verified, that counts

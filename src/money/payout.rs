@@ -28,9 +28,8 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::json;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
@@ -40,13 +39,15 @@ use tollhouse_event::{Event, Events, Kind};
 use tollhouse_store::{Direction, Durability, IndexEntry, Store, StoreError, Table, TerminatedText, schema, update};
 use tollhouse_tool::{MicroUsd, Owner};
 
-use self::states::{PAYOUT_STATES, move_to};
 pub use self::{
-    configure::SettingsDraft,
     consistency::check_packets,
     error::PayoutError,
-    packet::{Packet, PayoutAction, PayoutDecision, PayoutSettings, Period},
-    states::{PacketCounts, PayoutStatus},
+    packet::{Packet, PayoutSettings},
+    states::PayoutStatus,
+};
+use self::{
+    packet::kind_of,
+    states::{PAYOUT_STATES, move_to, stored_counts},
 };
 use super::{
     Asset,
@@ -55,6 +56,7 @@ use super::{
     sale::{UNPAID, UnpaidSale},
     transactions,
 };
+pub use tollhouse_api::{PayoutCounts, PayoutDecision, PayoutPeriod, PayoutSettingsDraft, PayoutVerdict, WaitingPayout};
 
 type Key = (TerminatedText<String>, PayoutId);
 
@@ -67,7 +69,7 @@ fn builder_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
 }
 
 fn state_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
-    Some(schema::PAYOUT_STATES.entry(&(packet.status.number(), id.clone()), &packet.builder_id))
+    Some(schema::PAYOUT_STATES.entry(&(packet.status as u8, id.clone()), &packet.builder_id))
 }
 
 /// The payouts of all builders.
@@ -80,30 +82,13 @@ pub struct Payouts {
     assets: Vec<&'static Asset>,
 }
 
-/// Earnings that are not in a payout yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PendingPayout {
-    /// The receipts' net amounts minus owed refunds.
-    pub amount_usd: MicroUsd,
-    /// Number of receipts, counted up to 10,000.
-    pub receipt_count: u64,
-}
-
 const MOST_COUNTED: usize = 10_000;
 
 /// Payouts, newest first, and the position of the next page.
 type Page = (Vec<Packet>, Option<PayoutId>);
 
-impl fmt::Debug for Payouts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Payouts").field("assets", &self.assets).finish_non_exhaustive()
-    }
-}
-
 impl Payouts {
     /// Constructs it. `assets` are the tokens for payouts, at least one.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<ReceiptSigner>, assets: Vec<&'static Asset>) -> Self {
         Self { store, clock, events, signer, assets }
     }
@@ -117,10 +102,10 @@ impl Payouts {
     }
 
     /// Returns the earnings of `builder` that are not in a payout yet.
-    pub async fn waits(&self, builder: &BuilderId) -> Result<PendingPayout, StoreError> {
+    pub async fn waits(&self, builder: &BuilderId) -> Result<WaitingPayout, StoreError> {
         let balance = unpaid(&*self.store, builder).await?;
         let receipts = UNPAID.count(&*self.store, &UNPAID.under(&TerminatedText(builder.clone())), MOST_COUNTED).await?;
-        Ok(PendingPayout { amount_usd: MicroUsd(u64::try_from(balance).unwrap_or(0)), receipt_count: receipts as u64 })
+        Ok(WaitingPayout { amount_usd: MicroUsd(u64::try_from(balance).unwrap_or(0)), receipt_count: receipts as u64 })
     }
 
     /// Returns the payouts of `builder` before `cursor`, newest first.
@@ -168,8 +153,8 @@ impl Payouts {
     }
 
     /// Records an admin's decision on a payout.
-    pub async fn decide(&self, id: &PayoutId, verdict: &PayoutDecision) -> Result<Packet, PayoutError> {
-        if verdict.decision == PayoutAction::Reject {
+    pub async fn decide(&self, id: &PayoutId, verdict: &PayoutVerdict) -> Result<Packet, PayoutError> {
+        if verdict.decision == PayoutDecision::Reject {
             return self.reject(id, verdict).await;
         }
         let builder = self.builder_of(id).await?;
@@ -178,7 +163,7 @@ impl Payouts {
             let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
             let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
-            let mut event = self.event(verdict.kind(), &packet);
+            let mut event = self.event(kind_of(verdict.decision), &packet);
             if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
                 && let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await?
             {
@@ -214,8 +199,8 @@ impl Payouts {
     }
 
     /// Returns the number of payouts per state, of all hosts.
-    pub async fn counts(&self) -> Result<PacketCounts, StoreError> {
-        PacketCounts::stored(&*self.store).await
+    pub async fn counts(&self) -> Result<PayoutCounts, StoreError> {
+        stored_counts(&*self.store).await
     }
 
     /// Returns the payouts with a state before `cursor`, newest first, with their builders.
@@ -225,7 +210,7 @@ impl Payouts {
         limit: usize,
         cursor: Option<&PayoutId>,
     ) -> Result<Vec<(PayoutId, BuilderId)>, StoreError> {
-        let number = status.number();
+        let number = status as u8;
         let mut range = PAYOUT_STATES.under(&number);
         if let Some(cursor) = cursor {
             range = range.before(&(number, cursor.clone()));

@@ -11,7 +11,7 @@ mod document;
 mod id;
 mod keys;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_tool::MicroUsd;
@@ -65,15 +65,8 @@ pub struct QuotedTerms {
     pub id: Option<String>,
 }
 
-impl fmt::Debug for Quotes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Quotes").field("lifetime", &self.lifetime).finish_non_exhaustive()
-    }
-}
-
 impl Quotes {
     /// Constructs quotes that are valid for `lifetime`. Quotes of a removed key stay valid until they expire.
-    #[must_use]
     pub fn new(keys: QuoteKeys, lifetime: Duration, clock: Clock) -> Self {
         Self { keys, remembered: QuoteKeyring::default(), lifetime, clock }
     }

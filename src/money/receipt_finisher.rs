@@ -78,7 +78,6 @@ pub struct CommitEffects {
 }
 
 /// Creates receipts with the sale, the payout and the events that go with them.
-#[derive(Debug)]
 pub struct ReceiptFinisher {
     signer: Arc<ReceiptSigner>,
     /// Whether the money is play money.
@@ -89,7 +88,6 @@ pub struct ReceiptFinisher {
 
 impl ReceiptFinisher {
     /// Signs receipts with `signer`. `simulated` marks them as play money.
-    #[must_use]
     pub fn new(signer: Arc<ReceiptSigner>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { signer, simulated, events, sales }
     }

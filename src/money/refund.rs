@@ -13,7 +13,7 @@
 mod error;
 mod issue;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -64,7 +64,6 @@ pub struct Refund {
 
 impl RefundedTotal {
     /// Returns the sum of all refunds.
-    #[must_use]
     pub fn sum(&self) -> MicroUsd {
         MicroUsd(self.refunds.iter().fold(0, |sum, refund| sum.saturating_add(refund.amount.0)))
     }
@@ -89,15 +88,8 @@ pub struct Refunds {
     sales: Arc<Sales>,
 }
 
-impl fmt::Debug for Refunds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refunds").finish_non_exhaustive()
-    }
-}
-
 impl Refunds {
     /// Constructs refunds in this store. Owners get theirs as `events`, and see them in `sales`.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, sales: Arc<Sales>) -> Self {
         Self { store, clock, events, sales }
     }

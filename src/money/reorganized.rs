@@ -1,9 +1,8 @@
 //! Settlements that a reorganization of the chain may still undo, and those that it has undone.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollhouse_api::{Reorganization, ReorganizationState, SettlementLoss};
 use tollhouse_base::{
     clock::Timestamp,
     id::{PaymentId, ReceiptId, ReplicaId},
@@ -62,15 +61,14 @@ pub struct ReorganizedSettlement {
     pub(crate) settlement: WatchedSettlement,
     /// When it was noticed.
     pub at: Timestamp,
-    #[serde(default)]
     pub(crate) recovery: Recovery,
     /// Why its money can no longer move, once the chain has shown it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Loss>,
+    pub lost: Option<SettlementLoss>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Recovery {
     /// When its nonce is next looked up. `None` before the first lookup.
     pub(crate) next: Option<Timestamp>,
@@ -81,18 +79,6 @@ pub(crate) struct Recovery {
     pub(crate) transaction: Option<String>,
     /// The replica that is looking it up. Another one takes over after that one's lease ends.
     pub(crate) replica: Option<ReplicaId>,
-}
-
-/// Why the money of a reorganized settlement can no longer move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Loss {
-    /// The payer canceled the authorization.
-    Canceled,
-    /// The payer used the nonce for another transfer.
-    UsedElsewhere,
-    /// The authorization expired unused.
-    Expired,
 }
 
 /// A reorganized settlement that another transaction has made since.
@@ -107,62 +93,32 @@ pub struct ResettledSettlement {
     pub at: Timestamp,
 }
 
-/// The settlement of a payment that a reorganization has undone, for public use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", rename_all = "lowercase")]
-pub enum Reorganization {
-    /// Its transaction is in no block, and the money has not moved.
-    Reorganized {
-        /// The transaction that was undone.
-        transaction: String,
-        /// When it was noticed.
-        since: Timestamp,
-        /// Why its money can no longer move, once the chain has shown it.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        lost: Option<Loss>,
-    },
-    /// Another transaction has made it since.
-    Settled {
-        /// The transaction that moved the money.
-        transaction: String,
-        /// The transactions that reorganizations have undone, oldest first.
-        former: Vec<String>,
-        /// When it was found.
-        since: Timestamp,
-    },
-}
-
-impl Reorganization {
-    /// Returns the state of a receipt's settlement, or `None` if no reorganization has undone it.
-    pub(crate) async fn of(store: &dyn Store, receipt: &ReceiptId) -> Result<Option<Self>, StoreError> {
-        if let Some(reorganized) = REORGANIZED.get(store, receipt).await? {
-            let ReorganizedSettlement { settlement, at, lost, .. } = reorganized;
-            return Ok(Some(Self::Reorganized { transaction: settlement.transaction, since: at, lost }));
-        }
-        let resettled = RESETTLED.get(store, receipt).await?;
-        Ok(resettled.map(|ResettledSettlement { transaction, former, at }| Self::Settled { transaction, former, since: at }))
+/// Returns the state of a receipt's settlement, or `None` if no reorganization has undone it.
+pub(crate) async fn reorganization_of(store: &dyn Store, receipt: &ReceiptId) -> Result<Option<Reorganization>, StoreError> {
+    let state = |state, transaction, former, since, lost| Some(Reorganization { state, transaction, former, since, lost });
+    if let Some(ReorganizedSettlement { settlement, at, lost, .. }) = REORGANIZED.get(store, receipt).await? {
+        return Ok(state(ReorganizationState::Reorganized, settlement.transaction, Vec::new(), at, lost));
     }
+    let Some(ResettledSettlement { transaction, former, at }) = RESETTLED.get(store, receipt).await? else { return Ok(None) };
+    Ok(state(ReorganizationState::Settled, transaction, former, at, None))
 }
 
-impl Loss {
-    /// Returns the loss for the code of a refusal that the chain has shown to be final. `None` for other codes.
-    pub(crate) fn of(reason: &str) -> Option<Self> {
-        Some(match reason {
-            "authorization_canceled" => Self::Canceled,
-            "invalid_exact_evm_nonce_already_used" | "permit2_invalid_nonce" => Self::UsedElsewhere,
-            "invalid_exact_evm_payload_authorization_valid_before" | "permit2_deadline_expired" => Self::Expired,
-            _ => return None,
-        })
-    }
+/// Returns the loss for the code of a refusal that the chain has shown to be final. `None` for other codes.
+pub(crate) fn loss_of(reason: &str) -> Option<SettlementLoss> {
+    Some(match reason {
+        "authorization_canceled" => SettlementLoss::Canceled,
+        "invalid_exact_evm_nonce_already_used" | "permit2_invalid_nonce" => SettlementLoss::UsedElsewhere,
+        "invalid_exact_evm_payload_authorization_valid_before" | "permit2_deadline_expired" => SettlementLoss::Expired,
+        _ => return None,
+    })
 }
 
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Canceled => "the payer canceled the authorization",
-            Self::UsedElsewhere => "the payer used the nonce for another transfer",
-            Self::Expired => "the authorization expired unused",
-        })
+/// Describes a loss for people.
+pub(crate) fn describe_loss(loss: SettlementLoss) -> &'static str {
+    match loss {
+        SettlementLoss::Canceled => "the payer canceled the authorization",
+        SettlementLoss::UsedElsewhere => "the payer used the nonce for another transfer",
+        SettlementLoss::Expired => "the authorization expired unused",
     }
 }
 

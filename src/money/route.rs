@@ -51,7 +51,6 @@ impl AmountDue {
     }
 
     /// Constructs an amount due in the smallest units of a token. `None` if the token is unknown.
-    #[must_use]
     pub fn of(network: &str, asset: &str, atomic: u128) -> Option<Self> {
         let known = Network::named(network).filter(|known| known.caip2 == network).and_then(|known| Asset::named(known, asset))?;
         let value = MicroUsd(u64::try_from(amount::rescaled(atomic, known.decimals, amount::USD_DECIMALS)).ok()?);

@@ -22,27 +22,20 @@ mod sellers;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashSet,
-    fmt,
-    ops::AddAssign,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashSet, ops::AddAssign, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, EndpointId, ReceiptId},
+    lock::Lock,
 };
 use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use self::seller_cache::SellerCache;
-pub use self::{
-    report::{HostReport, ReportDetail, RevenueLine, RevenueReport},
-    sellers::check_sellers,
-};
+pub use self::{report::ReportDetail, sellers::check_sellers};
 
 /// The whole price in basis points.
 pub const WHOLE_BPS: u16 = 10_000;
@@ -61,7 +54,6 @@ pub struct FeeBps(pub u16);
 
 impl FeeBps {
     /// Returns the host's fee on `price`, rounded down. It is zero for the host's own tools.
-    #[must_use]
     pub fn of(self, price: MicroUsd, owner: &Owner) -> MicroUsd {
         match owner {
             Owner::Platform => MicroUsd::ZERO,
@@ -104,13 +96,11 @@ impl SaleTotals {
     pub const PAID_FAILURE: Self = Self { calls: 0, ..Self::FAILED };
 
     /// Returns the totals of a paid call.
-    #[must_use]
     pub fn paid(gross: MicroUsd, fee: MicroUsd) -> Self {
         Self { paid_calls: 1, gross: gross.0, fees: fee.0, net: gross.0.saturating_sub(fee.0), ..Self::FREE }
     }
 
     /// Returns the totals of a refund, with the host's part.
-    #[must_use]
     pub fn refunded(amount: MicroUsd, fee: MicroUsd) -> Self {
         Self { refunded: amount.0, refunded_fees: fee.0, ..Self::default() }
     }
@@ -164,13 +154,6 @@ pub struct UnpaidSale {
     pub at_ms: u64,
 }
 
-impl Sale {
-    #[cfg(test)]
-    pub(crate) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
-        SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
-    }
-}
-
 impl UnpaidSale {
     /// Returns the row of unpaid earnings. Empty if there is no builder or nothing to pay.
     #[must_use]
@@ -186,22 +169,15 @@ impl UnpaidSale {
 pub struct Sales {
     store: Arc<dyn Store>,
     /// Owners with rows that are not folded yet.
-    sold: Mutex<HashSet<String>>,
+    sold: Lock<HashSet<String>>,
     listed: SellerCache,
     has_sales: Notify,
 }
 
-impl fmt::Debug for Sales {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sales").field("to_fold", &self.sold_lock().len()).finish_non_exhaustive()
-    }
-}
-
 impl Sales {
     /// Constructs the sales of this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, sold: Mutex::default(), listed: SellerCache::default(), has_sales: Notify::new() })
+        Arc::new(Self { store, sold: Lock::default(), listed: SellerCache::default(), has_sales: Notify::new() })
     }
 
     /// Returns a sale's row for a commit, after which [`Sales::sold`] must be called. `id` makes it unique: that of a
@@ -215,7 +191,7 @@ impl Sales {
 
     /// Announces that rows of `owner` were written. Call it after the commit.
     pub fn sold(&self, owner: &Owner) {
-        let mut sold = self.sold_lock();
+        let mut sold = self.sold.lock();
         if !sold.contains(owner.share()) {
             sold.insert(owner.share().to_owned());
             self.has_sales.notify_one();
@@ -223,11 +199,7 @@ impl Sales {
     }
 
     fn sold_owners(&self) -> HashSet<String> {
-        std::mem::take(&mut self.sold_lock())
-    }
-
-    fn sold_lock(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
-        self.sold.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut self.sold.lock())
     }
 }
 

@@ -1,13 +1,9 @@
 //! The terms of a call: its price and how it is paid.
 
-use std::{
-    borrow::Cow,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{id::EndpointId, lock::Lock};
 use tollhouse_tool::{MicroUsd, Owner, SettleTime, Slug};
 
 /// Maximum length of a description in a challenge, in characters. Facilitators refuse longer ones.
@@ -57,7 +53,7 @@ pub struct CallTerms {
 
 /// The offers signed last, and their minute. Signing takes longer than the rest of a challenge. A clone starts empty.
 #[derive(Debug, Default)]
-pub struct SignedOffers(Mutex<Option<Signed>>);
+pub struct SignedOffers(Lock<Option<Signed>>);
 
 /// Minute and way of the request, the offers, and the signed offers.
 type Signed = ((u64, EntryMethod), Vec<Value>, Arc<Vec<Value>>);
@@ -65,7 +61,7 @@ type Signed = ((u64, EntryMethod), Vec<Value>, Arc<Vec<Value>>);
 impl SignedOffers {
     /// Returns the cached offers for `accepts` in this minute and way, or those that `sign` makes.
     pub(super) fn of(&self, at: (u64, EntryMethod), accepts: &[Value], sign: impl FnOnce() -> Vec<Value>) -> Arc<Vec<Value>> {
-        let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = || self.0.lock();
         if let Some((.., offers)) = last().as_ref().filter(|(signed, of, _)| *signed == at && of == accepts) {
             return Arc::clone(offers);
         }
@@ -97,7 +93,6 @@ impl EntryMethod {
     pub(super) const ALL: [Self; 3] = [Self::Post, Self::Get, Self::Mcp];
 
     /// Returns the way of an HTTP request.
-    #[must_use]
     pub fn of_method(method: &str) -> Self {
         if matches!(method, "GET" | "HEAD") { Self::Get } else { Self::Post }
     }

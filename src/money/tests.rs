@@ -330,7 +330,7 @@ impl Fixture {
         self.settle(admission).await.unwrap()
     }
 
-    async fn state(&self, id: &PaymentId) -> Option<PaymentPhase> {
+    async fn state(&self, id: &PaymentId) -> Option<PaymentState> {
         self.payments.state(id).await.unwrap().map(|state| state.state)
     }
 
@@ -355,7 +355,7 @@ impl Fixture {
     }
 
     /// Waits until releases started by drops are done.
-    async fn until(&self, id: &PaymentId, state: PaymentPhase) {
+    async fn until(&self, id: &PaymentId, state: PaymentState) {
         let reached = async {
             while self.state(id).await != Some(state) {
                 tokio::task::yield_now().await;
@@ -374,7 +374,7 @@ fn run(admit: Result<Admit, Refusal>) -> Admission {
 
 fn stored(admit: Result<Admit, Refusal>) -> StoredAnswer {
     match admit {
-        Ok(Admit::Stored(_, answer)) => answer,
+        Ok(Admit::Seen(SeenPayment::Stored(_, answer))) => answer,
         other => panic!("no stored answer: {}", what(&other)),
     }
 }
@@ -390,9 +390,9 @@ fn code(admit: Result<Admit, Refusal>) -> String {
 fn what(admit: &Result<Admit, Refusal>) -> String {
     match admit {
         Ok(Admit::Run(admission)) => format!("run {}", admission.id()),
-        Ok(Admit::Stored(id, _)) => format!("stored {id}"),
-        Ok(Admit::InFlight(id)) => format!("in flight {id}"),
-        Ok(Admit::Owed(owed)) => format!("owed {}", owed.payment()),
+        Ok(Admit::Seen(SeenPayment::Stored(id, _))) => format!("stored {id}"),
+        Ok(Admit::Seen(SeenPayment::InFlight(id))) => format!("in flight {id}"),
+        Ok(Admit::Seen(SeenPayment::Owed(owed))) => format!("owed {}", owed.payment()),
         Err(refusal) => format!("{refusal:?}"),
     }
 }

@@ -3,13 +3,13 @@
 use tollhouse_base::id::PaymentId;
 use tollhouse_store::{IndexEntry, Store, StoreError, Table, schema};
 
-use crate::{PaymentPhase, payments::record::PaymentRecord};
+use crate::{PaymentState, payments::record::PaymentRecord};
 
 pub(crate) const UNRESOLVED: Table<PaymentId, ()> = schema::UNRESOLVED_SETTLEMENTS.holding();
 
 /// Returns the entry of a payment among the unresolved settlements, if it is one.
 pub(crate) fn index(id: &PaymentId, record: &PaymentRecord) -> Option<IndexEntry> {
-    (record.state == PaymentPhase::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
+    (record.state == PaymentState::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
 }
 
 /// Counts unresolved settlements, up to `most`.

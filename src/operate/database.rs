@@ -59,13 +59,13 @@ impl DatabaseReport {
             return vec![Finding::ok("database", "there is no store yet; the first host creates it")];
         }
         let reported = self.hosts.iter().map(|host| {
-            let (state, until) = (if host.is_live { "serves" } else { "ended" }, host.lease_until);
+            let (state, until) = (if host.lives { "serves" } else { "ended" }, host.lease_until);
             let until = until.map(|until| format!(", lease until {until}")).unwrap_or_default();
             let reads = format!("version {}, row formats up to {}", host.version, host.formats);
             Finding::ok("database", format!("host {} {state}, {reads}{until}, {} changes behind", host.id, host.behind))
         });
         let mut reported: Vec<_> = reported.collect();
-        let mut formats: Vec<_> = self.hosts.iter().filter(|host| host.is_live).map(|host| host.formats).collect();
+        let mut formats: Vec<_> = self.hosts.iter().filter(|host| host.lives).map(|host| host.formats).collect();
         formats.sort_unstable();
         formats.dedup();
         if formats.len() > 1 {

@@ -18,52 +18,44 @@ const MIN_MEMORY: u64 = 128 << 20;
 const FEW_TASKS: u64 = 512;
 const MIN_TASKS: u64 = 64;
 
-/// The available resources.
-#[derive(Debug, Clone, Copy)]
-struct MachineFacts {
-    descriptors: u64,
-    memory: u64,
-    tasks: u64,
-}
-
 /// Reports the resources that a host would have here.
 pub fn examine() -> Vec<Finding> {
     let machine = Machine::this();
     let own = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
     let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let mut found = machine_findings(MachineFacts { descriptors, memory: machine.memory_bytes, tasks: machine.tasks.min(own) });
+    let mut found = machine_findings(descriptors, machine.memory_bytes, machine.tasks.min(own));
     found.push(group(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()));
     found
 }
 
-fn machine_findings(has: MachineFacts) -> Vec<Finding> {
+fn machine_findings(descriptors: u64, memory: u64, tasks: u64) -> Vec<Finding> {
     let graded = |has: u64, least: u64, usual: u64, text: String, remedy: &str| match has {
         few if few < least => Finding::fail("limits", text, remedy),
         some if some < usual => Finding::warn("limits", text, remedy),
         _ => Finding::ok("limits", text),
     };
     let many = |number: u64| if number == u64::MAX { "any number of".to_owned() } else { number.to_string() };
-    let connections = (has.descriptors / 4).min(4_096);
+    let connections = (descriptors / 4).min(4_096);
     vec![
         graded(
-            has.descriptors,
+            descriptors,
             MIN_DESCRIPTORS,
             USUAL_DESCRIPTORS,
-            format!("{} descriptors, for {connections} connections", many(has.descriptors)),
+            format!("{} descriptors, for {connections} connections", many(descriptors)),
             "raise the hard limit: `LimitNOFILE=1048576` in its service, `ulimit -Hn` in a shell",
         ),
         graded(
-            has.memory,
+            memory,
             MIN_MEMORY,
             LITTLE_MEMORY,
-            format!("{} MiB of memory, of which workers get half unless TOLLHOUSE_SANDBOX_MEMORY is set", has.memory >> 20),
+            format!("{} MiB of memory, of which workers get half unless TOLLHOUSE_SANDBOX_MEMORY is set", memory >> 20),
             "give the machine or its control group more memory (`MemoryMax=`, memory.max)",
         ),
         graded(
-            has.tasks,
+            tasks,
             MIN_TASKS,
             FEW_TASKS,
-            format!("{} processes and threads", many(has.tasks)),
+            format!("{} processes and threads", many(tasks)),
             "raise the limit: `TasksMax=infinity` in its service, pids.max of the control group, `ulimit -u`",
         ),
     ]
@@ -89,7 +81,7 @@ mod tests {
     #[test]
     fn low_limits_warn_and_lower_ones_fail() {
         let levels = |descriptors, memory, tasks| {
-            machine_findings(MachineFacts { descriptors, memory, tasks }).into_iter().map(|found| found.level).collect::<Vec<_>>()
+            machine_findings(descriptors, memory, tasks).into_iter().map(|found| found.level).collect::<Vec<_>>()
         };
         assert_eq!(levels(u64::MAX, 8 << 30, u64::MAX), [Level::Ok; 3]);
         assert_eq!(levels(1_024, 511 << 20, 511), [Level::Warn; 3]);

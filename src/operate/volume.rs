@@ -19,34 +19,28 @@ const WRITTEN: usize = 4_096;
 /// Duration of a commit above which payers notice.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// File systems by their magic number (statfs(2)), with their suitability for a store.
-const KINDS: &[(u64, &str, Suitability)] = &[
-    (0xef53, "ext4", Suitability::Well),
-    (0x5846_5342, "xfs", Suitability::Well),
-    (0x9123_683e, "btrfs", Suitability::Well),
-    (0x2fc1_2fc1, "zfs", Suitability::Well),
-    (0xf2f5_2010, "f2fs", Suitability::Well),
-    (0xca45_1a4e, "bcachefs", Suitability::Well),
-    (0x0102_1994, "tmpfs", Suitability::Gone("it is in memory, and the store is lost when the machine stops: use a disk")),
-    (0x8584_58f6, "ramfs", Suitability::Gone("it is in memory, and the store is lost when the machine stops: use a disk")),
-    (
-        0x794c_7630,
-        "overlayfs",
-        Suitability::Doubtful("if it belongs to a container, it is deleted with the container: mount a volume there"),
-    ),
-    (0x6969, "nfs", Suitability::Doubtful("a network file system is not safe for the store: use a local disk or a database")),
-    (0xff53_4d42, "cifs", Suitability::Doubtful("a network file system is not safe for the store: use a local disk or a database")),
-    (0xfe53_4d42, "smb2", Suitability::Doubtful("a network file system is not safe for the store: use a local disk or a database")),
-    (0x6573_5546, "fuse", Suitability::Doubtful("only its server knows whether data is on a disk: use a local disk or a database")),
-    (0x0102_1997, "9p", Suitability::Doubtful("only its server knows whether data is on a disk: use a local disk or a database")),
-];
+const IN_MEMORY: Option<&str> = Some("it is in memory, and the store is lost when the machine stops: use a disk");
+const IN_CONTAINER: Option<&str> = Some("if it belongs to a container, it is deleted with the container: mount a volume there");
+const OVER_NETWORK: Option<&str> = Some("a network file system is not safe for the store: use a local disk or a database");
+const BY_SERVER: Option<&str> = Some("only its server knows whether data is on a disk: use a local disk or a database");
 
-#[derive(Debug, Clone, Copy)]
-enum Suitability {
-    Well,
-    Doubtful(&'static str),
-    Gone(&'static str),
-}
+/// File systems by their magic number (statfs(2)), with a remedy if they are unsuitable for a store.
+const KINDS: &[(u64, &str, Option<&str>)] = &[
+    (0xef53, "ext4", None),
+    (0x5846_5342, "xfs", None),
+    (0x9123_683e, "btrfs", None),
+    (0x2fc1_2fc1, "zfs", None),
+    (0xf2f5_2010, "f2fs", None),
+    (0xca45_1a4e, "bcachefs", None),
+    (0x0102_1994, "tmpfs", IN_MEMORY),
+    (0x8584_58f6, "ramfs", IN_MEMORY),
+    (0x794c_7630, "overlayfs", IN_CONTAINER),
+    (0x6969, "nfs", OVER_NETWORK),
+    (0xff53_4d42, "cifs", OVER_NETWORK),
+    (0xfe53_4d42, "smb2", OVER_NETWORK),
+    (0x6573_5546, "fuse", BY_SERVER),
+    (0x0102_1997, "9p", BY_SERVER),
+];
 
 /// Checks the disk of `data`, which need not exist yet. Commits are refused below `kept_free` bytes. Leaves nothing
 /// behind.
@@ -81,9 +75,9 @@ fn kind(folder: &Path, number: u64) -> Finding {
     let known = KINDS.iter().find(|(known, ..)| *known == number);
     let name = known.map_or_else(|| format!("a file system of kind {number:#x}"), |(_, name, _)| (*name).to_owned());
     let text = format!("`{}` is on {name}", folder.display());
-    match known {
-        Some((_, _, Suitability::Well)) | None => Finding::ok("disk", text),
-        Some((_, _, Suitability::Doubtful(remedy) | Suitability::Gone(remedy))) => Finding::warn("disk", text, *remedy),
+    match known.and_then(|(_, _, remedy)| *remedy) {
+        Some(remedy) => Finding::warn("disk", text, remedy),
+        None => Finding::ok("disk", text),
     }
 }
 

@@ -59,7 +59,7 @@ impl Replica {
             tokio::spawn(hold_lease(Arc::downgrade(self), followed.clone(), Arc::clone(&self.last_applied))),
             tokio::spawn(run_sweeps(Arc::downgrade(self), followed)),
         ];
-        self.tasks().extend(tasks);
+        self.tasks.lock().extend(tasks);
         Ok(())
     }
 
@@ -84,7 +84,7 @@ impl Replica {
                 self.last_applied.notify_one();
             }
             if applied >= newest {
-                self.contact().note_contact(request);
+                self.contact.lock().note_contact(request);
                 return Ok(());
             }
         }

@@ -97,15 +97,9 @@ impl Replica {
         }
         let taken = JobState { holder: Some(self.id.clone()), epoch: before.epoch + 1, ..before };
         let mut batch = Batch::new();
-        match &row {
-            Some(row) => batch.replace(&JOBS, row, &taken),
-            None => batch.insert(&JOBS, &name, &taken),
-        };
-        match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => Ok(Some(JobRun(Some(Arc::new(JOBS.own(name, taken)))))),
-            Err(StoreError::Conflict) => Ok(None),
-            Err(error) => Err(error),
-        }
+        batch.replace_or_insert(&JOBS, row.as_ref(), &name, &taken);
+        let is_taken = batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
+        Ok(is_taken.then(|| JobRun(Some(Arc::new(JOBS.own(name, taken))))))
     }
 
     /// Releases a job, which is next due after `wait`. Does nothing if another replica has taken it meanwhile.
@@ -117,9 +111,6 @@ impl Replica {
         // A job that is done once at a start is not taken again by its holder, so a crash of the store must not undo
         // its release.
         let durability = if wait.is_zero() { Durability::Durable } else { Durability::Buffered };
-        match batch.commit(&*self.store, durability).await {
-            Ok(_) | Err(StoreError::Conflict) => Ok(()),
-            Err(error) => Err(error),
-        }
+        batch.commit_if_unchanged(&*self.store, durability).await.map(drop)
     }
 }

@@ -39,11 +39,8 @@ impl Replica {
             }
             let mut batch = Batch::new();
             batch.insert(&KEYS, &name, &SharedKey { id: ours.to_owned(), announced_by: None });
-            match batch.commit(&*self.store, Durability::Durable).await {
-                // On a conflict, another replica came first.
-                Ok(_) | Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error),
-            }
+            // If it has changed, another replica came first.
+            batch.commit_if_unchanged(&*self.store, Durability::Durable).await?;
         }
     }
 
@@ -67,18 +64,16 @@ impl Replica {
         let name = what.to_owned();
         let announced = SharedKey { id: ours.to_owned(), announced_by: Some(self.id.clone()) };
         loop {
+            let row = KEYS.row(&*self.store, &name).await?;
+            if let Some(row) = &row
+                && self.holds_lease(row.value.announced_by.as_ref()).await?
+            {
+                return Ok(Some(row.value.id.clone()).filter(|id| id != ours));
+            }
             let mut batch = Batch::new();
-            match KEYS.row(&*self.store, &name).await? {
-                Some(row) if self.holds_lease(row.value.announced_by.as_ref()).await? => {
-                    return Ok(Some(row.value.id).filter(|id| id != ours));
-                }
-                Some(row) => batch.replace(&KEYS, &row, &announced),
-                None => batch.insert(&KEYS, &name, &announced),
-            };
-            match batch.commit(&*self.store, Durability::Durable).await {
-                Ok(_) => return Ok(None),
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error),
+            batch.replace_or_insert(&KEYS, row.as_ref(), &name, &announced);
+            if batch.commit_if_unchanged(&*self.store, Durability::Durable).await? {
+                return Ok(None);
             }
         }
     }

@@ -38,9 +38,8 @@ mod peers;
 mod versions;
 
 use std::{
-    fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -51,6 +50,7 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     clock_steadiness::Steadiness,
     id::ReplicaId,
+    lock::Lock,
 };
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 
@@ -106,11 +106,11 @@ pub struct Replica {
     applied: AtomicU64,
     /// Number of replicas, including this one, when they were last counted.
     counted: Arc<AtomicU32>,
-    contact: Mutex<StoreContact>,
+    contact: Lock<StoreContact>,
     /// Wakes the task that renews the lease, in which others read how far this replica has applied changes.
     last_applied: Arc<Notify>,
     /// The tasks that follow changes and renew the lease.
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Lock<Vec<JoinHandle<()>>>,
 }
 
 /// The state of the contact between this replica and the store.
@@ -142,12 +142,6 @@ impl StoreContact {
         if self.unbroken_from.is_none_or(|from| request >= from) {
             self.last_contact = Some(request);
         }
-    }
-}
-
-impl fmt::Debug for Replica {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replica").field("id", &self.id).field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 
@@ -187,9 +181,9 @@ impl Replica {
             known,
             applied: AtomicU64::new(0),
             counted: Arc::new(AtomicU32::new(1)),
-            contact: Mutex::default(),
+            contact: Lock::default(),
             last_applied: Arc::default(),
-            tasks: Mutex::default(),
+            tasks: Lock::default(),
         })
     }
 
@@ -226,7 +220,7 @@ impl Replica {
         if !self.shared {
             return false;
         }
-        let StoreContact { last_contact: received, lease, .. } = *self.contact();
+        let StoreContact { last_contact: received, lease, .. } = *self.contact.lock();
         let holds = |request: Option<Instant>, long: Duration| request.is_some_and(|request| request.elapsed() < long);
         !holds(received, APPLY_WINDOW) || !holds(lease.map(|lease| lease.requested), Duration::from_millis(LEASE_MS))
     }
@@ -234,7 +228,7 @@ impl Replica {
     /// Returns how far this machine's clock is ahead of the store's, in milliseconds, if that is too far. Payments are
     /// judged by this machine's clock, leases by the store's.
     pub fn clock_apart_ms(&self) -> Option<i64> {
-        let ahead = self.contact().ahead_ms;
+        let ahead = self.contact.lock().ahead_ms;
         is_apart(ahead).then_some(ahead)
     }
 
@@ -290,7 +284,7 @@ impl Replica {
     /// without a lease are gone.
     fn is_steady(&self, now: Timestamp) -> bool {
         let steady = |held: HeldLease| held.until > now && held.since.plus_millis(LEASE_MS) <= now;
-        self.contact().lease.is_some_and(steady)
+        self.contact.lock().lease.is_some_and(steady)
     }
 
     /// Gives up the lease, so that nobody waits for this replica. Call it at shutdown, after all calls have ended.
@@ -308,7 +302,7 @@ impl Replica {
 
     /// Stops the tasks that follow changes and renew the lease. Returns whether there were any.
     async fn stop(&self) -> bool {
-        let tasks = std::mem::take(&mut *self.tasks());
+        let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in &tasks {
             task.abort();
         }
@@ -343,7 +337,7 @@ impl Replica {
             tx.answer::<_, JoinError>((HeldLease { requested: request, until, since: now }, ahead_ms))
         });
         let (held, ahead_ms) = renewing.await?;
-        let mut contact = self.contact();
+        let mut contact = self.contact.lock();
         if contact.lease.is_none_or(|before| before.requested.elapsed() >= Duration::from_millis(LEASE_MS)) {
             // A replica that saw the lease expire has not waited for this one, so what was read before may be stale.
             contact.last_contact = None;
@@ -405,14 +399,6 @@ impl Replica {
             rest = rest.after(last);
             all.extend(page);
         }
-    }
-
-    fn contact(&self) -> MutexGuard<'_, StoreContact> {
-        self.contact.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tasks(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

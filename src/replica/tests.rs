@@ -1,6 +1,6 @@
 mod formats;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, atomic::AtomicBool};
 
 use async_trait::async_trait;
 use tollhouse_base::clock::Clock;

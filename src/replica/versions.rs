@@ -41,14 +41,9 @@ impl Replica {
                 return Ok(None);
             }
             let mut batch = Batch::new();
-            match &row {
-                Some(row) => batch.replace(&WRITTEN, row, &Formats { through }),
-                None => batch.insert(&WRITTEN, &(), &Formats { through }),
-            };
-            match batch.commit(&*self.store, Durability::Durable).await {
-                Ok(_) => return Ok(Some(row)),
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error),
+            batch.replace_or_insert(&WRITTEN, row.as_ref(), &(), &Formats { through });
+            if batch.commit_if_unchanged(&*self.store, Durability::Durable).await? {
+                return Ok(Some(row));
             }
         }
     }

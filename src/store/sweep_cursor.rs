@@ -142,7 +142,7 @@ impl<K: Key, V: Value> SweepTurn<'_, K, V> {
         let mut batch = Batch::new();
         batch.replace_or_insert(&ROUNDS, self.before.as_ref(), &self.name, &state);
         // A host that was suspended in its turn must not undo the progress of another host.
-        batch.commit_unless_conflict(self.store, Durability::Buffered).await
+        batch.commit_if_unchanged(self.store, Durability::Buffered).await.map(|_| ())
     }
 }
 

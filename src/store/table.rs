@@ -140,17 +140,14 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(pairs.into_iter().map(|(at, bytes)| RawRow { at, bytes: bytes.into() }).collect())
     }
 
-    /// Returns a page from the start of the range, with the rest of the range, or `None` at its end. For code that goes
-    /// through all rows: a malformed row is logged and skipped.
+    /// Like [`Self::next`], for code that goes through all rows: a malformed row is logged and skipped.
     pub async fn sound(
         &self,
         store: &(impl Store + ?Sized),
-        range: &Range<K>,
+        range: &mut Range<K>,
         limit: usize,
-    ) -> Result<Option<(Vec<Row<K, V>>, Range<K>)>, StoreError> {
-        let mut rest = range.clone();
-        let Some(page) = self.next(store, &mut rest, limit).await? else { return Ok(None) };
-        Ok(Some((sound_of(page), rest)))
+    ) -> Result<Option<Vec<Row<K, V>>>, StoreError> {
+        Ok(self.next(store, range, limit).await?.map(sound_of))
     }
 
     /// Returns up to `limit` rows from the start of the range, each decoded or an error, and moves the start of the

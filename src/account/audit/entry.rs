@@ -1,6 +1,7 @@
 //! An entry of the audit trail.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_api::AuditOutcome;
 use tollhouse_base::{
     clock::Timestamp,
     id::{AuditId, BuilderId, RequestId},
@@ -45,17 +46,6 @@ pub struct Action {
     pub fields: Vec<String>,
 }
 
-/// How an action ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ActionOutcome {
-    pub at: Timestamp,
-    pub status: u16,
-    /// Error `code` if it was refused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
@@ -66,13 +56,13 @@ pub struct Entry {
     pub action: Action,
     /// The outcome. Absent while the action runs, and forever if the host ended during it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<ActionOutcome>,
+    pub outcome: Option<AuditOutcome>,
 }
 
 impl Entry {
     /// Creates an entry for an action that succeeded at `at`.
     pub fn done(action: Action, at: Timestamp) -> Self {
-        Self { id: AuditId::of_time(at), at, action, outcome: Some(ActionOutcome { at, status: 200, code: None }) }
+        Self { id: AuditId::of_time(at), at, action, outcome: Some(AuditOutcome { at, status: 200, code: None }) }
     }
 
     #[must_use]

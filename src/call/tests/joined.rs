@@ -244,7 +244,7 @@ impl Upfront {
 
     /// Begins another run.
     async fn again(&self, fixture: &Fixture) -> OwedRun {
-        let Admit::Owed(owed) = self.admit(fixture).await else { panic!("nothing is owed") };
+        let Admit::Seen(SeenPayment::Owed(owed)) = self.admit(fixture).await else { panic!("nothing is owed") };
         fixture.payments.resume(owed, &self.terms, PaymentRequest::from("a request")).await.unwrap().expect("nobody was faster")
     }
 }

@@ -131,7 +131,7 @@ async fn suspension_reaches_other_hosts() {
     builder.stored().commit(&*one.store, Durability::Buffered).await.unwrap();
     one.create(draft("tool"), Owner::Builder(builder.id.clone()), ChangedBy::Builder).await.unwrap();
     let judge = async |decision: &str| {
-        let verdict: builder::BuilderDecision = serde_json::from_value(json!({ "decision": decision })).unwrap();
+        let verdict: builder::BuilderVerdict = serde_json::from_value(json!({ "decision": decision })).unwrap();
         one.decide_builder(&builder.id, &verdict).await.unwrap();
         receives(&other).await;
         availability(&other, "tool")

@@ -3,8 +3,8 @@
 use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::Instant;
+use tollhouse_api::PaymentState;
 use tollhouse_base::clock::{Clock, Timestamp};
-use tollhouse_money::PaymentPhase;
 
 use super::{dry_run, thrown};
 use crate::{
@@ -89,9 +89,9 @@ impl Sending<'_> {
         let taken = ended.taken(&self.record.sent);
         let state = match ended {
             PaymentEnd::Answered { .. } | PaymentEnd::TooLarge { .. } | PaymentEnd::Unknown { settled: true, .. } => {
-                Some(PaymentPhase::Settled)
+                Some(PaymentState::Settled)
             }
-            PaymentEnd::NotCharged { .. } | PaymentEnd::Unsent(_) => Some(PaymentPhase::Released),
+            PaymentEnd::NotCharged { .. } | PaymentEnd::Unsent(_) => Some(PaymentState::Released),
             PaymentEnd::Unknown { settled: false, .. } => None,
         };
         if let Some(state) = state {

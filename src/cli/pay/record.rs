@@ -14,8 +14,9 @@ use std::{
 
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
+use tollhouse_api::PaymentState;
 use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
-use tollhouse_money::{PaymentId, PaymentPhase};
+use tollhouse_money::PaymentId;
 use tollhouse_tool::MicroUsd;
 
 use super::{seller::Request, target::PaymentTarget};
@@ -111,7 +112,7 @@ impl SentPayment {
 /// An outcome, as a later line of the file notes it.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordNote {
-    state: PaymentPhase,
+    state: PaymentState,
     at: Timestamp,
 }
 
@@ -194,7 +195,7 @@ impl RecordStore {
             .lines()
             .filter_map(|line| serde_json::from_str::<RecordNote>(line).ok())
             .next_back()
-            .is_some_and(|noted| noted.state == PaymentPhase::Released)
+            .is_some_and(|noted| noted.state == PaymentState::Released)
         {
             return Err(Error::refused(format!("nothing was charged for {id}, so it is not sent again"))
                 .hint("make the call again, without --resume"));
@@ -246,7 +247,7 @@ fn found(path: &Path, open: &[String]) -> Option<(bool, SystemTime, PathBuf)> {
 
 impl LockedRecord {
     /// Stores the outcome. If that fails, the next attempt queries the host again.
-    pub(crate) fn note(&mut self, state: PaymentPhase, at: Timestamp) {
+    pub(crate) fn note(&mut self, state: PaymentState, at: Timestamp) {
         if let Ok(line) = serde_json::to_string(&RecordNote { state, at }) {
             _ = self.file.write_all(format!("{line}\n").as_bytes());
         }
@@ -290,10 +291,10 @@ mod tests {
         assert_eq!(fs::metadata(records.file(&id)).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(records.find(&id).is_err() && records.is_held(id.as_str()), "who sends it holds it");
         assert!(records.write(sent(1)).is_err(), "it is not written over");
-        record.note(PaymentPhase::Settled, Timestamp(2));
+        record.note(PaymentState::Settled, Timestamp(2));
         drop(record);
         let mut released = records.write(sent(2)).unwrap();
-        released.note(PaymentPhase::Released, Timestamp(2));
+        released.note(PaymentState::Released, Timestamp(2));
         drop(released);
         assert!(records.find(&sent(2).payment_id).is_err(), "what was given back is not sent again");
         assert!(!records.is_held(id.as_str()));

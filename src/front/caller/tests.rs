@@ -3,7 +3,7 @@ use std::{net::Ipv4Addr, num::NonZeroU32, path::Path};
 use axum::http::{HeaderName, HeaderValue};
 use futures_util::future::join_all;
 use tokio::sync::Barrier;
-use tollhouse_account::first_key::FirstKeys;
+use tollhouse_account::{admin_token, first_key::FirstKeys};
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_store::memory::MemoryStore;
 
@@ -19,7 +19,7 @@ const TOGETHER: usize = 100;
 /// Sends requests with these credentials at the same moment. Returns the results.
 async fn identify_together(shown: impl Fn(usize) -> (&'static HeaderName, &'static str)) -> Vec<Result<Caller, Code>> {
     let builders = Builders::new(Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(0)), FirstKeys::of_tests());
-    let callers = Arc::new(Authenticator::new(AdminToken::open(Some(TOKEN), Path::new("")).unwrap(), Arc::new(builders)));
+    let callers = Arc::new(Authenticator::new(admin_token::open(Some(TOKEN), Path::new("")).unwrap(), Arc::new(builders)));
     let failures = Arc::new(Failures::new(NonZeroU32::new(MAX).unwrap(), "http://127.0.0.1"));
     let sender = failures.sender(Ipv4Addr::LOCALHOST.into(), &HeaderMap::new());
     let barrier = Arc::new(Barrier::new(TOGETHER));

@@ -58,11 +58,7 @@ impl Tasks {
                     HeldPaymentEnd::Answer(answer) => Some(paid(payment, answer)),
                     HeldPaymentEnd::Lost => return Ok(Some(TaskEnd::Failed(lost(payment)))),
                     // The answer expired just before the task.
-                    HeldPaymentEnd::Without
-                    | HeldPaymentEnd::Open
-                    | HeldPaymentEnd::NotYet
-                    | HeldPaymentEnd::Running { .. }
-                    | HeldPaymentEnd::Owed { .. } => None,
+                    _ => None,
                 }
             }
         };
@@ -84,10 +80,9 @@ impl Tasks {
             HeldPaymentEnd::Answer(_) => Some(TaskState::Paid),
             HeldPaymentEnd::Lost => Some(TaskState::Failed(lost(record.payment.as_ref().expect("only payments have answers to lose")))),
             HeldPaymentEnd::Open | HeldPaymentEnd::NotYet | HeldPaymentEnd::Running { .. } => None,
-            HeldPaymentEnd::Owed { .. } if !is_alive => record.payment.as_ref().map(|payment| TaskState::Failed(owed(payment))),
-            HeldPaymentEnd::Owed { .. } => None,
-            HeldPaymentEnd::Without if !is_alive => Some(TaskState::Failed(restarted(record.payment.as_ref()))),
-            HeldPaymentEnd::Without => None,
+            HeldPaymentEnd::Owed(_) if !is_alive => record.payment.as_ref().map(|payment| TaskState::Failed(owed(payment))),
+            HeldPaymentEnd::Without | HeldPaymentEnd::NotKept if !is_alive => Some(TaskState::Failed(restarted(record.payment.as_ref()))),
+            HeldPaymentEnd::Owed(_) | HeldPaymentEnd::Without | HeldPaymentEnd::NotKept => None,
         })
     }
 }

@@ -1,6 +1,9 @@
 use super::*;
 use crate::network::NETWORKS;
 
+/// Maximum decimals of a token, so that every price fits into 128 bits.
+const MAX_DECIMALS: u32 = 24;
+
 /// A token whose decimals differ from 6.
 fn of_decimals(decimals: u32) -> Asset {
     Asset { decimals, ..ASSETS[0] }

@@ -3,14 +3,14 @@
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use tollhouse_account::credential::SecretHash;
+use tollhouse_api::{Budget, Budgets, CreditRevocation};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
 use tollhouse_store::{Store, StoreError, Table, schema};
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    budgets::Budgets,
+    budgets::in_force,
     number::BALANCE,
     row::{CreditRow, LINES},
 };
@@ -41,24 +41,10 @@ pub struct StoredCredit {
     pub created_at: Timestamp,
     /// Set while the credit is revoked. It then cannot pay for calls, and its balance is stored here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revoked: Option<Revocation>,
+    pub revoked: Option<CreditRevocation>,
     /// Its spending limits.
-    #[serde(default)]
     pub budgets: Budgets,
     pub(super) secret_sha256: SecretHash,
-}
-
-/// Time of a revocation, and the amount to return when the credit is restored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Revocation {
-    /// When it was revoked.
-    pub since: Timestamp,
-    /// The amount that was taken.
-    #[serde(rename = "amountUsd")]
-    pub amount: MicroUsd,
-    /// The reason, shown to the holder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
 }
 
 impl Deref for Credit {
@@ -69,22 +55,12 @@ impl Deref for Credit {
     }
 }
 
-impl Credit {
-    /// Encodes it as JSON for its holder and admins.
-    pub fn public(&self) -> Value {
-        json!({
-            "creditId": self.id,
-            "label": self.label,
-            "balanceUsd": self.balance,
-            "createdAt": self.created_at,
-            "revoked": self.revoked,
-            "budget": self.budgets.in_force(),
-            "budgets": self.budgets,
-        })
-    }
-}
-
 impl StoredCredit {
+    /// Returns its limits in force: the lower of each.
+    pub fn budget(&self) -> Budget {
+        in_force(&self.budgets)
+    }
+
     pub(super) async fn with_balance(self, store: &dyn Store) -> Result<Credit, StoreError> {
         let line = LINES.get(store, &(self.id.clone(), BALANCE)).await?;
         Ok(Credit { balance: balance(line), holder: self })

@@ -5,15 +5,15 @@
 //! budget of an admin is exceeded, however many calls end at the same time. One of the holder can be, by calls that hosts
 //! of one store admit at the same time.
 
-use serde_json::{Value, json};
+use tollhouse_api::{Budget, CreditDay, CreditToolDay};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
-use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, schema, update};
+use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, SumLimit, schema};
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     Credits,
-    balance::{CREDITS, Credit, StoredCredit},
-    budgets::{Budget, BudgetKind, OverBudget, SetBy},
+    balance::Credit,
+    budgets::{BudgetKind, OverBudget, SetBy},
     error::CreditError,
 };
 use crate::sale::{day, end_of_day};
@@ -96,9 +96,7 @@ impl DaySpend {
 impl Credits {
     /// Replaces the budget set by one party. With `onto`, fails unless the budgets are at that revision.
     pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget, onto: Option<u64>) -> Result<Credit, CreditError> {
-        let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut holder: StoredCredit = row.value.clone();
+        let setting = self.change(id, |holder| {
             let revision = &mut holder.budgets.revision;
             if onto.is_some_and(|onto| onto != *revision) {
                 return Err(CreditError::Changed(*revision));
@@ -108,15 +106,14 @@ impl Credits {
                 SetBy::Admin => holder.budgets.admin = budget.clone(),
                 SetBy::Holder => holder.budgets.holder = budget.clone(),
             }
-            tx.replace(&CREDITS, &row, &holder);
-            tx.answer::<_, CreditError>(holder)
+            Ok(Batch::new())
         });
-        Ok(setting.await?.with_balance(&*self.store).await?)
+        setting.await
     }
 
     /// Returns today's spending of a credit, in total and per tool, and the rest of its budget.
-    pub async fn today(&self, credit: &Credit) -> Result<Value, StoreError> {
-        let (now, budget) = (self.clock.now(), credit.budgets.in_force());
+    pub async fn today(&self, credit: &Credit) -> Result<CreditDay, StoreError> {
+        let (now, budget) = (self.clock.now(), credit.budget());
         let rows = DAYS.rows();
         let range = rows.under(&(day(now), credit.id.clone()));
         let (mut spent, mut by_tool) = (0, vec![]);
@@ -125,16 +122,16 @@ impl Credits {
             if row.key.2 == ALL_TOOLS {
                 spent = sum;
             } else {
-                by_tool.push(json!({ "slug": row.key.2, "spentUsd": MicroUsd(sum), "leftUsd": remaining(budget.per_tool_usd, sum) }));
+                by_tool.push(CreditToolDay { slug: row.key.2, spent_usd: MicroUsd(sum), left_usd: remaining(budget.per_tool_usd, sum) });
             }
         }
-        Ok(json!({
-            "spentUsd": MicroUsd(spent),
-            "leftUsd": remaining(budget.per_day_usd, spent),
-            "byTool": by_tool,
-            "alert": budget.alert_at_usd.is_some_and(|at| spent >= at.0),
-            "resetsAt": end_of_day(now),
-        }))
+        Ok(CreditDay {
+            spent_usd: MicroUsd(spent),
+            left_usd: remaining(budget.per_day_usd, spent),
+            by_tool,
+            alert: budget.alert_at_usd.is_some_and(|at| spent >= at.0),
+            resets_at: end_of_day(now),
+        })
     }
 
     /// Deletes sums of expired days.

@@ -1,44 +1,9 @@
 //! Budgets, and the error for a call that exceeds one.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use tollhouse_api::{Budget, Budgets};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_tool::MicroUsd;
-
-/// The limits set by one party. A missing field means no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Budget {
-    /// Limit per UTC day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_day_usd: Option<MicroUsd>,
-    /// Limit per call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_call_usd: Option<MicroUsd>,
-    /// Limit per tool and UTC day.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_tool_usd: Option<MicroUsd>,
-    /// Spending per UTC day that triggers an alert.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alert_at_usd: Option<MicroUsd>,
-    /// Whether the credit is frozen and cannot pay for calls.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub frozen: bool,
-}
-
-/// The budgets of a credit. The lower of two limits applies, and either party can freeze the credit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Budgets {
-    /// The budget set by admins.
-    #[serde(default)]
-    pub admin: Budget,
-    /// The budget set by the token's holder.
-    #[serde(default)]
-    pub holder: Budget,
-    /// Number of times that either was set.
-    #[serde(default)]
-    pub revision: u64,
-}
 
 /// The party that sets a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,16 +54,14 @@ impl BudgetKind {
     }
 }
 
-impl Budgets {
-    /// Returns the limits in force: the lower of each.
-    pub fn in_force(&self) -> Budget {
-        let lower = |of: fn(&Budget) -> Option<MicroUsd>| [of(&self.admin), of(&self.holder)].into_iter().flatten().min();
-        Budget {
-            per_day_usd: lower(|budget| budget.per_day_usd),
-            per_call_usd: lower(|budget| budget.per_call_usd),
-            per_tool_usd: lower(|budget| budget.per_tool_usd),
-            alert_at_usd: lower(|budget| budget.alert_at_usd),
-            frozen: self.admin.frozen || self.holder.frozen,
-        }
+/// Returns the limits in force: the lower of each.
+pub(super) fn in_force(Budgets { admin, holder, .. }: &Budgets) -> Budget {
+    let lower = |of: fn(&Budget) -> Option<MicroUsd>| [of(admin), of(holder)].into_iter().flatten().min();
+    Budget {
+        per_day_usd: lower(|budget| budget.per_day_usd),
+        per_call_usd: lower(|budget| budget.per_call_usd),
+        per_tool_usd: lower(|budget| budget.per_tool_usd),
+        alert_at_usd: lower(|budget| budget.alert_at_usd),
+        frozen: admin.frozen || holder.frozen,
     }
 }

@@ -1,38 +1,18 @@
 //! Revokes and restores credits.
 
-use serde::Deserialize;
+use tollhouse_api::{CreditDecision, CreditRevocation, CreditVerdict};
 use tollhouse_base::id::CreditId;
 use tollhouse_store::{Batch, Durability, update};
 use tollhouse_tool::MicroUsd;
 
 use super::{
     Credits,
-    balance::{CREDITS, Credit, Revocation, balance},
+    balance::{CREDITS, Credit, balance},
     error::{CreditError, MAX_REASON},
     number::{self, BALANCE},
     row::{LINES, Movement, MovementKind},
 };
 use crate::ledger::{Cause, Dollars, Posting};
-
-/// The body of `POST /ai/admin/credits/{id}`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CreditVerdict {
-    /// The decision.
-    pub decision: CreditDecision,
-    /// The reason, shown to the holder.
-    pub reason: Option<String>,
-}
-
-/// An admin's decision about a credit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CreditDecision {
-    /// Takes the remaining balance until the credit is restored.
-    Revoke,
-    /// Undoes a revocation.
-    Restore,
-}
 
 impl Credits {
     /// Revokes or restores a credit. The whole balance is taken or returned. A call in flight that was admitted with
@@ -58,17 +38,15 @@ impl Credits {
     /// Stops the credit from paying: debits require an unchanged record. If the host crashes after this, the balance is
     /// not taken and is still there when the credit is restored.
     async fn revoke(&self, id: &CreditId, reason: Option<&str>) -> Result<(), CreditError> {
-        let stopping = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut holder = row.value.clone();
+        let stopping = self.change(id, |holder| {
             if holder.revoked.is_some() {
                 return Err(CreditError::Revoked);
             }
-            holder.revoked = Some(Revocation { since: self.clock.now(), amount: MicroUsd::ZERO, reason: reason.map(str::to_owned) });
-            tx.replace(&CREDITS, &row, &holder);
-            tx.answer(())
+            holder.revoked =
+                Some(CreditRevocation { since: self.clock.now(), amount_usd: MicroUsd::ZERO, reason: reason.map(str::to_owned) });
+            Ok(Batch::new())
         });
-        stopping.await
+        stopping.await.map(drop)
     }
 
     /// Takes the balance of a stopped credit, which nothing changes meanwhile.
@@ -78,7 +56,7 @@ impl Credits {
             let mut holder = row.value.clone();
             let amount = balance(tx.get(&LINES, &(id.clone(), BALANCE)).await?);
             if let Some(revoked) = &mut holder.revoked {
-                revoked.amount = amount;
+                revoked.amount_usd = amount;
                 tx.append(self.moved(id, MovementKind::Revoke, amount)).replace(&CREDITS, &row, &holder);
             }
             tx.answer::<_, CreditError>(holder)
@@ -87,14 +65,11 @@ impl Credits {
     }
 
     async fn restore(&self, id: &CreditId) -> Result<Credit, CreditError> {
-        let restoring = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut holder = row.value.clone();
-            let Revocation { amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
-            tx.append(self.moved(id, MovementKind::Restore, amount)).replace(&CREDITS, &row, &holder);
-            tx.answer::<_, CreditError>(holder)
+        let restoring = self.change(id, |holder| {
+            let CreditRevocation { amount_usd: amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
+            Ok(self.moved(id, MovementKind::Restore, amount))
         });
-        Ok(restoring.await?.with_balance(&*self.store).await?)
+        restoring.await
     }
 
     /// Returns the rows that move `amount` between the credit and its revoked amount.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tollhouse_account::credential::{self, SecretHash};
+use tollhouse_api::Budgets;
 use tollhouse_base::id::CreditId;
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema, update};
 use tollhouse_tool::MicroUsd;
@@ -9,7 +10,6 @@ use tollhouse_tool::MicroUsd;
 use super::{
     Credits, PREFIX,
     balance::{CREDITS, Credit, StoredCredit},
-    budgets::Budgets,
     error::{CreditError, MAX_LABEL},
     number,
     row::{Movement, MovementKind},

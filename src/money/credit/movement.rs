@@ -2,7 +2,7 @@
 
 use std::{fmt, num::ParseIntError, str::FromStr};
 
-use serde::Serialize;
+use tollhouse_api::CreditMovement;
 use tollhouse_base::id::CreditId;
 use tollhouse_store::{Direction, StoreError};
 use tollhouse_tool::UsdChange;
@@ -13,22 +13,12 @@ use super::{
     row::{CreditRow, LINES, Movement},
 };
 
-/// A movement with the balance after it. The balance is not stored with it, because it is not known before the commit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MovementView {
-    /// The movement.
-    #[serde(flatten)]
-    pub movement: Movement,
-    /// The balance after it, in the order in which movements are read.
-    #[serde(rename = "balanceUsd")]
-    pub balance: UsdChange,
-}
-
 /// A page of movements, newest first.
 #[derive(Debug)]
 pub struct MovementPage {
-    /// The movements, up to the limit.
-    pub movements: Vec<MovementView>,
+    /// The movements, up to the limit, each with the balance after it. The balance is not stored with it, because it is
+    /// not known before the commit.
+    pub movements: Vec<CreditMovement>,
     /// The position of the next page, if there are older movements.
     pub next: Option<MovementPosition>,
 }
@@ -55,7 +45,8 @@ impl Credits {
                 CreditRow::Balance(sum) => balance = sum,
                 CreditRow::Movement(movement) if movements.len() < limit => {
                     let change = movement.change();
-                    movements.push(MovementView { movement, balance: UsdChange::of(balance) });
+                    let Movement { at, kind, amount: amount_usd, receipt_id, slug } = movement;
+                    movements.push(CreditMovement { at, kind, amount_usd, receipt_id, slug, balance_usd: UsdChange::of(balance) });
                     balance -= change;
                     last = row.key.1;
                 }

@@ -1,6 +1,7 @@
 //! Movements of a balance, and the balance next to them.
 
 use serde::{Deserialize, Serialize};
+pub use tollhouse_api::MovementKind;
 use tollhouse_base::{clock::Timestamp, id::CreditId};
 use tollhouse_store::{Batch, Sum, Table, Value, schema};
 use tollhouse_tool::{MicroUsd, Slug};
@@ -25,22 +26,6 @@ pub struct Movement {
     /// The tool that was paid for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slug: Option<Slug>,
-}
-
-/// The kind of a movement, which also gives its direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MovementKind {
-    /// Adds to the balance.
-    Mint,
-    /// Subtracts from the balance.
-    Debit,
-    /// Subtracts the whole balance.
-    Revoke,
-    /// Adds the revoked amount.
-    Restore,
-    /// Adds a full or partial refund of a call.
-    Refund,
 }
 
 /// A row of a credit. One scan reads all of them from one snapshot.

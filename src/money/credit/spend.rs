@@ -2,7 +2,7 @@
 
 use std::{
     collections::hash_map::Entry,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use tollhouse_base::id::CreditId;
@@ -34,14 +34,14 @@ impl Credits {
     /// Reserves `amount` for a call of `slug` if the budgets and the balance suffice for it and all other reservations.
     /// Of concurrent calls, no more are admitted than can be paid.
     pub(crate) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<CreditHold, Refusal> {
-        let budget = credit.budgets.in_force();
+        let budget = credit.budget();
         let spending = PlannedSpend { id: &credit.id, slug, price: amount, at: self.clock.now() };
         let (all, tool) = ((credit.id.clone(), None), (credit.id.clone(), Some(slug.clone())));
         let mut reads = 0;
         let (spent, mut held) = loop {
             let releases = self.releases.load(Ordering::Relaxed);
             let spent = spending.spent(&*self.store, &budget).await?;
-            let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = self.held.lock();
             reads += 1;
             // The price of a call that was debited and released meanwhile would be in neither sum.
             if self.releases.load(Ordering::Relaxed) == releases || reads == MAX_READS {
@@ -99,7 +99,7 @@ impl CreditHold {
     }
 
     fn release(&self, amount: u64) {
-        let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.credits.held.lock();
         self.credits.releases.fetch_add(1, Ordering::Relaxed);
         for tool in [None, Some(self.slug.clone())] {
             if let Entry::Occupied(mut own) = held.entry((self.id.clone(), tool)) {

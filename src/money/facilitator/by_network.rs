@@ -1,6 +1,6 @@
 //! The facilitator of each network.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -23,12 +23,6 @@ impl FromIterator<(&'static Network, Arc<dyn Facilitator>)> for Facilitators {
 impl<F: Facilitator> From<Arc<F>> for Facilitators {
     fn from(facilitator: Arc<F>) -> Self {
         NETWORKS.iter().map(|network| (*network, Arc::clone(&facilitator) as _)).collect()
-    }
-}
-
-impl fmt::Debug for Facilitators {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.0.iter().map(|(network, facilitator)| (network.caip2, facilitator.name()))).finish()
     }
 }
 

@@ -83,7 +83,6 @@ pub(crate) const DOLLARS: &str = "micro-USD";
 
 impl Dollars {
     /// Returns the account for an owner's earnings.
-    #[must_use]
     pub fn earned_by(owner: &Owner) -> Self {
         match owner {
             Owner::Platform => Self::Own,

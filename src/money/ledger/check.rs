@@ -13,14 +13,17 @@ use std::collections::BTreeMap;
 
 pub use self::report::{LedgerMismatch, LedgerReport};
 
-use tollhouse_base::id::CreditId;
+use tollhouse_base::{check_report::CheckReport, id::CreditId};
 use tollhouse_store::{Row, Store, StoreError, WrittenRow};
 
 use super::{
     account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars},
     posting::POSTINGS,
 };
-use crate::{credit::number::BALANCE, reorganized::REORGANIZED};
+use crate::{
+    credit::number::BALANCE,
+    reorganized::{REORGANIZED, describe_loss},
+};
 
 const PAGE: usize = 1_000;
 
@@ -37,13 +40,14 @@ pub struct Check<'a> {
     store: &'a dyn Store,
     sums: BTreeMap<String, (String, i128)>,
     report: LedgerReport,
+    /// Unreadable rows.
+    flaws: CheckReport,
 }
 
 impl<'a> Check<'a> {
     /// Constructs a check of this store.
-    #[must_use]
     pub fn new(store: &'a dyn Store) -> Self {
-        Self { store, sums: BTreeMap::new(), report: LedgerReport::default() }
+        Self { store, sums: BTreeMap::new(), report: LedgerReport::default(), flaws: CheckReport::default() }
     }
 
     /// Compares archived versions of immutable rows with the store.
@@ -68,41 +72,36 @@ impl<'a> Check<'a> {
 
     /// Reports settlements that a reorganization of the chain has undone.
     async fn reorganized(&mut self) -> Result<(), StoreError> {
-        let mut range = REORGANIZED.all();
-        while let Some(page) = REORGANIZED.next(self.store, &mut range, PAGE).await? {
-            for row in page {
-                let Some(Row { key: receipt, value: settlement, .. }) = self.sound(row) else { continue };
-                let mut reason =
-                    format!("its transaction {} is no longer in a block of {}", settlement.transaction(), settlement.network());
-                if let Some(lost) = settlement.lost {
-                    reason = format!("{reason}, and its money is lost: {lost}");
-                }
-                self.report.mismatch(format!("receipt {receipt}"), reason);
+        let mut rows = REORGANIZED.inspect(self.store, PAGE);
+        while let Some(Row { key: receipt, value: settlement, .. }) = rows.next(&mut self.flaws).await? {
+            let mut reason = format!("its transaction {} is no longer in a block of {}", settlement.transaction(), settlement.network());
+            if let Some(lost) = settlement.lost.map(describe_loss) {
+                reason = format!("{reason}, and its money is lost: {lost}");
             }
+            self.report.mismatch(format!("receipt {receipt}"), reason);
         }
         Ok(())
     }
 
     /// Returns the result.
-    pub fn report(self) -> LedgerReport {
+    pub fn report(mut self) -> LedgerReport {
+        self.report.disagreements += self.flaws.count - self.flaws.listed.len() as u64;
+        self.flaws.listed.into_iter().for_each(|flaw| self.report.mismatch("a row", flaw));
         self.report
     }
 
     /// Sums the postings, and checks that the record behind each exists.
     async fn postings(&mut self) -> Result<(), StoreError> {
-        let mut range = POSTINGS.all();
-        while let Some(page) = POSTINGS.next(self.store, &mut range, PAGE).await? {
-            for row in page {
-                let Some(Row { key, value: posting, .. }) = self.sound(row) else { continue };
-                self.report.postings += 1;
-                for (account, by) in posting.changes() {
-                    self.sums.entry(account.to_string()).or_insert((account.unit(), 0)).1 += by;
-                }
-                if posting.cause().key() != key {
-                    self.report.mismatch(format!("posting {key}"), "has a cause that does not match its key");
-                }
-                self.posting(&key, &posting).await?;
+        let mut rows = POSTINGS.inspect(self.store, PAGE);
+        while let Some(Row { key, value: posting, .. }) = rows.next(&mut self.flaws).await? {
+            self.report.postings += 1;
+            for (account, by) in posting.changes() {
+                self.sums.entry(account.to_string()).or_insert((account.unit(), 0)).1 += by;
             }
+            if posting.cause().key() != key {
+                self.report.mismatch(format!("posting {key}"), "has a cause that does not match its key");
+            }
+            self.posting(&key, &posting).await?;
         }
         Ok(())
     }
@@ -111,11 +110,10 @@ impl<'a> Check<'a> {
     async fn balances(&mut self) -> Result<(), StoreError> {
         let mut units = BTreeMap::<String, i128>::new();
         let mut balances = BTreeMap::new();
-        let (rows, mut range) = (ACCOUNTS.rows(), ACCOUNTS.rows().all());
-        while let Some(page) = rows.next(self.store, &mut range, PAGE).await? {
-            for row in page {
-                balances.extend(self.sound(row).map(|row| (row.key, row.value.0)));
-            }
+        let accounts = ACCOUNTS.rows();
+        let mut rows = accounts.inspect(self.store, PAGE);
+        while let Some(row) = rows.next(&mut self.flaws).await? {
+            balances.insert(row.key, row.value.0);
         }
         let credits_together = balances.remove(CREDITS_TOGETHER).unwrap_or(0);
         let mut together = 0;
@@ -149,10 +147,5 @@ impl<'a> Check<'a> {
 
     fn posted(&self, account: Dollars) -> i128 {
         self.sums.get(&Account::Dollars(account).to_string()).map_or(0, |(_, sum)| *sum)
-    }
-
-    /// Returns a readable row, or reports an unreadable one.
-    fn sound<T>(&mut self, row: Result<T, StoreError>) -> Option<T> {
-        row.map_err(|error| self.report.mismatch("a row", error.to_string())).ok()
     }
 }

@@ -4,8 +4,6 @@ use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_store::{Durability, Store, StoreError, Table, schema};
 
-use crate::commit::commit_if_unchanged;
-
 pub(crate) const OPENED: Table<(), LedgerStart> = schema::LEDGER_OPENED.holding();
 tollhouse_store::json_values!(LedgerStart);
 
@@ -29,5 +27,5 @@ pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
     let mut batch = OPENED.put(&(), &LedgerStart { at: clock.now() });
     batch.absent(&OPENED, &());
     // Another host of the store may be faster.
-    commit_if_unchanged(batch, store, Durability::Durable).await.map(drop)
+    batch.commit_if_unchanged(store, Durability::Durable).await.map(drop)
 }

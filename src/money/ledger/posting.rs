@@ -77,7 +77,6 @@ pub enum Move {
 
 impl Posting {
     /// Constructs an empty posting.
-    #[must_use]
     pub fn new(cause: Cause, at: Timestamp) -> Self {
         Self { at_ms: at.0, cause, moves: Vec::with_capacity(3) }
     }

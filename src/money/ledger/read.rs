@@ -5,11 +5,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-use tollhouse_base::{
-    clock::Timestamp,
-    id::{BuilderId, CreditId, ReceiptId},
-};
+use tollhouse_api::{Ledger, LedgerAccount, LedgerUnit, ReorganizedSettlement, True};
+use tollhouse_base::id::{BuilderId, CreditId};
 use tollhouse_store::{Direction, Store, StoreError, Sum, Table, TerminatedText};
 use tollhouse_tool::UsdChange;
 
@@ -23,7 +20,7 @@ use crate::{
         row::{CreditRow, LINES},
     },
     refund::REFUNDS_OWED,
-    reorganized::{Loss, ReorganizedSettlement, list_reorganized},
+    reorganized::list_reorganized,
     sale::UNPAID,
     unresolved::count_unresolved,
 };
@@ -39,87 +36,12 @@ const MAX_REORGANIZED: usize = 100;
 
 const MAX_UNRESOLVED: usize = 10_000;
 
-/// A page of the ledger.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LedgerPage {
-    /// The time since which every movement of money has a posting.
-    pub opened_at: Option<Timestamp>,
-    /// The sum of all accounts per unit, which must be zero. Empty if there are too many accounts for one snapshot.
-    pub units: Vec<UnitLine>,
-    /// The accounts of the page.
-    pub accounts: Vec<AccountLine>,
-    /// The position of the next page, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
-    /// Whether everything that was verified agrees and no settlement was undone.
-    pub agrees: bool,
-    /// Number of settlements with unknown outcome, up to 10,000. Their money is in no account.
-    #[serde(skip_serializing_if = "is_zero_count")]
-    pub unresolved_settlements: usize,
-    /// The newest settlements that a reorganization of the chain has undone.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reorganized: Vec<ReorganizedLine>,
-}
-
-fn is_zero_count(count: &usize) -> bool {
-    *count == 0
-}
-
-/// A settlement that a reorganization of the chain has undone.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReorganizedLine {
-    /// Its receipt.
-    pub receipt_id: ReceiptId,
-    /// The network's CAIP-2 id.
-    pub network: String,
-    /// The transaction, which is no longer in a block.
-    pub transaction: String,
-    /// When it was noticed.
-    pub since: Timestamp,
-    /// Why its money can no longer move, once the chain has shown it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Loss>,
-}
-
-/// The sum of all accounts of a unit.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UnitLine {
-    /// Micro-dollars, or a token.
-    pub unit: String,
-    /// The sum as text, because it may exceed a JSON number.
-    pub sum: String,
-}
-
-/// An account.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountLine {
-    /// Its name.
-    pub account: String,
-    /// Its unit.
-    pub unit: String,
-    /// Its balance in that unit.
-    pub balance: String,
-    /// The balance in dollars, if that is its unit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub balance_usd: Option<UsdChange>,
-    /// The sum of the account's rows, if it has any and they could be read in one snapshot.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rows: Option<String>,
-    /// Whether the sum equals the balance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agrees: Option<bool>,
-}
-
 /// Reads at most `limit` accounts after `cursor`: first all others by name, then credits by id.
-pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Result<LedgerPage, StoreError> {
+pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Result<Ledger, StoreError> {
     read_most(store, limit, cursor, LOOKED_AT).await
 }
 
-async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, max: usize) -> Result<LedgerPage, StoreError> {
+async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, max: usize) -> Result<Ledger, StoreError> {
     let opened_at = OPENED.get(store, &()).await?.map(|opened| opened.at);
     let behind = |cursor: &str| ROWS.all().after(&cursor.to_owned());
     // One scan reads one snapshot. If there are too many accounts, only those of the page are read.
@@ -148,24 +70,19 @@ async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, max: u
     }
     let accounts = reader.lines;
     let reorganized = list_reorganized(store, MAX_REORGANIZED).await?;
-    let unresolved_settlements = count_unresolved(store, MAX_UNRESOLVED).await?;
+    let unresolved_settlements = Some(count_unresolved(store, MAX_UNRESOLVED).await?).filter(|count| *count > 0);
     let sums_agree = units.values().all(|sum| *sum == 0) && accounts.iter().all(|line| line.agrees != Some(false));
     let agrees = sums_agree && reorganized.is_empty();
-    let reorganized = reorganized.into_iter().map(ReorganizedLine::of).collect();
-    let units = units.into_iter().map(|(unit, sum)| UnitLine { unit, sum: sum.to_string() }).collect();
-    Ok(LedgerPage { opened_at, units, accounts, next_cursor, agrees, unresolved_settlements, reorganized })
-}
-
-impl ReorganizedLine {
-    fn of(settlement: ReorganizedSettlement) -> Self {
-        Self {
-            receipt_id: settlement.receipt_id().clone(),
-            network: settlement.network().to_owned(),
-            transaction: settlement.transaction().to_owned(),
-            since: settlement.at,
-            lost: settlement.lost,
-        }
-    }
+    let reorganized = reorganized.into_iter().map(|undone| ReorganizedSettlement {
+        receipt_id: undone.settlement.receipt_id,
+        network: undone.settlement.network,
+        transaction: undone.settlement.transaction,
+        since: undone.at,
+        lost: undone.lost,
+    });
+    let reorganized = reorganized.collect();
+    let units = units.into_iter().map(|(unit, sum)| LedgerUnit { unit, sum: sum.to_string() }).collect();
+    Ok(Ledger { ok: True, opened_at, units, accounts, next_cursor, agrees, unresolved_settlements, reorganized })
 }
 
 /// Prefix of credits' accounts.
@@ -179,7 +96,7 @@ fn unit_of(name: &str) -> String {
 struct LedgerReader<'a> {
     store: &'a dyn Store,
     remaining: usize,
-    lines: Vec<AccountLine>,
+    lines: Vec<LedgerAccount>,
 }
 
 impl LedgerReader<'_> {
@@ -226,6 +143,6 @@ impl LedgerReader<'_> {
         let balance_usd = (unit == DOLLARS).then(|| UsdChange::of(balance));
         let agrees = rows.map(|rows| rows == balance);
         let rows = rows.map(|rows| rows.to_string());
-        self.lines.push(AccountLine { account, unit, balance: balance.to_string(), balance_usd, rows, agrees });
+        self.lines.push(LedgerAccount { account, unit, balance: balance.to_string(), balance_usd, rows, agrees });
     }
 }

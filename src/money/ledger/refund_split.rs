@@ -35,7 +35,6 @@ pub struct RefundAmounts {
 
 impl SaleAmounts {
     /// Reads the posting of a sale. `None` for any other posting.
-    #[must_use]
     pub fn of(posting: &Posting) -> Option<Self> {
         let (mut fees, mut tokens, mut earned) = (MicroUsd::ZERO, None, None);
         for moved in posting.moves() {
@@ -50,7 +49,6 @@ impl SaleAmounts {
     }
 
     /// Returns the price.
-    #[must_use]
     pub fn price(&self) -> MicroUsd {
         MicroUsd(self.net.0.saturating_add(self.fees.0))
     }

@@ -19,7 +19,6 @@ pub struct PayKeyError;
 
 impl PayKey {
     /// Generates a key. `None` if the system has no randomness.
-    #[must_use]
     pub fn generate() -> Option<Self> {
         let mut secret = Zeroizing::new([0; BYTES]);
         getrandom::fill(&mut *secret).ok()?;

@@ -121,7 +121,6 @@ impl PayableTerms {
     }
 
     /// Returns the amount in dollars for a known token, rounded up to a micro-dollar.
-    #[must_use]
     pub fn usd(&self, token: &Asset) -> Option<MicroUsd> {
         let atomic = u128::try_from(self.amount).ok()?;
         let worth = token.worth(atomic)?;

@@ -6,7 +6,7 @@ use tollhouse_base::id::RequestId;
 use tollhouse_telemetry::counters::SLOWED_RUNS;
 
 use super::{
-    Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, credit_known,
+    Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, SeenPayment, credit_known,
     facilitator_calls::measured,
     gas::{GasCaller, GasRefusal, cover::GasCover},
     record::{ExpiryInfo, PaymentRecord},
@@ -15,7 +15,7 @@ use super::{
     verifications::Verification,
 };
 use crate::{
-    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, PaymentId, PaymentPhase, Refusal, SettleOutcome, StartedSettlement,
+    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, PaymentId, PaymentState, Refusal, SettleOutcome, StartedSettlement,
     VerifyResult, WireVersion, payment_offer::checked_key, terms::SETTLE_MARGIN, x402::offer::ShownPayment,
 };
 
@@ -58,7 +58,7 @@ impl Payments {
         if let Some((id, digest)) = &known
             && let Some(seen) = self.seen(id, digest, request.binding).await?
         {
-            return Ok(seen.into());
+            return Ok(Admit::Seen(seen));
         }
         let payment = shown.matching(terms, self.accepts(terms, version))?;
         let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment is malformed")) };
@@ -162,7 +162,7 @@ impl Payments {
     /// the last hour, because an older search would find the settlement of another run.
     async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &OfferedX402, request: &PaymentRequest<'_>) -> Result<bool, Refusal> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(false) };
-        if record.state != PaymentPhase::Refused || record.digest != digest || record.request != request.binding {
+        if record.state != PaymentState::Refused || record.digest != digest || record.request != request.binding {
             return Ok(false);
         }
         let facilitator = self.facilitators.of(payment.asset.network);
@@ -212,7 +212,7 @@ impl Payments {
         refusal: Refusal,
     ) -> Result<Admit, Refusal> {
         match self.seen(id, digest, request.binding).await? {
-            Some(seen) => Ok(seen.into()),
+            Some(seen) => Ok(Admit::Seen(seen)),
             None => Err(refusal),
         }
     }
@@ -269,7 +269,7 @@ impl Payments {
         };
         // A repeated or concurrent call needs no second reservation: the first one holds the amount for both.
         if let Some(seen) = self.seen(&id, &digest, request.binding).await? {
-            return Ok(seen.into());
+            return Ok(Admit::Seen(seen));
         }
         let _alone = self.twin(&id).await;
         let (means, held) = match self.hold_credit(&credit, terms).await {
@@ -285,7 +285,7 @@ impl Payments {
         if credit.revoked.is_some() {
             return Err(Refusal::CreditRevoked);
         }
-        if credit.budgets.in_force().frozen {
+        if credit.budget().frozen {
             return Err(Refusal::CreditFrozen);
         }
         let running = RunParties {
@@ -310,8 +310,8 @@ impl Payments {
 fn was_in_vain(id: &PaymentId, admitted: &Result<Admit, Refusal>) -> bool {
     match admitted {
         Ok(Admit::Run(_)) | Err(Refusal::Store(_) | Refusal::InProgress(_)) => false,
-        Ok(Admit::Stored(other, _) | Admit::InFlight(other)) => other != id,
-        Ok(Admit::Owed(owed)) => owed.payment() != id,
+        Ok(Admit::Seen(SeenPayment::Stored(other, _) | SeenPayment::InFlight(other))) => other != id,
+        Ok(Admit::Seen(SeenPayment::Owed(owed))) => owed.payment() != id,
         Err(_) => true,
     }
 }

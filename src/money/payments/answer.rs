@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use tollhouse_objects::PendingObject;
 use tollhouse_store::{Batch, Store, StoreError, Table, WrittenRow, postcard_values, schema};
 
-use super::{Payments, record::StoredAnswer};
+use super::{
+    Payments,
+    record::{AnswerLocation, StoredAnswer},
+};
 use crate::PaymentId;
 
 /// Maximum size of a body stored in its row, in bytes. A larger one is an object, because a database would write it to
@@ -61,6 +64,13 @@ impl StagedAnswer {
     }
 }
 
+/// Stores an answer in the record of its payment, or apart from it if it is staged. Returns where it is.
+pub(super) fn located(batch: &mut Batch, id: &PaymentId, answer: &StoredAnswer, staged: Option<&StagedAnswer>) -> AnswerLocation {
+    let Some(staged) = staged else { return AnswerLocation::Here(answer.clone()) };
+    staged.store_answer(batch, id);
+    AnswerLocation::Apart(answer.settlement.clone())
+}
+
 /// Returns the answer of an intent, without the body if that is an object. Looking up a settlement does not need it.
 pub(super) async fn of_intent(store: &dyn Store, id: &PaymentId) -> Result<StoredAnswer, StoreError> {
     let missing = || StoreError::Away(format!("the answer of payment `{id}` is missing"));
@@ -77,17 +87,10 @@ impl Payments {
         StagedAnswer { row: AnswerRow::new(answer, promised.as_ref()), promised }
     }
 
-    /// Discards an answer that no row references.
-    pub(super) async fn withdraw(&self, staged: StagedAnswer) {
-        if let Some(promised) = staged.promised {
-            self.objects.withdraw(promised).await;
-        }
-    }
-
-    /// Discards an answer, if there is one.
+    /// Discards an answer that no row references, if there is one.
     pub(super) async fn withdraw_some(&self, staged: Option<StagedAnswer>) {
-        if let Some(staged) = staged {
-            self.withdraw(staged).await;
+        if let Some(promised) = staged.and_then(|staged| staged.promised) {
+            self.objects.withdraw(promised).await;
         }
     }
 

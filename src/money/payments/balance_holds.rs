@@ -1,21 +1,17 @@
 //! Holds on payers' balances: no more runs are in flight than a balance pays for. Hosts that share a store keep the
 //! sums there: the commit of a reservation adds to its payer's sum, and the commit that ends it subtracts.
 
-use std::{
-    collections::HashMap,
-    num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
+use tollhouse_base::lock::Lock;
 use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, schema};
 
 use super::{
     record::HeldBalance,
     run_limits::{RunLimit, RunLimitReached},
 };
-use crate::{OfferedX402, commit::commit_if_unchanged};
+use crate::OfferedX402;
 
 /// Amounts that all hosts of the store hold of each balance.
 const HELD_BALANCES: Counter<String> = schema::HELD_BALANCES.counting();
@@ -33,7 +29,7 @@ type BalanceKey = (String, &'static str, &'static str);
 
 /// The amounts of each balance that runs in flight hold.
 #[derive(Debug, Default)]
-pub(super) struct BalanceHolds(Mutex<HashMap<BalanceKey, HeldSum>>);
+pub(super) struct BalanceHolds(Lock<HashMap<BalanceKey, HeldSum>>);
 
 /// The amount of one balance that runs in flight hold.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +65,7 @@ impl BalanceHolds {
     /// begins; in the second the caller retries.
     pub(super) fn hold(self: &Arc<Self>, payment: &OfferedX402, balance: u128) -> Result<BalanceHold, RunLimitReached> {
         let (key, amount, read) = (key_of(payment), amount_of(payment), Instant::now());
-        let mut holds = self.lock();
+        let mut holds = self.0.lock();
         match holds.get_mut(&key) {
             Some(held) => {
                 (held.balance, held.read) = (balance, read);
@@ -87,7 +83,7 @@ impl BalanceHolds {
     /// Fails if the balance was read within the last two seconds and does not cover the payment in addition to the runs in
     /// flight. Then it need not be read again.
     pub(super) fn check(&self, payment: &OfferedX402) -> Result<(), RunLimitReached> {
-        match self.lock().get(&key_of(payment)) {
+        match self.0.lock().get(&key_of(payment)) {
             Some(held) if held.read.elapsed() < READ_TTL && held.exceeds(held.balance, amount_of(payment)) => Err(beyond(held.runs)),
             _ => Ok(()),
         }
@@ -95,11 +91,7 @@ impl BalanceHolds {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.lock().len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<BalanceKey, HeldSum>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().len()
     }
 }
 
@@ -148,13 +140,12 @@ pub(super) fn beyond(runs: NonZeroU32) -> RunLimitReached {
 pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
     let rows = HELD_BALANCES.rows();
     let mut range = rows.all();
-    while let Some((page, rest)) = rows.sound(store, &range, PAGE).await? {
-        range = rest;
+    while let Some(page) = rows.sound(store, &mut range, PAGE).await? {
         for row in page.iter().filter(|row| row.value.0 == 0) {
             let mut batch = Batch::new();
             batch.remove(&rows, row);
             // It may be used again meanwhile.
-            commit_if_unchanged(batch, store, Durability::Buffered).await?;
+            batch.commit_if_unchanged(store, Durability::Buffered).await?;
         }
     }
     Ok(())
@@ -162,7 +153,7 @@ pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
 
 impl Drop for BalanceHold {
     fn drop(&mut self) {
-        let mut holds = self.holds.lock();
+        let mut holds = self.holds.0.lock();
         let Some(held) = holds.get_mut(&self.key) else { return };
         match NonZeroU32::new(held.runs.get() - 1) {
             Some(runs) => (held.amount, held.runs) = (held.amount.saturating_sub(self.amount), runs),

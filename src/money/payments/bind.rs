@@ -26,7 +26,7 @@ impl Payments {
         });
         let claim = Some(self.claims.claim(&record));
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record, balance)).await {
-            Ok(Some((id, record))) => Ok(self.bought_by(id, record).await?.into()),
+            Ok(Some((id, record))) => Ok(Admit::Seen(self.bought_by(id, record).await?)),
             Ok(None) => {
                 PAYMENTS_RESERVED.count(["reserved"]);
                 Ok(Admit::Run(Admission {
@@ -41,7 +41,7 @@ impl Payments {
             }
             // Other hosts hold the rest of the balance, maybe for a concurrent request with this payment.
             Err(Refusal::Store(StoreError::Beyond { .. })) => match self.seen(&id, &record.digest, request).await? {
-                Some(seen) => Ok(seen.into()),
+                Some(seen) => Ok(Admit::Seen(seen)),
                 None => Err(check_run_limits(balance_holds::beyond(NonZeroU32::MIN))),
             },
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),

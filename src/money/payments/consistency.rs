@@ -3,7 +3,7 @@
 use tollhouse_base::check_report::CheckReport;
 use tollhouse_store::{Store, StoreError};
 
-use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::PaymentPhase};
+use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::PaymentState};
 use crate::unresolved::UNRESOLVED;
 
 const PAGE: usize = 500;
@@ -21,18 +21,15 @@ pub async fn check_payments(store: &dyn Store, flaws: &mut CheckReport) -> Resul
             false => format!("payment {} has ended ({state:?}), but is listed as open", row.key),
         });
         let listed = UNRESOLVED.get(store, &row.key).await?.is_some();
-        let consistent = listed == (state == PaymentPhase::Unresolved);
+        let consistent = listed == (state == PaymentState::Unresolved);
         flaws.unless(consistent, || format!("payment {} is {state:?}, which the list of unresolved payments contradicts", row.key));
     }
-    let mut rows = UNRESOLVED.inspect(store, PAGE);
-    while let Some(row) = rows.next(flaws).await? {
-        let there = PAYMENTS.found(store, &row.key).await?.is_some();
-        flaws.unless(there, || format!("payment {} is listed as unresolved, and does not exist", row.key));
-    }
-    let mut rows = OPEN_INTENTS.inspect(store, PAGE);
-    while let Some(row) = rows.next(flaws).await? {
-        let there = PAYMENTS.found(store, &row.key).await?.is_some();
-        flaws.unless(there, || format!("payment {} is listed as open, and does not exist", row.key));
+    for (listed, list) in [(UNRESOLVED, "unresolved"), (OPEN_INTENTS, "open")] {
+        let mut rows = listed.inspect(store, PAGE);
+        while let Some(row) = rows.next(flaws).await? {
+            let there = PAYMENTS.found(store, &row.key).await?.is_some();
+            flaws.unless(there, || format!("payment {} is listed as {list}, and does not exist", row.key));
+        }
     }
     let mut rows = PAYMENT_NAMES.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {

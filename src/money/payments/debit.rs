@@ -6,7 +6,7 @@ use tollhouse_telemetry::{Stage, counters::PAYMENTS as PAYMENTS_ENDED, enter};
 use super::{Admission, PAYMENTS, PaymentMeans, Payments};
 use crate::{
     SettleError, Settlement, SettlementKind, StoredAnswer,
-    payments::record::{AnswerLocation, PaymentRecord},
+    payments::{answer::located, record::PaymentRecord},
 };
 
 impl Payments {
@@ -45,13 +45,7 @@ impl Payments {
                 self.owe(&mut record, None, true);
                 self.end(&mut tx, own, &record);
             } else if reserved {
-                record.answer = Some(match apart {
-                    Some(staged) => {
-                        staged.store_answer(&mut tx, &own.key);
-                        AnswerLocation::Apart(None)
-                    }
-                    None => AnswerLocation::Here(receipt.answer.clone()),
-                });
+                record.answer = Some(located(&mut tx, &own.key, &receipt.answer, apart.as_ref()));
                 self.end(&mut tx, own, &record);
             } else {
                 self.add_ended_record(&mut tx, &own.key, &record);

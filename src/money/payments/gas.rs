@@ -23,16 +23,11 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::Instant};
+use tollhouse_base::lock::Lock;
 use tollhouse_telemetry::counters::{BURNED_GAS, UNDERPAID_GAS};
 
 use self::cover::GasCover;
@@ -143,9 +138,8 @@ struct Pool {
 /// Counts that were not sent to other hosts or not written to the store yet.
 #[derive(Debug, Default)]
 struct Pending {
-    gas: UnsentCounts,
-    underpaid: UnsentCounts,
-    reverts: UnsentCounts,
+    /// By the kind of count.
+    unsent: [UnsentCounts; 3],
     /// The key is the kind of count, `/`, and the party.
     unwritten: HashMap<String, i128>,
 }
@@ -171,7 +165,7 @@ struct State {
 pub(super) struct GasMeter {
     limits: GasLimits,
     started: Instant,
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Notified when there is something to write.
     changed: Arc<Notify>,
     /// Notified when a settlement has ended that others may wait for.
@@ -199,17 +193,17 @@ struct HeldGas {
 
 impl GasMeter {
     pub(super) fn new(limits: GasLimits) -> Arc<Self> {
-        Arc::new(Self { limits, started: Instant::now(), state: Mutex::default(), changed: Arc::default(), ended: Notify::new() })
+        Arc::new(Self { limits, started: Instant::now(), state: Lock::default(), changed: Arc::default(), ended: Notify::new() })
     }
 
     /// Returns whether the host has ever settled with its own gas.
     pub(super) fn is_used(&self) -> bool {
-        self.state().is_used
+        self.state.lock().is_used
     }
 
     /// Returns whether no settlement of this payer was reverted in the last hour.
     pub(super) fn is_clean(&self, payer: &str) -> bool {
-        self.state().payers.get(payer).is_none_or(|burned| burned.reverts.total(self.now()) == 0)
+        self.state.lock().payers.get(payer).is_none_or(|burned| burned.reverts.total(self.now()) == 0)
     }
 
     pub(super) fn burned(&self, burner: &Burner, burned: BurnedGas) -> CountedGas {
@@ -227,7 +221,7 @@ impl GasMeter {
         }
         if is_underpaid && ordinary.gas > 0 {
             UNDERPAID_GAS.add([], ordinary.gas);
-            let (mut state, now) = (self.state(), self.now());
+            let (mut state, now) = (self.state.lock(), self.now());
             state.wei = state.wei.saturating_add(ordinary.wei);
             state.change_all(burner, burner.standing.is_regular(), now, |of| of.underpaid.add(ordinary.gas, now));
             state.pending.underpaid(burner, ordinary);
@@ -236,7 +230,7 @@ impl GasMeter {
     }
 
     fn count(&self, burner: &Burner, burned: BurnedGas, reverts: u64) -> WindowMoment {
-        let (mut state, now) = (self.state(), self.now());
+        let (mut state, now) = (self.state.lock(), self.now());
         state.wei = state.wei.saturating_add(burned.wei);
         state.change_all(burner, burner.standing.is_customer(), now, |of| {
             of.gas.add(burned.gas, now);
@@ -253,7 +247,7 @@ impl GasMeter {
     /// The payer may have sent the other transaction. So a payer gets only as many excuses as settlements may be
     /// reverted, and an address [`EXCUSES_OF_ADDRESS`] times as many. Further ones count like others.
     pub(super) fn forgive(&self, counted: CountedGas) {
-        let (mut state, now) = (self.state(), self.now());
+        let (mut state, now) = (self.state.lock(), self.now());
         let CountedGas { mut burner, gas, at } = counted;
         let State { payers, addresses, newcomers, customers, pending, .. } = &mut *state;
         let pool = if burner.standing.is_customer() { customers } else { newcomers };
@@ -279,7 +273,7 @@ impl GasMeter {
 
     pub(super) fn last_hour(&self) -> u64 {
         let now = self.now();
-        self.state().sum(|of| of.gas.total(now))
+        self.state.lock().sum(|of| of.gas.total(now))
     }
 
     /// Returns whether more than half of the total limit is used.
@@ -290,11 +284,11 @@ impl GasMeter {
     /// Returns whether underpaid settlements have used more than half of the total limit.
     pub(super) fn is_underpaid_high(&self) -> bool {
         let now = self.now();
-        self.limits.of_all.is_some_and(|max| self.state().sum(|of| of.underpaid.total(now)) > max.get() / 2)
+        self.limits.of_all.is_some_and(|max| self.state.lock().sum(|of| of.underpaid.total(now)) > max.get() / 2)
     }
 
     pub(super) fn status(&self) -> Value {
-        let (state, now) = (self.state(), self.now());
+        let (state, now) = (self.state.lock(), self.now());
         json!({
             "burnedLastHour": state.sum(|of| of.gas.total(now)),
             "underpaidLastHour": state.sum(|of| of.underpaid.total(now)),
@@ -304,27 +298,9 @@ impl GasMeter {
         })
     }
 
-    /// Returns the number of reverted settlements that count against a payer.
-    #[cfg(test)]
-    pub(super) fn reverts_of(&self, payer: &str) -> u64 {
-        self.state().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
-    }
-
-    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
-    #[cfg(test)]
-    pub(super) fn burned_by(&self, burner: &Burner) -> [u64; 3] {
-        let (state, now) = (self.state(), self.now());
-        let address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
-        let of_builder = |pool: &Pool| burner.builder.as_ref().and_then(|id| pool.builders.get(id)).copied();
-        let builder = [of_builder(&state.newcomers), of_builder(&state.customers)];
-        let gas = |of: Option<Burned>| of.map_or(0, |of| of.gas.total(now));
-        let payer = state.payers.get(&burner.payer).copied();
-        [gas(payer), gas(address.copied()), builder.into_iter().map(gas).sum()]
-    }
-
     /// Forgets parties that have burned nothing for an hour.
     pub(super) fn prune_idle(&self) {
-        let (mut state, now) = (self.state(), self.now());
+        let (mut state, now) = (self.state.lock(), self.now());
         let State { payers, addresses, newcomers, customers, .. } = &mut *state;
         [payers, addresses, &mut newcomers.builders, &mut customers.builders]
             .into_iter()
@@ -338,10 +314,6 @@ impl GasMeter {
     /// Returns the moment `age` ago, for up to two hours, even from before the start.
     fn ago(&self, age: Duration) -> WindowMoment {
         WindowMoment::new((self.started.elapsed() + 2 * WINDOW).saturating_sub(age), WINDOW)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -17,13 +17,14 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Admission, PAYMENTS, PaymentRequest, Payments,
     admit::check_run_limits,
+    answer::located,
     claims::Claim,
-    record::{AnswerLocation, OwedPayment, PaymentPhase, PaymentRecord, SettlementNotice, StoredAnswer},
+    record::{OwedPayment, PaymentRecord, PaymentState, SettlementNotice, StoredAnswer},
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
 };
 use crate::{
-    CallTerms, Delivery, PaymentId, Refusal, SettleError, commit::commit_if_unchanged, receipt, receipt::PaymentKind,
-    receipt_finisher::CommitEffects, refund::REFUNDS, reorganized::REORGANIZED,
+    CallTerms, Delivery, PaymentId, Refusal, SettleError, receipt, receipt::PaymentKind, receipt_finisher::CommitEffects, refund::REFUNDS,
+    reorganized::REORGANIZED,
 };
 
 /// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
@@ -147,7 +148,7 @@ impl Payments {
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), *record), &renewed);
         batch.absent(&REORGANIZED, &receipt);
-        if !commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+        if !batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
             return Ok(None);
         }
         Ok(Some(OwedRun {
@@ -223,6 +224,11 @@ impl OwedPayment {
     pub fn payment(&self) -> &PaymentId {
         &self.id
     }
+
+    /// Returns the number of runs that ended without an answer.
+    pub fn failed_runs(&self) -> u32 {
+        self.record.failed_runs()
+    }
 }
 
 impl OwedRun {
@@ -261,12 +267,12 @@ impl OwedRun {
         enter(Stage::Commit);
         let Unanswered { payment: id, receipt, notice, .. } = self.unanswered.clone();
         let payments = Arc::clone(&self.payments);
-        let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice.clone(), ..answer };
+        let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice, ..answer };
         let staged = payments.stage(&answer).await.detach();
         let (holder, stored, apart) = (&self.holder, &answer, &staged);
-        let (gate, own, notice, receipt) = (&*payments, &id, &notice, &receipt);
+        let (gate, own, receipt) = (&*payments, &id, &receipt);
         let delivering = update(&*payments.store, Durability::Durable, |mut tx| async move {
-            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == holder);
+            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentState::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
             if let Ok(id) = receipt.parse::<ReceiptId>()
                 && tx.get(&REFUNDS, &id).await?.is_some()
@@ -278,15 +284,9 @@ impl OwedRun {
                 return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
             };
             let mut record = row.value.clone();
-            (record.state, record.replica, record.owed) = (PaymentPhase::Settled, None, None);
+            (record.state, record.replica, record.owed) = (PaymentState::Settled, None, None);
             record.updated_ms = gate.clock.now().0;
-            record.answer = Some(match apart {
-                Some(staged) => {
-                    staged.store_answer(&mut tx, own);
-                    AnswerLocation::Apart(notice.clone())
-                }
-                None => AnswerLocation::Here(stored.clone()),
-            });
+            record.answer = Some(located(&mut tx, own, stored, apart.as_ref()));
             gate.end(&mut tx, &row, &record);
             let (rows, news) = gate.finisher.deliver(paid, delivery);
             tx.append(rows);
@@ -363,7 +363,7 @@ impl Payments {
     /// Records that a run is over, so that other hosts do not wait for it. If that fails, they notice after a time.
     async fn stop_running(&self, id: &PaymentId, holder: &str, ran: bool) {
         let stopping = update(&*self.store, Durability::Buffered, |mut tx| async move {
-            let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == holder);
+            let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == PaymentState::Owed && row.value.holder() == holder);
             let Some(row) = row else { return tx.answer::<_, StoreError>(()) };
             let mut record = row.value.clone();
             record.replica = None;

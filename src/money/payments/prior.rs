@@ -2,42 +2,28 @@
 
 use std::io::ErrorKind;
 
+use tollhouse_api::Payment;
 use tollhouse_store::StoreError;
 
 use super::{
-    PAYMENTS, PaymentState, Payments, SeenPayment,
+    PAYMENTS, Payments, SeenPayment,
     answer::PAYMENT_ANSWERS,
     credit_known,
     record::{AnswerLocation, PaymentRecord},
 };
 use crate::{
-    CreditOffer, OfferedPayment, OwedPayment, PaymentId, PaymentPhase, Refusal, StoredAnswer, Unanswered, x402::offer::ShownPayment,
+    CreditOffer, OfferedPayment, OwedPayment, PaymentId, PaymentState, Refusal, StoredAnswer, Unanswered, x402::offer::ShownPayment,
 };
 
-enum Bought {
-    Nothing,
-    /// A run, or a settlement whose outcome is being looked up.
-    InFlight,
-    /// A settlement whose outcome the facilitator did not report.
-    Open,
-    /// A run that was charged before, and is in flight.
-    Running(Box<PaymentRecord>),
-    /// An answer that was charged before its run. No run is in flight.
-    Owed(Box<PaymentRecord>),
-    Answer(StoredAnswer),
-    /// The answer's object is missing or corrupt.
-    Lost,
-    /// The answer has expired.
-    NotKept,
-}
-
-/// The outcome of a payment that another call or host handles.
+/// The outcome of a payment that another call or host may handle.
 #[derive(Debug)]
 pub enum HeldPaymentEnd {
     /// It ended with this answer.
     Answer(StoredAnswer),
-    /// It was charged, and its answer is lost.
+    /// It was charged, and the object with its answer is missing or corrupt.
     Lost,
+    /// It was charged, and its answer has expired.
+    NotKept,
     /// It is running, or its settlement is being looked up.
     NotYet,
     /// It was charged before its run, which is in flight.
@@ -48,12 +34,7 @@ pub enum HeldPaymentEnd {
     /// The facilitator did not report the outcome of its settlement.
     Open,
     /// It was charged before its run, and no run is in flight. The same payment can run the tool again.
-    Owed {
-        /// Number of runs that ended without an answer.
-        failed_runs: u32,
-        /// The details for the payer.
-        unanswered: Unanswered,
-    },
+    Owed(OwedPayment),
     /// It ended without an answer, and nothing was taken.
     Without,
 }
@@ -94,86 +75,80 @@ impl Payments {
     pub(super) async fn bought_by(&self, id: PaymentId, record: PaymentRecord) -> Result<SeenPayment, Refusal> {
         let on_credit = record.is_on_credit();
         match self.bought(&id, record).await? {
-            Bought::Answer(answer) => Ok(SeenPayment::Stored(id, answer)),
-            Bought::Lost => Err(Refusal::AnswerLost(id)),
-            Bought::NotKept if on_credit => Err(Refusal::AnswerExpired(id)),
-            Bought::NotKept => {
+            HeldPaymentEnd::Answer(answer) => Ok(SeenPayment::Stored(id, answer)),
+            HeldPaymentEnd::Lost => Err(Refusal::AnswerLost(id)),
+            HeldPaymentEnd::NotKept if on_credit => Err(Refusal::AnswerExpired(id)),
+            HeldPaymentEnd::NotKept => {
                 let message = "the authorization was already used, and its stored answer has expired";
                 Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
             }
-            Bought::Owed(record) => {
-                let Unanswered { payment, receipt, runs_left, until, .. } = self.unanswered(id, &record);
+            HeldPaymentEnd::Owed(owed) => {
+                let Unanswered { payment, receipt, runs_left, until, .. } = self.unanswered_by(&owed);
                 if runs_left == 0 || until <= self.clock.now() {
                     return Err(Refusal::NoMoreRuns { payment, receipt });
                 }
-                Ok(SeenPayment::Owed(OwedPayment { id: payment, record }))
+                Ok(SeenPayment::Owed(owed))
             }
-            Bought::Nothing | Bought::InFlight | Bought::Open | Bought::Running(_) => Ok(SeenPayment::InFlight(id)),
+            HeldPaymentEnd::Without | HeldPaymentEnd::NotYet | HeldPaymentEnd::Open | HeldPaymentEnd::Running { .. } => {
+                Ok(SeenPayment::InFlight(id))
+            }
         }
     }
 
     /// Returns the outcome of a payment that another call or replica handles.
     pub async fn ended(&self, id: &PaymentId) -> Result<HeldPaymentEnd, StoreError> {
-        let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(HeldPaymentEnd::Without) };
-        Ok(match self.bought(id, record).await? {
-            Bought::Answer(answer) => HeldPaymentEnd::Answer(answer),
-            Bought::Lost => HeldPaymentEnd::Lost,
-            Bought::InFlight => HeldPaymentEnd::NotYet,
-            Bought::Open => HeldPaymentEnd::Open,
-            Bought::Running(record) => HeldPaymentEnd::Running { failed_runs: record.failed_runs() },
-            Bought::Owed(record) => {
-                HeldPaymentEnd::Owed { failed_runs: record.failed_runs(), unanswered: self.unanswered(id.clone(), &record) }
-            }
-            Bought::Nothing | Bought::NotKept => HeldPaymentEnd::Without,
-        })
+        match PAYMENTS.get(&*self.store, id).await? {
+            Some(record) => self.bought(id, record).await,
+            None => Ok(HeldPaymentEnd::Without),
+        }
     }
 
     /// Returns the answer of a payment that has ended, if it is still there.
     pub(super) async fn kept_answer(&self, id: &PaymentId, record: PaymentRecord) -> Result<Option<StoredAnswer>, StoreError> {
-        Ok(if let Bought::Answer(answer) = self.answer_of(id, record).await? { Some(answer) } else { None })
+        Ok(if let HeldPaymentEnd::Answer(answer) = self.answer_of(id, record).await? { Some(answer) } else { None })
     }
 
-    async fn bought(&self, id: &PaymentId, record: PaymentRecord) -> Result<Bought, StoreError> {
+    async fn bought(&self, id: &PaymentId, record: PaymentRecord) -> Result<HeldPaymentEnd, StoreError> {
         Ok(match record.state {
-            PaymentPhase::Released | PaymentPhase::Refused => Bought::Nothing,
-            PaymentPhase::Reserved => Bought::InFlight,
-            PaymentPhase::Settling if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Bought::Open,
-            PaymentPhase::Settling => Bought::InFlight,
-            PaymentPhase::Unresolved => Bought::Open,
-            PaymentPhase::Owed if self.is_running(&record).await? => Bought::Running(Box::new(record)),
-            PaymentPhase::Owed => Bought::Owed(Box::new(record)),
-            PaymentPhase::Settled => self.answer_of(id, record).await?,
+            PaymentState::Released | PaymentState::Refused => HeldPaymentEnd::Without,
+            PaymentState::Reserved => HeldPaymentEnd::NotYet,
+            PaymentState::Settling if self.retries.lock().get(id).is_some_and(|retry| retry.at.is_some()) => HeldPaymentEnd::Open,
+            PaymentState::Settling => HeldPaymentEnd::NotYet,
+            PaymentState::Unresolved => HeldPaymentEnd::Open,
+            PaymentState::Owed if self.is_running(&record).await? => HeldPaymentEnd::Running { failed_runs: record.failed_runs() },
+            PaymentState::Owed => HeldPaymentEnd::Owed(OwedPayment { id: id.clone(), record: Box::new(record) }),
+            PaymentState::Settled => self.answer_of(id, record).await?,
         })
     }
 
-    async fn answer_of(&self, id: &PaymentId, record: PaymentRecord) -> Result<Bought, StoreError> {
+    async fn answer_of(&self, id: &PaymentId, record: PaymentRecord) -> Result<HeldPaymentEnd, StoreError> {
         let settlement = match record.answer {
-            None => return Ok(Bought::NotKept),
-            Some(AnswerLocation::Here(answer)) => return Ok(Bought::Answer(answer)),
+            None => return Ok(HeldPaymentEnd::NotKept),
+            Some(AnswerLocation::Here(answer)) => return Ok(HeldPaymentEnd::Answer(answer)),
             Some(AnswerLocation::Apart(settlement)) => settlement,
         };
-        let Some(row) = PAYMENT_ANSWERS.get(&*self.store, id).await? else { return Ok(Bought::NotKept) };
+        let Some(row) = PAYMENT_ANSWERS.get(&*self.store, id).await? else { return Ok(HeldPaymentEnd::NotKept) };
         let receipt_id = record.receipt_id.unwrap_or_default();
         let answer = StoredAnswer { receipt_id, settlement, ..row.answer };
-        let Some(object) = row.object else { return Ok(Bought::Answer(answer)) };
+        let Some(object) = row.object else { return Ok(HeldPaymentEnd::Answer(answer)) };
         match self.objects.get(&object.name, Some(&object.sha256)).await {
-            Ok(Some(body)) => Ok(Bought::Answer(StoredAnswer { body, ..answer })),
+            Ok(Some(body)) => Ok(HeldPaymentEnd::Answer(StoredAnswer { body, ..answer })),
             // It expired between the two reads.
-            Ok(None) if PAYMENT_ANSWERS.get(&*self.store, id).await?.is_none() => Ok(Bought::NotKept),
+            Ok(None) if PAYMENT_ANSWERS.get(&*self.store, id).await?.is_none() => Ok(HeldPaymentEnd::NotKept),
             Ok(None) => {
                 tracing::error!(payment.id = %id, object.name, "the object with the answer of a payment is missing");
-                Ok(Bought::Lost)
+                Ok(HeldPaymentEnd::Lost)
             }
             Err(error) if error.kind() == ErrorKind::InvalidData => {
                 tracing::error!(payment.id = %id, %error, "the object with the answer of a payment is corrupt");
-                Ok(Bought::Lost)
+                Ok(HeldPaymentEnd::Lost)
             }
             Err(error) => Err(StoreError::Away(format!("the bucket is unavailable: {error}"))),
         }
     }
 
     /// Returns the state of a payment, with its receipt and transaction, and what a reorganization did to it.
-    pub async fn state(&self, id: &PaymentId) -> Result<Option<PaymentState>, StoreError> {
+    pub async fn state(&self, id: &PaymentId) -> Result<Option<Payment>, StoreError> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(None) };
         let state = record.public(id);
         let receipt = state.receipt_id.as_ref().filter(|_| state.transaction.is_some()).and_then(|receipt| receipt.parse().ok());
@@ -181,7 +156,7 @@ impl Payments {
             Some(receipt) => self.reorganization(&receipt).await?,
             None => None,
         };
-        Ok(Some(PaymentState { settlement, ..state }))
+        Ok(Some(Payment { settlement, ..state }))
     }
 
     /// Returns whether an offered payment is this payment, or the developer credit that paid for it. The id alone
@@ -204,7 +179,7 @@ impl Payments {
 
 /// Checks that a sender with this digest and request may get what a payment has bought. Returns false if it is unspent.
 pub(super) fn check_use(record: &PaymentRecord, digest: &str, request: &str) -> Result<bool, Refusal> {
-    if matches!(record.state, PaymentPhase::Released | PaymentPhase::Refused) {
+    if matches!(record.state, PaymentState::Released | PaymentState::Refused) {
         return Ok(false);
     }
     if record.digest != digest {

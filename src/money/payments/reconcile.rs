@@ -6,7 +6,8 @@ use std::{
 };
 
 use alloy_primitives::U256;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use tollhouse_api::{DoubledTransaction, MissingTransfer, Reconciliation, True, UnknownTransfer};
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_store::StoreError;
 
@@ -41,66 +42,6 @@ pub struct BlockRange {
     pub first: u64,
     /// The last one.
     pub last: u64,
-}
-
-/// The result of comparing a page of blocks with the ledger.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Reconciliation {
-    /// The network's CAIP-2 id.
-    pub network: &'static str,
-    /// The first block of the page.
-    pub from_block: u64,
-    /// The last block of the page.
-    pub to_block: u64,
-    /// Number of transfers to the payout address.
-    pub transfers: u64,
-    /// Number of receipts for payments on the network during these blocks.
-    pub receipts: u64,
-    /// Transfers without a receipt.
-    pub unknown: Vec<UnknownTransfer>,
-    /// Receipts whose transaction made no such transfer.
-    pub missing: Vec<MissingTransfer>,
-    /// Transactions with more receipts than transfers.
-    pub doubled: Vec<DoubledTransaction>,
-    /// Whether more differences were found than are listed or looked up. Then compare fewer blocks.
-    pub truncated: bool,
-    /// Whether no difference was found.
-    pub agrees: bool,
-    /// The remaining blocks.
-    #[serde(skip)]
-    pub rest: Option<BlockRange>,
-}
-
-/// A transfer without a receipt.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UnknownTransfer {
-    pub transaction: String,
-    pub block: u64,
-    pub log_index: u64,
-    pub from: String,
-    pub asset: &'static str,
-    pub amount: String,
-}
-
-/// A receipt whose transaction made no transfer to the payout address.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MissingTransfer {
-    pub receipt_id: ReceiptId,
-    pub transaction: String,
-    pub asset: String,
-    pub amount: String,
-}
-
-/// A transaction with more receipts than transfers.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DoubledTransaction {
-    pub transaction: String,
-    pub transfers: u64,
-    pub receipt_ids: Vec<String>,
 }
 
 /// Why ledger and chain could not be compared.
@@ -148,8 +89,12 @@ impl Payments {
         Ok((network, BlockRange { first: first.min(last), last }))
     }
 
-    /// Compares the first page of these blocks with the ledger.
-    pub async fn reconcile(&self, network: Option<&str>, range: BlockRange) -> Result<Reconciliation, ReconcileError> {
+    /// Compares the first page of these blocks with the ledger. Returns the remaining blocks too.
+    pub async fn reconcile(
+        &self,
+        network: Option<&str>,
+        range: BlockRange,
+    ) -> Result<(Reconciliation, Option<BlockRange>), ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let mut last = range.last.min(range.first.saturating_add(MAX_BLOCKS - 1));
         let mut transfers: Vec<(&'static Asset, TokenTransfer)> = Vec::new();
@@ -169,7 +114,8 @@ impl Payments {
         };
         let (own, linked) = self.receipts_between(network, from, until).await?;
         let mut page = Reconciliation {
-            network: network.caip2,
+            ok: True,
+            network: network.caip2.into(),
             from_block: range.first,
             to_block: last,
             transfers: transfers.len() as u64,
@@ -179,13 +125,13 @@ impl Payments {
             doubled: Vec::new(),
             truncated: false,
             agrees: true,
-            rest: (last < range.last).then_some(BlockRange { first: last + 1, last: range.last }),
+            next_cursor: None,
         };
         self.hold_transfers(&mut page, network, &transfers, &linked).await?;
         let seen: HashSet<&str> = transfers.iter().map(|(_, transfer)| transfer.transaction.as_str()).collect();
         self.hold_receipts(&mut page, network, &chain, own.iter().filter(|paid| !seen.contains(paid.transaction()))).await?;
         page.agrees = page.unknown.is_empty() && page.missing.is_empty() && page.doubled.is_empty() && !page.truncated;
-        Ok(page)
+        Ok((page, (last < range.last).then_some(BlockRange { first: last + 1, last: range.last })))
     }
 
     fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, Arc<Node>), ReconcileError> {
@@ -251,7 +197,7 @@ impl Payments {
                     block: transfer.block,
                     log_index: transfer.log,
                     from: transfer.from.clone(),
-                    asset: asset.address,
+                    asset: asset.address.into(),
                     amount: transfer.amount.to_string(),
                 }));
             } else if receipts.len() > made.len() {

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tollhouse_api::Payment;
+pub use tollhouse_api::PaymentState;
 use tollhouse_base::{
     clock::Timestamp,
     id::{CreditId, ReplicaId, RequestId},
 };
 use tollhouse_store::postcard_values;
 
-use crate::{PaymentId, Reorganization, StartedSettlement, WireVersion};
+use crate::{PaymentId, StartedSettlement, WireVersion};
 
 /// How long an answer can be fetched again with its payment, and how long a refusal can be looked up.
 const ANSWER_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -20,27 +22,6 @@ const RELEASED_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// How long a record is kept after its payment can last be used, since clocks differ and can be set back.
 pub(crate) const MARGIN: Duration = Duration::from_secs(60 * 60);
-
-/// The state of a payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PaymentPhase {
-    /// Bound to a call that is running. Nothing was taken.
-    Reserved,
-    /// The settlement was requested or is about to be.
-    Settling,
-    /// The money moved. Receipt and answer are stored.
-    Settled,
-    /// The facilitator refused to settle. Nothing was taken.
-    Refused,
-    /// The call ended without a result. Nothing was taken, and the authorization is unspent.
-    Released,
-    /// Nobody reported within the configured time whether the money moved, and no facilitator is asked anymore. The
-    /// authorization stays used until the chain or an admin decides.
-    Unresolved,
-    /// The money moved before the run, and the payer has no answer yet. The same payment runs the tool.
-    Owed,
-}
 
 /// An answer that can be sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,39 +55,6 @@ pub struct SettlementNotice {
     pub body: String,
 }
 
-/// The public state of a payment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PaymentState {
-    /// The payment's id.
-    pub payment_id: PaymentId,
-    /// The state.
-    pub state: PaymentPhase,
-    /// The receipt of the paid call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub receipt_id: Option<String>,
-    /// Why it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The transaction that moved the money.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transaction: Option<String>,
-    /// When it entered its state. For an unresolved payment, when its settlement began.
-    pub updated_at: Timestamp,
-    /// The state of its settlement, if a reorganization of the chain has undone it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub settlement: Option<Reorganization>,
-}
-
-impl PaymentState {
-    /// Removes details of the purchase, for public use. Anybody who reads the chain can compute payment ids, and a
-    /// receipt names the tool.
-    #[must_use]
-    pub fn without_purchase(self) -> Self {
-        Self { receipt_id: None, transaction: None, settlement: None, ..self }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum AnswerLocation {
     Here(StoredAnswer),
@@ -116,7 +64,7 @@ pub(crate) enum AnswerLocation {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PaymentRecord {
-    pub(crate) state: PaymentPhase,
+    pub(crate) state: PaymentState,
     /// Identifies the reservation, so that no two admissions write the same bytes.
     holder: String,
     pub(crate) request: String,
@@ -216,7 +164,7 @@ pub(crate) struct SettlementIntent {
 impl PaymentRecord {
     pub(crate) fn reserved(request: &str, digest: String, tail: ExpiryInfo, now: Timestamp) -> Self {
         Self {
-            state: PaymentPhase::Reserved,
+            state: PaymentState::Reserved,
             holder: RequestId::generate().to_string(),
             request: request.to_owned(),
             digest,
@@ -258,11 +206,11 @@ impl PaymentRecord {
     /// Marks it as unresolved, so that it is no longer looked up. The time when its settlement began stays, because a
     /// search of the chain starts there.
     pub(super) fn given_up(self) -> Self {
-        Self { state: PaymentPhase::Unresolved, replica: None, ..self }
+        Self { state: PaymentState::Unresolved, replica: None, ..self }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, PaymentPhase::Reserved | PaymentPhase::Settling)
+        matches!(self.state, PaymentState::Reserved | PaymentState::Settling)
     }
 
     /// Marks it as being run again by this replica.
@@ -282,7 +230,7 @@ impl PaymentRecord {
     /// Reduces it to the fact that its nonce is spent, and by which transaction. It is kept forever, since it has no
     /// expiry. Nothing more is owed.
     pub(crate) fn spent(self) -> Self {
-        let state = if self.state == PaymentPhase::Owed { PaymentPhase::Settled } else { self.state };
+        let state = if self.state == PaymentState::Owed { PaymentState::Settled } else { self.state };
         let (holder, request, digest) = Default::default();
         Self { state, holder, request, digest, answer: None, intent: None, tail: None, settler: None, owed: None, ..self }
     }
@@ -291,17 +239,17 @@ impl PaymentRecord {
         let after = |at: u64, stored: Duration| at.saturating_add(u64::try_from(stored.as_millis()).unwrap_or(u64::MAX));
         let answer_until = after(self.updated_ms, ANSWER_TTL);
         let record_until = match (self.state, &self.tail) {
-            (PaymentPhase::Reserved | PaymentPhase::Settling | PaymentPhase::Unresolved, _) => return RecordTimeout::Never,
-            (PaymentPhase::Owed, _) => {
+            (PaymentState::Reserved | PaymentState::Settling | PaymentState::Unresolved, _) => return RecordTimeout::Never,
+            (PaymentState::Owed, _) => {
                 let until = self.owed.as_ref().map_or(self.updated_ms, |owed| owed.until_ms);
                 let showable = self.tail.as_ref().map_or(0, |tail| tail.showable_until_ms);
                 Some(after(until.max(showable), MARGIN))
             }
-            (PaymentPhase::Released, _) => Some(after(self.updated_ms, RELEASED_TTL)),
-            (PaymentPhase::Refused, _) => Some(answer_until),
-            (PaymentPhase::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),
+            (PaymentState::Released, _) => Some(after(self.updated_ms, RELEASED_TTL)),
+            (PaymentState::Refused, _) => Some(answer_until),
+            (PaymentState::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),
             // The validity of its authorization is unknown, and only the record prevents its reuse.
-            (PaymentPhase::Settled, None) => None,
+            (PaymentState::Settled, None) => None,
         };
         match record_until {
             Some(until) if until <= now.0 => RecordTimeout::Record,
@@ -322,8 +270,8 @@ impl PaymentRecord {
         }
     }
 
-    pub(crate) fn public(&self, id: &PaymentId) -> PaymentState {
-        PaymentState {
+    pub(crate) fn public(&self, id: &PaymentId) -> Payment {
+        Payment {
             payment_id: id.clone(),
             state: self.state,
             receipt_id: self.receipt_id.clone(),

@@ -12,8 +12,7 @@ use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 
 use super::{OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, Payments, balance_holds, retry::PollBackoff};
 use crate::{
-    PaymentId, PaymentPhase,
-    commit::commit_if_unchanged,
+    PaymentId, PaymentState,
     payments::record::{AnswerLocation, PaymentRecord, RecordTimeout},
 };
 
@@ -31,11 +30,11 @@ impl Payments {
         let (living, mut settling) = (self.replica.living().await?, 0);
         for row in self.open_records().await? {
             match row.value.state {
-                PaymentPhase::Settling if self.is_ours(&row.value) => {
-                    self.retries().insert(row.key, PollBackoff::due(Instant::now()));
+                PaymentState::Settling if self.is_ours(&row.value) => {
+                    self.retries.lock().insert(row.key, PollBackoff::due(Instant::now()));
                     settling += 1;
                 }
-                PaymentPhase::Reserved | PaymentPhase::Settling => settling += usize::from(self.take_over_left(&row, &living).await?),
+                PaymentState::Reserved | PaymentState::Settling => settling += usize::from(self.take_over_left(&row, &living).await?),
                 _ => {
                     let mut batch = Batch::new();
                     batch.delete(&OPEN_INTENTS, &row.key);
@@ -54,8 +53,8 @@ impl Payments {
     pub(super) async fn take_over_left(&self, row: &Row<PaymentId, PaymentRecord>, living: &LiveReplicas) -> Result<bool, StoreError> {
         let is_left = !living.has(row.value.replica.as_ref());
         match row.value.state {
-            PaymentPhase::Reserved if is_left => self.release(row).await.map(|_| false),
-            PaymentPhase::Settling if is_left => self.take_over_from(row).await,
+            PaymentState::Reserved if is_left => self.release(row).await.map(|_| false),
+            PaymentState::Settling if is_left => self.take_over_from(row).await,
             _ => Ok(false),
         }
     }
@@ -68,9 +67,9 @@ impl Payments {
     async fn take_over_from(&self, row: &Row<PaymentId, PaymentRecord>) -> Result<bool, StoreError> {
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, row, &row.value.clone().held_by(self.replica.id()));
-        let is_ours = commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+        let is_ours = batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         if is_ours {
-            self.retries().insert(row.key.clone(), PollBackoff::due(Instant::now()));
+            self.retries.lock().insert(row.key.clone(), PollBackoff::due(Instant::now()));
         }
         Ok(is_ours)
     }
@@ -90,8 +89,7 @@ impl Payments {
     pub(super) async fn open_records(&self) -> Result<Vec<Row<PaymentId, PaymentRecord>>, StoreError> {
         let mut records = Vec::new();
         let mut range = OPEN_INTENTS.all();
-        while let Some((page, rest)) = OPEN_INTENTS.sound(&*self.store, &range, BATCH).await? {
-            range = rest;
+        while let Some(page) = OPEN_INTENTS.sound(&*self.store, &mut range, BATCH).await? {
             for intent in &page {
                 records.extend(self.read_shared(&intent.key).await?);
             }
@@ -102,7 +100,7 @@ impl Payments {
     /// Returns when the oldest open settlement of any replica began, or now if there is none.
     pub async fn settling_since(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
-        let open = self.open_records().await?.into_iter().filter(|row| row.value.state == PaymentPhase::Settling);
+        let open = self.open_records().await?.into_iter().filter(|row| row.value.state == PaymentState::Settling);
         Ok(open.map(|row| Timestamp(row.value.updated_ms)).min().map_or(now, |oldest| oldest.min(now)))
     }
 
@@ -112,8 +110,7 @@ impl Payments {
             balance_holds::forget_free(&*self.store).await?;
         }
         let mut due = PAYMENT_EXPIRY.all().before(&now);
-        while let Some((page, rest)) = PAYMENT_EXPIRY.sound(&*self.store, &due, BATCH).await? {
-            due = rest;
+        while let Some(page) = PAYMENT_EXPIRY.sound(&*self.store, &mut due, BATCH).await? {
             for row in &page {
                 self.forget_one(row, now).await?;
             }
@@ -166,7 +163,7 @@ impl Payments {
             }
         }
         // After a conflict, the next tick does it.
-        if commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+        if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
             PAYMENTS.expired(removed);
         }
         Ok(())
@@ -200,11 +197,11 @@ impl Payments {
     /// Releases a reservation. Returns false if its record has changed. The writer of the change then ends it.
     async fn release(&self, row: &Row<PaymentId, PaymentRecord>) -> Result<bool, StoreError> {
         let mut record = row.value.clone();
-        (record.state, record.replica) = (PaymentPhase::Released, None);
+        (record.state, record.replica) = (PaymentState::Released, None);
         record.updated_ms = self.clock.now().0;
         let mut batch = Batch::new();
         self.end(&mut batch, row, &record);
-        if commit_if_unchanged(batch, &*self.store, Durability::built_on(&*self.store)).await? {
+        if batch.commit_if_unchanged(&*self.store, Durability::built_on(&*self.store)).await? {
             PAYMENTS_ENDED.count(["released"]);
             return Ok(true);
         }
@@ -231,14 +228,14 @@ impl Payments {
             Ok(released) => Some(released),
             Err(error) => {
                 tracing::error!(payment.id = %id, %error, "a reservation could not be released; the host will try again");
-                self.orphaned().insert(id.clone(), record.clone());
+                self.orphaned.lock().insert(id.clone(), record.clone());
                 None
             }
         }
     }
 
     pub(super) async fn release_orphans(&self) {
-        let orphans: Vec<_> = self.orphaned().drain().collect();
+        let orphans: Vec<_> = self.orphaned.lock().drain().collect();
         // Concurrently, since each may wait for a locked row.
         join_all(orphans.iter().map(|(id, record)| self.release_reservation(id, record))).await;
     }

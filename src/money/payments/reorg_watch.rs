@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use tollhouse_api::Reorganization;
 use tollhouse_base::id::ReceiptId;
 use tollhouse_store::{Batch, Durability, Range, Row, StoreError};
 use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
@@ -16,15 +17,11 @@ use super::{
 };
 use crate::{
     Network,
-    commit::commit_if_unchanged,
     facilitator::{
         chain::node::Node,
         chain_view::{ChainError, TxPlacement},
     },
-    reorganized::{
-        REORGANIZED, RESETTLED, Recovery, Reorganization, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement,
-        watched_on,
-    },
+    reorganized::{REORGANIZED, Recovery, ReorganizedSettlement, WATCHED, WatchedSettlement, reorganization_of, watched_on},
 };
 
 /// How long a transaction must be missing before its settlement counts as undone. A node may lag, and transactions of a
@@ -50,20 +47,10 @@ enum RoundEnd {
 }
 
 impl Payments {
-    /// Returns the settlement of a receipt if a reorganization of the chain has undone it.
-    pub async fn reorganized(&self, receipt: &ReceiptId) -> Result<Option<ReorganizedSettlement>, StoreError> {
-        REORGANIZED.get(&*self.store, receipt).await
-    }
-
-    /// Returns the settlement of a receipt if another transaction has made it after a reorganization of the chain.
-    pub async fn resettled(&self, receipt: &ReceiptId) -> Result<Option<ResettledSettlement>, StoreError> {
-        RESETTLED.get(&*self.store, receipt).await
-    }
-
     /// Returns the state of a receipt's settlement if a reorganization of the chain has undone it, even if another
     /// transaction has made it since.
     pub async fn reorganization(&self, receipt: &ReceiptId) -> Result<Option<Reorganization>, StoreError> {
-        Reorganization::of(&*self.store, receipt).await
+        reorganization_of(&*self.store, receipt).await
     }
 
     /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Also looks up
@@ -99,7 +86,7 @@ impl Payments {
             for row in rows {
                 batch.remove(&WATCHED, *row);
             }
-            commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+            batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         }
         Ok(())
     }
@@ -137,38 +124,31 @@ impl Payments {
 
     /// Handles a settlement whose block is not the recorded one, given its transaction's current block.
     async fn check_settlement(&self, row: Watched, placed: Option<TxPlacement>) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let mut batch = Batch::new();
-        batch.remove(&WATCHED, &row);
-        let mut watched = row.value.clone();
+        let (now, mut batch, mut watched) = (self.clock.now(), Batch::new(), row.value.clone());
         if let Some(placed) = placed.filter(|placed| placed.succeeded) {
             (watched.block, watched.block_hash, watched.missing_since) = (placed.block, placed.block_hash, None);
             if watched == row.value {
                 return Ok(());
             }
             // A batch can write a key only once.
-            if watched.key() == row.key {
-                batch = Batch::new();
-                batch.replace(&WATCHED, &row, &watched);
-            } else {
-                batch.put(&WATCHED, &watched.key(), &watched);
-            }
-            return commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop);
+            match watched.key() == row.key {
+                true => batch.replace(&WATCHED, &row, &watched),
+                false => batch.remove(&WATCHED, &row).put(&WATCHED, &watched.key(), &watched),
+            };
+            return batch.commit_if_unchanged(&*self.store, Durability::Buffered).await.map(drop);
         }
         match watched.missing_since {
             None => {
                 watched.missing_since = Some(now);
-                batch = Batch::new();
                 batch.replace(&WATCHED, &row, &watched);
-                commit_if_unchanged(batch, &*self.store, Durability::Buffered).await.map(drop)
+                batch.commit_if_unchanged(&*self.store, Durability::Buffered).await.map(drop)
             }
-            Some(since) if now.0.saturating_sub(since.0) < millis(MISSING_FOR) => Ok(()),
+            Some(since) if now < since.plus(MISSING_FOR) => Ok(()),
             Some(_) => {
                 let reorganized = ReorganizedSettlement { settlement: watched, at: now, recovery: Recovery::default(), lost: None };
-                batch.put(&REORGANIZED, reorganized.receipt_id(), &reorganized);
                 let (rows, news) = self.finisher.reorganized(&reorganized);
-                batch.append(rows);
-                if commit_if_unchanged(batch, &*self.store, Durability::Buffered).await? {
+                batch.remove(&WATCHED, &row).put(&REORGANIZED, reorganized.receipt_id(), &reorganized).append(rows);
+                if batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
                     SETTLEMENT_FAULTS.count(["reorganized"]);
                     tracing::warn!(
                         receipt.id = %reorganized.receipt_id(),
@@ -186,13 +166,12 @@ impl Payments {
     /// Checks whether undone settlements are in a block again: by their transaction, and less often by their nonce.
     async fn find_missing(&self, network: &'static Network, chain: &Node) -> Result<(), RoundEnd> {
         let (now, mut due, mut request, mut range) = (self.clock.now(), Vec::new(), 0, REORGANIZED.all());
-        while let Some((page, rest)) = REORGANIZED.sound(&*self.store, &range, PAGE).await? {
-            range = rest;
+        while let Some(page) = REORGANIZED.sound(&*self.store, &mut range, PAGE).await? {
             for row in page {
                 if row.value.network() != network.caip2 || row.value.lost.is_some() {
                     continue;
                 }
-                if request < PAGE && now.0.saturating_sub(row.value.at.0) <= millis(LOOKED_UP_FOR) {
+                if request < PAGE && now <= row.value.at.plus(LOOKED_UP_FOR) {
                     request += 1;
                     let placed = chain.placed(row.value.transaction()).await?;
                     if let Some(TxPlacement { block, block_hash, .. }) = placed.filter(|placed| placed.succeeded) {
@@ -211,8 +190,4 @@ impl Payments {
         self.find_reorganized(network, due).await?;
         Ok(())
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::timeout;
+use tollhouse_api::SettlementLoss;
 use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Durability, Row, StoreError, update};
 use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
@@ -19,13 +20,12 @@ use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
     gas::{Burner, GasCaller},
-    record::{AnswerLocation, PaymentPhase, PaymentRecord, SettlementIntent, SettlementNotice},
+    record::{AnswerLocation, PaymentRecord, PaymentState, SettlementIntent, SettlementNotice},
     unpaid_runs::Standing,
 };
 use crate::{
     Facilitator, Network, OfferedX402, SettleOutcome, Settlement, StartedSettlement,
-    commit::commit_if_unchanged,
-    reorganized::{Loss, REORGANIZED, RESETTLED, ReorganizedSettlement, ResettledSettlement, SignedPayment, WATCHED},
+    reorganized::{REORGANIZED, RESETTLED, ReorganizedSettlement, ResettledSettlement, SignedPayment, WATCHED, describe_loss, loss_of},
     transactions,
     x402::wire,
 };
@@ -137,7 +137,7 @@ impl Payments {
         _ = self.count_gas(&payment, &burner(&row, &payment), matches!(outcome, SettleOutcome::Settled(_)));
         let (loss, cause) = match outcome {
             SettleOutcome::Settled(settlement) => return self.settled_by(&row, &payment, settlement).await,
-            SettleOutcome::Refused { reason, .. } => (Loss::of(&reason), reason),
+            SettleOutcome::Refused { reason, .. } => (loss_of(&reason), reason),
             SettleOutcome::Unknown(cause) | SettleOutcome::Lost(cause) | SettleOutcome::Unsent(cause) => (None, cause),
         };
         tracing::info!(receipt.id = %row.key, cause, "a reorganized settlement is not settled again yet");
@@ -167,7 +167,7 @@ impl Payments {
     async fn rewrite(&self, undone: &Undone, value: ReorganizedSettlement, durability: Durability) -> Result<Option<Undone>, StoreError> {
         let mut batch = Batch::new();
         batch.replace(&REORGANIZED, undone, &value);
-        let is_written = commit_if_unchanged(batch, &*self.store, durability).await?;
+        let is_written = batch.commit_if_unchanged(&*self.store, durability).await?;
         Ok(is_written.then(|| REORGANIZED.own(undone.key.clone(), value)))
     }
 
@@ -303,7 +303,7 @@ impl Payments {
 
     /// Returns the record of a payment that is settled again. If its answer is owed, the time for runs starts again.
     fn paid_again(&self, mut record: PaymentRecord, other: Option<&Other>, extensions: Option<&Value>) -> PaymentRecord {
-        if record.state == PaymentPhase::Owed
+        if record.state == PaymentState::Owed
             && let Some(owed) = &mut record.owed
         {
             owed.until_ms = self.clock.now().plus(self.config.owed.kept).0;
@@ -325,19 +325,19 @@ impl Payments {
     }
 
     /// Records that the money of a reorganized settlement can no longer move.
-    async fn lose(&self, row: &Undone, loss: Loss) -> Result<(), StoreError> {
+    async fn lose(&self, row: &Undone, loss: SettlementLoss) -> Result<(), StoreError> {
         let mut lost = row.value.clone();
         (lost.lost, lost.recovery.replica) = (Some(loss), None);
         let (rows, news) = self.finisher.reorganized(&lost);
         let mut batch = Batch::new();
         batch.replace(&REORGANIZED, row, &lost).append(rows);
-        if !commit_if_unchanged(batch, &*self.store, Durability::Durable).await? {
+        if !batch.commit_if_unchanged(&*self.store, Durability::Durable).await? {
             return Ok(());
         }
         tracing::error!(
             receipt.id = %row.key,
             transaction = row.value.transaction(),
-            %loss,
+            loss = describe_loss(loss),
             "a reorganized settlement is lost: its money can no longer move"
         );
         self.finisher.announce(news);

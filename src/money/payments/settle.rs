@@ -17,7 +17,7 @@ use super::{
     settled_elsewhere,
 };
 use crate::{
-    BurnedGas, NOT_SERVED, OfferedX402, PaymentId, PaymentPhase, PrepareError, SettleError, SettleOutcome, Settlement, SettlementGas,
+    BurnedGas, NOT_SERVED, OfferedX402, PaymentId, PaymentState, PrepareError, SettleError, SettleOutcome, Settlement, SettlementGas,
     StartedSettlement, StoredAnswer,
     payments::record::{AnswerLocation, Owed, PaymentRecord, SettlementIntent, SettlementNotice, Settler},
     receipt_finisher::CommitEffects,
@@ -123,14 +123,14 @@ impl Payments {
                 let running = permit.running.clone();
                 permit.failed("unknown");
                 let (burner, burned) = (Burner::from(&running), burned.into_iter().collect());
-                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, balance, gas });
+                self.open_runs.lock().insert(id, OpenRun { running: Some(running), burner, burned, balance, gas });
             }
             Err(SettleError::Store(_)) => {}
         }
     }
 
     fn count_late_settlement(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
-        let open = self.open_runs().remove(id);
+        let open = self.open_runs.lock().remove(id);
         let Some(OpenRun { running, burned, .. }) = open else { return };
         match ended {
             // Somebody else's transaction moved the money, so the reverted one was not the payer's fault.
@@ -162,7 +162,7 @@ impl Payments {
             self.gas.note_counted(&id, &counted);
             counted
         });
-        let mut open = self.open_runs();
+        let mut open = self.open_runs.lock();
         let run = open.entry(id).or_insert_with(|| {
             let burner = counted.burner.clone();
             OpenRun { running: None, burner, burned: Vec::new(), balance: None, gas: None }
@@ -174,7 +174,7 @@ impl Payments {
 
     /// Returns the parties of an open settlement, if this process knows them.
     fn open_burner(&self, id: &PaymentId) -> Option<Burner> {
-        self.open_runs().get(id).map(|run| run.burner.clone())
+        self.open_runs.lock().get(id).map(|run| run.burner.clone())
     }
 
     /// Returns whether a payment is below the least amount that covers the gas of its settlement.
@@ -184,12 +184,12 @@ impl Payments {
 
     /// Releases the held balance of an open settlement whose nonce is spent: its money has moved, or never will.
     pub(super) async fn free_balance(&self, id: &PaymentId) {
-        if let Some(run) = self.open_runs().get_mut(id) {
+        if let Some(run) = self.open_runs.lock().get_mut(id) {
             run.balance = None;
         }
         let freeing = update(&*self.store, Durability::Buffered, |mut tx| async move {
             if let Some(row) = tx.row(&PAYMENTS, id).await?
-                && row.value.state == PaymentPhase::Settling
+                && row.value.state == PaymentState::Settling
                 && let Some(held) = &row.value.held
             {
                 held.release(&mut tx);
@@ -204,7 +204,7 @@ impl Payments {
 
     /// Returns whether an open settlement holds a part of its payer's balance.
     pub(super) fn holds_balance(&self, id: &PaymentId, record: &PaymentRecord) -> bool {
-        record.held.is_some() || self.open_runs().get(id).is_some_and(|run| run.balance.is_some())
+        record.held.is_some() || self.open_runs.lock().get(id).is_some_and(|run| run.balance.is_some())
     }
 
     /// Writes the intent. From here on only [`Payments::conclude`] ends the payment.
@@ -244,7 +244,7 @@ impl Payments {
         };
         let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
         let mut record = before.value.clone();
-        record.state = PaymentPhase::Settling;
+        record.state = PaymentState::Settling;
         record.updated_ms = self.clock.now().0;
         record.intent = Some(SettlementIntent {
             version: payment.version,
@@ -256,7 +256,7 @@ impl Payments {
         record.owed = answer.is_none().then(Owed::default);
         let started = record.started();
         // It is known as ours before anyone can see it in the store.
-        self.retries().insert(id.clone(), PollBackoff::default());
+        self.retries.lock().insert(id.clone(), PollBackoff::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
         staged.iter().for_each(|staged| staged.store_answer(&mut batch, &id));
@@ -266,7 +266,7 @@ impl Payments {
             // No settlement was requested. Either the intent or the release is written.
             admission.reserved = false;
             if self.release_reservation(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
-                self.retries().remove(&id);
+                self.retries.lock().remove(&id);
                 self.withdraw_some(staged).await;
                 return Err(error.into());
             }
@@ -363,7 +363,7 @@ impl Payments {
         });
         match &concluded {
             Ok(_) | Err(SettleError::Refused { .. }) => {
-                self.retries().remove(id);
+                self.retries.lock().remove(id);
                 self.count_late_settlement(id, &concluded);
             }
             Err(error) => {
@@ -391,14 +391,14 @@ impl Payments {
         let mut record = row.value.clone();
         let Some(intent) = record.intent.take() else {
             let ended = match (record.state, &record.reason) {
-                (PaymentPhase::Refused, Some(reason)) => {
+                (PaymentState::Refused, Some(reason)) => {
                     Err(SettleError::Refused { message: reason.clone(), reason: reason.clone(), notice: None })
                 }
                 _ => self.kept_answer(id, record).await?.ok_or_else(unknown),
             };
             return tx.answer(PaymentConclusion { outcome: ended, news: None });
         };
-        if !self.is_ours(&row.value) && record.state != PaymentPhase::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
+        if !self.is_ours(&row.value) && record.state != PaymentState::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
             // The replica that took it over looks it up too, and may have moved the money. Only a success is certain.
             return Err(unknown());
         }
@@ -443,7 +443,7 @@ impl Payments {
             }
             SettleOutcome::Unsent(cause) => {
                 tracing::warn!(payment.id = %id, cause, "a payment is released: its facilitator could not be reached");
-                (record.state, record.owed) = (PaymentPhase::Released, None);
+                (record.state, record.owed) = (PaymentState::Released, None);
                 let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
                 self.end(&mut tx, &row, &record);
                 self.forget_answer(&mut tx, id).await?;
@@ -455,7 +455,7 @@ impl Payments {
                 let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();
                 let body = wire::settle_refusal(reason, message, network.as_deref().unwrap_or_default(), &payer);
                 let notice = Some(SettlementNotice { version: intent.version, body: body.to_string() });
-                (record.state, record.owed) = (PaymentPhase::Refused, None);
+                (record.state, record.owed) = (PaymentState::Refused, None);
                 record.reason = Some(reason.clone());
                 let (rows, news) = self.finisher.refuse(&intent.draft, reason);
                 self.end(&mut tx, &row, &record);
@@ -472,7 +472,7 @@ impl Payments {
     }
 
     pub(super) fn settled(&self, mut record: PaymentRecord, settlement: &Settlement, receipt_id: &str) -> PaymentRecord {
-        (record.state, record.replica) = (PaymentPhase::Settled, None);
+        (record.state, record.replica) = (PaymentState::Settled, None);
         record.updated_ms = self.clock.now().0;
         record.receipt_id = Some(receipt_id.to_owned());
         record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());
@@ -482,7 +482,7 @@ impl Payments {
     /// Marks a record as charged with the answer owed. If a call awaits it, its run begins here.
     pub(super) fn owe(&self, record: &mut PaymentRecord, notice: Option<SettlementNotice>, is_awaited: bool) {
         let until = self.clock.now().plus(self.config.owed.kept);
-        record.state = PaymentPhase::Owed;
+        record.state = PaymentState::Owed;
         record.replica = is_awaited.then(|| self.replica.id().clone());
         record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });
     }

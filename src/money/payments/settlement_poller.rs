@@ -18,7 +18,7 @@ use super::{
     retry::PollBackoff,
     unresolved::payment_of,
 };
-use crate::{OfferedX402, PaymentId, PaymentPhase, SettleError, SettleOutcome};
+use crate::{OfferedX402, PaymentId, PaymentState, SettleError, SettleOutcome};
 
 /// Age after which a settlement of this host that no call awaits counts as open, because its call's task died. It
 /// exceeds the time-outs of all facilitators.
@@ -36,7 +36,7 @@ struct PollGuard {
 
 impl Drop for PollGuard {
     fn drop(&mut self) {
-        if let Some(retry) = self.payments.retries().get_mut(&self.id) {
+        if let Some(retry) = self.payments.retries.lock().get_mut(&self.id) {
             retry.asking = false;
         }
     }
@@ -52,7 +52,7 @@ impl Payments {
                     && let Ok(position) = Arc::clone(lane).try_acquire_owned()
                     && let Some(id) = due.pop_front()
                 {
-                    self.retries().entry(id.clone()).or_default().asking = true;
+                    self.retries.lock().entry(id.clone()).or_default().asking = true;
                     let asking = PollGuard { payments: Arc::clone(self), id, _place: position };
                     running.spawn(async move { asking.payments.query_settlement(&asking.id).await });
                 }
@@ -73,7 +73,7 @@ impl Payments {
     async fn due(&self) -> Result<[VecDeque<PaymentId>; 2], StoreError> {
         let now = Instant::now();
         let forsaken = self.clock.now().0.saturating_sub(u64::try_from(FORSAKEN_AGE.as_millis()).unwrap_or(u64::MAX));
-        let (living, mut known) = (self.replica.living().await?, self.retries().clone());
+        let (living, mut known) = (self.replica.living().await?, self.retries.lock().clone());
         let (mut due, mut remaining) = ([VecDeque::new(), VecDeque::new()], Vec::new());
         for row in self.open_records().await? {
             if !self.is_ours(&row.value) {
@@ -81,11 +81,11 @@ impl Payments {
                 due[0].extend(taken.then_some(row.key));
                 continue;
             }
-            if row.value.state == PaymentPhase::Reserved && !self.claims.has(&row.value) {
+            if row.value.state == PaymentState::Reserved && !self.claims.has(&row.value) {
                 remaining.push(row);
                 continue;
             }
-            if row.value.state != PaymentPhase::Settling {
+            if row.value.state != PaymentState::Settling {
                 continue;
             }
             let retry = known.remove(&row.key).unwrap_or_default();
@@ -96,7 +96,7 @@ impl Payments {
         }
         // A locked row can take time.
         join_all(remaining.iter().map(|row| self.release_departed(row))).await;
-        let mut open = self.retries();
+        let mut open = self.retries.lock();
         let is_over = |id: &PaymentId, retry: &PollBackoff| known.contains_key(id) && retry.at.is_some() && !retry.asking;
         open.retain(|id, retry| !is_over(id, retry));
         Ok(due)
@@ -137,7 +137,7 @@ impl Payments {
         if let Some(used) = facilitator.take_used(id) {
             self.count_used(&payment, used);
         }
-        let often = self.retries().get(id).is_some_and(PollBackoff::is_old);
+        let often = self.retries.lock().get(id).is_some_and(PollBackoff::is_old);
         let concluded = self.conclude(id, outcome, None).await;
         if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {
             self.retry_now();
@@ -181,11 +181,11 @@ impl Payments {
     /// Makes all open settlements due now, because a facilitator that was silent for long has answered.
     fn retry_now(&self) {
         let now = Instant::now();
-        self.retries().values_mut().filter_map(|retry| retry.at.as_mut()).for_each(|at| *at = now.min(*at));
+        self.retries.lock().values_mut().filter_map(|retry| retry.at.as_mut()).for_each(|at| *at = now.min(*at));
     }
 
     pub(super) fn schedule_retry(&self, id: &PaymentId) {
-        let mut open = self.retries();
+        let mut open = self.retries.lock();
         let retry = open.entry(id.clone()).or_default();
         *retry = retry.next(Instant::now());
     }

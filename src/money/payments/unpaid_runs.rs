@@ -35,12 +35,13 @@ use std::{
     net::IpAddr,
     num::NonZeroU32,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
 use tokio::time::Instant;
+use tollhouse_base::lock::Lock;
 use tollhouse_telemetry::counters::UNPAID_RUNS;
 use tollhouse_tool::{MicroUsd, Slug};
 
@@ -99,6 +100,14 @@ enum Party {
     Address(IpAddr),
 }
 
+/// A kind of party whose failures hosts share.
+#[derive(Clone, Copy)]
+enum PartyKind {
+    Payers,
+    Addresses,
+    Tools,
+}
+
 /// The accounts of a run's payer and of its address, if they exist.
 type PartyAccounts<'a> = [Option<(Party, &'a mut RunAccount)>; 2];
 
@@ -112,10 +121,8 @@ struct Accounts {
     tools: HashMap<ToolKey, ToolAccount>,
     customers: HashMap<(String, Slug), Customer>,
     earned: HashMap<EarnedKey, Earned>,
-    /// Failures to send to other hosts, of payers, of addresses and of tools.
-    unsent_payers: UnsentCounts,
-    unsent_addresses: UnsentCounts,
-    unsent_tools: UnsentCounts,
+    /// Failures to send to other hosts, by the kind of party.
+    unsent: [UnsentCounts; 3],
     unwritten: Unwritten,
 }
 
@@ -125,7 +132,7 @@ pub(super) struct UnpaidRunLimiter {
     /// Number of hosts that serve the store, including this one.
     hosts: Arc<AtomicU32>,
     started: Instant,
-    accounts: Mutex<Accounts>,
+    accounts: Lock<Accounts>,
 }
 
 /// A run's slot among those that may fail. If it is dropped, the run does not count.
@@ -144,7 +151,7 @@ pub(super) struct RunPermit {
 impl UnpaidRunLimiter {
     /// Creates a limiter that divides the limits among the current number of hosts.
     pub(super) fn new(limits: FailedRuns, hosts: Arc<AtomicU32>) -> Arc<Self> {
-        Arc::new(Self { limits, hosts, started: Instant::now(), accounts: Mutex::default() })
+        Arc::new(Self { limits, hosts, started: Instant::now(), accounts: Lock::default() })
     }
 
     fn hosts(&self) -> NonZeroU32 {
@@ -153,13 +160,13 @@ impl UnpaidRunLimiter {
 
     /// Returns whether a run may begin now. Takes no slot, because the payer is not verified yet.
     pub(super) fn check(&self, running: &RunParties) -> Result<(), RunLimitReached> {
-        self.accounts().admit(&self.limits, running, self.hosts(), self.now()).map(drop)
+        self.accounts.lock().admit(&self.limits, running, self.hosts(), self.now()).map(drop)
     }
 
     /// Takes a slot for a run whose payer is verified. The run's standing becomes [`Standing::New`] if the payer's paid runs
     /// cover no more runs in flight than there are by now.
     pub(super) fn begin(self: &Arc<Self>, mut running: RunParties) -> Result<RunPermit, RunLimitReached> {
-        let (mut accounts, now) = (self.accounts(), self.now());
+        let (mut accounts, now) = (self.accounts.lock(), self.now());
         let is_customer = accounts.admit(&self.limits, &running, self.hosts(), now)?;
         if !is_customer {
             running.standing = Standing::New;
@@ -171,7 +178,7 @@ impl UnpaidRunLimiter {
 
     /// Corrects the count of a run that was found to be paid after it ended.
     pub(super) fn settled_afterwards(&self, running: &RunParties) {
-        let (mut accounts, now) = (self.accounts(), self.now());
+        let (mut accounts, now) = (self.accounts.lock(), self.now());
         accounts.of(running).for_each(|account| account.paid_late(now));
         accounts.paid(running, now);
     }
@@ -179,7 +186,7 @@ impl UnpaidRunLimiter {
     /// Removes one failure of a run that was not its payer's fault, if its payer, its address and its tool have an excuse
     /// left.
     pub(super) fn excuse(&self, running: &RunParties) {
-        let (mut accounts, now) = (self.accounts(), self.now());
+        let (mut accounts, now) = (self.accounts.lock(), self.now());
         if !accounts.take_excuse(&self.limits, running, now) {
             return;
         }
@@ -193,13 +200,13 @@ impl UnpaidRunLimiter {
     /// paid either.
     pub(super) fn unpaid(&self) -> u64 {
         let now = self.now();
-        self.accounts().payers.values().map(|account| account.unpaid(now)).sum()
+        self.accounts.lock().payers.values().map(|account| account.unpaid(now)).sum()
     }
 
     /// Forgets inactive parties, to bound memory.
     pub(super) fn prune_idle(&self) {
         let now = self.now();
-        let Accounts { payers, addresses, tools, customers, earned, .. } = &mut *self.accounts();
+        let Accounts { payers, addresses, tools, customers, earned, .. } = &mut *self.accounts.lock();
         payers.retain(|_, account| !account.is_quiet(now));
         addresses.retain(|_, account| !account.is_quiet(now));
         tools.retain(|_, tool| !tool.is_quiet(now));
@@ -209,10 +216,6 @@ impl UnpaidRunLimiter {
 
     fn now(&self) -> ThrottleTime {
         ThrottleTime::new(self.started.elapsed())
-    }
-
-    fn accounts(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -272,22 +275,33 @@ impl Accounts {
 
     fn begin(&mut self, limits: &FailedRuns, running: &RunParties, is_customer: bool, now: ThrottleTime) {
         let RunParties { payer, tool, from, .. } = running;
-        evict(&mut self.payers, payer, MAX_KEYS, |account| account.weight(now));
-        let account = self.payers.entry(payer.clone()).or_insert_with(|| RunAccount::new(limits.of_payer, now));
-        account.begin(now);
+        self.of_payer(payer, limits, now).begin(now);
         if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
-            evict(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
-            self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, now)).begin(now);
+            self.of_address(from, limits, now).begin(now);
         }
         if is_customer {
             if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
                 customer.in_flight += 1;
             }
         } else {
-            let key = running.tool_key();
-            evict(&mut self.tools, &key, MAX_KEYS, |tool| tool.weight(now));
-            self.tools.entry(key).or_default().in_flight += 1;
+            self.of_tool(running.tool_key(), now).in_flight += 1;
         }
+    }
+
+    fn of_payer(&mut self, payer: &str, limits: &FailedRuns, now: ThrottleTime) -> &mut RunAccount {
+        let payer = payer.to_owned();
+        evict(&mut self.payers, &payer, MAX_KEYS, |account| account.weight(now));
+        self.payers.entry(payer).or_insert_with(|| RunAccount::new(limits.of_payer, now))
+    }
+
+    fn of_address(&mut self, from: IpAddr, limits: &FailedRuns, now: ThrottleTime) -> &mut RunAccount {
+        evict(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
+        self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, now))
+    }
+
+    fn of_tool(&mut self, key: ToolKey, now: ThrottleTime) -> &mut ToolAccount {
+        evict(&mut self.tools, &key, MAX_KEYS, |tool| tool.weight(now));
+        self.tools.entry(key).or_default()
     }
 
     fn end(&mut self, running: &RunParties, is_customer: bool) {
@@ -343,16 +357,16 @@ impl Accounts {
                 account.credit_runs = account.credit_runs.saturating_sub(1);
             }
         }
-        self.unsent_payers.add(payer, 1, false);
+        self.unsent[PartyKind::Payers as usize].add(payer, 1, false);
         if let Some(from) = from {
-            self.unsent_addresses.add(&from.to_string(), 1, false);
+            self.unsent[PartyKind::Addresses as usize].add(&from.to_string(), 1, false);
         }
         if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
             customer.paid = customer.paid.saturating_sub(1);
         }
         if !is_customer {
             let key = running.tool_key();
-            self.unsent_tools.add(&key.shared_name(), 1, false);
+            self.unsent[PartyKind::Tools as usize].add(&key.shared_name(), 1, false);
             self.tools.entry(key).or_default().fail(now);
         }
     }
@@ -395,7 +409,7 @@ impl RunPermit {
         self.finish();
         match *self.is_canceled.get_mut() {
             true => self.throttle.settled_afterwards(&self.running),
-            false => self.throttle.accounts().paid(&self.running, self.throttle.now()),
+            false => self.throttle.accounts.lock().paid(&self.running, self.throttle.now()),
         }
     }
 
@@ -403,7 +417,7 @@ impl RunPermit {
     /// counting those in flight. Then the run must go on.
     pub(super) fn cancel(&self) -> bool {
         let throttle = &self.throttle;
-        let canceled = throttle.accounts().cancel(&throttle.limits, &self.running, self.is_customer, throttle.hosts(), throttle.now());
+        let canceled = throttle.accounts.lock().cancel(&throttle.limits, &self.running, self.is_customer, throttle.hosts(), throttle.now());
         self.is_canceled.fetch_or(canceled, Ordering::Relaxed);
         canceled
     }
@@ -413,7 +427,7 @@ impl RunPermit {
         UNPAID_RUNS.count([reason]);
         self.finish();
         if !*self.is_canceled.get_mut() {
-            self.throttle.accounts().failed(&self.running, self.is_customer, self.throttle.now());
+            self.throttle.accounts.lock().failed(&self.running, self.is_customer, self.throttle.now());
         }
     }
 
@@ -421,7 +435,7 @@ impl RunPermit {
     /// and its payer, its address and its tool have an excuse left.
     pub(super) fn unserved(mut self, is_excusable: bool) {
         let throttle = Arc::clone(&self.throttle);
-        match is_excusable && throttle.accounts().take_excuse(&throttle.limits, &self.running, throttle.now()) {
+        match is_excusable && throttle.accounts.lock().take_excuse(&throttle.limits, &self.running, throttle.now()) {
             true => self.finish(),
             false => self.failed("refused"),
         }
@@ -429,7 +443,7 @@ impl RunPermit {
 
     fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_over, true) {
-            self.throttle.accounts().end(&self.running, self.is_customer);
+            self.throttle.accounts.lock().end(&self.running, self.is_customer);
         }
     }
 }

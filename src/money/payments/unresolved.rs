@@ -2,59 +2,30 @@
 //! them, and an admin decides. Until then the authorization stays used. If a node is configured, the host still looks
 //! them up on the chain now and then.
 
-use std::{sync::PoisonError, time::Duration};
+use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
+use tollhouse_api::{Payment, UnresolvedSettlement};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_store::{Direction, Durability, StoreError, update};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
-use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
-    record::{PaymentRecord, PaymentState, Settler},
+    record::{PaymentRecord, Settler},
     settle::{PaymentConclusion, outcome_of},
 };
 use crate::{
-    OfferedX402, PaymentId, PaymentPhase, SettleError, SettleOutcome, Settlement,
+    OfferedX402, PaymentId, PaymentState, SettleError, SettleOutcome, Settlement,
     facilitator::{chain_view::ChainError, settlement},
     unresolved::{UNRESOLVED, count_unresolved},
 };
 
 /// Reason of the refusal if an admin declares a payment unpaid.
 const UNPAID: &str = "settlement_unpaid";
-
-/// A settlement whose outcome nobody reported.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct UnresolvedSettlement {
-    /// The payment's id.
-    pub payment_id: PaymentId,
-    /// When it began.
-    pub since: Timestamp,
-    /// The network's CAIP-2 id.
-    pub network: String,
-    /// Address of the token.
-    pub asset: String,
-    /// Amount in the token's smallest unit.
-    pub amount: String,
-    /// The payer.
-    pub payer: String,
-    /// The recipient.
-    pub pay_to: String,
-    /// The tool.
-    pub slug: Slug,
-    /// The price of the call.
-    pub price_usd: MicroUsd,
-    /// The facilitator.
-    pub facilitator: Option<String>,
-    /// The transaction that was prepared for it.
-    pub transaction: Option<String>,
-}
 
 /// An admin's action on an unresolved settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,12 +49,12 @@ pub enum ResolutionError {
     #[error("no payment has this id")]
     Unknown,
     #[error("the payment is not waiting for a decision")]
-    WrongState(PaymentPhase),
+    WrongState(PaymentState),
     #[error("`{0}` is not a transaction of the payment's network")]
     Transaction(String),
     /// Somebody else resolved it with another result while the decision was being made.
     #[error("the payment was resolved with another result at the same time, and your decision was not recorded")]
-    Overtaken(PaymentPhase),
+    Overtaken(PaymentState),
     /// The transaction did not make the payment, or pays for another receipt.
     #[error("the transaction did not make this payment, or it already pays for another receipt")]
     NotPaid,
@@ -113,15 +84,15 @@ impl Payments {
     pub(super) fn is_overdue(&self, record: &PaymentRecord) -> bool {
         let max = u64::try_from(self.config.unresolved_after.as_millis()).unwrap_or(u64::MAX);
         let since = |at: u64| self.clock.now().0.saturating_sub(at);
-        record.state == PaymentPhase::Settling && since(record.updated_ms) >= max && since(self.started.0) >= max.min(ASKED_AT_LEAST_MS)
+        record.state == PaymentState::Settling && since(record.updated_ms) >= max && since(self.started.0) >= max.min(ASKED_AT_LEAST_MS)
     }
 
     /// Stops looking up an overdue settlement, and frees the limits that it held.
     pub(super) async fn give_up(&self, id: &PaymentId) {
         match self.write_unresolved(id).await {
             Ok(true) => {
-                self.retries().remove(id);
-                self.open_runs().remove(id);
+                self.retries.lock().remove(id);
+                self.open_runs.lock().remove(id);
             }
             Ok(false) => {}
             Err(error) => {
@@ -176,9 +147,9 @@ impl Payments {
     }
 
     /// Resolves a settlement as an admin decides.
-    pub async fn resolve_unresolved(&self, id: &PaymentId, resolution: &Resolution) -> Result<PaymentState, ResolutionError> {
+    pub async fn resolve_unresolved(&self, id: &PaymentId, resolution: &Resolution) -> Result<Payment, ResolutionError> {
         let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
-        if record.state != PaymentPhase::Unresolved {
+        if record.state != PaymentState::Unresolved {
             return Err(ResolutionError::WrongState(record.state));
         }
         let payment = payment_of(&record).ok_or_else(|| ResolutionError::Undecided("its intent cannot be read".to_owned()))?;
@@ -222,14 +193,14 @@ impl Payments {
     /// Looks up some unresolved settlements on the chain, if a pass through them is due.
     pub(super) async fn look_up_some_unresolved(&self) -> Result<(), StoreError> {
         let after = {
-            let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pass = self.pass.lock();
             if !pass.has_begun(Instant::now()) {
                 return Ok(());
             }
             pass.after.clone()
         };
         let last = self.look_up_unresolved(after.as_ref()).await?;
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner).record_progress(last, Instant::now());
+        self.pass.lock().record_progress(last, Instant::now());
         Ok(())
     }
 
@@ -245,7 +216,7 @@ impl Payments {
     /// Looks up an unresolved settlement on the chain, and ends it if the chain decides.
     async fn look_up_one(&self, id: &PaymentId) {
         let read = self.read_shared(id).await;
-        let record = read.ok().flatten().map(|row| row.value).filter(|record| record.state == PaymentPhase::Unresolved);
+        let record = read.ok().flatten().map(|row| row.value).filter(|record| record.state == PaymentState::Unresolved);
         let Some((payment, record)) = record.and_then(|record| Some((payment_of(&record)?, record))) else { return };
         let facilitator = self.facilitators.of(payment.asset.network);
         if facilitator.chain().is_none() {
@@ -301,10 +272,10 @@ impl Payments {
 fn has_ended_with(record: &PaymentRecord, outcome: &SettleOutcome) -> bool {
     match outcome {
         SettleOutcome::Settled(settlement) => {
-            let is_settled = matches!(record.state, PaymentPhase::Settled | PaymentPhase::Owed);
+            let is_settled = matches!(record.state, PaymentState::Settled | PaymentState::Owed);
             is_settled && record.transaction.as_deref().unwrap_or_default() == settlement.transaction
         }
-        SettleOutcome::Refused { .. } => record.state == PaymentPhase::Refused,
+        SettleOutcome::Refused { .. } => record.state == PaymentState::Refused,
         SettleOutcome::Unsent(_) | SettleOutcome::Unknown(_) | SettleOutcome::Lost(_) => false,
     }
 }

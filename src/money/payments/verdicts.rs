@@ -4,13 +4,10 @@
 //! A verdict is remembered for seconds, because the payer can move the money meanwhile. One per payer is remembered, and
 //! only until another payment of the payer begins a run, which may take the money.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
+use tollhouse_base::lock::Lock;
 
 use crate::OfferedX402;
 
@@ -23,7 +20,7 @@ const MAX_PAYERS: usize = 1_024;
 
 /// The last valid payment without a run, by payer.
 #[derive(Debug, Default)]
-pub(super) struct Verdicts(Mutex<HashMap<String, Verdict>>);
+pub(super) struct Verdicts(Lock<HashMap<String, Verdict>>);
 
 #[derive(Debug)]
 struct Verdict {
@@ -38,14 +35,14 @@ struct Verdict {
 impl Verdicts {
     /// Returns a payment as it was verified recently for the same terms, and the payer's balance, if it was known.
     pub(super) fn find(&self, payment: &OfferedX402, digest: &str) -> Option<(OfferedX402, Option<u128>)> {
-        let verdicts = self.lock();
+        let verdicts = self.0.lock();
         let verdict = verdicts.get(&payment.payer()).filter(|verdict| verdict.at.elapsed() < TTL)?;
         verdict.is_of(payment, digest).then(|| (verdict.payment.clone(), verdict.balance))
     }
 
     /// Remembers that a payment was found valid.
     pub(super) fn put(&self, payment: &OfferedX402, digest: &str, balance: Option<u128>) {
-        let mut verdicts = self.lock();
+        let mut verdicts = self.0.lock();
         if verdicts.len() >= MAX_PAYERS {
             verdicts.retain(|_, verdict| verdict.at.elapsed() < TTL);
         }
@@ -57,7 +54,7 @@ impl Verdicts {
 
     /// Forgets the payer's other payments, because this one begins a run.
     pub(super) fn forget_others(&self, payment: &OfferedX402, digest: &str) {
-        let (mut verdicts, payer) = (self.lock(), payment.payer());
+        let (mut verdicts, payer) = (self.0.lock(), payment.payer());
         if verdicts.get(&payer).is_some_and(|verdict| !verdict.is_of(payment, digest)) {
             verdicts.remove(&payer);
         }
@@ -65,11 +62,7 @@ impl Verdicts {
 
     /// Forgets old verdicts, to bound memory.
     pub(super) fn prune_idle(&self) {
-        self.lock().retain(|_, verdict| verdict.at.elapsed() < TTL);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Verdict>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().retain(|_, verdict| verdict.at.elapsed() < TTL);
     }
 }
 
@@ -101,7 +94,7 @@ mod tests {
         advance(TTL).await;
         assert!(verdicts.find(&payment, "one").is_none());
         verdicts.prune_idle();
-        assert_eq!(verdicts.lock().len(), 0);
+        assert_eq!(verdicts.0.lock().len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -121,12 +114,12 @@ mod tests {
         let (verdicts, payment) = (Verdicts::default(), Payer::new(1).payment(1));
         for payer in 0..MAX_PAYERS {
             let verdict = Verdict { at: Instant::now(), digest: String::new(), payment: payment.clone(), balance: None };
-            verdicts.lock().insert(format!("payer-{payer}"), verdict);
+            verdicts.0.lock().insert(format!("payer-{payer}"), verdict);
         }
         verdicts.put(&payment, "one", None);
-        assert!(verdicts.find(&payment, "one").is_none() && verdicts.lock().len() == MAX_PAYERS);
+        assert!(verdicts.find(&payment, "one").is_none() && verdicts.0.lock().len() == MAX_PAYERS);
         advance(TTL).await;
         verdicts.put(&payment, "one", None);
-        assert!(verdicts.find(&payment, "one").is_some() && verdicts.lock().len() == 1);
+        assert!(verdicts.find(&payment, "one").is_some() && verdicts.0.lock().len() == 1);
     }
 }

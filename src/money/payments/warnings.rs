@@ -3,8 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{Payments, alarms::KINDS};
-#[cfg(test)]
-use crate::{BurnedGas, SettlementGas};
 
 /// Thresholds for alarms: unpaid runs per minute, and open settlements.
 const MANY_UNPAID: u64 = 100;
@@ -44,26 +42,7 @@ impl Payments {
         ]
     }
 
-    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
-    #[cfg(test)]
-    pub(crate) fn gas_burned_by(&self, payer: &str, from: std::net::IpAddr, builder: &str) -> [u64; 3] {
-        let builder = Some(builder.to_owned());
-        self.gas.burned_by(&super::gas::Burner { from: Some(from), builder, ..super::gas::Burner::of_payer(payer.to_owned()) })
-    }
-
-    /// Counts gas as used by an underpaid settlement of an unspecified payer.
-    #[cfg(test)]
-    pub(crate) fn use_underpaid_gas(&self, gas: u64) {
-        let (ordinary, excess) = (BurnedGas { gas, wei: 0 }, BurnedGas { gas: 0, wei: 0 });
-        self.gas.settled(&super::gas::Burner::of_payer("somebody".to_owned()), SettlementGas { ordinary, excess }, true);
-    }
-
     pub(super) fn log_alarms(&self) {
         self.alarms.log(self.warnings());
-    }
-
-    #[cfg(test)]
-    pub(crate) fn burn_gas(&self, gas: u64) {
-        _ = self.gas.burned(&super::gas::Burner::of_payer("somebody".to_owned()), BurnedGas { gas, wei: 0 });
     }
 }

@@ -6,8 +6,8 @@ use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
-    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutStatus, Payouts,
-    Period, StoreError, Table, TerminatedText, Timestamp, damaged, key, move_to, schema, update,
+    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutPeriod, PayoutStatus,
+    Payouts, StoreError, Table, TerminatedText, Timestamp, damaged, key, move_to, schema, update,
 };
 use crate::{
     ledger::{Cause, Dollars, Posting},
@@ -202,8 +202,8 @@ impl Payouts {
             packet.amount = packet.amount.checked_add(receipt.value.net).ok_or_else(damaged)?;
             packet.receipt_count += 1;
             let at = Timestamp(receipt.value.at_ms);
-            let period = packet.period.unwrap_or(Period { from: at, to: at });
-            packet.period = Some(Period { from: period.from.min(at), to: period.to.max(at) });
+            let period = packet.period.unwrap_or(PayoutPeriod { from: at, to: at });
+            packet.period = Some(PayoutPeriod { from: period.from.min(at), to: period.to.max(at) });
             tx.sweep(&UNPAID, &receipt);
             tx.put(&PAYOUT_RECEIPTS, &(TerminatedText(id.clone()), receipt.key.1.to_string()), &receipt.value);
         }

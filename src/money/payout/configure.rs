@@ -1,6 +1,6 @@
 //! Reads and changes a builder's payout settings.
 
-use serde::Deserialize;
+use tollhouse_api::PayoutSettingsDraft;
 use tollhouse_base::id::BuilderId;
 use tollhouse_store::{Durability, StoreError, Table, schema, update};
 use tollhouse_tool::MicroUsd;
@@ -13,21 +13,6 @@ const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTING
 /// Default minimum of a payout: 1 USD.
 const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);
 
-/// The request body for changing payout settings.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SettingsDraft {
-    /// The recipient's address: on EVM networks `0x` and 40 hex digits, in one case or with the EIP-55 checksum; on
-    /// Solana 32 bytes in base58.
-    pub address: String,
-    /// One of the host's networks. Default: the first.
-    pub network: Option<String>,
-    /// A token that the host accepts on that network, by address or symbol. Default: the first.
-    pub asset: Option<String>,
-    /// Minimum amount of a payout. Default: 1 USD.
-    pub minimum_usd: Option<MicroUsd>,
-}
-
 impl Payouts {
     /// Returns the payout settings of `builder`.
     pub async fn settings(&self, builder: &BuilderId) -> Result<Option<PayoutSettings>, StoreError> {
@@ -36,7 +21,7 @@ impl Payouts {
 
     /// Changes the settings. With `onto`, fails unless they are at that revision, where 0 means that none are set.
     /// Existing payouts keep their address.
-    pub async fn set(&self, builder: &BuilderId, draft: &SettingsDraft, onto: Option<u64>) -> Result<PayoutSettings, PayoutError> {
+    pub async fn set(&self, builder: &BuilderId, draft: &PayoutSettingsDraft, onto: Option<u64>) -> Result<PayoutSettings, PayoutError> {
         let checked = &self.checked(draft)?;
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let before = tx.row(&PAYOUT_SETTINGS, builder).await?;
@@ -45,16 +30,13 @@ impl Payouts {
                 return Err(PayoutError::Changed(revision));
             }
             let settings = PayoutSettings { revision: revision + 1, ..checked.clone() };
-            match &before {
-                Some(row) => _ = tx.replace(&PAYOUT_SETTINGS, row, &settings),
-                None => _ = tx.put(&PAYOUT_SETTINGS, builder, &settings),
-            }
+            tx.replace_or_insert(&PAYOUT_SETTINGS, before.as_ref(), builder, &settings);
             tx.answer(settings)
         });
         setting.await
     }
 
-    fn checked(&self, draft: &SettingsDraft) -> Result<PayoutSettings, PayoutError> {
+    fn checked(&self, draft: &PayoutSettingsDraft) -> Result<PayoutSettings, PayoutError> {
         let field = |pointer, message: String| PayoutError::Field { pointer, message };
         let on = |asset: &&&Asset| draft.network.as_deref().is_none_or(|named| Network::named(named) == Some(asset.network));
         let listed = |names: Vec<String>| names.join(", ");

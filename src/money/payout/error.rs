@@ -3,7 +3,7 @@
 use tollhouse_store::StoreError;
 use tollhouse_tool::MicroUsd;
 
-use super::states::PayoutStatus;
+use super::states::{PayoutStatus, next};
 
 /// Why a payout failed, or its settings were rejected.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum PayoutError {
     Unknown,
     #[error("this payout belongs to another builder")]
     NotOwner,
-    #[error("a payout that is `{}` cannot become `{}`: {}", .from.as_str(), .to.as_str(), .from.next())]
+    #[error("a payout that is `{}` cannot become `{}`: {}", .from.as_str(), .to.as_str(), next(.from))]
     WrongState { from: PayoutStatus, to: PayoutStatus },
     /// Carries the current revision.
     #[error("the settings have changed; their current revision is {0}")]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_api::{PayoutDecision, PayoutPeriod, PayoutVerdict};
 use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, PayoutId, ReceiptId},
@@ -33,15 +34,6 @@ pub struct PayoutSettings {
     pub revision: u64,
 }
 
-/// The time span in which the receipts of a payout were issued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Period {
-    /// Time of the first receipt.
-    pub from: Timestamp,
-    /// Time of the last receipt.
-    pub to: Timestamp,
-}
-
 /// A stored payout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -61,7 +53,7 @@ pub struct Packet {
     /// The last row of `Unpaid` that belongs to it, as of its beginning.
     pub(super) until: KeyPosition,
     /// The time span of the receipts.
-    pub period: Option<Period>,
+    pub period: Option<PayoutPeriod>,
     /// SHA-256 of the receipts' ids in order, joined by line feeds. Set once it is complete.
     pub digest: Option<String>,
     /// Compact JWS over the canonical payout, signed by the receipt key. Set once it is complete.
@@ -88,60 +80,33 @@ pub struct Packet {
 }
 tollhouse_store::json_values!(Packet, PayoutSettings);
 
-/// An admin's decision on a payout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PayoutAction {
-    /// The payout is approved.
-    Approve,
-    /// The money was sent.
-    Paid,
-    /// The money could not be sent. The payout can be approved again.
-    Failed,
-    /// The payout is not paid. Its receipts become unpaid earnings again.
-    Reject,
-}
-
-/// The request body of a decision.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PayoutDecision {
-    /// The decision.
-    pub decision: PayoutAction,
-    /// The transaction, required for `paid` and otherwise not allowed.
-    pub transaction: Option<String>,
-    /// The reason, for `failed` and `reject`.
-    pub reason: Option<String>,
-}
-
-impl PayoutDecision {
-    pub(super) fn kind(&self) -> Kind {
-        match self.decision {
-            PayoutAction::Approve => Kind::PayoutApproved,
-            PayoutAction::Paid => Kind::PayoutPaid,
-            PayoutAction::Failed => Kind::PayoutFailed,
-            PayoutAction::Reject => Kind::PayoutRejected,
-        }
+/// Returns the kind of event of a decision.
+pub(super) fn kind_of(decision: PayoutDecision) -> Kind {
+    match decision {
+        PayoutDecision::Approve => Kind::PayoutApproved,
+        PayoutDecision::Paid => Kind::PayoutPaid,
+        PayoutDecision::Failed => Kind::PayoutFailed,
+        PayoutDecision::Reject => Kind::PayoutRejected,
     }
+}
 
-    /// Validates the verdict, and returns the transaction in canonical form. `network` is the CAIP-2 id of the payout's.
-    fn checked(&self, network: &str) -> Result<Option<String>, PayoutError> {
-        let field = |pointer, message: String| PayoutError::Field { pointer, message };
-        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
-            return Err(field("/reason", format!("a reason must have at most {MAX_REASON} characters and no control characters")));
+/// Validates the verdict, and returns the transaction in canonical form. `network` is the CAIP-2 id of the payout's.
+fn checked(verdict: &PayoutVerdict, network: &str) -> Result<Option<String>, PayoutError> {
+    let field = |pointer, message: String| PayoutError::Field { pointer, message };
+    if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
+        return Err(field("/reason", format!("a reason must have at most {MAX_REASON} characters and no control characters")));
+    }
+    match (verdict.decision, &verdict.transaction) {
+        (PayoutDecision::Paid, Some(transaction)) => {
+            let named = Network::named(network).and_then(|network| network.checked_transaction(transaction));
+            let form = "a transaction must be `0x` and 64 hex digits, or on Solana 64 bytes in base58";
+            named.map(Some).ok_or_else(|| field("/transaction", form.to_owned()))
         }
-        match (self.decision, &self.transaction) {
-            (PayoutAction::Paid, Some(transaction)) => {
-                let named = Network::named(network).and_then(|network| network.checked_transaction(transaction));
-                let form = "a transaction must be `0x` and 64 hex digits, or on Solana 64 bytes in base58";
-                named.map(Some).ok_or_else(|| field("/transaction", form.to_owned()))
-            }
-            (PayoutAction::Paid, None) => Err(field("/transaction", "the decision `paid` needs the transaction that paid".to_owned())),
-            (PayoutAction::Approve | PayoutAction::Failed | PayoutAction::Reject, Some(_)) => {
-                Err(field("/transaction", "only the decision `paid` takes a transaction".to_owned()))
-            }
-            (PayoutAction::Approve | PayoutAction::Failed | PayoutAction::Reject, None) => Ok(None),
+        (PayoutDecision::Paid, None) => Err(field("/transaction", "the decision `paid` needs the transaction that paid".to_owned())),
+        (PayoutDecision::Approve | PayoutDecision::Failed | PayoutDecision::Reject, Some(_)) => {
+            Err(field("/transaction", "only the decision `paid` takes a transaction".to_owned()))
         }
+        (PayoutDecision::Approve | PayoutDecision::Failed | PayoutDecision::Reject, None) => Ok(None),
     }
 }
 
@@ -171,13 +136,12 @@ impl Packet {
     }
 
     /// Returns the amount.
-    #[must_use]
     pub fn amount(&self) -> MicroUsd {
         MicroUsd(self.amount)
     }
 
     /// Returns the signed part: all fields that never change.
-    pub(super) fn canonical(&self) -> Value {
+    pub(crate) fn canonical(&self) -> Value {
         let mut packet = json!({
             "id": self.id,
             "builderId": self.builder_id,
@@ -196,28 +160,13 @@ impl Packet {
         packet
     }
 
-    /// Encodes it as JSON for its builder and admins.
-    pub fn public(&self) -> Value {
-        let mut packet = self.canonical();
-        packet["status"] = json!(self.status);
-        packet["signature"] = json!(self.signature);
-        packet["updatedAt"] = json!(self.updated_at);
-        if let Some(transaction) = &self.transaction {
-            packet["transaction"] = json!(transaction);
-        }
-        if let Some(reason) = &self.reason {
-            packet["reason"] = json!(reason);
-        }
-        packet
-    }
-
-    pub(super) fn decide(&mut self, verdict: &PayoutDecision, now: Timestamp) -> Result<(), PayoutError> {
-        let paid = verdict.checked(&self.network)?;
+    pub(super) fn decide(&mut self, verdict: &PayoutVerdict, now: Timestamp) -> Result<(), PayoutError> {
+        let paid = checked(verdict, &self.network)?;
         let to = match verdict.decision {
-            PayoutAction::Approve => PayoutStatus::Approved,
-            PayoutAction::Paid => PayoutStatus::Paid,
-            PayoutAction::Failed => PayoutStatus::Failed,
-            PayoutAction::Reject => PayoutStatus::Rejecting,
+            PayoutDecision::Approve => PayoutStatus::Approved,
+            PayoutDecision::Paid => PayoutStatus::Paid,
+            PayoutDecision::Failed => PayoutStatus::Failed,
+            PayoutDecision::Reject => PayoutStatus::Rejecting,
         };
         match (self.status, to) {
             (PayoutStatus::Created | PayoutStatus::Failed, PayoutStatus::Approved | PayoutStatus::Rejecting)

@@ -8,8 +8,8 @@ use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_store::{Batch, SumLimit, Tx, UpdatePlan};
 
 use super::{
-    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutDecision, PayoutError,
-    PayoutStatus, Payouts, TerminatedText, Timestamp, damaged, key, move_to, update,
+    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutStatus,
+    PayoutVerdict, Payouts, TerminatedText, Timestamp, damaged, key, move_to, update,
 };
 use crate::{
     ledger::{Cause, Dollars, Posting},
@@ -35,7 +35,7 @@ impl Packet {
 
 impl Payouts {
     /// Rejects a payout, or continues a rejection that was interrupted.
-    pub(super) async fn reject(&self, id: &PayoutId, verdict: &PayoutDecision) -> Result<Packet, PayoutError> {
+    pub(super) async fn reject(&self, id: &PayoutId, verdict: &PayoutVerdict) -> Result<Packet, PayoutError> {
         let builder = &self.builder_of(id).await?;
         update(&*self.store, Durability::Durable, |tx| self.begin_rejection(tx, builder, id, verdict)).await?;
         self.give_back(builder, id).await
@@ -46,7 +46,7 @@ impl Payouts {
         mut tx: Tx<'a>,
         builder: &BuilderId,
         id: &PayoutId,
-        verdict: &PayoutDecision,
+        verdict: &PayoutVerdict,
     ) -> Result<UpdatePlan<'a, ()>, PayoutError> {
         let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
         if row.value.status == PayoutStatus::Rejecting {

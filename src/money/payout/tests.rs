@@ -69,15 +69,15 @@ impl Fixture {
         }
     }
 
-    async fn decide(&self, id: &PayoutId, decision: PayoutAction, transaction: Option<&str>) -> Result<PayoutStatus, PayoutError> {
-        let reason = matches!(decision, PayoutAction::Failed | PayoutAction::Reject).then(|| "why".to_owned());
-        let verdict = PayoutDecision { decision, transaction: transaction.map(str::to_owned), reason };
+    async fn decide(&self, id: &PayoutId, decision: PayoutDecision, transaction: Option<&str>) -> Result<PayoutStatus, PayoutError> {
+        let reason = matches!(decision, PayoutDecision::Failed | PayoutDecision::Reject).then(|| "why".to_owned());
+        let verdict = PayoutVerdict { decision, transaction: transaction.map(str::to_owned), reason };
         self.payouts.decide(id, &verdict).await.map(|packet| packet.status)
     }
 }
 
-fn settings(address: &str, minimum: u64) -> SettingsDraft {
-    SettingsDraft { address: address.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(minimum)) }
+fn settings(address: &str, minimum: u64) -> PayoutSettingsDraft {
+    PayoutSettingsDraft { address: address.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(minimum)) }
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_packet_is_the_sum_of_its_receipts_digested_and_signed() {
     let packet = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
     let sum: u64 = made.iter().map(|(_, net)| net).sum();
     assert_eq!((packet.status, packet.amount, packet.receipt_count), (PayoutStatus::Created, sum, 2_345));
-    assert_eq!(packet.period, Some(Period { from: NOW, to: Timestamp(NOW.0 + 2_344) }));
+    assert_eq!(packet.period, Some(PayoutPeriod { from: NOW, to: Timestamp(NOW.0 + 2_344) }));
     let mut ids: Vec<_> = made.iter().map(|(id, _)| id.to_string()).collect();
     ids.sort();
     assert_eq!(packet.digest, Some(format!("sha256:{}", hex::encode(Sha256::digest(ids.join("\n"))))));
@@ -161,22 +161,22 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
     let hash = format!("0x{}", "Ab".repeat(32));
     let wrong = |decided: Result<PayoutStatus, PayoutError>| assert!(matches!(decided, Err(PayoutError::WrongState { .. })), "{decided:?}");
-    wrong(fixture.decide(&id, PayoutAction::Paid, Some(&hash)).await);
-    let refused = fixture.decide(&id, PayoutAction::Failed, None).await.unwrap_err();
+    wrong(fixture.decide(&id, PayoutDecision::Paid, Some(&hash)).await);
+    let refused = fixture.decide(&id, PayoutDecision::Failed, None).await.unwrap_err();
     assert_eq!(refused.to_string(), "a payout that is `created` cannot become `failed`: approve or reject it");
-    assert_eq!(fixture.decide(&id, PayoutAction::Approve, None).await.unwrap(), PayoutStatus::Approved);
-    wrong(fixture.decide(&id, PayoutAction::Approve, None).await);
-    wrong(fixture.decide(&id, PayoutAction::Reject, None).await);
+    assert_eq!(fixture.decide(&id, PayoutDecision::Approve, None).await.unwrap(), PayoutStatus::Approved);
+    wrong(fixture.decide(&id, PayoutDecision::Approve, None).await);
+    wrong(fixture.decide(&id, PayoutDecision::Reject, None).await);
     for bad in [None, Some("0x1234"), Some("paid"), Some(&hash[2..])] {
-        let refused = fixture.decide(&id, PayoutAction::Paid, bad).await;
+        let refused = fixture.decide(&id, PayoutDecision::Paid, bad).await;
         assert!(matches!(refused, Err(PayoutError::Field { pointer: "/transaction", .. })), "{refused:?}");
     }
-    assert_eq!(fixture.decide(&id, PayoutAction::Failed, None).await.unwrap(), PayoutStatus::Failed);
-    assert_eq!(fixture.decide(&id, PayoutAction::Approve, None).await.unwrap(), PayoutStatus::Approved);
-    assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { approved: 1, ..PacketCounts::default() });
-    assert_eq!(fixture.decide(&id, PayoutAction::Paid, Some(&hash)).await.unwrap(), PayoutStatus::Paid);
-    assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { paid: 1, ..PacketCounts::default() });
-    for decision in [PayoutAction::Approve, PayoutAction::Failed, PayoutAction::Reject] {
+    assert_eq!(fixture.decide(&id, PayoutDecision::Failed, None).await.unwrap(), PayoutStatus::Failed);
+    assert_eq!(fixture.decide(&id, PayoutDecision::Approve, None).await.unwrap(), PayoutStatus::Approved);
+    assert_eq!(fixture.payouts.counts().await.unwrap(), PayoutCounts { approved: 1, ..PayoutCounts::default() });
+    assert_eq!(fixture.decide(&id, PayoutDecision::Paid, Some(&hash)).await.unwrap(), PayoutStatus::Paid);
+    assert_eq!(fixture.payouts.counts().await.unwrap(), PayoutCounts { paid: 1, ..PayoutCounts::default() });
+    for decision in [PayoutDecision::Approve, PayoutDecision::Failed, PayoutDecision::Reject] {
         wrong(fixture.decide(&id, decision, None).await);
     }
     let packet = fixture.payouts.get(&fixture.builder, &id).await.unwrap();
@@ -199,7 +199,7 @@ async fn receipts_of_a_rejected_payout_are_in_the_next_one() {
     let sum: u64 = made.iter().map(|(_, net)| net).sum();
     let first = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
     let receipts = fixture.receipts(&first.id).await;
-    assert_eq!(fixture.decide(&first.id, PayoutAction::Reject, None).await.unwrap(), PayoutStatus::Rejected);
+    assert_eq!(fixture.decide(&first.id, PayoutDecision::Reject, None).await.unwrap(), PayoutStatus::Rejected);
     let rejected = fixture.payouts.get(&fixture.builder, &first.id).await.unwrap();
     assert_eq!((rejected.canonical(), rejected.signature), (first.canonical(), first.signature), "what was signed stays");
     assert_eq!((fixture.receipts(&first.id).await, rejected.reason), (vec![], Some("why".to_owned())));
@@ -210,17 +210,17 @@ async fn receipts_of_a_rejected_payout_are_in_the_next_one() {
     let query = EventQuery { limit: 1, ..EventQuery::default() };
     let events = fixture.payouts.events.list(&Owner::Builder(fixture.builder.clone()), &query).await.unwrap().events;
     assert_eq!((events[0].kind, &events[0].data["reason"]), (Kind::PayoutRejected, &json!("why")));
-    for decision in [PayoutAction::Approve, PayoutAction::Reject] {
+    for decision in [PayoutDecision::Approve, PayoutDecision::Reject] {
         let refused = fixture.decide(&first.id, decision, None).await;
         assert!(matches!(refused, Err(PayoutError::WrongState { .. })), "it is final: {refused:?}");
     }
 
     let second = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
     assert_eq!((second.amount, fixture.receipts(&second.id).await), (sum, receipts));
-    fixture.decide(&second.id, PayoutAction::Approve, None).await.unwrap();
-    fixture.decide(&second.id, PayoutAction::Failed, None).await.unwrap();
-    assert_eq!(fixture.decide(&second.id, PayoutAction::Reject, None).await.unwrap(), PayoutStatus::Rejected);
-    assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { rejected: 2, ..PacketCounts::default() });
+    fixture.decide(&second.id, PayoutDecision::Approve, None).await.unwrap();
+    fixture.decide(&second.id, PayoutDecision::Failed, None).await.unwrap();
+    assert_eq!(fixture.decide(&second.id, PayoutDecision::Reject, None).await.unwrap(), PayoutStatus::Rejected);
+    assert_eq!(fixture.payouts.counts().await.unwrap(), PayoutCounts { rejected: 2, ..PayoutCounts::default() });
     assert_eq!(flaws(fixture.store.inner()).await, Vec::<String>::new());
 }
 
@@ -233,7 +233,7 @@ async fn an_interrupted_rejection_is_completed_by_the_next_start_or_decision() {
                 let made = fixture.earn(&fixture.builder, (0..1_500).map(|_| 1)).await;
                 let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
                 fixture.store.fail_nth(commit, fault);
-                let cut_off = fixture.decide(&id, PayoutAction::Reject, None).await;
+                let cut_off = fixture.decide(&id, PayoutDecision::Reject, None).await;
                 fixture.store.heal();
                 if starts {
                     fixture.payouts.resume().await.unwrap();
@@ -241,12 +241,12 @@ async fn an_interrupted_rejection_is_completed_by_the_next_start_or_decision() {
                 // Without a commit, nothing has begun; with all of them, nothing is left to do.
                 let status = fixture.payouts.get(&fixture.builder, &id).await.unwrap().status;
                 if status != PayoutStatus::Rejected {
-                    fixture.decide(&id, PayoutAction::Reject, None).await.unwrap();
+                    fixture.decide(&id, PayoutDecision::Reject, None).await.unwrap();
                 }
                 let what = format!("commit {commit}, {fault:?}, {cut_off:?}");
                 assert_eq!(fixture.payouts.waits(&fixture.builder).await.unwrap().receipt_count, made.len() as u64, "{what}");
                 assert!(fixture.receipts(&id).await.is_empty(), "{what}");
-                assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { rejected: 1, ..PacketCounts::default() }, "{what}");
+                assert_eq!(fixture.payouts.counts().await.unwrap(), PayoutCounts { rejected: 1, ..PayoutCounts::default() }, "{what}");
             }
         }
     }
@@ -260,9 +260,9 @@ async fn packets_are_counted_and_found_by_their_state_whichever_host_has_changed
     fixture.earn(&fixture.builder, [6]).await;
     let second = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
     let other = Fixture::on(Arc::clone(&fixture.store));
-    assert_eq!(other.payouts.counts().await.unwrap(), PacketCounts { created: 2, ..PacketCounts::default() });
-    fixture.decide(&first, PayoutAction::Approve, None).await.unwrap();
-    assert_eq!(other.payouts.counts().await.unwrap(), PacketCounts { created: 1, approved: 1, ..PacketCounts::default() });
+    assert_eq!(other.payouts.counts().await.unwrap(), PayoutCounts { created: 2, ..PayoutCounts::default() });
+    fixture.decide(&first, PayoutDecision::Approve, None).await.unwrap();
+    assert_eq!(other.payouts.counts().await.unwrap(), PayoutCounts { created: 1, approved: 1, ..PayoutCounts::default() });
     let of = async |status: PayoutStatus, limit: usize| {
         let (packets, next) = other.payouts.list_all(Some(status), limit, None).await.unwrap();
         (packets.into_iter().map(|packet| packet.id).collect::<Vec<_>>(), next)
@@ -287,11 +287,11 @@ async fn wrong_index_entries_and_counts_are_reported() {
     }
     assert_eq!(flaws(store).await, Vec::<String>::new());
     let states = schema::PAYOUT_STATES.holding::<BuilderId>();
-    let stray = states.put(&(PayoutStatus::Paid.number(), ids[1].clone()), &fixture.builder);
+    let stray = states.put(&(PayoutStatus::Paid as u8, ids[1].clone()), &fixture.builder);
     stray.commit(store, Durability::Buffered).await.unwrap();
     let mut batch = tollhouse_store::Batch::new();
-    batch.add(&schema::PAYOUT_COUNTS.counting(), &PayoutStatus::Paid.number(), 1, tollhouse_store::SumLimit::Floor(0));
-    batch.delete(&states, &(PayoutStatus::Created.number(), ids[2].clone()));
+    batch.add(&schema::PAYOUT_COUNTS.counting(), &(PayoutStatus::Paid as u8), 1, tollhouse_store::SumLimit::Floor(0));
+    batch.delete(&states, &(PayoutStatus::Created as u8, ids[2].clone()));
     batch.commit(store, Durability::Buffered).await.unwrap();
     let answer = flaws(store).await.join("\n");
     for flaw in [
@@ -315,7 +315,7 @@ async fn a_reason_has_500_characters_and_no_control_character() {
     fixture.earn(&fixture.builder, [5]).await;
     let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
     let because = async |reason: String| {
-        fixture.payouts.decide(&id, &PayoutDecision { decision: PayoutAction::Approve, transaction: None, reason: Some(reason) }).await
+        fixture.payouts.decide(&id, &PayoutVerdict { decision: PayoutDecision::Approve, transaction: None, reason: Some(reason) }).await
     };
     for bad in ["ä".repeat(501), "line\nfeed".to_owned()] {
         assert!(matches!(because(bad).await, Err(PayoutError::Field { pointer: "/reason", .. })));
@@ -336,7 +336,7 @@ async fn packets_are_read_in_pages_to_the_last() {
         fixture.earn(builder, [5]).await;
         made.insert(0, fixture.payouts.pay_out(builder).await.unwrap().unwrap().id);
     }
-    fixture.decide(&made[4], PayoutAction::Approve, None).await.unwrap();
+    fixture.decide(&made[4], PayoutDecision::Approve, None).await.unwrap();
     let ids = |(packets, next): Page| (packets.into_iter().map(|packet| packet.id).collect::<Vec<_>>(), next);
     let own = async |limit, cursor: Option<&PayoutId>| ids(fixture.payouts.list(&fixture.builder, limit, cursor).await.unwrap());
     let [newest, middle, oldest] = [0, 2, 4].map(|n| made[n].clone());
@@ -355,10 +355,10 @@ async fn concurrent_verdicts_count_once() {
     let fixture = Fixture::new().settled().await;
     fixture.earn(&fixture.builder, [5]).await;
     let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
-    fixture.decide(&id, PayoutAction::Approve, None).await.unwrap();
+    fixture.decide(&id, PayoutDecision::Approve, None).await.unwrap();
     let hash = format!("0x{}", "1".repeat(64));
     let (paid, failed) =
-        tokio::join!(fixture.decide(&id, PayoutAction::Paid, Some(&hash)), fixture.decide(&id, PayoutAction::Failed, None));
+        tokio::join!(fixture.decide(&id, PayoutDecision::Paid, Some(&hash)), fixture.decide(&id, PayoutDecision::Failed, None));
     assert!(paid.is_ok() != failed.is_ok(), "{paid:?} {failed:?}");
 }
 

@@ -48,7 +48,6 @@ const AT_MOST: &str = "the most that one successful call costs: the tool says wh
 
 impl QuoteDocument {
     /// Constructs the document of a `quote` from the tool's `terms` and its challenge.
-    #[must_use]
     pub fn new(quote: &Quote, terms: &CallTerms, challenge: &X402Challenge) -> Self {
         let free = quote.price.is_zero();
         let accepts = |challenge: &Value| if free { json!([]) } else { challenge["accepts"].clone() };

@@ -1,14 +1,10 @@
 //! The keys of quotes, including recent former ones.
 
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fmt, time::Duration};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{clock::Timestamp, lock::Lock};
 use zeroize::Zeroizing;
 
 /// Length of a MAC in bytes: truncated HMAC-SHA-256.
@@ -26,7 +22,6 @@ impl fmt::Debug for QuoteKey {
 
 impl QuoteKey {
     /// Constructs a key from bytes that have no other use.
-    #[must_use]
     pub fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
         Self(bytes)
     }
@@ -50,7 +45,7 @@ impl QuoteKey {
 
 /// Remembers former keys until their quotes have expired, so that a rotation breaks no quote.
 #[derive(Debug, Default)]
-pub(super) struct QuoteKeyring(Mutex<RetiredKey>);
+pub(super) struct QuoteKeyring(Lock<RetiredKey>);
 
 #[derive(Debug, Default)]
 struct RetiredKey {
@@ -61,7 +56,7 @@ struct RetiredKey {
 impl QuoteKeyring {
     /// Returns the keys in force, the current one first, followed by those that were current within `lifetime`.
     pub(super) fn with(&self, mut in_force: Vec<QuoteKey>, now: Timestamp, lifetime: Duration) -> Vec<QuoteKey> {
-        let mut past = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = self.0.lock();
         past.before.retain(|(_, until)| *until > now);
         let current = in_force.first();
         if past.last.as_ref() != current {

@@ -1,6 +1,7 @@
 //! The data that a receipt is made from: the call and its payment.
 
 use serde::{Deserialize, Serialize};
+pub use tollhouse_api::ReceiptKind as PaymentKind;
 use tollhouse_base::{
     clock::Timestamp,
     id::{EndpointId, ReceiptId},
@@ -45,16 +46,4 @@ pub struct ReceiptDraft {
     pub started_at: Timestamp,
     /// When the receipt was made.
     pub issued_at: Timestamp,
-}
-
-/// The means of payment as in the receipt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PaymentKind {
-    /// By x402.
-    X402,
-    /// By developer credit.
-    Credit,
-    /// Not paid.
-    Free,
 }

@@ -4,23 +4,18 @@
 //! one is found. Old or excess receipts are deleted in whole packs, oldest first, a few at a time. They are never
 //! counted by a scan: the commits that add and delete them, of all hosts of a store, update the count.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{
     clock::Clock,
     id::{ReceiptId, RequestId},
+    lock::Lock,
 };
 use tollhouse_store::{
     Batch, Counter, Direction, Durability, SpaceSize, Store, StoreError, SumLimit, Table,
     pack::{Item, Pack, packs},
     schema,
 };
-
-use crate::commit::commit_if_unchanged;
 
 /// Receipts of a period of this length, in milliseconds, may share a pack. A reader unpacks one period.
 const WINDOW_MS: u64 = 10;
@@ -55,7 +50,7 @@ pub struct FreeReceipts {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: FreeReceiptSettings,
-    known: Mutex<SpaceSize>,
+    known: Lock<SpaceSize>,
 }
 
 /// A number of receipts, and their size in bytes.
@@ -71,17 +66,10 @@ struct PackedReceipts {
     tally: ReceiptTally,
 }
 
-impl fmt::Debug for FreeReceipts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FreeReceipts").field("settings", &self.settings).finish_non_exhaustive()
-    }
-}
-
 impl FreeReceipts {
     /// Constructs it over the receipts in `store`.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Arc<Self> {
-        Arc::new(Self { store, clock, settings, known: Mutex::default() })
+        Arc::new(Self { store, clock, settings, known: Lock::default() })
     }
 
     /// Returns the rows that store `receipts`, given as ids and records.
@@ -122,7 +110,7 @@ impl FreeReceipts {
     /// Returns the number and size of the receipts, or the last known ones while the store is unavailable.
     pub async fn size(&self) -> SpaceSize {
         let request = tokio::time::timeout(SIZE_TIMEOUT, self.stored_size()).await;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Ok(Ok(size)) = request {
             *known = size;
         }
@@ -168,7 +156,7 @@ impl FreeReceipts {
         }
         count(&mut batch, -i128::from(sum.receipts), -i128::from(sum.bytes));
         // After a conflict, another host of the store is deleting them.
-        let is_removed = commit_if_unchanged(batch, &*self.store, Durability::Buffered).await?;
+        let is_removed = batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
         if is_removed {
             FREE_RECEIPTS.expired(removed);
         }

@@ -23,12 +23,6 @@ pub struct PublishedKeys {
     signer: Arc<ReceiptSigner>,
 }
 
-impl std::fmt::Debug for PublishedKeys {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PublishedKeys").field("signer", &self.signer).finish_non_exhaustive()
-    }
-}
-
 impl PublishedKeys {
     /// Publishes the keys of this host to all hosts of the store.
     pub async fn open(store: Arc<dyn Store>, signer: Arc<ReceiptSigner>) -> Result<Self, StoreError> {

@@ -63,7 +63,6 @@ pub struct Receipt {
 
 impl UnsignedReceipt {
     /// Constructs the record of a free call.
-    #[must_use]
     pub fn free(draft: ReceiptDraft) -> Self {
         Self {
             draft,
@@ -81,7 +80,6 @@ impl UnsignedReceipt {
     }
 
     /// Constructs the record of a call paid by developer credit.
-    #[must_use]
     pub fn credit(draft: ReceiptDraft, credit: &str) -> Self {
         Self { kind: PaymentKind::Credit, payer: Some(shortened(credit)), ..Self::free(draft) }
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_api::{Reorganization, ReorganizationState};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_event::{Event, Events, Kind};
 use tollhouse_store::{Durability, Store, StoreError, SumLimit, Table, Tx, UpdatePlan, schema, update};
@@ -12,10 +13,11 @@ use super::{
     error::{MAX_REASON, MAX_REFUNDS},
 };
 use crate::{
-    CreditError, IdempotencyKey, Movement, MovementKind, Network, Reorganization,
+    CreditError, IdempotencyKey, Movement, MovementKind, Network,
     credit::{Credits, number},
     ledger::{Cause, POSTINGS, RefundAmounts, SaleAmounts},
     receipt::{self, UnsignedReceipt},
+    reorganized::{describe_loss, reorganization_of},
     sale::{Sale, SaleTotals},
     transactions,
 };
@@ -82,15 +84,13 @@ impl IssuedRefund {
     }
 
     fn undone(&self) -> Option<String> {
-        match &self.settlement {
-            Some(Reorganization::Reorganized { lost: Some(lost), .. }) => {
-                Some(format!("a reorganization undid the payment, and its money is lost ({lost}), so the host pays this refund itself"))
+        let undone = self.settlement.as_ref().filter(|settlement| settlement.state == ReorganizationState::Reorganized)?;
+        Some(match undone.lost.map(describe_loss) {
+            Some(lost) => {
+                format!("a reorganization undid the payment, and its money is lost ({lost}), so the host pays this refund itself")
             }
-            Some(Reorganization::Reorganized { lost: None, .. }) => {
-                Some("a reorganization undid the payment, and its money has not moved again yet; check it later".to_owned())
-            }
-            Some(Reorganization::Settled { .. }) | None => None,
-        }
+            None => "a reorganization undid the payment, and its money has not moved again yet; check it later".to_owned(),
+        })
     }
 }
 
@@ -104,7 +104,7 @@ impl Refunds {
     /// repeated.
     pub async fn issue(&self, request: &RefundRequest, once: Option<&IdempotencyKey>) -> Result<IssuedRefund, RefundError> {
         // Read first, so that an error of the store never hides a refund that was made.
-        let settlement = Reorganization::of(&*self.store, &request.receipt).await?;
+        let settlement = reorganization_of(&*self.store, &request.receipt).await?;
         let (issued, news) =
             update(&*self.store, Durability::Durable, |tx| self.decide(tx, request, once)).await.map_err(|error| match error {
                 // The credit's balance would exceed the maximum.

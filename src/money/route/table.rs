@@ -18,13 +18,15 @@ pub(super) struct RouteAsset {
     pub(super) decimals: u32,
 }
 
+type Names = &'static [&'static str];
+
 /// A place where funds are held.
 #[derive(Debug)]
 pub(super) struct Venue {
     /// Its ids. The first is the public one.
-    pub(super) ids: &'static [&'static str],
+    pub(super) ids: Names,
     pub(super) name: &'static str,
-    pub(super) assets: &'static [&'static str],
+    pub(super) assets: Names,
     /// Cost of a transaction, in micro-dollars.
     pub(super) gas: u64,
     /// Time until a transaction counts, in seconds.
@@ -65,6 +67,18 @@ const fn exit(by: Mover, ppm: u64, fee: u64, seconds: u64) -> VenueExit {
     VenueExit { by, ppm, fee, seconds }
 }
 
+/// Constructs a bridge with the usual share.
+const fn bridge(fee: u64, seconds: u64) -> VenueExit {
+    exit(Mover::Bridge, 500, fee, seconds)
+}
+
+const fn venue(ids: Names, name: &'static str, assets: Names, gas: u64, seconds: u64, exit: VenueExit) -> Venue {
+    Venue { ids, name, assets, gas, seconds, exit }
+}
+
+/// The assets that most networks have.
+const COMMON: Names = &["USDC", "ETH", "USDT", "DAI"];
+
 pub(super) const ASSETS: &[RouteAsset] = &[
     asset("USDC", 1_000_000, 6),
     asset("USDT", 1_000_000, 6),
@@ -80,94 +94,31 @@ pub(super) const ASSETS: &[RouteAsset] = &[
 ];
 
 pub(super) const PLACES: &[Venue] = &[
-    Venue {
-        ids: &["base", "eip155:8453"],
-        name: "Base",
-        assets: &["USDC", "ETH", "USDT", "DAI"],
-        gas: 2_000,
-        seconds: 4,
-        exit: exit(Mover::Bridge, 500, 10_000, 60),
-    },
-    Venue {
-        ids: &["base-sepolia", "eip155:84532"],
-        name: "Base Sepolia",
-        assets: &["USDC", "ETH"],
-        gas: 0,
-        seconds: 4,
-        exit: exit(Mover::Nothing("base"), 0, 0, 0),
-    },
-    Venue {
-        ids: &["ethereum", "mainnet", "eip155:1"],
-        name: "Ethereum",
-        assets: &["USDC", "ETH", "USDT", "DAI"],
-        gas: 900_000,
-        seconds: 24,
-        exit: exit(Mover::Bridge, 500, 200_000, 60),
-    },
-    Venue {
-        ids: &["arbitrum", "arbitrum one", "eip155:42161"],
-        name: "Arbitrum One",
-        assets: &["USDC", "ETH", "USDT", "DAI"],
-        gas: 5_000,
-        seconds: 2,
-        exit: exit(Mover::Bridge, 500, 10_000, 30),
-    },
-    Venue {
-        ids: &["optimism", "op", "eip155:10"],
-        name: "OP Mainnet",
-        assets: &["USDC", "ETH", "USDT", "DAI"],
-        gas: 4_000,
-        seconds: 4,
-        exit: exit(Mover::Bridge, 500, 10_000, 30),
-    },
-    Venue {
-        ids: &["polygon", "matic", "eip155:137"],
-        name: "Polygon",
-        assets: &["USDC", "POL", "ETH", "USDT", "DAI"],
-        gas: 3_000,
-        seconds: 6,
-        exit: exit(Mover::Bridge, 500, 10_000, 90),
-    },
-    Venue {
-        ids: &["avalanche", "avax", "eip155:43114"],
-        name: "Avalanche C-Chain",
-        assets: &["USDC", "AVAX", "USDT"],
-        gas: 4_000,
-        seconds: 3,
-        exit: exit(Mover::Bridge, 500, 10_000, 60),
-    },
-    Venue {
-        ids: &["solana", "solana:5eykt4usfv8p8njdtrepy1vzqkqzkvdp"],
-        name: "Solana",
-        assets: &["USDC", "SOL", "USDT"],
-        gas: 1_000,
-        seconds: 2,
-        exit: exit(Mover::Bridge, 1_000, 50_000, 60),
-    },
-    Venue {
-        ids: &["bitcoin", "btc"],
-        name: "Bitcoin",
-        assets: &["BTC"],
-        gas: 1_500_000,
-        seconds: 1_800,
-        exit: exit(Mover::Withdraw, 6_000, 500_000, 120),
-    },
-    Venue {
-        ids: &["bank", "card", "fiat"],
-        name: "Bank account",
-        assets: &["USD", "EUR", "GBP"],
-        gas: 0,
-        seconds: 0,
-        exit: exit(Mover::Buy, 15_000, 250_000, 600),
-    },
-    Venue {
-        ids: &["coinbase", "kraken", "binance", "exchange"],
-        name: "Exchange account",
-        assets: &["USDC", "USDT", "ETH", "BTC", "SOL", "USD", "EUR", "GBP"],
-        gas: 0,
-        seconds: 0,
-        exit: exit(Mover::Withdraw, 6_000, 100_000, 120),
-    },
+    venue(&["base", "eip155:8453"], "Base", COMMON, 2_000, 4, bridge(10_000, 60)),
+    venue(&["base-sepolia", "eip155:84532"], "Base Sepolia", &["USDC", "ETH"], 0, 4, exit(Mover::Nothing("base"), 0, 0, 0)),
+    venue(&["ethereum", "mainnet", "eip155:1"], "Ethereum", COMMON, 900_000, 24, bridge(200_000, 60)),
+    venue(&["arbitrum", "arbitrum one", "eip155:42161"], "Arbitrum One", COMMON, 5_000, 2, bridge(10_000, 30)),
+    venue(&["optimism", "op", "eip155:10"], "OP Mainnet", COMMON, 4_000, 4, bridge(10_000, 30)),
+    venue(&["polygon", "matic", "eip155:137"], "Polygon", &["USDC", "POL", "ETH", "USDT", "DAI"], 3_000, 6, bridge(10_000, 90)),
+    venue(&["avalanche", "avax", "eip155:43114"], "Avalanche C-Chain", &["USDC", "AVAX", "USDT"], 4_000, 3, bridge(10_000, 60)),
+    venue(
+        &["solana", "solana:5eykt4usfv8p8njdtrepy1vzqkqzkvdp"],
+        "Solana",
+        &["USDC", "SOL", "USDT"],
+        1_000,
+        2,
+        exit(Mover::Bridge, 1_000, 50_000, 60),
+    ),
+    venue(&["bitcoin", "btc"], "Bitcoin", &["BTC"], 1_500_000, 1_800, exit(Mover::Withdraw, 6_000, 500_000, 120)),
+    venue(&["bank", "card", "fiat"], "Bank account", &["USD", "EUR", "GBP"], 0, 0, exit(Mover::Buy, 15_000, 250_000, 600)),
+    venue(
+        &["coinbase", "kraken", "binance", "exchange"],
+        "Exchange account",
+        &["USDC", "USDT", "ETH", "BTC", "SOL", "USD", "EUR", "GBP"],
+        0,
+        0,
+        exit(Mover::Withdraw, 6_000, 100_000, 120),
+    ),
 ];
 
 /// Finds a place by name or id.

@@ -44,7 +44,7 @@ impl Sales {
         let mut owners = self.sold_owners().into_iter();
         while let Some(owner) = owners.next() {
             if let Err(error) = self.fold(&owner).await {
-                self.sold_lock().extend(owners.chain([owner]));
+                self.sold.lock().extend(owners.chain([owner]));
                 return Err(error);
             }
         }

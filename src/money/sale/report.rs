@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use serde::Serialize;
+use tollhouse_api::{DayRevenue, EndpointRevenue, HostDayRevenue, HostRevenue, Revenue, RevenueTotals, True};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_store::{Direction, RawRow, SaleKey, StoreError};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
@@ -18,61 +18,6 @@ pub(super) const PAGE: usize = 1_000;
 /// Rows read at once from days that have rows, doubled until it suffices. A host usually leaves fewer unfolded.
 pub(super) const TAIL: usize = 8_000;
 
-/// Revenue of whole UTC days.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RevenueReport {
-    /// The start of the first day counted.
-    pub since: Timestamp,
-    /// The totals.
-    pub totals: RevenueLine,
-    /// The tools, sorted by slug.
-    pub by_endpoint: Vec<EndpointLine>,
-    /// Days with calls, oldest first.
-    pub by_day: Vec<DayLine>,
-}
-
-/// One line of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RevenueLine {
-    /// Runs, succeeded and failed.
-    pub calls: u64,
-    /// Calls that were charged.
-    pub paid_calls: u64,
-    /// Calls that failed and cost nothing.
-    pub failed_calls: u64,
-    /// Amount that callers paid.
-    pub gross_usd: MicroUsd,
-    /// Refunds. The rest belongs to host and builder.
-    pub refunded_usd: MicroUsd,
-    /// The host's fees after refunds.
-    pub fees_usd: MicroUsd,
-    /// The builder's part after refunds.
-    pub net_usd: MicroUsd,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EndpointLine {
-    pub endpoint_slug: Slug,
-    #[serde(flatten)]
-    pub line: RevenueLine,
-    /// Its calls by day, if requested.
-    #[serde(flatten)]
-    pub daily: Option<DailyCalls>,
-}
-
-/// Calls by UTC day, for days with calls.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DailyCalls {
-    /// Runs, succeeded and failed.
-    pub calls_by_day: BTreeMap<String, u64>,
-    /// Failed calls.
-    pub failed_by_day: BTreeMap<String, u64>,
-}
-
 /// The level of detail per tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportDetail {
@@ -80,42 +25,6 @@ pub enum ReportDetail {
     Sums,
     /// Totals and calls by day.
     Daily,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct DayLine {
-    /// The date, for example `2026-11-21`.
-    pub day: String,
-    #[serde(flatten)]
-    pub line: RevenueLine,
-}
-
-/// The host's own revenue in whole UTC days: fees on builders' sales, and sales of its own tools.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HostReport {
-    /// The start of the first day counted.
-    pub since: Timestamp,
-    /// Fees on builders' sales, and all of the host's own sales.
-    pub revenue_usd: MicroUsd,
-    /// All sales.
-    pub totals: RevenueLine,
-    /// Builders' sales.
-    pub builders: RevenueLine,
-    /// The host's own sales: its tools and registrations.
-    pub own: RevenueLine,
-    /// The host's own tools, sorted by slug.
-    pub by_endpoint: Vec<EndpointLine>,
-    /// Days with calls, oldest first.
-    pub by_day: Vec<HostDayLine>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HostDayLine {
-    pub revenue_usd: MicroUsd,
-    #[serde(flatten)]
-    pub all: DayLine,
 }
 
 #[derive(Default)]
@@ -159,21 +68,22 @@ impl OwnerSums {
         Ok(self)
     }
 
-    fn by_endpoint(self, detail: ReportDetail) -> Vec<EndpointLine> {
+    fn by_endpoint(self, detail: ReportDetail) -> Vec<EndpointRevenue> {
         let line = |(endpoint_slug, EndpointSums { totals, days })| {
-            let daily = (detail == ReportDetail::Daily).then(|| daily(&days));
-            EndpointLine { endpoint_slug, line: totals.into(), daily }
+            let daily = (detail == ReportDetail::Daily).then(|| (daily(&days, 0), daily(&days, 1)));
+            let (calls_by_day, failed_by_day) = daily.unzip();
+            EndpointRevenue { endpoint_slug, totals: totals.into(), calls_by_day, failed_by_day }
         };
         self.endpoints.into_iter().map(line).collect()
     }
 }
 
-fn daily(days: &BTreeMap<u32, [u64; 2]>) -> DailyCalls {
-    let of = |which: usize| days.iter().filter(move |(_, counts)| counts[which] > 0).map(move |(day, counts)| (label(*day), counts[which]));
-    DailyCalls { calls_by_day: of(0).collect(), failed_by_day: of(1).collect() }
+/// Returns one of the two counts by day, for days on which it is not zero.
+fn daily(days: &BTreeMap<u32, [u64; 2]>, which: usize) -> BTreeMap<String, u64> {
+    days.iter().filter(|(_, counts)| counts[which] > 0).map(|(day, counts)| (label(*day), counts[which])).collect()
 }
 
-impl From<SaleTotals> for RevenueLine {
+impl From<SaleTotals> for RevenueTotals {
     fn from(totals: SaleTotals) -> Self {
         Self {
             calls: totals.calls,
@@ -189,15 +99,15 @@ impl From<SaleTotals> for RevenueLine {
 
 impl Sales {
     /// Returns the sales of `owner` from the UTC day of `since` on.
-    pub async fn report(&self, owner: &Owner, since: Timestamp, detail: ReportDetail) -> Result<RevenueReport, StoreError> {
+    pub async fn report(&self, owner: &Owner, since: Timestamp, detail: ReportDetail) -> Result<Revenue, StoreError> {
         let first = day(since);
         let sums = self.sums(owner.share(), first, detail).await?;
-        let by_day = sums.days.iter().map(|(day, totals)| DayLine { day: label(*day), line: (*totals).into() }).collect();
-        Ok(RevenueReport { since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint(detail) })
+        let by_day = sums.days.iter().map(|(day, totals)| day_revenue(*day, *totals)).collect();
+        Ok(Revenue { ok: True, since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint(detail) })
     }
 
     /// Returns the host's revenue from the UTC day of `since` on.
-    pub async fn host_report(&self, since: Timestamp) -> Result<HostReport, StoreError> {
+    pub async fn host_report(&self, since: Timestamp) -> Result<HostRevenue, StoreError> {
         let first = day(since);
         let (mut builders, mut own, mut days) = (SaleTotals::default(), OwnerSums::default(), BTreeMap::<u32, (SaleTotals, u64)>::new());
         let sellers = stream::iter(self.sellers(first).await?);
@@ -218,11 +128,11 @@ impl Sales {
         }
         let mut totals = builders;
         totals += own.totals;
-        let by_day = days.into_iter().map(|(day, (totals, revenue))| HostDayLine {
-            revenue_usd: MicroUsd(revenue),
-            all: DayLine { day: label(day), line: totals.into() },
-        });
-        Ok(HostReport {
+        let by_day = days
+            .into_iter()
+            .map(|(day, (totals, revenue))| HostDayRevenue { revenue_usd: MicroUsd(revenue), day: day_revenue(day, totals) });
+        Ok(HostRevenue {
+            ok: True,
             since: begin(first),
             revenue_usd: MicroUsd(own.totals.net_after_refunds().saturating_add(builders.fees_after_refunds())),
             totals: totals.into(),
@@ -266,6 +176,10 @@ impl Sales {
             max *= 2;
         }
     }
+}
+
+fn day_revenue(day: u32, totals: SaleTotals) -> DayRevenue {
+    DayRevenue { day: label(day), totals: totals.into() }
 }
 
 fn label(day: u32) -> String {

@@ -108,9 +108,9 @@ async fn twin_request_sees_only_durable_settlements() {
                 let id = payer.payment(1).id();
                 assert!(fixture.receipts().await.is_empty(), "a receipt that is not on disk");
                 let state = fixture.state(&id).await;
-                assert_ne!(state, Some(PaymentPhase::Settled), "the state before the disk has it");
+                assert_ne!(state, Some(PaymentState::Settled), "the state before the disk has it");
                 if state.is_some() {
-                    assert!(matches!(fixture.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "a twin was answered");
+                    assert!(matches!(fixture.admit(payer.pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "a twin was answered");
                 }
                 states.extend(state);
                 seen += 1;
@@ -120,7 +120,7 @@ async fn twin_request_sees_only_durable_settlements() {
     };
     // Closing the store must not wait for the test.
     drop((syncs, go));
-    assert!(seen >= 2 && states.contains(&PaymentPhase::Settling), "{seen} syncs, {states:?}");
+    assert!(seen >= 2 && states.contains(&PaymentState::Settling), "{seen} syncs, {states:?}");
     assert_eq!(stored(fixture.admit(payer.pays(1)).await), first);
     assert_eq!(fixture.receipts().await.len(), 1);
 }

@@ -26,7 +26,7 @@ async fn set(fixture: &Fixture, id: &CreditId, by: SetBy, budget: Budget) {
 
 async fn today(fixture: &Fixture, id: &CreditId) -> Value {
     let credit = fixture.payments.credits().get(id).await.unwrap().unwrap();
-    fixture.payments.credits().today(&credit).await.unwrap()
+    json!(fixture.payments.credits().today(&credit).await.unwrap())
 }
 
 #[tokio::test]
@@ -257,6 +257,6 @@ async fn call_holds_and_pays_only_its_charged_price() {
     fixture.settle(first).await.unwrap();
     second.release().await;
     let movements = fixture.payments.credits().movements(&id, None, 10).await.unwrap().movements;
-    assert_eq!((movements[0].movement.kind, movements[0].movement.amount), (MovementKind::Debit, PRICE));
+    assert_eq!((movements[0].kind, movements[0].amount_usd), (MovementKind::Debit, PRICE));
     ledger_agrees(&fixture, "charged").await;
 }

@@ -19,13 +19,13 @@ async fn killed(mood: FacilitatorMood) -> (Fixture, PaymentId) {
     } else {
         assert!(matches!(task.await.unwrap(), Err(SettleError::Unknown { .. })));
     }
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settling));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Settling));
     assert!(fixture.receipts().await.is_empty(), "nothing is served before the outcome is known");
     (fixture.restarted(), id)
 }
 
 async fn settled_once(fixture: &Fixture, id: &PaymentId) {
-    assert_eq!((fixture.state(id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settled), 0));
+    assert_eq!((fixture.state(id).await, fixture.payments.open_intents()), (Some(PaymentState::Settled), 0));
     assert_eq!((fixture.earned().await, fixture.balance(&Payer::new(1).address()).await), (PRICE.0, FUNDS.0 - PRICE.0));
     let receipts = fixture.receipts().await;
     assert_eq!(receipts.len(), 1);
@@ -59,7 +59,7 @@ async fn an_open_intent_that_does_not_read_holds_up_no_other() {
     fixture.payments.tick().await.unwrap();
     assert_eq!(
         (fixture.state(&id).await, fixture.earned().await, fixture.receipts().await.len()),
-        (Some(PaymentPhase::Settled), PRICE.0, 1)
+        (Some(PaymentState::Settled), PRICE.0, 1)
     );
 }
 
@@ -86,13 +86,13 @@ async fn a_settlement_that_stays_unsure_stays_open() {
     fixture.facilitator.feel(FacilitatorMood::Unsure);
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 1));
-    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Settling), 1));
+    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     assert!(fixture.receipts().await.is_empty());
     fixture.facilitator.feel(FacilitatorMood::Honest);
     // It is not due yet, since it was looked up a moment ago.
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settling));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Settling));
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
     settled_once(&fixture, &id).await;
@@ -104,7 +104,7 @@ async fn an_authorization_that_expired_unspent_in_the_crash_is_refused() {
     fixture.clock.set(NOW.plus_millis(400_000));
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!((fixture.state(&id).await, fixture.earned().await, fixture.receipts().await.len()), (Some(PaymentPhase::Refused), 0, 0));
+    assert_eq!((fixture.state(&id).await, fixture.earned().await, fixture.receipts().await.len()), (Some(PaymentState::Refused), 0, 0));
     assert_eq!(fixture.payments.open_intents(), 0);
 }
 
@@ -124,10 +124,10 @@ async fn a_reservation_that_a_crash_left_is_released() {
     let id = admission.id().clone();
     std::mem::forget(admission);
     let fixture = fixture.restarted();
-    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Released));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Released));
     assert!(fixture.all(Space::OpenIntents).await.is_empty());
     fixture.buy(Payer::new(1).pays(1)).await;
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (PRICE.0, 1));
@@ -144,7 +144,7 @@ async fn a_settlement_whose_task_died_is_resolved_without_a_restart() {
     assert!(settling.is_err());
     fixture.facilitator.feel(FacilitatorMood::Honest);
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settling), "it may still be at it");
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Settling), "it may still be at it");
     fixture.clock.set(NOW.plus_millis(180_001));
     fixture.payments.tick().await.unwrap();
     settled_once(&fixture, &id).await;
@@ -230,7 +230,7 @@ async fn gas_burned_before_a_restart_counts_once_and_is_excused_for_all_parties(
     assert_eq!(restarted.payments.reverts_of(&payer), 1);
     restarted.facilitator.feel(FacilitatorMood::Honest);
     restarted.restart_questions().await;
-    assert_eq!(restarted.state(&id).await, Some(PaymentPhase::Settled));
+    assert_eq!(restarted.state(&id).await, Some(PaymentState::Settled));
     assert_eq!((counted(first), restarted.payments.reverts_of(&payer)), ([0; 3], 0));
     assert_eq!(restarted.payments.unpaid()["gas"]["burnedLastHour"], 70_000, "the gas was spent, so it counts in total");
 }

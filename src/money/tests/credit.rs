@@ -9,6 +9,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{mpsc, oneshot};
+use tollhouse_api::CreditMovement;
 use tollhouse_store::faulty::{Fault, FaultyStore};
 use tollhouse_store::test_wrappers::YieldingStore;
 use tollhouse_tool::MicroUsd;
@@ -183,7 +184,7 @@ async fn two_replicas_debit_one_credit_without_losing_a_call() {
         let settled = fixture.settle(admission).await;
         if calls == 1 {
             assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
-            assert_eq!(fixture.state(&id).await, key.map(|_| PaymentPhase::Released));
+            assert_eq!(fixture.state(&id).await, key.map(|_| PaymentState::Released));
         }
         assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len() as u64), (0, calls));
     }
@@ -201,7 +202,7 @@ async fn every_movement_is_stored_and_read_in_pages() {
     loop {
         let page = credits.movements(&credit.id, before, 1).await.unwrap();
         let describe =
-            |MovementView { movement, balance }| (movement.kind, movement.amount.0 / PRICE.0, balance.0.unsigned_abs() / PRICE.0);
+            |movement: CreditMovement| (movement.kind, movement.amount_usd.0 / PRICE.0, movement.balance_usd.0.unsigned_abs() / PRICE.0);
         seen.extend(page.movements.into_iter().map(describe));
         before = page.next;
         if before.is_none() {
@@ -213,9 +214,9 @@ async fn every_movement_is_stored_and_read_in_pages() {
     assert!(credits.movements(&credit.id, None, 3).await.unwrap().next.is_none(), "nothing is before the first");
     let all = credits.movements(&credit.id, None, 10).await.unwrap();
     assert!(all.next.is_none());
-    let debit = &all.movements[1].movement;
+    let debit = &all.movements[1];
     assert_eq!((debit.receipt_id.as_ref(), debit.slug.as_ref()), (Some(&bought.receipt_id), Some(&terms().slug)));
-    assert_eq!((&all.movements[0].movement.receipt_id, &all.movements[0].movement.slug), (&None, &None));
+    assert_eq!((&all.movements[0].receipt_id, &all.movements[0].slug), (&None, &None));
 }
 
 #[tokio::test]
@@ -269,7 +270,7 @@ async fn an_idempotency_key_buys_one_answer() {
     let fixture = Fixture::new().await;
     let token = minted(&fixture, 2).await.token;
     let admission = fixture.run(by_credit(&token, Some("key-1"))).await;
-    assert!(matches!(fixture.admit(by_credit(&token, Some("key-1"))).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(fixture.admit(by_credit(&token, Some("key-1"))).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     let first = fixture.settle(admission).await.unwrap();
     assert_eq!(stored(fixture.admit(by_credit(&token, Some("key-1"))).await), first);
     assert_eq!(remaining(&fixture, &token).await, PRICE.0);
@@ -317,7 +318,7 @@ async fn a_call_that_was_admitted_by_a_credit_since_revoked_is_refused() {
     assert!(matches!(fixture.settle(admission).await, Err(SettleError::Refused { .. })));
     assert!(matches!(fixture.admit(by_credit(&credit.token, None)).await, Err(Refusal::CreditRevoked)));
     let paid = fixture.admit(by_credit(&credit.token, Some("paid"))).await;
-    assert!(matches!(paid, Ok(Admit::Stored(..))), "earlier purchases stay");
+    assert!(matches!(paid, Ok(Admit::Seen(SeenPayment::Stored(..)))), "earlier purchases stay");
     assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Revoke)).await, Err(CreditError::Revoked)));
     assert!(matches!(credits.top_up(&credit.id, PRICE, None).await, Err(CreditError::Revoked)));
     credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await.unwrap();
@@ -365,7 +366,7 @@ async fn credit_revoked_during_calls_loses_only_its_remaining_balance() {
         settled += call.await.unwrap();
     }
     assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len() as u64), (0, settled));
-    assert_eq!(revoked.holder.revoked.unwrap().amount.0, (1_000 - settled) * PRICE.0);
+    assert_eq!(revoked.holder.revoked.unwrap().amount_usd.0, (1_000 - settled) * PRICE.0);
     faults::check_movements(&fixture, "revoked among calls").await;
 }
 
@@ -447,11 +448,11 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         let (before, known) = (store.commits(), records().await.len());
         let admission = fixture.run(by_credit(&credit.token, key)).await;
         let id = admission.id().clone();
-        assert_eq!(fixture.state(&id).await, key.map(|_| PaymentPhase::Reserved));
+        assert_eq!(fixture.state(&id).await, key.map(|_| PaymentState::Reserved));
         let answer = fixture.settle(admission).await.unwrap();
         assert_eq!(store.commits() - before, commits, "{key:?}");
         let state = fixture.payments.state(&id).await.unwrap().unwrap();
-        assert_eq!((state.state, state.receipt_id), (PaymentPhase::Settled, Some(answer.receipt_id)), "it learns the outcome");
+        assert_eq!((state.state, state.receipt_id), (PaymentState::Settled, Some(answer.receipt_id)), "it learns the outcome");
         assert_eq!(records().await.len(), known + 1);
         assert_eq!(records().await.iter().filter(|record| record.answer.is_some()).count(), usize::from(key.is_some()));
     }
@@ -468,7 +469,7 @@ async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
         let id = admission.id().clone();
         store.fail_nth(1, fault);
         assert!(matches!(fixture.settle(admission).await, Err(SettleError::Unknown { payment }) if payment == id));
-        assert_eq!(fixture.state(&id).await, (fault == Fault::After).then_some(PaymentPhase::Settled));
+        assert_eq!(fixture.state(&id).await, (fault == Fault::After).then_some(PaymentState::Settled));
     }
 }
 

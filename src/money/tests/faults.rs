@@ -26,8 +26,8 @@ async fn check(fixture: &Fixture, story: &str) {
         let Ok(id) = String::from_utf8(key).unwrap().parse::<PaymentId>() else { continue };
         let record = crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap();
         let paid = receipts.iter().filter(|receipt| Some(receipt.draft.receipt_id.as_str()) == record.receipt_id.as_deref()).count();
-        assert_eq!(paid, usize::from(record.state == PaymentPhase::Settled), "{story}: {id} is {:?} and has {paid} receipts", record.state);
-        if record.state == PaymentPhase::Settled {
+        assert_eq!(paid, usize::from(record.state == PaymentState::Settled), "{story}: {id} is {:?} and has {paid} receipts", record.state);
+        if record.state == PaymentState::Settled {
             settled.extend(record.transaction);
         }
     }
@@ -55,9 +55,9 @@ pub(super) async fn check_movements(fixture: &Fixture, story: &str) {
         seen += page.len();
         page.reverse();
         let mut balance = 0;
-        for MovementView { movement, balance: reported } in page {
-            balance += movement.change();
-            assert_eq!(UsdChange::of(balance), reported, "{story}: a movement is missing before {movement:?}");
+        for movement in page {
+            balance += Movement::plain(movement.at, movement.kind, movement.amount_usd).change();
+            assert_eq!(UsdChange::of(balance), movement.balance_usd, "{story}: a movement is missing before {movement:?}");
             debits.extend(movement.receipt_id);
         }
         assert_eq!(balance, credit.balance.0.into(), "{story}: the balance moved without a movement");
@@ -74,7 +74,7 @@ pub(super) async fn check_movements(fixture: &Fixture, story: &str) {
 async fn attempt(fixture: &Fixture, offered: OfferedPayment) -> bool {
     match fixture.admit(offered).await {
         Ok(Admit::Run(admission)) => fixture.settle(admission).await.is_ok(),
-        Ok(Admit::Stored(..)) => true,
+        Ok(Admit::Seen(SeenPayment::Stored(..))) => true,
         _ => false,
     }
 }
@@ -125,12 +125,12 @@ async fn unconfirmed_reservation_does_not_block_the_payment() {
             // Without a restart: the host's own sweep releases it or finds it settled, and reports that.
             let id = Payer::new(1).payment(1).id();
             fixture.payments.tick().await.unwrap();
-            if fixture.state(&id).await == Some(PaymentPhase::Settling) {
+            if fixture.state(&id).await == Some(PaymentState::Settling) {
                 fixture.payments.recover().await.unwrap();
                 fixture.payments.tick().await.unwrap();
             }
             assert!(
-                !matches!(fixture.state(&id).await, Some(PaymentPhase::Reserved | PaymentPhase::Settling)),
+                !matches!(fixture.state(&id).await, Some(PaymentState::Reserved | PaymentState::Settling)),
                 "{story}: {:?}",
                 fixture.state(&id).await
             );
@@ -290,13 +290,14 @@ async fn history(seed: u64) {
                         assert!(running.iter().all(|other| other.nonce != nonce), "{story}: nonce {nonce} runs twice at once");
                         running.push(AdmittedRun { admission, nonce, request });
                     }
-                    Ok(Admit::Stored(id, answer)) => {
+                    Ok(Admit::Seen(SeenPayment::Stored(id, answer))) => {
                         let of = (0..6).find(|nonce| Payer::new(1).payment(*nonce).id() == id).unwrap();
                         assert!(named || of == nonce, "{story}");
                         let (for_request, first) = bought.entry(of).or_insert((request.clone(), answer.clone()));
                         assert_eq!((&*for_request, &*first), (&request, &answer), "{story}: nonce {of} has two answers");
                     }
-                    Ok(Admit::InFlight(_)) | Err(Refusal::Reused | Refusal::Store(_) | Refusal::FacilitatorUnavailable(_)) => {}
+                    Ok(Admit::Seen(SeenPayment::InFlight(_)))
+                    | Err(Refusal::Reused | Refusal::Store(_) | Refusal::FacilitatorUnavailable(_)) => {}
                     // With another name, or none, than it was spent with.
                     Err(Refusal::Invalid { reason, .. }) if reason == "invalid_exact_evm_nonce_already_used" => {}
                     other => panic!("{story}: {}", what(&other)),

@@ -19,7 +19,7 @@ async fn concurrent_requests_with_one_payment_run_once() {
         for task in tasks {
             match task.await.unwrap() {
                 Ok(Admit::Run(admission)) => running.push(admission),
-                Ok(Admit::InFlight(_)) => in_flight += 1,
+                Ok(Admit::Seen(SeenPayment::InFlight(_))) => in_flight += 1,
                 other => panic!("{}", what(&other)),
             }
         }
@@ -111,11 +111,11 @@ async fn a_dropped_admission_releases_and_the_payment_admits_again() {
     let admission = fixture.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     drop(admission);
-    fixture.until(&id, PaymentPhase::Released).await;
+    fixture.until(&id, PaymentState::Released).await;
     assert!(fixture.all(Space::OpenIntents).await.is_empty());
     let again = fixture.run(Payer::new(1).pays(1)).await;
     again.release().await;
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Released));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Released));
     assert_eq!(fixture.earned().await, 0);
     // It is released, so another request can use it.
     let other = run(fixture.payments.admit(&terms(), Payer::new(1).pays(1), "another request").await);
@@ -132,7 +132,7 @@ async fn a_refused_settlement_takes_nothing_and_gives_nothing() {
     let refused = fixture.settle(admission).await;
     assert!(matches!(&refused, Err(SettleError::Refused { reason, .. }) if reason == "insufficient_funds"), "{refused:?}");
     let state = fixture.payments.state(&id).await.unwrap().unwrap();
-    assert_eq!((state.state, state.reason.as_deref()), (PaymentPhase::Refused, Some("insufficient_funds")));
+    assert_eq!((state.state, state.reason.as_deref()), (PaymentState::Refused, Some("insufficient_funds")));
     assert_eq!((fixture.earned().await, fixture.receipts().await.len(), fixture.payments.open_intents()), (0, 0, 0));
     assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Without));
     assert!(fixture.all(Space::OpenIntents).await.is_empty());
@@ -162,7 +162,7 @@ async fn unsettled_payment_is_in_flight() {
     assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::NotYet));
     fixture.facilitator.feel(FacilitatorMood::SettlesInSilence);
     let waiting = tokio::time::timeout(Duration::from_millis(50), fixture.settle(admission)).await;
-    assert!(waiting.is_err() && fixture.state(&id).await == Some(PaymentPhase::Settling));
+    assert!(waiting.is_err() && fixture.state(&id).await == Some(PaymentState::Settling));
     assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::NotYet), "its first answer is awaited");
 }
 
@@ -173,13 +173,13 @@ async fn payment_that_may_be_settled_is_in_flight_until_its_outcome_is_known() {
     let id = admission.id().clone();
     fixture.facilitator.feel(FacilitatorMood::SettlesUnsure);
     assert!(matches!(fixture.settle(admission).await, Err(SettleError::Unknown { .. })));
-    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 1));
-    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(_))));
+    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Settling), 1));
+    assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Open));
     fixture.facilitator.feel(FacilitatorMood::Honest);
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settled), 0));
+    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Settled), 0));
     assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Answer(answer) if answer.body == ANSWER));
     assert_eq!(stored(fixture.admit(Payer::new(1).pays(1)).await).body, ANSWER);
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (PRICE.0, 1));
@@ -221,7 +221,7 @@ async fn a_settlement_that_another_replica_saw_refused_is_refused() {
     });
     let settled = fixture.settle(admission).await;
     assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
-    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Refused), 0));
+    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Refused), 0));
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn concurrent_authorizations_with_one_name_run_once() {
         for task in tasks {
             match task.await.unwrap() {
                 Ok(Admit::Run(admission)) => running.push(admission),
-                Ok(Admit::InFlight(_)) => {}
+                Ok(Admit::Seen(SeenPayment::InFlight(_))) => {}
                 other => panic!("{}", what(&other)),
             }
         }
@@ -336,7 +336,7 @@ async fn a_name_is_not_taken_from_a_payment_that_came_back_to_life() {
         *stored.lock().unwrap() = Some(admission);
     });
     let admit = second.admit(Payer::new(1).pays_as(2, NAME)).await;
-    assert!(matches!(admit, Ok(Admit::InFlight(_))), "{}", what(&admit));
+    assert!(matches!(admit, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "{}", what(&admit));
     assert!(running.lock().unwrap().is_some());
 }
 
@@ -354,7 +354,7 @@ async fn a_payment_that_another_replica_admits_at_the_same_time_is_admitted_once
         *stored.lock().unwrap() = Some(admission);
     });
     let admit = second.admit(Payer::new(1).pays(1)).await;
-    assert!(matches!(admit, Ok(Admit::InFlight(_))), "{}", what(&admit));
+    assert!(matches!(admit, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "{}", what(&admit));
     assert!(running.lock().unwrap().is_some());
 }
 
@@ -389,7 +389,7 @@ async fn payment_that_was_never_sent_is_released_and_can_be_used_again() {
         let id = admission.id().clone();
         let settled = fixture.settle(admission).await;
         assert!(matches!(&settled, Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED), "{settled:?}");
-        assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Released), 0));
+        assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Released), 0));
     }
     fixture.facilitator.feel(FacilitatorMood::Honest);
     assert_eq!(fixture.buy(Payer::new(1).pays(1)).await.body, ANSWER);
@@ -407,11 +407,11 @@ async fn other_facilitator_never_decides_a_settlement_that_was_sent_elsewhere() 
     other.facilitator.call_yourself("another");
     other.payments.recover().await.unwrap();
     other.payments.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.earned().await), (Some(PaymentPhase::Settling), 0), "it was sent to another facilitator");
+    assert_eq!((other.state(&id).await, other.earned().await), (Some(PaymentState::Settling), 0), "it was sent to another facilitator");
     let again = fixture.restarted();
     again.payments.recover().await.unwrap();
     again.payments.tick().await.unwrap();
-    assert_eq!((again.state(&id).await, again.earned().await), (Some(PaymentPhase::Settled), PRICE.0));
+    assert_eq!((again.state(&id).await, again.earned().await), (Some(PaymentState::Settled), PRICE.0));
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn a_large_answer_that_is_lost_is_reported_and_nothing_is_run_or_charged_a
             let Err(Refusal::AnswerLost(id)) = refused else { panic!("{}", what(&refused)) };
             assert!(matches!(fixture.payments.earlier(&offered(), REQUEST).await, Err(Refusal::AnswerLost(_))));
             assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Lost));
-            assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settled));
+            assert_eq!(fixture.state(&id).await, Some(PaymentState::Settled));
         }
         assert_eq!(fixture.receipts().await, receipts);
         // An operator who finds it can put it back.
@@ -136,7 +136,7 @@ async fn large_answer_is_found_by_the_task_that_learns_of_the_settlement() {
     fixture.payments.tick().await.unwrap();
     assert_eq!(
         fixture.state(&Payer::new(1).payment(1).id()).await,
-        Some(PaymentPhase::Settled),
+        Some(PaymentState::Settled),
         "money that moved is reported even without the answer"
     );
     assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Err(Refusal::AnswerLost(_))));
@@ -199,9 +199,9 @@ async fn objects_match_their_rows_after_any_failure() {
                 fixture.payments.recover().await.unwrap();
                 fixture.payments.tick().await.unwrap();
                 match (answer, fixture.admit(offered()).await) {
-                    (Ok(first), Ok(Admit::Stored(_, again))) => assert_eq!(again, first, "{story}"),
+                    (Ok(first), Ok(Admit::Seen(SeenPayment::Stored(_, again)))) => assert_eq!(again, first, "{story}"),
                     (Ok(_), other) => panic!("{story}: an answer was announced, but {}", what(&other)),
-                    (Err(_), Ok(Admit::Stored(_, again))) => assert_eq!(again.body.len(), IN_ROW + 1, "{story}"),
+                    (Err(_), Ok(Admit::Seen(SeenPayment::Stored(_, again)))) => assert_eq!(again.body.len(), IN_ROW + 1, "{story}"),
                     (Err(_), Ok(Admit::Run(admission))) => admission.release().await,
                     (Err(_), other) => panic!("{story}: {}", what(&other)),
                 }

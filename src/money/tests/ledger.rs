@@ -6,7 +6,7 @@ use tollhouse_store::{Key as _, Sum, WrittenRow};
 use super::*;
 use crate::{
     ledger::{self, Check, LedgerReport, POSTINGS},
-    payout::{PayoutAction, PayoutDecision, Payouts, SettingsDraft},
+    payout::{PayoutDecision, PayoutSettingsDraft, PayoutVerdict, Payouts},
     refund::RefundRequest,
     sale::FeeBps,
     tests::refund::refunding,
@@ -72,9 +72,10 @@ impl Fixture {
 
 pub(super) async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) -> Option<PayoutId> {
     let packet = payouts.pay_out(builder).await.ok()??;
-    let verdict = |decision, transaction| PayoutDecision { decision, transaction, reason: None };
-    payouts.decide(&packet.id, &verdict(PayoutAction::Approve, None)).await.unwrap();
-    let last = if pays { verdict(PayoutAction::Paid, Some(format!("0x{}", "a".repeat(64)))) } else { verdict(PayoutAction::Failed, None) };
+    let verdict = |decision, transaction| PayoutVerdict { decision, transaction, reason: None };
+    payouts.decide(&packet.id, &verdict(PayoutDecision::Approve, None)).await.unwrap();
+    let last =
+        if pays { verdict(PayoutDecision::Paid, Some(format!("0x{}", "a".repeat(64)))) } else { verdict(PayoutDecision::Failed, None) };
     payouts.decide(&packet.id, &last).await.unwrap();
     Some(packet.id)
 }
@@ -82,13 +83,13 @@ pub(super) async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) 
 /// Makes a payout and rejects it.
 async fn reject_payout(payouts: &Payouts, builder: &BuilderId) {
     let Ok(Some(packet)) = payouts.pay_out(builder).await else { return };
-    let verdict = PayoutDecision { decision: PayoutAction::Reject, transaction: None, reason: None };
+    let verdict = PayoutVerdict { decision: PayoutDecision::Reject, transaction: None, reason: None };
     payouts.decide(&packet.id, &verdict).await.unwrap();
 }
 
 pub(super) async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
     let builder = BuilderId::generate();
-    let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+    let settings = PayoutSettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
     payouts.set(&builder, &settings, None).await.unwrap();
     builder
 }

@@ -36,9 +36,9 @@ async fn reservation_whose_call_is_gone_is_released_by_its_own_host() {
     let removed = fixture.run(Payer::new(2).pays(1)).await;
     let (held, remaining) = (running.id().clone(), removed.id().clone());
     removed.vanish();
-    assert_eq!(fixture.state(&remaining).await, Some(PaymentPhase::Reserved));
+    assert_eq!(fixture.state(&remaining).await, Some(PaymentState::Reserved));
     fixture.payments.tick().await.unwrap();
-    assert_eq!((fixture.state(&held).await, fixture.state(&remaining).await), (Some(PaymentPhase::Reserved), Some(PaymentPhase::Released)));
+    assert_eq!((fixture.state(&held).await, fixture.state(&remaining).await), (Some(PaymentState::Reserved), Some(PaymentState::Released)));
     fixture.settle(running).await.unwrap();
     fixture.buy(Payer::new(2).pays(1)).await;
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (2 * PRICE.0, 2));
@@ -52,10 +52,10 @@ async fn release_that_meets_a_locked_row_is_done_later_and_nothing_else_is_read_
     store.fail_all(Fault::Locked);
     admission.fail().await;
     fixture.payments.tick().await.ok();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Reserved));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Reserved));
     store.heal();
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Released));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Released));
     fixture.buy(Payer::new(1).pays(1)).await;
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (PRICE.0, 1));
 }

@@ -96,25 +96,3 @@ async fn of_two_hosts_that_start_together_one_kind_remains() {
     assert!(is_refused(settle_kind(&*one.store, &one.replica, Real).await));
     settle_kind(&*other.store, &other.replica, Simulated).await.unwrap();
 }
-
-/// The store that a version without a recorded kind leaves.
-#[tokio::test]
-async fn unrecorded_kind_is_inferred_from_the_accounts() {
-    for (account, kind) in [
-        ("treasury/simulated/eip155:84532/0xa", Some(Simulated)),
-        ("treasury/eip155:8453/0xa", Some(Real)),
-        ("treasury/solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/a", Some(Real)),
-        ("issued", None),
-    ] {
-        let fixture = Fixture::over(Arc::new(MemoryStore::new()));
-        let mut batch = Batch::new();
-        for (space, key) in [(Space::Accounts, account), (Space::Postings, "a")] {
-            batch.writes.push(Write { space, key: key.as_bytes().to_vec(), value: Some(vec![0]) });
-        }
-        batch.commit(&*fixture.store, Durability::Durable).await.unwrap();
-        for ours in [Simulated, Real] {
-            let refused = is_refused(check_kind(&*fixture.store, &fixture.replica, ours).await);
-            assert_eq!(refused, kind.is_some_and(|kind| kind != ours), "{account}");
-        }
-    }
-}

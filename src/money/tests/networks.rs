@@ -224,7 +224,7 @@ async fn a_nonce_is_of_one_token_on_one_network() {
         let payload = v2(&entry, signed(&payer, asset, &payer.authorization(1)));
         ids.push(ShownPayment::decode(WireVersion::V2, &payload.to_string()).unwrap().known().unwrap().0.to_string());
         host.buy(WireVersion::V2, &payload).await.unwrap();
-        assert!(matches!(host.admit(WireVersion::V2, &payload).await, Ok(Admit::Stored(..))), "{symbol} of {network:?}");
+        assert!(matches!(host.admit(WireVersion::V2, &payload).await, Ok(Admit::Seen(SeenPayment::Stored(..)))), "{symbol} of {network:?}");
     }
     ids.sort();
     ids.dedup();
@@ -260,10 +260,10 @@ async fn a_transaction_of_solana_buys_one_run() {
     let mut again = payload.clone();
     again["payload"]["transaction"] = json!(STANDARD.encode(completed));
     for payload in [&payload, &again] {
-        assert!(matches!(host.admit(WireVersion::V2, payload).await, Ok(Admit::Stored(..))));
+        assert!(matches!(host.admit(WireVersion::V2, payload).await, Ok(Admit::Seen(SeenPayment::Stored(..)))));
     }
     let v1 = json!({ "x402Version": 1, "scheme": "exact", "network": "solana", "payload": { "transaction": VERSION_0 } });
-    assert!(matches!(host.admit(WireVersion::V1, &v1).await, Ok(Admit::Stored(..))));
+    assert!(matches!(host.admit(WireVersion::V1, &v1).await, Ok(Admit::Seen(SeenPayment::Stored(..)))));
     assert_eq!(host.solana.request_counts(), (1, 1));
 }
 
@@ -297,9 +297,9 @@ async fn open_solana_settlement_is_queried_at_its_facilitator() {
     let restarted = Several::over(store, Willing::new(Some(FEE_PAYER)));
     restarted.payments.recover().await.unwrap();
     restarted.payments.tick().await.unwrap();
-    assert_eq!(restarted.payments.state(&payment).await.unwrap().unwrap().state, PaymentPhase::Settled);
+    assert_eq!(restarted.payments.state(&payment).await.unwrap().unwrap().state, PaymentState::Settled);
     assert_eq!(restarted.solana.request_counts(), (0, 1));
-    assert!(matches!(restarted.admit(WireVersion::V2, &payload).await, Ok(Admit::Stored(..))));
+    assert!(matches!(restarted.admit(WireVersion::V2, &payload).await, Ok(Admit::Seen(SeenPayment::Stored(..)))));
 }
 
 /// A host that no longer accepts payments there leaves an unknown outcome open.
@@ -323,7 +323,7 @@ async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
         Payments::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher), replica, objects);
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
-    assert_eq!(payments.state(&payment).await.unwrap().unwrap().state, PaymentPhase::Settling);
+    assert_eq!(payments.state(&payment).await.unwrap().unwrap().state, PaymentState::Settling);
 }
 
 /// Play money of every token is counted separately in micro-dollars, whatever its decimals are.

@@ -47,7 +47,7 @@ impl Fixture {
 
     async fn is_settled(&self, ids: &[PaymentId]) -> bool {
         for id in ids {
-            if self.state(id).await != Some(PaymentPhase::Settled) {
+            if self.state(id).await != Some(PaymentState::Settled) {
                 return false;
             }
         }

@@ -5,7 +5,7 @@ use tollhouse_store::{sweep_cursor::TURN, test_wrappers::CountingStore};
 
 use super::*;
 use crate::{
-    payout::{PayoutStatus, Payouts, SettingsDraft},
+    payout::{PayoutSettingsDraft, PayoutStatus, Payouts},
     sale::{ReportDetail, Sale, SaleTotals, UnpaidSale},
 };
 
@@ -23,7 +23,7 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
     let payouts = Payouts::new(Arc::clone(&any), clock.clone(), events, signer, config().assets().collect());
     let (builder, endpoint) = (BuilderId::generate(), EndpointId::generate());
     let owner = Owner::Builder(builder.clone());
-    let to = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+    let to = PayoutSettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
     payouts.set(&builder, &to, None).await.unwrap();
     let sells = async |at: Timestamp, receipts: u64| {
         let mut rows = Batch::new();
@@ -82,7 +82,7 @@ async fn reads_of_payouts(builders: u64) -> Vec<(&'static str, usize)> {
     let payouts = Payouts::new(Arc::clone(&any), clock, events, signer, config().assets().collect());
     for _ in 0..builders {
         let builder = BuilderId::generate();
-        let to = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+        let to = PayoutSettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
         payouts.set(&builder, &to, None).await.unwrap();
         let waits = UnpaidSale { net: 1_000, at_ms: NOW.0 }.stored(&Owner::Builder(builder.clone()), &ReceiptId::generate());
         waits.commit(&*any, Durability::Buffered).await.unwrap();

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use tollhouse_api::{Reconciliation, True};
+
 use super::*;
 use crate::facilitator::chain_view::TokenTransfer;
 
@@ -9,7 +11,8 @@ const TRANSACTION: &str = "0xaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 
 fn page() -> Reconciliation {
     Reconciliation {
-        network: ASSETS[0].network.caip2,
+        ok: True,
+        network: ASSETS[0].network.caip2.into(),
         from_block: 1,
         to_block: 2,
         transfers: 0,
@@ -19,7 +22,7 @@ fn page() -> Reconciliation {
         doubled: Vec::new(),
         truncated: false,
         agrees: true,
-        rest: None,
+        next_cursor: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Refunds are made once and never exceed the payment, and all records of money include them.
 
 use futures_util::future::join_all;
+use tollhouse_api::RevenueTotals;
 use tollhouse_base::id::BuilderId;
 use tollhouse_event::{EventQuery, Kind};
 use tollhouse_store::{
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     ledger::{self, POSTINGS},
     refund::{Refund, RefundError, RefundRequest, RefundedTotal, Refunds},
-    sale::{ReportDetail, RevenueLine},
+    sale::ReportDetail,
 };
 
 /// The host's fee on each sale.
@@ -40,7 +41,7 @@ impl Fixture {
         Refunds::new(Arc::clone(&self.store), self.clock.clone(), events, Sales::new(Arc::clone(&self.store)))
     }
 
-    async fn sales_of(&self, owner: &Owner) -> RevenueLine {
+    async fn sales_of(&self, owner: &Owner) -> RevenueTotals {
         Sales::new(Arc::clone(&self.store)).report(owner, NOW, ReportDetail::Sums).await.unwrap().totals
     }
 
@@ -98,8 +99,8 @@ async fn partial_refunds_return_no_more_than_the_sale_moved() {
     assert_eq!((earned.refunded_usd, earned.fees_usd, earned.net_usd), (PRICE, MicroUsd::ZERO, MicroUsd::ZERO));
     assert_eq!(sales.host_report(NOW).await.unwrap().revenue_usd, MicroUsd::ZERO);
     let movements = fixture.payments.credits().movements(&credit, None, 10).await.unwrap().movements;
-    assert_eq!((movements[0].movement.kind, movements[0].balance), (MovementKind::Refund, UsdChange::of(FUNDS.0.into())));
-    assert_eq!((movements[0].movement.receipt_id.as_ref(), movements[0].movement.slug.as_ref()), (Some(&receipt), Some(&terms().slug)));
+    assert_eq!((movements[0].kind, movements[0].balance_usd), (MovementKind::Refund, UsdChange::of(FUNDS.0.into())));
+    assert_eq!((movements[0].receipt_id.as_ref(), movements[0].slug.as_ref()), (Some(&receipt), Some(&terms().slug)));
     let events = Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default());
     let answer = events.list(&owner, &EventQuery { limit: 100, ..EventQuery::default() }).await.unwrap().events;
     assert_eq!(answer.iter().filter(|event| event.kind == Kind::PaymentRefunded).count(), 5);
@@ -187,13 +188,13 @@ async fn refund_after_the_payout_is_a_debt_that_later_sales_pay() {
     }
     let packet = payouts.pay_out(&builder).await.unwrap().unwrap();
     assert_eq!((packet.amount, packet.withheld, packet.receipt_count), (3 * net - net - net / 2, net + net / 2, 3));
-    assert_eq!(packet.public()["withheldUsd"], json!(MicroUsd(net + net / 2)));
+    assert_eq!(packet.canonical()["withheldUsd"], json!(MicroUsd(net + net / 2)));
     assert_eq!(fixture.account(&format!("builder/{builder}")).await, 0);
     ledger_agrees(&fixture, "paid").await;
     fixture.sell(&owner, by_credit(&token)).await.unwrap();
     let next = payouts.pay_out(&builder).await.unwrap().unwrap();
     assert_eq!((next.amount, next.withheld), (net, 0), "a debt is paid once");
-    assert!(next.public().get("withheldUsd").is_none());
+    assert!(next.canonical().get("withheldUsd").is_none());
     fixture.postings_balance().await;
 }
 

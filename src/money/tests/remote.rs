@@ -456,14 +456,14 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
     assert!(matches!(payments.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
-    assert!(matches!(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settling), "pending is not settled");
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Settling), "pending is not settled");
     assert!(fixture.receipts().await.is_empty());
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settled));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Settled));
     assert_eq!(stored(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
     let receipts = fixture.receipts().await;
     assert_eq!((receipts.len(), receipts[0].transaction.as_deref(), receipts[0].simulated), (1, Some(TRANSACTION), false));

@@ -80,8 +80,8 @@ async fn a_replica_that_starts_leaves_the_calls_of_others_alone() {
     let other = one.another().await;
     other.payments.recover().await.unwrap();
     other.payments.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(PaymentPhase::Reserved));
-    assert!(matches!(other.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(seen)) if seen == id), "one run");
+    assert_eq!(other.state(&id).await, Some(PaymentState::Reserved));
+    assert!(matches!(other.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(seen))) if seen == id), "one run");
     one.settle(admission).await.unwrap();
     assert_eq!((one.earned().await, one.receipts().await.len()), (PRICE.0, 1));
 }
@@ -92,10 +92,10 @@ async fn a_reservation_of_a_dead_replica_is_released_by_the_others_once_its_leas
     let id = dies(one.run(Payer::new(1).pays(1)).await);
     pass(LEASE_MS - 1, &[&other]).await;
     other.payments.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(PaymentPhase::Reserved), "it may be running");
+    assert_eq!(other.state(&id).await, Some(PaymentState::Reserved), "it may be running");
     other.clock.set(NOW.plus_millis(LEASE_MS));
     other.payments.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(PaymentPhase::Released));
+    assert_eq!(other.state(&id).await, Some(PaymentState::Released));
     other.buy(Payer::new(1).pays(1)).await;
     assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
 }
@@ -110,10 +110,10 @@ async fn a_settlement_of_a_dead_replica_is_ended_by_another_once_its_lease_is_ov
     other.payments.recover().await.unwrap();
     pass(LEASE_MS - 1, &[&other]).await;
     other.payments.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentPhase::Settling), 0), "it may still be at it");
+    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentState::Settling), 0), "it may still be at it");
     other.clock.set(NOW.plus_millis(LEASE_MS));
     other.payments.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentPhase::Settled), 0));
+    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentState::Settled), 0));
     assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
 }
 
@@ -128,18 +128,18 @@ async fn one_replica_takes_over_the_settlements_of_a_dead_one() {
     pass(LEASE_MS, &[&other, &third]).await;
     other.facilitator.feel(FacilitatorMood::Unsure);
     other.payments.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentPhase::Settling), 1), "taken up");
+    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentState::Settling), 1), "taken up");
     // Both would find it settled. But they do not look it up, because it belongs to another one.
     for fixture in [&third, &one] {
         fixture.renew().await;
         fixture.facilitator.feel(FacilitatorMood::Honest);
         fixture.payments.tick().await.unwrap();
-        assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 0));
+        assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Settling), 0));
     }
     other.facilitator.feel(FacilitatorMood::Honest);
     other.payments.recover().await.unwrap();
     other.payments.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentPhase::Settled), PRICE.0, 1));
+    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentState::Settled), PRICE.0, 1));
 }
 
 #[tokio::test]
@@ -177,11 +177,11 @@ async fn refusal_from_a_replica_that_lost_the_payment_is_ignored() {
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     assert!(matches!(one.settle(admission).await, Err(SettleError::Unknown { .. })));
-    assert_eq!(one.state(&id).await, Some(PaymentPhase::Settling));
+    assert_eq!(one.state(&id).await, Some(PaymentState::Settling));
     other.facilitator.feel(FacilitatorMood::Honest);
     other.payments.recover().await.unwrap();
     other.payments.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentPhase::Settled), PRICE.0, 1));
+    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentState::Settled), PRICE.0, 1));
 }
 
 /// Returns two hosts that share held balances, and a payer who can afford this many calls.
@@ -201,7 +201,7 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     let (one, other, payer) = holding(1).await;
     let first = one.run(payer.pays(1)).await;
     assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
-    assert!(matches!(other.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "the same one is joined");
+    assert!(matches!(other.admit(payer.pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "the same one is joined");
     first.release().await;
     let second = other.run(payer.pays(2)).await;
     assert!(is_beyond_the_balance(one.admit(payer.pays(3)).await));
@@ -234,7 +234,7 @@ async fn held_balance_is_released_once_a_payment_before_the_run_is_settled() {
     assert_eq!(held().await, i128::from(PRICE.0), "as long as it is not settled");
     assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
     let owed = one.payments.settle_before(admission, &closing()).await.unwrap();
-    assert_eq!((held().await, one.state(owed.payment()).await), (0, Some(PaymentPhase::Owed)));
+    assert_eq!((held().await, one.state(owed.payment()).await), (0, Some(PaymentState::Owed)));
     owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap();
     assert_eq!((held().await, one.earned().await), (0, PRICE.0));
 }
@@ -276,7 +276,7 @@ async fn replica_that_lost_its_own_lease_waits_before_it_declares_others_dead() 
     other.payments.tick().await.unwrap();
     other.renew().await;
     other.payments.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(PaymentPhase::Reserved));
+    assert_eq!(other.state(&id).await, Some(PaymentState::Reserved));
     one.renew().await;
     one.settle(admission).await.unwrap();
     assert_eq!((one.earned().await, one.receipts().await.len()), (PRICE.0, 1));
@@ -292,11 +292,11 @@ async fn a_fenced_replica_asks_nobody_for_money() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(matches!(one.settle(admission).await, Err(SettleError::Unknown { .. })));
-    assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settling), 0));
+    assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentState::Settling), 0));
     one.renew().await;
     one.payments.recover().await.unwrap();
     one.payments.tick().await.unwrap();
-    assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settled), PRICE.0));
+    assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentState::Settled), PRICE.0));
 }
 
 /// Regression test: a host shared its limits with a new one only after up to five seconds.

@@ -259,7 +259,7 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
     assert_eq!(restarted.payments.reverts_of(&payer), 1);
     restarted.facilitator.feel(FacilitatorMood::Honest);
     restarted.restart_questions().await;
-    assert_eq!((restarted.state(&id).await, restarted.payments.reverts_of(&payer)), (Some(PaymentPhase::Settled), 0));
+    assert_eq!((restarted.state(&id).await, restarted.payments.reverts_of(&payer)), (Some(PaymentState::Settled), 0));
     assert_eq!(restarted.payments.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
 }
 
@@ -364,7 +364,7 @@ async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
         for twin in twins.collect::<Vec<_>>() {
             match twin.await.unwrap() {
                 Ok(Admit::Run(admission)) => running.push(admission),
-                Ok(Admit::InFlight(_)) => {}
+                Ok(Admit::Seen(SeenPayment::InFlight(_))) => {}
                 other => panic!("round {nonce}: {}", what(&other)),
             }
         }

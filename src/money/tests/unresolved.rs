@@ -13,7 +13,7 @@ async fn unresolved() -> (Fixture, PaymentId) {
     fixture.settle(admission).await.unwrap_err();
     fixture.clock.set(NOW.plus_millis(DAY_MS - 1));
     fixture.poll().await;
-    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 1), "a millisecond is left");
+    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Settling), 1), "a millisecond is left");
     fixture.clock.set(NOW.plus_millis(DAY_MS));
     fixture.poll().await;
     (fixture, id)
@@ -26,7 +26,7 @@ impl Fixture {
         self.payments.tick().await.unwrap();
     }
 
-    async fn resolve(&self, id: &PaymentId, resolution: Resolution) -> Result<PaymentPhase, ResolutionError> {
+    async fn resolve(&self, id: &PaymentId, resolution: Resolution) -> Result<PaymentState, ResolutionError> {
         self.payments.resolve_unresolved(id, &resolution).await.map(|state| state.state)
     }
 }
@@ -35,7 +35,7 @@ impl Fixture {
 #[tokio::test]
 async fn settlement_without_an_answer_is_queried_for_a_day() {
     let (fixture, id) = unresolved().await;
-    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Unresolved), 0));
+    assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentState::Unresolved), 0));
     assert_eq!(fixture.payments.held_balances(), 0);
     assert_eq!(count_unresolved(&*fixture.store, 10).await.unwrap(), 1);
     // A lookup would now find that nothing moved, and settle.
@@ -44,9 +44,12 @@ async fn settlement_without_an_answer_is_queried_for_a_day() {
     let restarted = fixture.restarted();
     restarted.poll().await;
     for fixture in [&fixture, &restarted] {
-        assert_eq!((fixture.state(&id).await, fixture.earned().await), (Some(PaymentPhase::Unresolved), 0));
+        assert_eq!((fixture.state(&id).await, fixture.earned().await), (Some(PaymentState::Unresolved), 0));
         assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Open));
-        assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(seen)) if seen == id), "its nonce stays used");
+        assert!(
+            matches!(fixture.admit(Payer::new(1).pays(1)).await, Ok(Admit::Seen(SeenPayment::InFlight(seen))) if seen == id),
+            "its nonce stays used"
+        );
         let other = fixture.payments.admit(&terms(), Payer::new(1).pays(1), "another request").await;
         assert!(matches!(other, Err(Refusal::Reused)), "{}", what(&other));
     }
@@ -54,7 +57,7 @@ async fn settlement_without_an_answer_is_queried_for_a_day() {
     check_payments(&*fixture.store, &mut flaws).await.unwrap();
     assert_eq!(flaws.count, 0, "{flaws:?}");
     let reading = crate::ledger::read(&*fixture.store, 10, None).await.unwrap();
-    assert_eq!(reading.unresolved_settlements, 1);
+    assert_eq!(reading.unresolved_settlements, Some(1));
 }
 
 #[tokio::test]
@@ -94,12 +97,12 @@ async fn unresolved_settlement_that_was_paid_has_its_answer_and_receipt() {
     let refused = fixture.resolve(&id, paid("0xab")).await;
     assert!(matches!(refused, Err(ResolutionError::Transaction(_))), "{refused:?}");
     let hash = format!("0x{}", "ab".repeat(32));
-    assert_eq!(fixture.resolve(&id, paid(&hash)).await.unwrap(), PaymentPhase::Settled);
+    assert_eq!(fixture.resolve(&id, paid(&hash)).await.unwrap(), PaymentState::Settled);
     assert_eq!(stored(fixture.admit(Payer::new(1).pays(1)).await).body, ANSWER);
     assert_eq!(fixture.receipts().await[0].transaction.as_deref(), Some(hash.as_str()));
     assert_eq!(count_unresolved(&*fixture.store, 10).await.unwrap(), 0);
     let again = fixture.resolve(&id, Resolution::Unpaid).await;
-    assert!(matches!(again, Err(ResolutionError::WrongState(PaymentPhase::Settled))), "{again:?}");
+    assert!(matches!(again, Err(ResolutionError::WrongState(PaymentState::Settled))), "{again:?}");
 }
 
 #[tokio::test]
@@ -115,7 +118,7 @@ async fn one_transaction_resolves_one_settlement() {
     fixture.poll().await;
     let resolved = fixture.resolve(&id, Resolution::Paid { transaction }).await;
     assert!(matches!(resolved, Err(ResolutionError::NotPaid)), "{resolved:?}, though {} has it", sold.receipt_id);
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Unresolved));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Unresolved));
 }
 
 #[tokio::test]
@@ -124,8 +127,8 @@ async fn unresolved_settlement_that_was_not_paid_is_refused() {
     // The facilitator in force has no chain to read.
     let undecided = fixture.resolve(&id, Resolution::LookUp).await;
     assert!(matches!(undecided, Err(ResolutionError::Undecided(_))), "{undecided:?}");
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Unresolved));
-    assert_eq!(fixture.resolve(&id, Resolution::Unpaid).await.unwrap(), PaymentPhase::Refused);
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Unresolved));
+    assert_eq!(fixture.resolve(&id, Resolution::Unpaid).await.unwrap(), PaymentState::Refused);
     assert!(fixture.receipts().await.is_empty() && matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Without));
     assert_eq!(count_unresolved(&*fixture.store, 10).await.unwrap(), 0);
     let unknown: PaymentId = format!("pmt_{}", "0".repeat(32)).parse().unwrap();

@@ -49,7 +49,7 @@ impl Fixture {
     /// Begins another run for an owed answer.
     async fn again(&self, offered: OfferedPayment) -> OwedRun {
         match self.admit_upfront(offered).await {
-            Ok(Admit::Owed(owed)) => {
+            Ok(Admit::Seen(SeenPayment::Owed(owed))) => {
                 self.payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await.unwrap().expect("nobody was faster")
             }
             other => panic!("nothing is owed: {}", what(&other)),
@@ -70,8 +70,8 @@ async fn payment_is_settled_and_receipted_before_the_run() {
     let receipt = fixture.receipts().await.remove(0);
     assert_eq!((receipt.draft.settle, receipt.draft.result_hash.as_str()), (SettleTime::Before, ""));
     let id = owed.payment().clone();
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Owed));
-    assert!(matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "its run is under way");
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Owed));
+    assert!(matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "its run is under way");
     let answer = owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap();
     assert_eq!((&answer.body[..], answer.receipt_id.as_str()), (ANSWER, receipt.draft.receipt_id.as_str()));
     assert!(answer.settlement.as_ref().unwrap().body.contains("\"success\":true"));
@@ -118,7 +118,7 @@ async fn refused_settlement_owes_nothing() {
     assert_eq!((fixture.earned().await, fixture.receipts().await.len()), (0, 0));
     fixture.facilitator.feel(FacilitatorMood::Honest);
     let owed = fixture.charge(pays(1, 1)).await.unwrap();
-    assert_eq!(fixture.state(owed.payment()).await, Some(PaymentPhase::Owed));
+    assert_eq!(fixture.state(owed.payment()).await, Some(PaymentState::Owed));
 }
 
 #[tokio::test]
@@ -127,13 +127,16 @@ async fn unknown_settlement_runs_once_it_is_found_settled() {
     fixture.facilitator.feel(FacilitatorMood::SettlesUnsure);
     let unknown = fixture.charge(pays(1, 1)).await.err();
     let Some(SettleError::Unknown { payment }) = unknown else { panic!("{unknown:?}") };
-    assert!(matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "nothing runs before that is known");
+    assert!(
+        matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))),
+        "nothing runs before that is known"
+    );
     fixture.facilitator.feel(FacilitatorMood::Honest);
     let fixture = fixture.restarted();
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&payment).await, Some(PaymentPhase::Owed));
-    assert!(matches!(fixture.payments.ended(&payment).await.unwrap(), HeldPaymentEnd::Owed { failed_runs: 0, .. }));
+    assert_eq!(fixture.state(&payment).await, Some(PaymentState::Owed));
+    assert!(matches!(fixture.payments.ended(&payment).await.unwrap(), HeldPaymentEnd::Owed(owed) if owed.failed_runs() == 0));
     let response = fixture.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert_eq!(stored(fixture.admit_upfront(pays(1, 1)).await), response);
     fixture.charged_once().await;
@@ -148,14 +151,17 @@ async fn unresolved_settlement_is_owed_once_it_is_found_paid() {
     fixture.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
     fixture.payments.recover().await.unwrap();
     fixture.payments.tick().await.unwrap();
-    assert_eq!(fixture.state(&payment).await, Some(PaymentPhase::Unresolved));
-    assert!(matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "nothing runs before that is known");
+    assert_eq!(fixture.state(&payment).await, Some(PaymentState::Unresolved));
+    assert!(
+        matches!(fixture.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))),
+        "nothing runs before that is known"
+    );
     let paid = Resolution::Paid { transaction: format!("0x{}", "ab".repeat(32)) };
-    assert_eq!(fixture.payments.resolve_unresolved(&payment, &paid).await.unwrap().state, PaymentPhase::Owed);
+    assert_eq!(fixture.payments.resolve_unresolved(&payment, &paid).await.unwrap().state, PaymentState::Owed);
     assert_eq!(count_unresolved(&*fixture.store, 10).await.unwrap(), 0);
     let response = fixture.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert_eq!(stored(fixture.admit_upfront(pays(1, 1)).await), response);
-    assert_eq!((fixture.state(&payment).await, fixture.receipts().await.len()), (Some(PaymentPhase::Settled), 1));
+    assert_eq!((fixture.state(&payment).await, fixture.receipts().await.len()), (Some(PaymentState::Settled), 1));
 }
 
 #[tokio::test]
@@ -179,18 +185,18 @@ async fn run_started_by_another_host_is_counted_once() {
     let (one, other) = two().await;
     let run = one.charge(pays(1, 1)).await.unwrap();
     let id = run.payment().clone();
-    assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "it is joined");
+    assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "it is joined");
     assert!(matches!(other.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Running { failed_runs: 0 }));
     let answer = run.fail(true).await;
     assert_eq!(answer.runs_left, 9);
     match other.payments.ended(&id).await.unwrap() {
-        HeldPaymentEnd::Owed { failed_runs: 1, unanswered } => assert_eq!(unanswered, answer),
+        HeldPaymentEnd::Owed(owed) => assert_eq!((owed.failed_runs(), other.payments.unanswered_by(&owed)), (1, answer)),
         ended => panic!("{ended:?}"),
     }
     // The next run is counted in the commit that begins it, wherever it runs.
     let run = other.again(pays(1, 1)).await;
     assert!(matches!(one.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Running { failed_runs: 1 }));
-    assert!(matches!(one.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))));
+    assert!(matches!(one.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))));
     assert_eq!(run.fail(true).await.runs_left, 8);
 }
 
@@ -199,13 +205,16 @@ async fn run_of_a_host_that_loses_its_lease_is_repeated_and_answered_once() {
     let (one, other) = two().await;
     let late = one.charge(pays(1, 1)).await.unwrap();
     let id = late.payment().clone();
-    assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::InFlight(_))), "its host lives");
+    assert!(matches!(other.admit_upfront(pays(1, 1)).await, Ok(Admit::Seen(SeenPayment::InFlight(_)))), "its host lives");
     // Only the other host renews its lease.
     for step in 1..=3 {
         other.clock.set(NOW.plus_millis(LEASE_MS + step * LEASE_MS / 2));
         other.renew().await;
     }
-    assert!(matches!(other.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Owed { failed_runs: 0, .. }), "the run did not end");
+    assert!(
+        matches!(other.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Owed(owed) if owed.failed_runs() == 0),
+        "the run did not end"
+    );
     let again = other.again(pays(1, 1)).await;
     // The first host has not noticed, and ends its run.
     let (lost, _) = late.deliver(answer(b"{}"), &delivery(false)).await.unwrap_err();
@@ -228,12 +237,12 @@ async fn refund_during_a_run_leaves_the_payment_without_its_answer() {
     assert_eq!(fixture.refunds().issue(&refund(7), None).await.unwrap().refunded, PRICE);
     let (_, reported) = run.deliver(answer(ANSWER), &delivery(false)).await.unwrap_err();
     assert_eq!((reported.runs_left, reported.receipt.as_str()), (0, receipt.as_str()));
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Owed));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Owed));
     let stored = fixture.receipts().await.remove(0);
     assert_eq!(stored.draft.result_hash, "", "no answer was given for it");
     // No host takes it for a run in flight, and none runs it again.
-    assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Owed { failed_runs: 1, .. }));
-    let Ok(Admit::Owed(owed)) = fixture.admit_upfront(pays(1, 1)).await else { panic!("it is not owed") };
+    assert!(matches!(fixture.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Owed(owed) if owed.failed_runs() == 1));
+    let Ok(Admit::Seen(SeenPayment::Owed(owed))) = fixture.admit_upfront(pays(1, 1)).await else { panic!("it is not owed") };
     let refused = fixture.payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await.err();
     assert!(matches!(&refused, Some(Refusal::NoMoreRuns { receipt: reported, .. }) if *reported == receipt), "{refused:?}");
     // A deleted tool cannot run it, so its payer learns this from `earlier`.
@@ -260,7 +269,7 @@ async fn concurrent_repeats_run_once() {
     let (mut owed, terms) = (Vec::new(), upfront());
     for _ in 0..4 {
         match fixture.admit_upfront(pays(1, 1)).await {
-            Ok(Admit::Owed(one)) => owed.push(one),
+            Ok(Admit::Seen(SeenPayment::Owed(one))) => owed.push(one),
             other => panic!("{}", what(&other)),
         }
     }
@@ -273,7 +282,7 @@ async fn concurrent_repeats_run_once() {
 async fn payment_for_one_tool_does_not_run_another() {
     let fixture = Fixture::new().await;
     _ = fixture.charge(pays(1, 1)).await.unwrap().fail(true).await;
-    let Ok(Admit::Owed(owed)) = fixture.admit_upfront(pays(1, 1)).await else { panic!("nothing is owed") };
+    let Ok(Admit::Seen(SeenPayment::Owed(owed))) = fixture.admit_upfront(pays(1, 1)).await else { panic!("nothing is owed") };
     let other = CallTerms { endpoint_id: "ep_01J00000000000000000000001".parse().unwrap(), ..upfront() };
     let refused = fixture.payments.resume(owed, &other, PaymentRequest::from(REQUEST)).await.err();
     assert!(matches!(refused, Some(Refusal::NoMoreRuns { .. })), "{refused:?}");

@@ -38,10 +38,11 @@ impl Batch {
         committed
     }
 
-    /// Commits the batch, or does nothing if another host's commit conflicts with it.
-    pub async fn commit_unless_conflict(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<(), StoreError> {
+    /// Commits the batch. Returns false if a row that it requires has changed.
+    pub async fn commit_if_unchanged(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<bool, StoreError> {
         match self.commit(store, durability).await {
-            Ok(_) | Err(StoreError::Conflict) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -66,7 +66,7 @@ impl Batch {
         self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
     }
 
-    /// Replaces the row that was read at `key` by `value`, or inserts it if there was none.
+    /// Replaces `row` by `value`, or inserts it at `key` if there is no row.
     pub fn replace_or_insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: Option<&Row<K, V>>, key: &K, value: &V) -> &mut Self {
         match row {
             Some(row) => self.replace(table, row, value),

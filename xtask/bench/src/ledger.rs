@@ -17,7 +17,7 @@ use tollhouse::{
     event::{EventSettings, Events},
     money::{
         PaymentConfig, SignedReceipt,
-        payout::{Payouts, SettingsDraft},
+        payout::{PayoutSettingsDraft, Payouts},
         receipt::ReceiptSigner,
         sale::{ReportDetail, Sales},
     },
@@ -172,7 +172,8 @@ impl Books {
             let endpoints = (0..ENDPOINTS).map(|_| EndpointId::generate()).collect();
             earners.push(Earner { owner: Owner::Builder(builder.id.clone()), id: builder.id, endpoints });
         }
-        let to = SettingsDraft { address: format!("0x{}", "1".repeat(40)), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+        let to =
+            PayoutSettingsDraft { address: format!("0x{}", "1".repeat(40)), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
         self.payouts.set(&earners[0].id, &to, None).await?;
         Ok(earners)
     }

@@ -1,17 +1,15 @@
 //! Counts the requests that a node refused because too many were sent.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use tokio::time::Instant;
+use tollhouse_base::lock::Lock;
 
 /// Length of a period. The refusals of the current period and of the one before are counted.
 const PERIOD: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
-pub(super) struct RateRefusals(Mutex<Periods>);
+pub(super) struct RateRefusals(Lock<Periods>);
 
 #[derive(Debug)]
 struct Periods {
@@ -22,7 +20,7 @@ struct Periods {
 
 impl RateRefusals {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Periods { began: Instant::now(), current: 0, previous: 0 }))
+        Self(Lock::new(Periods { began: Instant::now(), current: 0, previous: 0 }))
     }
 
     pub(super) fn add(&self) {
@@ -35,7 +33,7 @@ impl RateRefusals {
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut Periods) -> T) -> T {
-        let mut periods = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut periods = self.0.lock();
         let elapsed = periods.began.elapsed();
         if elapsed >= PERIOD {
             let previous = if elapsed < 2 * PERIOD { periods.current } else { 0 };

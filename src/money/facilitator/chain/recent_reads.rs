@@ -1,14 +1,10 @@
 //! Remembers for a short time what a node has said about accounts, so that many payments of one account cost few
 //! requests.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, hash::Hash, time::Duration};
 
 use tokio::time::Instant;
+use tollhouse_base::lock::Lock;
 
 /// Maximum number of remembered values. If more are needed at once, all are forgotten.
 const MAX_KEYS: usize = 4_096;
@@ -17,21 +13,21 @@ const MAX_KEYS: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct RecentReads<K, V> {
     ttl: Duration,
-    values: Mutex<HashMap<K, (Instant, V)>>,
+    values: Lock<HashMap<K, (Instant, V)>>,
 }
 
 impl<K: Hash + Eq, V: Copy> RecentReads<K, V> {
     pub(crate) fn new(ttl: Duration) -> Self {
-        Self { ttl, values: Mutex::default() }
+        Self { ttl, values: Lock::default() }
     }
 
     /// Returns the value of a key, if it is recent.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
-        self.values().get(key).filter(|(at, _)| at.elapsed() < self.ttl).map(|(_, value)| *value)
+        self.values.lock().get(key).filter(|(at, _)| at.elapsed() < self.ttl).map(|(_, value)| *value)
     }
 
     pub(crate) fn put(&self, key: K, value: V) {
-        let mut values = self.values();
+        let mut values = self.values.lock();
         if values.len() >= MAX_KEYS {
             values.retain(|_, (at, _)| at.elapsed() < self.ttl);
         }
@@ -42,11 +38,7 @@ impl<K: Hash + Eq, V: Copy> RecentReads<K, V> {
     }
 
     pub(crate) fn forget(&self, key: &K) {
-        self.values().remove(key);
-    }
-
-    fn values(&self) -> MutexGuard<'_, HashMap<K, (Instant, V)>> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+        self.values.lock().remove(key);
     }
 }
 
@@ -72,7 +64,7 @@ mod tests {
         let reads = RecentReads::new(Duration::from_secs(1));
         for key in 0..3 * MAX_KEYS {
             reads.put(key, ());
-            assert!(reads.values().len() <= MAX_KEYS && reads.get(&key).is_some());
+            assert!(reads.values.lock().len() <= MAX_KEYS && reads.get(&key).is_some());
         }
     }
 }

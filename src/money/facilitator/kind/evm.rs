@@ -13,7 +13,7 @@ mod token;
 mod transaction;
 mod tx_manager;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
 use alloy_sol_types::SolCall as _;
@@ -90,12 +90,6 @@ enum SimulationStage {
     Verify,
     /// After the run, before the transaction is signed.
     Settle,
-}
-
-impl fmt::Debug for EvmFacilitator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EvmFacilitator").field("signer", &self.signer).finish_non_exhaustive()
-    }
 }
 
 impl EvmFacilitator {
@@ -360,12 +354,8 @@ impl Facilitator for EvmFacilitator {
         self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
     }
 
-    async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
-        self.node.balance(payment).await
-    }
-
-    async fn is_spent(&self, payment: &OfferedX402) -> bool {
-        self.node.is_recently_spent(payment).await == Ok(true)
+    fn chain_node(&self, _payment: &OfferedX402) -> Option<&Arc<Node>> {
+        Some(&self.node)
     }
 
     fn drain_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {

@@ -56,12 +56,6 @@ pub struct Ledger {
     asset: &'static Asset,
 }
 
-impl std::fmt::Debug for Ledger {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ledger").field("network", &self.asset.network.caip2).finish_non_exhaustive()
-    }
-}
-
 impl Ledger {
     /// Constructs a ledger in `store` whose default token is `asset`.
     pub fn new(store: Arc<dyn Store>, asset: &'static Asset) -> Self {

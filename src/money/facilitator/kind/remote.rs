@@ -101,11 +101,6 @@ impl HttpFacilitator {
         Self { supported, ..self }
     }
 
-    #[cfg(test)]
-    pub(crate) fn with_timeout(self, timeout: FacilitatorTimeouts) -> Self {
-        Self { timeout, ..self }
-    }
-
     async fn post(&self, path: &str, payment: &OfferedX402, timeout: Duration) -> HttpAnswer {
         let version = match payment.version {
             WireVersion::V1 => 1,
@@ -113,11 +108,6 @@ impl HttpFacilitator {
         };
         let body = json!({ "x402Version": version, "paymentPayload": payment.payload, "paymentRequirements": payment.requirements });
         plain(self.client.post(path, &body, timeout).await)
-    }
-
-    /// Returns the node that can decide how a payment ended, if a contract stores its nonce.
-    fn chain_node(&self, payment: &OfferedX402) -> Option<&Arc<Node>> {
-        self.node.as_ref().filter(|_| payment.transfer().is_some() || payment.permit().is_some())
     }
 
     async fn try_settle(&self, payment: &OfferedX402) -> SettleResponse {
@@ -210,15 +200,9 @@ impl Facilitator for HttpFacilitator {
         verdict(self.post("/verify", payment, self.timeout.verify).await)
     }
 
-    async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
-        self.chain_node(payment)?.balance(payment).await
-    }
-
-    async fn is_spent(&self, payment: &OfferedX402) -> bool {
-        match self.chain_node(payment) {
-            Some(node) => node.is_recently_spent(payment).await == Ok(true),
-            None => false,
-        }
+    /// There is one only if a contract stores the payment's nonce.
+    fn chain_node(&self, payment: &OfferedX402) -> Option<&Arc<Node>> {
+        self.node.as_ref().filter(|_| payment.transfer().is_some() || payment.permit().is_some())
     }
 
     async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {

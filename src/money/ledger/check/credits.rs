@@ -17,13 +17,10 @@ use crate::{
 
 impl Check<'_> {
     pub(super) async fn credits(&mut self) -> Result<(), StoreError> {
-        let mut range = CREDITS.all();
-        while let Some(page) = CREDITS.next(self.store, &mut range, PAGE).await? {
-            for row in page {
-                let Some(Row { key: id, value: holder, .. }) = self.sound(row) else { continue };
-                self.report.credits += 1;
-                self.credit(&id, &holder).await?;
-            }
+        let mut rows = CREDITS.inspect(self.store, PAGE);
+        while let Some(Row { key: id, value: holder, .. }) = rows.next(&mut self.flaws).await? {
+            self.report.credits += 1;
+            self.credit(&id, &holder).await?;
         }
         // Movements of credits that do not exist.
         let mut range = LINES.all();
@@ -40,7 +37,7 @@ impl Check<'_> {
         let (mut range, mut moved, mut balance) = (LINES.under(id), 0, 0);
         while let Some(page) = LINES.next(self.store, &mut range, PAGE).await? {
             for row in page {
-                let Some(Row { key: (_, number), value: line, .. }) = self.sound(row) else { continue };
+                let Some(Row { key: (_, number), value: line, .. }) = self.flaws.checked(row) else { continue };
                 match line {
                     CreditRow::Balance(sum) => balance = sum,
                     CreditRow::Movement(movement) => {
@@ -52,7 +49,7 @@ impl Check<'_> {
             }
         }
         self.report.expect_equal(format!("credit {id}"), ("its balance is", balance), ("its movements come to", moved));
-        let taken = holder.revoked.as_ref().map_or(0, |revoked| revoked.amount.0.into());
+        let taken = holder.revoked.as_ref().map_or(0, |revoked| revoked.amount_usd.0.into());
         let revoked = self.posted(Dollars::Revoked(id.clone()));
         self.report.expect_equal(format!("credit {id}"), ("was revoked with", taken), ("its account has", revoked));
         Ok(())

@@ -122,12 +122,9 @@ impl Check<'_> {
 
     /// Checks that each refund has its posting, and that no receipt was refunded more than it paid.
     pub(super) async fn refunds(&mut self) -> Result<(), StoreError> {
-        let mut range = REFUNDS.all();
-        while let Some(page) = REFUNDS.next(self.store, &mut range, PAGE).await? {
-            for row in page {
-                let Some(Row { key: id, value: refunded, .. }) = self.sound(row) else { continue };
-                self.refunded(&id, &refunded).await?;
-            }
+        let mut rows = REFUNDS.inspect(self.store, PAGE);
+        while let Some(Row { key: id, value: refunded, .. }) = rows.next(&mut self.flaws).await? {
+            self.refunded(&id, &refunded).await?;
         }
         Ok(())
     }
@@ -149,16 +146,13 @@ impl Check<'_> {
 
     /// Checks that each receipt of a paid call has its posting.
     pub(super) async fn receipts(&mut self) -> Result<(), StoreError> {
-        let mut range = RECEIPTS.all();
-        while let Some(page) = RECEIPTS.next(self.store, &mut range, PAGE).await? {
-            for row in page {
-                let Some(Row { key: id, value: receipt, .. }) = self.sound(row) else { continue };
-                let Some(paid) = ReceiptAmounts::of(&receipt) else { continue };
-                self.report.receipts += 1;
-                let posting = Cause::Sold(id.clone()).key();
-                if !paid.price_usd.is_zero() && POSTINGS.get(self.store, &posting).await?.is_none() {
-                    self.report.mismatch(format!("receipt {id}"), "has no posting");
-                }
+        let mut rows = RECEIPTS.inspect(self.store, PAGE);
+        while let Some(Row { key: id, value: receipt, .. }) = rows.next(&mut self.flaws).await? {
+            let Some(paid) = ReceiptAmounts::of(&receipt) else { continue };
+            self.report.receipts += 1;
+            let posting = Cause::Sold(id.clone()).key();
+            if !paid.price_usd.is_zero() && POSTINGS.get(self.store, &posting).await?.is_none() {
+                self.report.mismatch(format!("receipt {id}"), "has no posting");
             }
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! A reading lists each account once, with whether it agrees with the rows that could be read.
 
 use serde_json::json;
-use tollhouse_base::id::ReceiptId;
+use tollhouse_api::Budgets;
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Durability, SumLimit, memory::MemoryStore, test_wrappers::CountingStore as Counting};
 use tollhouse_tool::{MicroUsd, Owner};
 
@@ -32,7 +33,7 @@ async fn commit(store: &MemoryStore, batches: impl IntoIterator<Item = Batch>) {
 /// Creates a credit with this balance.
 async fn minted(store: &MemoryStore, micros: u64) -> CreditId {
     let (id, amount) = (CreditId::generate(), MicroUsd(micros));
-    let holder = json!({ "id": id, "label": "", "createdAt": AT, "secretSha256": "ab" });
+    let holder = json!({ "id": id, "label": "", "createdAt": AT, "secretSha256": "ab", "budgets": Budgets::default() });
     let movement = Movement { at: AT, kind: MovementKind::Mint, amount, receipt_id: None, slug: None };
     let posting = Posting::new(Cause::Minted(id.clone(), 0), AT).dollars(Dollars::Issued, Dollars::Credit(id.clone()), amount);
     let held = CREDITS.put(&id, &serde_json::from_value::<StoredCredit>(holder).unwrap());
@@ -60,7 +61,7 @@ fn builders() -> [BuilderId; 2] {
 
 /// Returns the units that do not sum to zero, the accounts that do not agree, and whether everything agrees.
 async fn wrong(store: &MemoryStore) -> (Vec<String>, Vec<String>, bool) {
-    let LedgerPage { units, accounts, agrees, .. } = read(store, 100, None).await.unwrap();
+    let Ledger { units, accounts, agrees, .. } = read(store, 100, None).await.unwrap();
     assert_eq!(units.iter().map(|line| line.unit.as_str()).collect::<Vec<_>>(), [DOLLARS, TOKEN]);
     let units = units.into_iter().filter(|line| line.sum != "0").map(|line| format!("{}: {}", line.unit, line.sum));
     let accounts = accounts.into_iter().filter(|line| line.agrees == Some(false)).map(|line| line.account);

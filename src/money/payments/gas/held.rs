@@ -70,7 +70,7 @@ impl Both {
 impl GasMeter {
     /// Admits a run whose settlement needs this gas, and counts the gas until the hold is dropped.
     pub(in crate::payments) fn hold(self: &Arc<Self>, caller: GasCaller, tried: TriedGas) -> Result<GasHold, GasRefusal> {
-        let (mut state, now) = (self.state(), self.now());
+        let (mut state, now) = (self.state.lock(), self.now());
         let (GasCaller { burner, cover }, by_contract) = (caller, tried.by_contract);
         let (is_customer, is_regular) = (burner.standing.is_customer(), burner.standing.is_regular());
         let of = |burned: Option<&Burned>| burned.copied().unwrap_or_default();
@@ -137,7 +137,7 @@ impl GasMeter {
     /// Returns whether so much gas was burned, or may be by runs in flight, that the limits depend on who has paid for a
     /// tool of this builder before.
     pub(in crate::payments) fn depends_on_standing(&self, burner: &Burner) -> bool {
-        let (state, now) = (self.state(), self.now());
+        let (state, now) = (self.state.lock(), self.now());
         let is_high = |max: Option<NonZeroU64>, of: &[Burned]| {
             let used = |of: &Burned| of.underpaid_and_burned(now).saturating_add(of.held).saturating_add(of.held_underpaid);
             max.is_some_and(|max| of.iter().map(used).fold(0, u64::saturating_add) >= max.get() / 4)
@@ -224,7 +224,7 @@ impl GasHold {
 
     /// Counts the settlement as in flight, whatever others are.
     pub(in crate::payments) fn settle_now(&mut self) {
-        let (mut state, now) = (self.meter.state(), self.meter.now());
+        let (mut state, now) = (self.meter.state.lock(), self.meter.now());
         if !std::mem::replace(&mut self.is_settling, true) {
             let payer = entry(&mut state.payers, &self.burner.payer, now);
             payer.settling = payer.settling.saturating_add(1);
@@ -246,7 +246,7 @@ impl GasHold {
 
     /// Returns whether the settlement may be sent, or `None` if it has to wait.
     fn try_settle(&mut self) -> Option<bool> {
-        let (mut state, now) = (self.meter.state(), self.meter.now());
+        let (mut state, now) = (self.meter.state.lock(), self.meter.now());
         let Some(max) = self.meter.limits.reverts.filter(|_| !self.burner.standing.is_customer()) else { return Some(true) };
         let payer = entry(&mut state.payers, &self.burner.payer, now);
         let (max, reverted) = (u64::from(max.get()), payer.reverts.total(now));
@@ -263,7 +263,7 @@ impl GasHold {
 
 impl Drop for GasHold {
     fn drop(&mut self) {
-        let (mut state, now) = (self.meter.state(), self.meter.now());
+        let (mut state, now) = (self.meter.state.lock(), self.meter.now());
         state.change_held(&self.burner, self.held, now, u64::saturating_sub);
         if self.is_settling {
             let payer = entry(&mut state.payers, &self.burner.payer, now);

@@ -12,8 +12,7 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, TextPrefix, schema};
 
 use super::{
-    Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Pending, SlidingWindow, Standing, State, UnsentCounts, WINDOW, WindowMoment,
-    entry,
+    Burned, BurnedGas, Burner, CountedGas, GasMeter, MAX_KEYS, Pending, SlidingWindow, Standing, State, WINDOW, WindowMoment, entry,
 };
 use crate::{OfferedX402, PaymentId, payments::Payments};
 
@@ -98,7 +97,7 @@ impl Pending {
         if amount == 0 {
             return;
         }
-        let unsent = self.unsent(count);
+        let unsent = &mut self.unsent[count as usize];
         if is_more {
             unsent.add(name, amount, is_total(name))
         } else {
@@ -117,14 +116,6 @@ impl Pending {
             if self.unwritten.len() < 2 * MAX_KEYS {
                 self.unwritten.insert(key, 1);
             }
-        }
-    }
-
-    fn unsent(&mut self, count: Count) -> &mut UnsentCounts {
-        match count {
-            Count::Gas => &mut self.gas,
-            Count::Underpaid => &mut self.underpaid,
-            Count::Reverts => &mut self.reverts,
         }
     }
 }
@@ -201,11 +192,11 @@ struct SharedCount(Arc<GasMeter>, Count);
 
 impl Tally for SharedCount {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.state().pending.unsent(self.1).take(max)
+        self.0.state.lock().pending.unsent[self.1 as usize].take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
-        self.0.add(self.1, name, used, self.0.now());
+        self.0.change(self.1, name, |of, now| of.add(used, now));
     }
 }
 
@@ -216,21 +207,14 @@ impl GasMeter {
 
     /// Records that gas was counted for this payment, and for whom, for lookups after a restart or by another host.
     pub(in crate::payments) fn note_counted(&self, payment: &PaymentId, counted: &CountedGas) {
-        self.state().pending.note(payment, &counted.burner);
+        self.state.lock().pending.note(payment, &counted.burner);
         self.changed.notify_one();
     }
 
-    fn add(&self, count: Count, name: &str, amount: u64, at: WindowMoment) {
-        let (mut state, now) = (self.state(), self.now());
+    fn change(&self, count: Count, name: &str, change: impl FnOnce(&mut SlidingWindow, WindowMoment)) {
+        let (mut state, now) = (self.state.lock(), self.now());
         if let Some(of) = state.named(name, now) {
-            of.recent(count).add(amount, at);
-        }
-    }
-
-    fn remove(&self, count: Count, name: &str, amount: u64, at: WindowMoment) {
-        let (mut state, now) = (self.state(), self.now());
-        if let Some(of) = state.named(name, now) {
-            of.recent(count).take_back_of(amount, at, now);
+            change(of.recent(count), now);
         }
     }
 
@@ -243,7 +227,7 @@ impl GasMeter {
     /// Reads the counts of the last hour from the store, and writes new ones in the background. Call it inside a tokio
     /// runtime.
     pub(in crate::payments) async fn open(self: &Arc<Self>, store: &Arc<dyn Store>, clock: &Clock) -> Result<(), StoreError> {
-        if std::mem::replace(&mut self.state().is_open, true) {
+        if std::mem::replace(&mut self.state.lock().is_open, true) {
             return Ok(());
         }
         self.read(&**store, clock.now()).await?;
@@ -266,12 +250,11 @@ impl GasMeter {
     async fn read(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
         let rows = BURNED.rows();
         let mut range = rows.all().from(&(now.0 / INTERVAL_MS).saturating_sub(INTERVALS));
-        while let Some((page, rest)) = rows.sound(store, &range, PAGE).await? {
-            range = rest;
+        while let Some(page) = rows.sound(store, &mut range, PAGE).await? {
             for row in page {
                 let (interval, key) = row.key;
                 if key == SPENT {
-                    let mut state = self.state();
+                    let mut state = self.state.lock();
                     state.wei = state.wei.saturating_add(u128::try_from(row.value.0).unwrap_or_default());
                     continue;
                 }
@@ -279,9 +262,9 @@ impl GasMeter {
                 let Some(count) = Count::ALL.into_iter().find(|known| known.name() == count) else { continue };
                 let (at, sum) = (self.end_of(interval, now), row.value.0);
                 match u64::try_from(sum.unsigned_abs()) {
-                    Ok(amount @ 1..) if sum > 0 => self.add(count, name, amount, at),
+                    Ok(amount @ 1..) if sum > 0 => self.change(count, name, |of, _| of.add(amount, at)),
                     // Counts of an earlier interval were excused in this one.
-                    Ok(amount @ 1..) => self.remove(count, name, amount, at),
+                    Ok(amount @ 1..) => self.change(count, name, |of, now| of.take_back_of(amount, at, now)),
                     Ok(0) | Err(_) => {}
                 }
             }
@@ -291,13 +274,13 @@ impl GasMeter {
 
     /// Writes the counts since the last time, and deletes those that no longer count.
     async fn write(&self, store: &(impl Store + ?Sized), now: Timestamp) -> Result<(), StoreError> {
-        let unwritten = std::mem::take(&mut self.state().pending.unwritten);
+        let unwritten = std::mem::take(&mut self.state.lock().pending.unwritten);
         let (interval, mut batch) = (now.0 / INTERVAL_MS, Batch::new());
         for (key, change) in &unwritten {
             batch.add(&BURNED, &(interval, key.clone()), *change, SumLimit::Floor(i128::MIN));
         }
         if let Err(error) = batch.commit(store, Durability::Buffered).await {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             unwritten.into_iter().for_each(|(key, change)| *state.pending.unwritten.entry(key).or_default() += change);
             return Err(error);
         }
@@ -313,8 +296,8 @@ impl Payments {
         let last = now.0 / INTERVAL_MS;
         for interval in last.saturating_sub(INTERVALS)..=last {
             // If it cannot be read, counting twice is better than not at all.
-            let counted = rows.sound(&*self.store, &rows.under(&(interval, TextPrefix(&key))), MAX_COUNTED).await;
-            let Ok(Some((counted, _))) = counted else { continue };
+            let counted = rows.sound(&*self.store, &mut rows.under(&(interval, TextPrefix(&key))), MAX_COUNTED).await;
+            let Ok(Some(counted)) = counted else { continue };
             let mut burner = Burner::of_payer(payment.payer());
             for row in &counted {
                 if let Some(name) = row.key.1.strip_prefix(&key).and_then(|rest| rest.strip_prefix('/')) {

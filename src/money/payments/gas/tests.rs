@@ -7,12 +7,68 @@ use std::num::NonZeroU64;
 use tokio::time::advance;
 
 use super::*;
-use crate::{PrepareError, payments::run_limits::RunLimit, x402::offer::TriedGas};
+use crate::{
+    Admission, PrepareError,
+    payments::{Payments, run_limits::RunLimit},
+    x402::offer::TriedGas,
+};
 
 const CONTRACT: TriedGas = TriedGas { limit: 300, by_contract: true };
 const KEY: TriedGas = TriedGas { limit: 300, by_contract: false };
 /// A transfer on a real chain. Its run holds 65,000.
 const TRANSFER: TriedGas = TriedGas { limit: 100_000, by_contract: false };
+
+impl GasMeter {
+    /// Returns the number of reverted settlements that count against a payer.
+    pub(in crate::payments) fn reverts_of(&self, payer: &str) -> u64 {
+        self.state.lock().payers.get(payer).map_or(0, |burned| burned.reverts.total(self.now()))
+    }
+
+    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
+    pub(in crate::payments) fn burned_by(&self, burner: &Burner) -> [u64; 3] {
+        let (state, now) = (self.state.lock(), self.now());
+        let address = burner.from.and_then(|from| state.addresses.get(&from.to_string()));
+        let of_builder = |pool: &Pool| burner.builder.as_ref().and_then(|id| pool.builders.get(id)).copied();
+        let builder = [of_builder(&state.newcomers), of_builder(&state.customers)];
+        let gas = |of: Option<Burned>| of.map_or(0, |of| of.gas.total(now));
+        let payer = state.payers.get(&burner.payer).copied();
+        [gas(payer), gas(address.copied()), builder.into_iter().map(gas).sum()]
+    }
+}
+
+impl Payments {
+    pub(crate) fn held_balances(&self) -> usize {
+        self.balance_holds.len()
+    }
+
+    /// Returns the number of reverted settlements that count against a payer.
+    pub(crate) fn reverts_of(&self, payer: &str) -> u64 {
+        self.gas.reverts_of(payer)
+    }
+
+    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
+    pub(crate) fn gas_burned_by(&self, payer: &str, from: IpAddr, builder: &str) -> [u64; 3] {
+        let builder = Some(builder.to_owned());
+        self.gas.burned_by(&Burner { from: Some(from), builder, ..Burner::of_payer(payer.to_owned()) })
+    }
+
+    /// Counts gas as used by an underpaid settlement of an unspecified payer.
+    pub(crate) fn use_underpaid_gas(&self, gas: u64) {
+        let (ordinary, excess) = (BurnedGas { gas, wei: 0 }, BurnedGas { gas: 0, wei: 0 });
+        self.gas.settled(&Burner::of_payer("somebody".to_owned()), SettlementGas { ordinary, excess }, true);
+    }
+
+    pub(crate) fn burn_gas(&self, gas: u64) {
+        _ = self.gas.burned(&Burner::of_payer("somebody".to_owned()), BurnedGas { gas, wei: 0 });
+    }
+}
+
+impl Admission {
+    /// Ends the call without telling the store, as if its task had died.
+    pub(crate) fn vanish(mut self) {
+        self.reserved = false;
+    }
+}
 
 fn meter(of_payer: u64, of_builder: u64, of_all: u64, reverts: u32) -> Arc<GasMeter> {
     let some = NonZeroU64::new;
@@ -162,7 +218,7 @@ async fn lone_payer_with_concurrent_runs_is_served() {
     assert_eq!(waiting(&mut more).await, [0; 0], "earlier paid runs cover them");
     drop((first, more));
     meter.prune_idle();
-    let state = meter.state();
+    let state = meter.state.lock();
     assert!(state.payers.is_empty() && state.addresses.is_empty());
     assert!(state.newcomers.builders.is_empty() && state.customers.builders.is_empty());
 }
@@ -322,7 +378,7 @@ async fn no_more_settlements_of_a_payer_are_excused_than_may_be_reverted() {
     assert_eq!(meter.reverts_of("a"), 0, "an hour later others are excused");
     advance(WINDOW + WINDOW / 12).await;
     meter.prune_idle();
-    assert!(meter.state().payers.is_empty());
+    assert!(meter.state.lock().payers.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,6 +403,6 @@ async fn payer_whose_settlements_are_reverted_waits() {
     assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(RunLimit::Reverts));
     advance(WINDOW + WINDOW / 12).await;
     meter.prune_idle();
-    assert!(meter.state().payers.is_empty() && meter.state().newcomers.builders.is_empty());
+    assert!(meter.state.lock().payers.is_empty() && meter.state.lock().newcomers.builders.is_empty());
     assert_eq!(bound(meter.hold(payer, KEY)), None);
 }

@@ -2,7 +2,7 @@ use super::*;
 
 fn settled(tail: Option<ExpiryInfo>) -> PaymentRecord {
     let record = PaymentRecord::reserved("request", "digest".to_owned(), ExpiryInfo { showable_until_ms: 0, named: None }, Timestamp(5));
-    PaymentRecord { state: PaymentPhase::Settled, answer: Some(AnswerLocation::Apart(None)), tail, ..record }
+    PaymentRecord { state: PaymentState::Settled, answer: Some(AnswerLocation::Apart(None)), tail, ..record }
 }
 
 #[test]
@@ -12,7 +12,7 @@ fn spent_record_does_not_reveal_the_purchase() {
     let settler = Some(Settler { facilitator: texts(), transaction: None });
     let spent = PaymentRecord { intent: Some(intent), settler, ..settled(Some(ExpiryInfo { showable_until_ms: 7, named: None })) }.spent();
     assert_eq!([&spent.holder, &spent.request, &spent.digest], ["", "", ""]);
-    assert_eq!((spent.state, spent.answer, spent.intent, spent.tail, spent.settler), (PaymentPhase::Settled, None, None, None, None));
+    assert_eq!((spent.state, spent.answer, spent.intent, spent.tail, spent.settler), (PaymentState::Settled, None, None, None, None));
 }
 
 #[test]
@@ -33,15 +33,15 @@ fn record_expires_when_nothing_can_be_looked_up() {
     assert_eq!(PaymentRecord { answer: None, ..settled(None) }.due(Timestamp(u64::MAX)), RecordTimeout::Never);
     // Payments that took nothing are deleted sooner; open ones are not deleted.
     let ended = |state| PaymentRecord { state, answer: None, ..settled(tail(u64::MAX)) };
-    assert_eq!(ended(PaymentPhase::Released).due(Timestamp(hour + 4)), RecordTimeout::At(Timestamp(hour + 5)));
-    assert_eq!(ended(PaymentPhase::Released).due(Timestamp(hour + 5)), RecordTimeout::Record);
-    assert_eq!(ended(PaymentPhase::Refused).due(Timestamp(hour + 5)), RecordTimeout::At(Timestamp(day + 5)));
+    assert_eq!(ended(PaymentState::Released).due(Timestamp(hour + 4)), RecordTimeout::At(Timestamp(hour + 5)));
+    assert_eq!(ended(PaymentState::Released).due(Timestamp(hour + 5)), RecordTimeout::Record);
+    assert_eq!(ended(PaymentState::Refused).due(Timestamp(hour + 5)), RecordTimeout::At(Timestamp(day + 5)));
     // An owed payment stays as long as the tool can be run for it.
     let owed =
-        |until_ms| PaymentRecord { owed: Some(Owed { runs: 1, until_ms, notice: None }), tail: tail(60_000), ..ended(PaymentPhase::Owed) };
+        |until_ms| PaymentRecord { owed: Some(Owed { runs: 1, until_ms, notice: None }), tail: tail(60_000), ..ended(PaymentState::Owed) };
     assert_eq!(owed(day).due(Timestamp(day + hour - 1)), RecordTimeout::At(Timestamp(day + hour)));
     assert_eq!(owed(day).due(Timestamp(day + hour)), RecordTimeout::Record);
-    assert_eq!(owed(day).spent().state, PaymentPhase::Settled);
-    assert_eq!(ended(PaymentPhase::Reserved).due(Timestamp(u64::MAX)), RecordTimeout::Never);
-    assert_eq!(ended(PaymentPhase::Settling).due(Timestamp(u64::MAX)), RecordTimeout::Never);
+    assert_eq!(owed(day).spent().state, PaymentState::Settled);
+    assert_eq!(ended(PaymentState::Reserved).due(Timestamp(u64::MAX)), RecordTimeout::Never);
+    assert_eq!(ended(PaymentState::Settling).due(Timestamp(u64::MAX)), RecordTimeout::Never);
 }

@@ -25,13 +25,13 @@ fn key(payer: &str, tool: &Slug) -> String {
 
 impl UnpaidRunLimiter {
     pub(super) fn standing(&self, running: &RunParties) -> Option<Standing> {
-        let (accounts, now) = (self.accounts(), self.now());
+        let (accounts, now) = (self.accounts.lock(), self.now());
         accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(|customer| customer.standing(now))
     }
 
     /// Remembers a customer that only the store knew. As for any other customer, the paid run covers its runs.
     fn remember_customer(&self, running: &RunParties) -> Standing {
-        let (mut accounts, now) = (self.accounts(), self.now());
+        let (mut accounts, now) = (self.accounts.lock(), self.now());
         let key = (running.payer.clone(), running.tool.clone());
         evict(&mut accounts.customers, &key, MAX_CUSTOMERS, |customer| (customer.in_flight, customer.last));
         accounts.customers.entry(key).or_insert_with(|| Customer::known(now)).standing(now)
@@ -59,7 +59,7 @@ impl Payments {
 
     /// Records in the store who has paid, if settlements cost this host gas.
     pub(in crate::payments) async fn note_customers(&self) {
-        let unwritten = std::mem::take(&mut self.throttle.accounts().unwritten).0;
+        let unwritten = std::mem::take(&mut self.throttle.accounts.lock().unwritten).0;
         if unwritten.is_empty() || !self.gas.is_used() {
             return;
         }

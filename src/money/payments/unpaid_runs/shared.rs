@@ -1,57 +1,35 @@
 //! Shares counts of unpaid runs between the hosts of a store.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use tollhouse_base::gcra::Tally;
 
-use super::{MAX_KEYS, ToolKey, UnpaidRunLimiter, account::RunAccount, evict};
+use super::{PartyKind, ToolKey, UnpaidRunLimiter};
 
 /// Prefix of the shared name of a tool's runs on credit. No slug contains a slash.
 const ON_CREDIT: &str = "credit/";
 
-struct PayerAccounts(Arc<UnpaidRunLimiter>);
+/// Shares the failures of one kind of party with other hosts.
+struct SharedFailures(Arc<UnpaidRunLimiter>, PartyKind);
 
-struct AddressAccounts(Arc<UnpaidRunLimiter>);
-
-struct ToolAccounts(Arc<UnpaidRunLimiter>);
-
-impl Tally for PayerAccounts {
+impl Tally for SharedFailures {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.accounts().unsent_payers.take(max)
+        self.0.accounts.lock().unsent[self.1 as usize].take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
-        let (now, mut accounts) = (self.0.now(), self.0.accounts());
-        evict(&mut accounts.payers, &name.to_owned(), MAX_KEYS, |account| account.weight(now));
-        let new = || RunAccount::new(self.0.limits.of_payer, now);
-        accounts.payers.entry(name.to_owned()).or_insert_with(new).fail_elsewhere(used, now);
-    }
-}
-
-impl Tally for AddressAccounts {
-    fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.accounts().unsent_addresses.take(max)
-    }
-
-    fn used_elsewhere(&self, name: &str, used: u64) {
-        let (now, mut accounts) = (self.0.now(), self.0.accounts());
-        let (Ok(address), Some(_)) = (name.parse::<IpAddr>(), self.0.limits.of_address) else { return };
-        evict(&mut accounts.addresses, &address, MAX_KEYS, |account| account.weight(now));
-        let new = || RunAccount::new(self.0.limits.of_address, now);
-        accounts.addresses.entry(address).or_insert_with(new).fail_elsewhere(used, now);
-    }
-}
-
-impl Tally for ToolAccounts {
-    fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.accounts().unsent_tools.take(max)
-    }
-
-    fn used_elsewhere(&self, name: &str, used: u64) {
-        let (now, mut accounts) = (self.0.now(), self.0.accounts());
-        let Some(key) = ToolKey::of_shared(name) else { return };
-        evict(&mut accounts.tools, &key, MAX_KEYS, |tool| tool.weight(now));
-        accounts.tools.entry(key).or_default().fail_elsewhere(used, now);
+        let (limits, now, mut accounts) = (&self.0.limits, self.0.now(), self.0.accounts.lock());
+        match self.1 {
+            PartyKind::Payers => accounts.of_payer(name, limits, now).fail_elsewhere(used, now),
+            PartyKind::Addresses => {
+                let (Ok(address), Some(_)) = (name.parse(), limits.of_address) else { return };
+                accounts.of_address(address, limits, now).fail_elsewhere(used, now);
+            }
+            PartyKind::Tools => {
+                let Some(key) = ToolKey::of_shared(name) else { return };
+                accounts.of_tool(key, now).fail_elsewhere(used, now);
+            }
+        }
     }
 }
 
@@ -69,10 +47,7 @@ impl ToolKey {
 
 impl UnpaidRunLimiter {
     pub(in crate::payments) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 3] {
-        [
-            ("failed-payers", Arc::new(PayerAccounts(Arc::clone(self)))),
-            ("failed-addresses", Arc::new(AddressAccounts(Arc::clone(self)))),
-            ("failed-tools", Arc::new(ToolAccounts(Arc::clone(self)))),
-        ]
+        [("failed-payers", PartyKind::Payers), ("failed-addresses", PartyKind::Addresses), ("failed-tools", PartyKind::Tools)]
+            .map(|(name, kind)| (name, Arc::new(SharedFailures(Arc::clone(self), kind)) as Arc<dyn Tally>))
     }
 }

@@ -423,13 +423,13 @@ async fn remembered_payers_addresses_and_tools_are_bounded() {
         fail(&throttle, RunParties { from: Some([10, b, c, d].into()), ..running(&format!("payer-{n}"), &format!("tool-{n}")) });
     }
     {
-        let accounts = throttle.accounts();
+        let accounts = throttle.accounts.lock();
         assert!(accounts.payers.len() <= MAX_KEYS && accounts.addresses.len() <= MAX_KEYS && accounts.tools.len() <= MAX_KEYS);
     }
     assert_eq!(bound(&throttle, &running("worst", "other")), Some(RunLimit::Payer), "the key with most failures stays");
     advance(2 * WINDOW + Duration::from_secs(60 * 60)).await;
     throttle.prune_idle();
-    let accounts = throttle.accounts();
+    let accounts = throttle.accounts.lock();
     assert_eq!((accounts.payers.len(), accounts.addresses.len(), accounts.tools.len(), accounts.customers.len()), (0, 0, 0, 0));
 }
 

@@ -20,11 +20,11 @@ async fn unresolved() -> (Fixture, Arc<Node>, Arc<Payments>, PaymentId) {
     fixture.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
-    assert_eq!(state(&payments, &id).await, PaymentPhase::Unresolved);
+    assert_eq!(state(&payments, &id).await, PaymentState::Unresolved);
     (fixture, node, payments, id)
 }
 
-async fn state(payments: &Payments, id: &PaymentId) -> PaymentPhase {
+async fn state(payments: &Payments, id: &PaymentId) -> PaymentState {
     payments.state(id).await.unwrap().unwrap().state
 }
 
@@ -46,10 +46,10 @@ async fn only_the_payments_own_transfer_resolves_it_as_paid() {
         node.chain.lock().unwrap().spent = Some((99_990, logs));
         let refused = payments.resolve_unresolved(&id, &paid_with(TRANSACTION)).await;
         assert!(matches!(refused, Err(ResolutionError::NotPaid)), "{refused:?}");
-        assert_eq!((state(&payments, &id).await, fixture.receipts().await.len()), (PaymentPhase::Unresolved, 0));
+        assert_eq!((state(&payments, &id).await, fixture.receipts().await.len()), (PaymentState::Unresolved, 0));
     }
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
-    assert_eq!(payments.resolve_unresolved(&id, &paid_with(TRANSACTION)).await.unwrap().state, PaymentPhase::Settled);
+    assert_eq!(payments.resolve_unresolved(&id, &paid_with(TRANSACTION)).await.unwrap().state, PaymentState::Settled);
     let receipt = fixture.receipts().await[0].transaction.clone();
     assert_eq!(receipt.as_deref(), Some(TRANSACTION));
     let claimed = transactions::paid_by(&*fixture.store, "eip155:84532", TRANSACTION).await.unwrap();
@@ -68,11 +68,11 @@ async fn decision_that_another_one_overtook_is_an_error() {
         async move { payments.resolve_unresolved(&id, &paid_with(TRANSACTION)).await }
     });
     until(|| (node.times("eth_chainId") > before).then_some(())).await;
-    assert_eq!(payments.resolve_unresolved(&id, &Resolution::Unpaid).await.unwrap().state, PaymentPhase::Refused);
+    assert_eq!(payments.resolve_unresolved(&id, &Resolution::Unpaid).await.unwrap().state, PaymentState::Refused);
     node.held.send_replace(None);
     let overtaken = deciding.await.unwrap();
-    assert!(matches!(overtaken, Err(ResolutionError::Overtaken(PaymentPhase::Refused))), "{overtaken:?}");
-    assert_eq!((state(&payments, &id).await, fixture.receipts().await.len()), (PaymentPhase::Refused, 0));
+    assert!(matches!(overtaken, Err(ResolutionError::Overtaken(PaymentState::Refused))), "{overtaken:?}");
+    assert_eq!((state(&payments, &id).await, fixture.receipts().await.len()), (PaymentState::Refused, 0));
 }
 
 /// A payer can cancel a permit's nonce, and the transfer can belong to another payment.

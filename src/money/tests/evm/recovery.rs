@@ -154,7 +154,7 @@ async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
         chain.safe += 1;
     }
     let settled = async {
-        while fixture.state(&id).await != Some(PaymentPhase::Settled) {
+        while fixture.state(&id).await != Some(PaymentState::Settled) {
             third_life.recover().await.unwrap();
             third_life.tick().await.unwrap();
         }

@@ -1,5 +1,7 @@
 //! Payments whose transaction a reorganization of the chain has dropped.
 
+use tollhouse_api::{Reorganization, ReorganizationState, SettlementLoss};
+
 use super::{
     super::{
         node::canceled,
@@ -10,7 +12,7 @@ use super::{
 };
 use crate::{
     refund::RefundRequest,
-    reorganized::{Loss, REORGANIZED, Reorganization},
+    reorganized::{REORGANIZED, RESETTLED, describe_loss},
     transactions,
 };
 
@@ -76,7 +78,7 @@ async fn dropped() -> Dropped {
     let transaction = mine(&node).await;
     let receipt = settling.await.unwrap().unwrap().receipt_id.parse().unwrap();
     drop_block(&fixture, &node, &payments).await;
-    assert!(payments.reorganized(&receipt).await.unwrap().is_some());
+    assert!(REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().is_some());
     Dropped { fixture, node, payments, id, receipt, transaction }
 }
 
@@ -94,13 +96,13 @@ async fn reorganized_payment_that_somebody_else_sends_is_settled_again() {
     let Dropped { fixture, node, payments, id, receipt, transaction } = dropped().await;
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
     look(&fixture, &payments, 10).await;
-    assert!(payments.reorganized(&receipt).await.unwrap().is_none());
+    assert!(REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().is_none());
     assert_eq!(count_reorganized(&*fixture.store, 10).await.unwrap(), 0);
-    let resettled = payments.resettled(&receipt).await.unwrap().unwrap();
+    let resettled = RESETTLED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
     assert_eq!((resettled.transaction.as_str(), &resettled.former), (TRANSACTION, &vec![transaction.clone()]));
     let state = payments.state(&id).await.unwrap().unwrap();
     assert_eq!(state.transaction.as_deref(), Some(TRANSACTION));
-    assert!(matches!(&state.settlement, Some(Reorganization::Settled { former, .. }) if *former == [transaction.clone()]), "{state:?}");
+    assert!(matches!(&state.settlement, Some(settlement) if settlement.former == [transaction.clone()]), "{state:?}");
     let answer = stored(payments.admit(&terms(), long(), REQUEST).await);
     assert_eq!(&answer.body[..], ANSWER);
     assert!(answer.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{answer:?}");
@@ -122,7 +124,12 @@ async fn reorganized_payment_that_somebody_else_sends_is_settled_again() {
 #[tokio::test]
 async fn authorization_that_is_gone_or_expired_stays_reorganized() {
     let another = paid(&Payer::new(1).address(), PRICE.0);
-    for (spent, hours, loss) in [(Some(canceled()), 0, Loss::Canceled), (Some(another), 0, Loss::UsedElsewhere), (None, 2, Loss::Expired)] {
+    let cases = [
+        (Some(canceled()), 0, SettlementLoss::Canceled),
+        (Some(another), 0, SettlementLoss::UsedElsewhere),
+        (None, 2, SettlementLoss::Expired),
+    ];
+    for (spent, hours, loss) in cases {
         let Dropped { fixture, node, payments, id, receipt, transaction } = dropped().await;
         {
             let mut chain = node.chain.lock().unwrap();
@@ -130,7 +137,7 @@ async fn authorization_that_is_gone_or_expired_stays_reorganized() {
             chain.at = NOW.plus_millis(hours * VALID_MS);
         }
         look(&fixture, &payments, 10).await;
-        let settlement = payments.reorganized(&receipt).await.unwrap().unwrap();
+        let settlement = REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
         assert_eq!((settlement.lost, settlement.transaction()), (Some(loss), transaction.as_str()));
         let reading = crate::ledger::read(&*fixture.store, 10, None).await.unwrap();
         assert_eq!((reading.agrees, reading.reorganized[0].lost), (false, Some(loss)));
@@ -138,12 +145,13 @@ async fn authorization_that_is_gone_or_expired_stays_reorganized() {
         let request = node.requested.lock().unwrap().len();
         look(&fixture, &payments, 600).await;
         assert_eq!(node.requested.lock().unwrap().len(), request, "the host asks no more about it");
-        assert!(node.chain.lock().unwrap().pool.is_empty(), "{loss}: it is not sent again");
+        assert!(node.chain.lock().unwrap().pool.is_empty(), "{loss:?}: it is not sent again");
         let state = payments.state(&id).await.unwrap().unwrap();
         let since = settlement.at;
-        assert_eq!(state.settlement, Some(Reorganization::Reorganized { transaction, since, lost: Some(loss) }));
+        let undone = Reorganization { state: ReorganizationState::Reorganized, transaction, former: vec![], since, lost: Some(loss) };
+        assert_eq!(state.settlement, Some(undone));
         assert_eq!(state.without_purchase().settlement, None, "it names the transaction");
-        assert_refund_warns(&fixture, &receipt, &loss.to_string()).await;
+        assert_refund_warns(&fixture, &receipt, describe_loss(loss)).await;
     }
 }
 
@@ -178,11 +186,11 @@ async fn unused_authorization_is_sent_again_and_settled() {
     assert_eq!((row.recovery.transaction, row.recovery.sendings), (Some(keccak256(&sent).to_string()), 1), "it is recorded first");
     let again = mine(&node).await;
     looking.await.unwrap().unwrap();
-    assert!(payments.reorganized(&receipt).await.unwrap().is_none());
+    assert!(REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().is_none());
     assert_eq!(payments.state(&id).await.unwrap().unwrap().transaction, Some(again.clone()));
     // Its new block is watched too.
     drop_block(&fixture, &node, &payments).await;
-    let settlement = payments.reorganized(&receipt).await.unwrap().unwrap();
+    let settlement = REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
     assert_eq!((settlement.transaction(), &settlement.settlement.former), (again.as_str(), &vec![transaction]));
 }
 
@@ -210,7 +218,7 @@ async fn payment_is_sent_again_at_most_five_times() {
         look(&fixture, &payments, 240).await;
     }
     assert_eq!(node.times("eth_sendRawTransaction") - before, 5);
-    let settlement = payments.reorganized(&receipt).await.unwrap().unwrap();
+    let settlement = REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
     assert_eq!((settlement.lost, settlement.recovery.replica), (None, None), "somebody else may still send it");
 }
 
@@ -231,7 +239,7 @@ async fn charged() -> (Fixture, Arc<Node>, Arc<Payments>, OwedRun) {
 /// Shows the payment again, and begins a run for it.
 async fn again(payments: &Arc<Payments>) -> Result<Option<OwedRun>, Refusal> {
     match payments.admit(&upfront(), pays(1, 1), REQUEST).await {
-        Ok(Admit::Owed(owed)) => payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await,
+        Ok(Admit::Seen(SeenPayment::Owed(owed))) => payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await,
         other => panic!("nothing is owed: {}", what(&other)),
     }
 }
@@ -250,7 +258,7 @@ async fn owed_run_waits_until_its_payment_is_settled_again() {
     let response = run.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     assert!(response.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{response:?}");
     assert_eq!(stored(payments.admit(&upfront(), pays(1, 1), REQUEST).await), response);
-    assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentPhase::Settled);
+    assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentState::Settled);
 }
 
 #[tokio::test]
@@ -286,13 +294,13 @@ async fn unresolved_settlement_found_on_the_chain_is_owed() {
     payments.recover().await.unwrap();
     payments.tick().await.unwrap();
     let state = async || payments.state(&id).await.unwrap().unwrap().state;
-    assert_eq!(state().await, PaymentPhase::Unresolved);
+    assert_eq!(state().await, PaymentState::Unresolved);
     assert_eq!(payments.look_up_unresolved(None).await.unwrap().as_ref(), Some(&id));
-    assert_eq!(state().await, PaymentPhase::Unresolved, "its nonce is unused");
+    assert_eq!(state().await, PaymentState::Unresolved, "its nonce is unused");
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
     payments.look_up_unresolved(None).await.unwrap();
-    assert_eq!((state().await, count_unresolved(&*fixture.store, 10).await.unwrap()), (PaymentPhase::Owed, 0));
+    assert_eq!((state().await, count_unresolved(&*fixture.store, 10).await.unwrap()), (PaymentState::Owed, 0));
     let run = again(&payments).await.unwrap().expect("nobody was faster");
     run.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
-    assert_eq!((state().await, fixture.receipts().await.len()), (PaymentPhase::Settled, 1));
+    assert_eq!((state().await, fixture.receipts().await.len()), (PaymentState::Settled, 1));
 }

@@ -154,7 +154,7 @@ async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
     let id = first.id().clone();
     let refused = payments.settle(first, answer(ANSWER), &draft()).await;
     assert!(matches!(&refused, Err(SettleError::Refused { .. })), "{refused:?}");
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Refused));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Refused));
     let code_of_spent = "invalid_exact_evm_nonce_already_used";
     assert_eq!(code(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await), code_of_spent, "the chain has no transfer");
     {
@@ -164,7 +164,7 @@ async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
     assert_eq!(code(payments.admit(&terms(), Payer::new(1).pays(1), "another request").await), code_of_spent);
     let second = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     assert_eq!(payments.settle(second, answer(ANSWER), &draft()).await.unwrap().body, ANSWER);
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settled));
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Settled));
     assert_eq!(stored(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
     let receipts = fixture.receipts().await;
     assert_eq!((receipts.len(), receipts[0].transaction.as_deref()), (1, Some(TRANSACTION)));

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use alloy_primitives::{Address, B256, U128, U256};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tollhouse_base::lock::Lock;
 
 use crate::{
     BurnedGas, GasFunds, PaymentId, SettlementGas,
@@ -38,13 +39,13 @@ const FEW: u64 = 1_000;
 #[derive(Debug)]
 pub(super) struct GasBalance {
     signer: Address,
-    seen: Mutex<Option<SeenBalance>>,
+    seen: Lock<Option<SeenBalance>>,
     again: Notify,
     /// Gas burned by reverted transactions.
-    burned: Mutex<Counted<BurnedGas>>,
+    burned: Lock<Counted<BurnedGas>>,
     /// Gas used by successful transactions. Kept apart from reverted ones, because many successful transactions would push
     /// them out.
-    used: Mutex<Counted<SettlementGas>>,
+    used: Lock<Counted<SettlementGas>>,
 }
 
 /// Gas of transactions, each counted once.
@@ -95,7 +96,7 @@ impl SeenBalance {
 impl GasBalance {
     /// Watches the balance of `signer` until the returned value is dropped.
     pub(super) fn watch(node: Arc<Node>, signer: Address) -> Arc<Self> {
-        let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new(), burned: Mutex::default(), used: Mutex::default() });
+        let gas = Arc::new(Self { signer, seen: Lock::default(), again: Notify::new(), burned: Lock::default(), used: Lock::default() });
         tokio::spawn(watch(Arc::downgrade(&gas), node));
         gas
     }
@@ -107,7 +108,7 @@ impl GasBalance {
 
     /// Fails if the last seen balance is too low for a settlement.
     pub(super) fn is_enough(&self) -> Result<(), String> {
-        match *self.seen() {
+        match *self.seen.lock() {
             Some(seen) if seen.settlements == 0 => Err(format!("`{}` does not have enough to pay for gas", self.signer)),
             _ => Ok(()),
         }
@@ -116,7 +117,7 @@ impl GasBalance {
     /// Counts the gas burned by a reverted transaction, once.
     pub(super) fn reverted(&self, payment: PaymentId, receipt: &TxReceipt) {
         let gas = cost(receipt.gas_used.to(), receipt);
-        self.burned.lock().unwrap_or_else(PoisonError::into_inner).add(payment, receipt.transaction_hash, gas);
+        self.burned.lock().add(payment, receipt.transaction_hash, gas);
     }
 
     /// Counts the gas that a successful transaction has used, once. `by_contract` says whether the payer is
@@ -125,22 +126,22 @@ impl GasBalance {
         let gas: u64 = receipt.gas_used.to();
         let excess = if by_contract { gas.saturating_sub(BurnedGas::ORDINARY) } else { 0 };
         let used = SettlementGas { ordinary: cost(gas - excess, receipt), excess: cost(excess, receipt) };
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).add(payment, receipt.transaction_hash, used);
+        self.used.lock().add(payment, receipt.transaction_hash, used);
     }
 
     /// Takes the gas that a successful settlement has used and that was not taken before.
     pub(super) fn take_used(&self, payment: &PaymentId) -> Option<SettlementGas> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
+        self.used.lock().of.remove(payment)
     }
 
     /// Takes the gas burned for a payment that was not taken before.
     pub(super) fn drain_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
-        self.burned.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
+        self.burned.lock().of.remove(payment)
     }
 
     /// Returns the status for operators.
     pub(super) fn status(&self) -> Value {
-        let seen = *self.seen();
+        let seen = *self.seen.lock();
         json!({
             "signer": self.signer.to_checksum(None),
             "balanceWei": seen.map(|seen| seen.balance.to_string()),
@@ -151,11 +152,7 @@ impl GasBalance {
 
     /// Returns the balance as last seen, if it was.
     pub(super) fn funds(&self) -> Option<GasFunds> {
-        self.seen().map(|seen| GasFunds { wei: seen.balance.saturating_to(), settlements: seen.settlements })
-    }
-
-    fn seen(&self) -> std::sync::MutexGuard<'_, Option<SeenBalance>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock().map(|seen| GasFunds { wei: seen.balance.saturating_to(), settlements: seen.settlements })
     }
 
     async fn look(&self, node: &Node) -> Result<(), RpcError> {
@@ -166,7 +163,7 @@ impl GasBalance {
         if seen.is_low() {
             tracing::warn!(signer = %self.signer, seen.settlements, "the signer's balance for gas is low");
         }
-        *self.seen() = Some(seen);
+        *self.seen.lock() = Some(seen);
         Ok(())
     }
 }

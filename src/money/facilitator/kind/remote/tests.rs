@@ -2,6 +2,12 @@
 
 use super::*;
 
+impl HttpFacilitator {
+    pub(crate) fn with_timeout(self, timeout: FacilitatorTimeouts) -> Self {
+        Self { timeout, ..self }
+    }
+}
+
 mod fuzz {
     use reqwest::StatusCode;
     use serde_json::Value;

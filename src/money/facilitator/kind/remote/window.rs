@@ -2,16 +2,13 @@
 //! while the facilitator fails concurrent ones. For example, a facilitator with one signer may give two transactions
 //! the same nonce.
 
-use std::{
-    pin::pin,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{pin::pin, time::Duration};
 
 use tokio::{
     sync::Semaphore,
     time::{Instant, timeout, timeout_at},
 };
+use tollhouse_base::lock::Lock;
 
 /// Maximum number of concurrent settlements.
 const MAX: usize = 256;
@@ -28,7 +25,7 @@ const ENOUGH: u32 = 8;
 #[derive(Debug)]
 pub(super) struct ConcurrencyWindow {
     seats: Semaphore,
-    size: Mutex<Size>,
+    size: Lock<Size>,
 }
 
 #[derive(Debug)]
@@ -46,7 +43,7 @@ struct Size {
 
 impl ConcurrencyWindow {
     pub(super) fn new() -> Self {
-        Self { seats: Semaphore::new(1), size: Mutex::new(Size { seats: 1, in_a_row: 0, enough: 1, owed: 0, sending: SENDING }) }
+        Self { seats: Semaphore::new(1), size: Lock::new(Size { seats: 1, in_a_row: 0, enough: 1, owed: 0, sending: SENDING }) }
     }
 
     /// Runs `request` once there is a slot, or at `until` without one. Returns the answer and the time spent waiting
@@ -96,7 +93,7 @@ impl ConcurrencyWindow {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Size) -> T) -> T {
-        change(&mut self.size.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.size.lock())
     }
 }
 
@@ -111,7 +108,10 @@ impl Size {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, sync::Arc};
+    use std::{
+        future::pending,
+        sync::{Arc, Mutex},
+    };
 
     use futures_util::{FutureExt as _, future::join_all};
     use tokio::task::{JoinHandle, unconstrained, yield_now};

@@ -102,8 +102,8 @@ async fn burned_gas_outlasts_a_restart_for_an_hour() {
         assert_eq!((restarted.last_hour(), admits(&restarted, "a"), admits(&restarted, "c")), (all, of_payer, true), "{minutes}");
     }
     one.write(&store, later(300)).await.unwrap();
-    let remaining = BURNED.rows().sound(&store, &BURNED.rows().all(), PAGE).await.unwrap();
-    assert!(remaining.is_none_or(|(rows, _)| rows.is_empty()), "expired counts are removed");
+    let remaining = BURNED.rows().sound(&store, &mut BURNED.rows().all(), PAGE).await.unwrap();
+    assert!(remaining.is_none_or(|rows| rows.is_empty()), "expired counts are removed");
 }
 
 /// Another host and a restart must count what customers burned against customers, and the rest against new payers.
@@ -124,7 +124,7 @@ async fn gas_of_customers_and_of_new_payers_counts_apart_everywhere() {
     one.write(&store, started).await.unwrap();
     restarted.read(&store, started).await.unwrap();
     for (name, meter) in [("here", &one), ("told", &reported), ("restarted", &restarted)] {
-        let (state, now) = (meter.state(), meter.now());
+        let (state, now) = (meter.state.lock(), meter.now());
         let gas = [&state.newcomers, &state.customers].map(|pool| (pool.builders["b"].gas.total(now), pool.all.gas.total(now)));
         assert_eq!(gas, [(6_000, 6_000), (900, 970)], "{name}");
         let underpaid = [&state.newcomers, &state.customers].map(|pool| pool.all.underpaid.total(now));
@@ -145,8 +145,8 @@ async fn keys_that_wait_are_bounded() {
     for n in 0..MAX_KEYS + 100 {
         burn(&meter, &format!("payer-{n}"), 1);
     }
-    let pending = &mut meter.state().pending;
-    let gas = pending.gas.take(usize::MAX);
+    let pending = &mut meter.state.lock().pending;
+    let gas = pending.unsent[Count::Gas as usize].take(usize::MAX);
     assert!(gas.len() <= MAX_KEYS + 1 && pending.unwritten.len() <= 2 * (MAX_KEYS + 1));
     assert!(gas.contains(&(ALL.to_owned(), MAX_KEYS as u64 + 100)));
 }

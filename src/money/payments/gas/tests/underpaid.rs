@@ -47,7 +47,7 @@ async fn underpaid_runs_in_flight_count_and_leave_half_to_customers() {
     drop((first, holds));
     assert_eq!(bound(meter.hold(fresh, KEY)), None);
     meter.prune_idle();
-    assert!(meter.state().payers.is_empty() && meter.state().addresses.is_empty());
+    assert!(meter.state.lock().payers.is_empty() && meter.state.lock().addresses.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,8 +97,8 @@ async fn earned_runs_are_bounded_and_forgotten_after_an_hour() {
     for owner in 0..=MAX_CUSTOMERS {
         pay(&throttle, RunParties { builder: format!("owner-{owner}"), ..running("a", "one") });
     }
-    assert!(throttle.accounts().earned.len() <= MAX_CUSTOMERS);
+    assert!(throttle.accounts.lock().earned.len() <= MAX_CUSTOMERS);
     advance(Duration::from_secs(2 * 60 * 60)).await;
     throttle.prune_idle();
-    assert_eq!(throttle.accounts().earned.len(), 0);
+    assert_eq!(throttle.accounts.lock().earned.len(), 0);
 }
