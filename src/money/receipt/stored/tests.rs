@@ -53,7 +53,7 @@ fn a_short_receipt_reads_as_it_was() {
     }
 }
 
-/// Checks the figure in `docs/explanation/scale.md`.
+/// Checks the figure in `docs/explanation/scale-of-data.md`.
 #[test]
 fn a_short_receipt_is_less_than_two_fifths() {
     let json = serde_json::to_vec(&signer().receipt(draft(), &transfer(), true)).unwrap();
