@@ -37,7 +37,7 @@ pub(crate) use self::{
     private_files::without_mark,
     profile::{Config, Profile},
     prompt::{ConfirmArgs, TerminalMode},
-    sanitize::{block, first, json_for_people, json_text_for_people, line},
+    sanitize::{block, first, json, json_for_people, json_text_for_people, line},
     session::Session,
     table::{FactList, Table},
     text::{

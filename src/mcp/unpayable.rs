@@ -51,18 +51,20 @@ pub(super) fn disarm_blocks(blocks: &mut [ContentBlock]) -> bool {
 
 /// Returns the `_meta` of a block, and of the resource in it.
 fn metas_of(block: &mut ContentBlock) -> impl Iterator<Item = &mut Option<MetaObject>> {
-    let (own, inner) = match block {
-        ContentBlock::Text(text) => (&mut text.meta, None),
-        ContentBlock::Image(image) => (&mut image.meta, None),
-        ContentBlock::Audio(audio) => (&mut audio.meta, None),
-        ContentBlock::ResourceLink(link) => (&mut link.meta, None),
+    let metas = match block {
+        ContentBlock::Text(text) => [Some(&mut text.meta), None],
+        ContentBlock::Image(image) => [Some(&mut image.meta), None],
+        ContentBlock::Audio(audio) => [Some(&mut audio.meta), None],
+        ContentBlock::ResourceLink(link) => [Some(&mut link.meta), None],
         ContentBlock::Resource(EmbeddedResource { resource, meta, .. }) => match resource {
             ResourceContents::TextResourceContents { meta: inner, .. } | ResourceContents::BlobResourceContents { meta: inner, .. } => {
-                (meta, Some(inner))
+                [Some(meta), Some(inner)]
             }
+            _ => [Some(meta), None],
         },
+        _ => [None, None],
     };
-    [Some(own), inner].into_iter().flatten()
+    metas.into_iter().flatten()
 }
 
 fn has_key_anywhere(value: &Value) -> bool {

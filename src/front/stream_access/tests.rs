@@ -2,11 +2,12 @@ use std::path::Path;
 
 use axum::http::Request;
 use tollhouse_account::{
-    admin_token::AdminToken,
-    builder::{Builder, BuilderAction, BuilderDecision, Builders},
+    admin_token,
+    builder::{Builder, Builders},
     first_key::FirstKeys,
     session::{SessionKind, SessionSettings},
 };
+use tollhouse_api::{BuilderDecision, BuilderVerdict};
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::BuilderId,
@@ -37,7 +38,7 @@ impl Fixture {
         let builders = Arc::new(Builders::new(Arc::clone(&store) as _, clock.clone(), FirstKeys::of_tests()));
         let (builder, key) = Builder::new("Ada", None, clock.now(), builders.first_keys()).unwrap();
         builder.stored().commit(&*store, Durability::Durable).await.unwrap();
-        let admin = AdminToken::open(Some(TOKEN), Path::new("")).unwrap();
+        let admin = admin_token::open(Some(TOKEN), Path::new("")).unwrap();
         let callers = Arc::new(Authenticator::new(admin, Arc::clone(&builders)));
         Self { store, clock, builders, callers, id: builder.id, key }
     }
@@ -54,9 +55,9 @@ impl Fixture {
         StreamAccess::of(&self.callers, &parts)
     }
 
-    async fn decide(&self, decision: BuilderAction) {
-        let decision = BuilderDecision { decision, tier: None, reason: None };
-        self.builders.set_standing(&self.id, &decision, Batch::new()).await.unwrap();
+    async fn decide(&self, decision: BuilderDecision) {
+        let verdict = BuilderVerdict { decision, tier: None, reason: None };
+        self.builders.set_standing(&self.id, &verdict, Batch::new()).await.unwrap();
     }
 }
 
@@ -97,9 +98,9 @@ async fn suspension_ends_access() {
     let fixture = Fixture::new().await;
     let mut access = fixture.access("x-builder-key", &fixture.key, None);
     assert_eq!(checked(&mut access, UNTIL_A_CHANGE).await, Ok(()));
-    fixture.decide(BuilderAction::Suspend).await;
+    fixture.decide(BuilderDecision::Suspend).await;
     assert_eq!(checked(&mut access, UNTIL_A_CHANGE).await, Err(Code::BuilderSuspended));
-    fixture.decide(BuilderAction::Restore).await;
+    fixture.decide(BuilderDecision::Restore).await;
     assert_eq!(checked(&mut access, UNTIL_A_CHANGE).await, Ok(()));
 }
 

@@ -141,7 +141,7 @@ async fn sales_left_by_a_crash_are_folded_without_reading_more_of_owners_without
     let endpoint = EndpointId::generate();
     let sells = async |owner: &Owner| {
         let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: SaleTotals::paid(PRICE, MicroUsd(500)) };
-        sale.row(owner, NOW, ReceiptId::generate().as_str()).commit(&*store, Durability::Buffered).await.unwrap();
+        sales.row(&sale, owner, NOW, ReceiptId::generate().as_str()).commit(&*store, Durability::Buffered).await.unwrap();
     };
     for owner in &owners {
         sells(owner).await;

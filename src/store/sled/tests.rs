@@ -63,7 +63,7 @@ async fn tree_that_is_much_larger_than_its_rows_is_rebuilt_by_a_start() {
     for n in 3..200_u8 {
         write(Write::delete(Space::Kv, [n])).await.unwrap();
     }
-    let deleted = store.still().sequence;
+    let deleted = store.state.handle.still().sequence;
     for _ in 0..20 {
         write(Write::put(Space::Kv, [2], vec![2; 60_000])).await.unwrap();
     }
