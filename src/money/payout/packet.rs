@@ -114,6 +114,20 @@ pub struct PayoutDecision {
     pub reason: Option<String>,
 }
 
+impl PayoutSettings {
+    /// Returns whether a payout of `amount` micro-USD can be made. Nothing is paid out of an amount of zero.
+    ///
+    /// # Errors
+    ///
+    /// [`PayoutError::BelowMinimum`].
+    pub(super) fn is_reached(&self, amount: u64) -> Result<bool, PayoutError> {
+        if amount < self.minimum_usd.0 {
+            return Err(PayoutError::BelowMinimum { amount: MicroUsd(amount), minimum: self.minimum_usd });
+        }
+        Ok(amount > 0)
+    }
+}
+
 impl PayoutDecision {
     pub(super) fn kind(&self) -> Kind {
         match self.decision {
