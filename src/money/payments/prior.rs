@@ -79,14 +79,18 @@ impl Payments {
             }
         };
         let Some((id, digest)) = known else { return Ok(None) };
+        let payer = shown.as_ref().and_then(ShownPayment::payer);
         let seen = match (self.seen(&id, &digest, request).await?, shown) {
             (None, Some(shown)) => self.seen_by_name(&shown, request).await?,
             (seen, _) => seen,
         };
-        if let Some(SeenPayment::Owed(owed)) = &seen {
-            self.check_owed(owed).await?;
+        match seen {
+            Some(SeenPayment::Owed(owed)) => {
+                self.check_owed(&owed).await?;
+                Ok(Some(SeenPayment::Owed(OwedPayment { payer, ..owed })))
+            }
+            seen => Ok(seen),
         }
-        Ok(seen)
     }
 
     /// Returns what a payment has bought or is buying for its sender, or `None` if it is unspent.
@@ -131,7 +135,7 @@ impl Payments {
                 if runs_left == 0 || until <= self.clock.now() {
                     return Err(Refusal::NoMoreRuns { payment, receipt });
                 }
-                Ok(SeenPayment::Owed(OwedPayment { id: payment, record }))
+                Ok(SeenPayment::Owed(OwedPayment { id: payment, record, payer: None }))
             }
             Bought::Nothing | Bought::InFlight | Bought::Open | Bought::Running(_) => Ok(SeenPayment::InFlight(id)),
         }

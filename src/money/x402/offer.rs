@@ -131,10 +131,14 @@ impl ShownPayment {
         self.client_id.is_some() || extensions::token_of(&self.payload).is_some()
     }
 
+    /// Returns its payer, as [`OfferedX402::payer`] does.
+    pub(crate) fn payer(&self) -> Option<String> {
+        self.exact.as_ref().ok().map(|exact| exact.signed.payer())
+    }
+
     /// Returns its payer, and the name that its client chose.
     pub(crate) fn named(&self) -> Option<(String, &str)> {
-        let exact = self.exact.as_ref().ok()?;
-        Some((exact.signed.payer(), self.client_id.as_deref()?))
+        Some((self.payer()?, self.client_id.as_deref()?))
     }
 
     /// Returns its token and recipient if the payer's key signed it and it has not expired. `None` also if that takes more
