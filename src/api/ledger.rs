@@ -167,11 +167,11 @@ pub struct Reconciliation {
     pub transfers: u64,
     /// Number of receipts of payments on the network within the time of these blocks.
     pub receipts: u64,
-    /// Transfers without a receipt.
+    /// Transfers without a receipt for their amount.
     pub unknown: Vec<UnknownTransfer>,
-    /// Receipts whose transaction contains no such transfer.
+    /// Receipts whose transaction contains no transfer of their amount.
     pub missing: Vec<MissingTransfer>,
-    /// Transactions with fewer transfers than receipts.
+    /// Transactions with fewer transfers of an amount than receipts for it.
     pub doubled: Vec<DoubledTransaction>,
     /// Whether there are more differences than the lists contain. Compare a shorter time then.
     pub truncated: bool,
@@ -182,7 +182,7 @@ pub struct Reconciliation {
     pub next_cursor: Option<String>,
 }
 
-/// A transfer without a receipt.
+/// A transfer without a receipt for its amount.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -201,7 +201,7 @@ pub struct UnknownTransfer {
     pub amount: String,
 }
 
-/// A receipt whose transaction contains no such transfer.
+/// A receipt whose transaction contains no transfer of its amount.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -216,15 +216,15 @@ pub struct MissingTransfer {
     pub amount: String,
 }
 
-/// A transaction with fewer transfers than receipts.
+/// A transaction with fewer transfers of an amount than receipts for it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct DoubledTransaction {
     /// The transaction.
     pub transaction: String,
-    /// Number of its transfers.
+    /// Number of its transfers of that amount.
     pub transfers: u64,
-    /// The receipts that name it.
+    /// The receipts for that amount that name it.
     pub receipt_ids: Vec<String>,
 }

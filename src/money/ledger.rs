@@ -22,7 +22,10 @@ mod read;
 mod refund_split;
 mod sale_posting;
 
-pub(crate) use self::{account::unpaid, posting::POSTINGS};
+pub(crate) use self::{
+    account::{revoked, unpaid},
+    posting::POSTINGS,
+};
 pub use self::{
     account::{Account, Dollars, Token, Tokens},
     check::{Check, LedgerMismatch, LedgerReport, check},

@@ -411,14 +411,18 @@ impl Admission {
         self.release().await;
     }
 
-    /// Releases the reservation of a call that did not run, or was free after all. If its payment was verified, that counts
-    /// as a refused payment of the caller's address, and a repetition is not verified for a few seconds.
-    pub async fn unused(self) {
+    /// Ends the reservation of a call that did not run, or was free after all. If its payment was verified, that counts as
+    /// a refused payment of the caller's address, and a repetition is not verified for a few seconds. On credit nothing
+    /// counts, and no row is left.
+    pub async fn unused(mut self) {
         if let (PaymentMeans::X402(payment), Some(held)) = (&self.means, &self.held)
             && held.is_verified
         {
             self.payments.verifications.count(held.permit.running.from);
             self.payments.verdicts.put(payment, &self.record.digest, held.balance.as_ref().map(BalanceHold::balance));
+        }
+        if self.record.is_on_credit() && std::mem::take(&mut self.reserved) {
+            return self.payments.forget_reservation(&self.id, &self.record).await;
         }
         self.release().await;
     }

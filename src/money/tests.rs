@@ -6,6 +6,7 @@ mod budget;
 mod chain;
 mod crash;
 mod credit;
+mod decisions;
 mod eip712;
 mod evm;
 mod faults;

@@ -234,6 +234,19 @@ async fn a_named_payment_is_shown_again_with_its_name_or_refused() {
 }
 
 #[tokio::test]
+async fn new_signature_gets_the_named_answer_of_a_paused_tool() {
+    let (host, payer, challenge) = counter().await;
+    let bought = host.call_paid("count", &json!({}), &named(&payer.pay(&challenge), ORDER)).await.is(200);
+    host.change("count", &json!({ "status": "paused" })).await;
+    let again = host.call_paid("count", &json!({}), &named(&payer.pay(&challenge), ORDER)).await.is(200);
+    assert_eq!((&again.body, again.receipt_id()), (&bought.body, bought.receipt_id()));
+    let mut posing = named(&Payer::new().pay(&challenge), ORDER);
+    posing.payload["payload"]["authorization"]["from"] = json!(payer.address);
+    host.call_paid("count", &json!({}), &posing).await.fails(409, "endpoint_paused", "tool");
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
+
+#[tokio::test]
 async fn an_identifier_that_is_not_of_its_form_is_no_payment() {
     let (host, payer, challenge) = counter().await;
     let payment = payer.pay(&challenge);

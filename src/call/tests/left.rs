@@ -119,6 +119,30 @@ async fn a_paid_input_that_does_not_fit_gives_the_payment_back_and_leaves_nothin
 }
 
 #[tokio::test]
+async fn invalid_input_on_credit_is_refused_without_a_row() {
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let token = fixture.payments.credits().mint(MicroUsd(10_000), "a test", None).await.unwrap().token.unwrap();
+    let by_credit = |key: &str| {
+        let (token, idempotency_key) = (token.clone(), Some(key.to_owned()));
+        OfferedPayment::Credit(CreditOffer { token, idempotency_key, observer: None })
+    };
+    let invalid = async |key: &str| {
+        let call = Call { input: Input::Body(Bytes::from_static(br#"["no object"]"#)), ..fixture.call(&live, by_credit(key)) };
+        let ended = fixture.calls.perform(call).await;
+        assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Input(_))), "{ended:?}");
+    };
+    let before = fixture.store.commits();
+    for key in ["one", "two", "three"] {
+        invalid(key).await;
+    }
+    assert_eq!(fixture.store.commits(), before);
+    // A key that has bought an answer is for that request only.
+    fixture.perform(&live, by_credit("one")).await.unwrap();
+    invalid("one").await;
+}
+
+#[tokio::test]
 async fn calls_of_the_owner_are_free_and_not_counted() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;

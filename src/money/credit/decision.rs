@@ -12,7 +12,7 @@ use super::{
     number::{self, BALANCE},
     row::{LINES, Movement, MovementKind},
 };
-use crate::ledger::{Cause, Dollars, Posting};
+use crate::ledger::{self, Cause, Dollars, Posting};
 
 impl Credits {
     /// Revokes or restores a credit. The whole balance is taken or returned. A call in flight that was admitted with
@@ -49,14 +49,16 @@ impl Credits {
         stopping.await.map(drop)
     }
 
-    /// Takes the balance of a stopped credit, which nothing changes meanwhile.
+    /// Takes the balance of a stopped credit, which only another request that revokes it changes meanwhile. So the amount
+    /// of the revocation is the sum of what all of them took.
     async fn drain(&self, id: &CreditId) -> Result<Credit, CreditError> {
         let taking = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
             let mut holder = row.value.clone();
             let amount = balance(tx.get(&LINES, &(id.clone(), BALANCE)).await?);
+            let taken = ledger::revoked(&mut tx, id).await?;
             if let Some(revoked) = &mut holder.revoked {
-                revoked.amount_usd = amount;
+                revoked.amount_usd = MicroUsd(taken.0.saturating_add(amount.0));
                 tx.append(self.moved(id, MovementKind::Revoke, amount)).replace(&CREDITS, &row, &holder);
             }
             tx.answer::<_, CreditError>(holder)
@@ -64,16 +66,26 @@ impl Credits {
         Ok(taking.await?.with_balance(&*self.store).await?)
     }
 
+    /// Returns everything that the ledger has taken from the credit.
     async fn restore(&self, id: &CreditId) -> Result<Credit, CreditError> {
-        let restoring = self.change(id, |holder| {
-            let CreditRevocation { amount_usd: amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
-            Ok(self.moved(id, MovementKind::Restore, amount))
+        let restoring = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            if holder.revoked.take().is_none() {
+                return Err(CreditError::NotRevoked);
+            }
+            let amount = ledger::revoked(&mut tx, id).await?;
+            tx.append(self.moved(id, MovementKind::Restore, amount)).replace(&CREDITS, &row, &holder);
+            tx.answer::<_, CreditError>(holder)
         });
         restoring.await
     }
 
-    /// Returns the rows that move `amount` between the credit and its revoked amount.
+    /// Returns the rows that move `amount` between the credit and its revoked amount. There are none for zero.
     fn moved(&self, id: &CreditId, kind: MovementKind, amount: MicroUsd) -> Batch {
+        if amount.is_zero() {
+            return Batch::new();
+        }
         let at = self.clock.now();
         let number = number::next(at);
         let (credit, revoked) = (Dollars::Credit(id.clone()), Dollars::Revoked(id.clone()));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::id::{BuilderId, CreditId, PayoutId};
-use tollhouse_store::{Batch, Counter, Store, StoreError, SumLimit, schema};
+use tollhouse_store::{Batch, Counter, Store, StoreError, SumLimit, Tx, schema};
 use tollhouse_tool::{MicroUsd, Owner};
 
 use crate::credit::{number::BALANCE, row::LINES};
@@ -94,6 +94,13 @@ impl Dollars {
 /// Returns a builder's earnings that are not in a payout yet. Negative if refunds exceed them.
 pub(crate) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i128, StoreError> {
     ACCOUNTS.get(store, &Account::Dollars(Dollars::Builder(builder.clone())).to_string()).await
+}
+
+/// Returns the amount taken from a credit that is revoked. The commit fails if it changes.
+pub(crate) async fn revoked(tx: &mut Tx<'_>, credit: &CreditId) -> Result<MicroUsd, StoreError> {
+    let account = Account::Dollars(Dollars::Revoked(credit.clone())).to_string();
+    let taken = tx.get(&ACCOUNTS.rows(), &account).await?.map_or(0, |sum| sum.0);
+    Ok(MicroUsd(u64::try_from(taken).unwrap_or(0)))
 }
 
 impl Account {

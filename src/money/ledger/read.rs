@@ -102,9 +102,11 @@ struct LedgerReader<'a> {
 impl LedgerReader<'_> {
     async fn account(&mut self, name: String, balance: i128) -> Result<(), StoreError> {
         let builder = name.strip_prefix("builder/").and_then(|id| id.parse::<BuilderId>().ok());
-        let rows = match builder {
-            Some(builder) => self.waiting(&name, &builder, balance).await?,
-            None => None,
+        let credit = name.strip_prefix("revoked/").and_then(|id| id.parse::<CreditId>().ok());
+        let rows = match (builder, credit) {
+            (Some(builder), _) => self.waiting(&name, &builder, balance).await?,
+            (None, Some(credit)) => self.revoked(&name, &credit, balance).await?,
+            (None, None) => None,
         };
         self.push_account(name, balance, rows);
         Ok(())
@@ -120,6 +122,14 @@ impl LedgerReader<'_> {
         let waits = rows.iter().map(|row| i128::from(row.value.net)).sum::<i128>() - owed;
         let now = ACCOUNTS.get(self.store, &name.to_owned()).await?;
         Ok(Some(waits).filter(|_| now == balance))
+    }
+
+    /// Returns the amount that the record of a revoked credit has, or `None` if it changed meanwhile.
+    async fn revoked(&self, name: &str, credit: &CreditId, balance: i128) -> Result<Option<i128>, StoreError> {
+        let revocation = CREDITS.get(self.store, credit).await?.and_then(|holder| holder.revoked);
+        let taken = revocation.map_or(0, |revocation| i128::from(revocation.amount.0));
+        let now = ACCOUNTS.get(self.store, &name.to_owned()).await?;
+        Ok(Some(taken).filter(|_| now == balance))
     }
 
     /// Reads a credit's account. Balance and movements are in one range, and so from one snapshot.

@@ -15,8 +15,8 @@ use super::{
     verifications::Verification,
 };
 use crate::{
-    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, PaymentId, PaymentState, Refusal, SettleOutcome, StartedSettlement,
-    VerifyResult, WireVersion, payment_offer::checked_key, terms::SETTLE_MARGIN, x402::offer::ShownPayment,
+    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, OwedPayment, PaymentId, PaymentState, Refusal, SettleOutcome,
+    StartedSettlement, VerifyResult, WireVersion, payment_offer::checked_key, terms::SETTLE_MARGIN, x402::offer::ShownPayment,
 };
 
 /// Maximum remaining validity of an authorization, since its record must be kept that long. Clients sign for the
@@ -41,7 +41,14 @@ impl Payments {
         let request = &request.into();
         match offered {
             OfferedPayment::Nothing => Err(Refusal::NoPayment),
-            OfferedPayment::X402 { version, header } => self.admit_x402(terms, version, &header, request).await,
+            OfferedPayment::X402 { version, header } => {
+                let shown = ShownPayment::decode(version, &header)?;
+                let payer = shown.payer();
+                match self.admit_x402(terms, version, shown, request).await? {
+                    Admit::Owed(owed) => Ok(Admit::Owed(OwedPayment { payer, ..owed })),
+                    admitted => Ok(admitted),
+                }
+            }
             OfferedPayment::Credit(offer) => self.admit_credit(terms, offer, request).await,
         }
     }
@@ -50,10 +57,9 @@ impl Payments {
         self: &Arc<Self>,
         terms: &CallTerms,
         version: WireVersion,
-        header: &str,
+        shown: ShownPayment,
         request: &PaymentRequest<'_>,
     ) -> Result<Admit, Refusal> {
-        let shown = ShownPayment::decode(version, header)?;
         let known = shown.known();
         if let Some((id, digest)) = &known
             && let Some(seen) = self.seen(id, digest, request.binding).await?

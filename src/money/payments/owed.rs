@@ -120,7 +120,7 @@ impl Payments {
         terms: &CallTerms,
         request: PaymentRequest<'_>,
     ) -> Result<Option<OwedRun>, Refusal> {
-        let OwedPayment { id, record } = owed;
+        let OwedPayment { id, record, payer: sender } = owed;
         let receipt_id = record.receipt_id.clone().unwrap_or_default();
         let paid = self.paid_receipt(&receipt_id).await?;
         let Some(paid) = paid.filter(|paid| paid.draft.endpoint_id == terms.endpoint_id) else {
@@ -132,7 +132,9 @@ impl Payments {
         }
         let payer = paid.payer;
         let running = RunParties {
-            payer: payer.clone().unwrap_or_default(),
+            // As its other runs are counted. A receipt has only the ends of an address, which payers can share. On credit, the
+            // digest is the credit's id.
+            payer: sender.unwrap_or_else(|| record.digest.clone()),
             tool: terms.slug.clone(),
             price: terms.price,
             builder: terms.owner.share().to_owned(),

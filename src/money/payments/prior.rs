@@ -6,10 +6,10 @@ use tollhouse_api::Payment;
 use tollhouse_store::StoreError;
 
 use super::{
-    PAYMENTS, Payments, SeenPayment,
+    PAYMENT_NAMES, PAYMENTS, Payments, SeenPayment,
     answer::PAYMENT_ANSWERS,
     credit_known,
-    record::{AnswerLocation, PaymentRecord},
+    record::{AnswerLocation, ExpiryInfo, PaymentRecord},
 };
 use crate::{
     CreditOffer, OfferedPayment, OwedPayment, PaymentId, PaymentState, Refusal, StoredAnswer, Unanswered, x402::offer::ShownPayment,
@@ -41,32 +41,61 @@ pub enum HeldPaymentEnd {
 
 impl Payments {
     /// Looks up what an offered payment has bought or is buying, for a request that cannot be paid for now. Returns
-    /// `None` if it is unspent or can be used only once.
+    /// `None` if it is unspent or can be used only once. An unspent payment with a name stands for the one that its payer
+    /// sent under this name before.
     ///
     /// # Errors
     ///
     /// The payment is malformed or was made for another request. [`Refusal::NoMoreRuns`] if it was charged before its
     /// run, and no run is left or it was refunded.
     pub async fn earlier(&self, offered: &OfferedPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
-        let known = match offered {
-            OfferedPayment::Nothing | OfferedPayment::Credit(CreditOffer { idempotency_key: None, .. }) => None,
-            OfferedPayment::X402 { version, header } => ShownPayment::decode(*version, header)?.known(),
+        let (known, shown) = match offered {
+            OfferedPayment::Nothing | OfferedPayment::Credit(CreditOffer { idempotency_key: None, .. }) => (None, None),
+            OfferedPayment::X402 { version, header } => {
+                let shown = ShownPayment::decode(*version, header)?;
+                (shown.known(), Some(shown))
+            }
             OfferedPayment::Credit(CreditOffer { token, idempotency_key: Some(key), observer }) => {
-                self.find_credit(token, observer.as_deref()).await?.map(|credit| credit_known(&credit, key))
+                (self.find_credit(token, observer.as_deref()).await?.map(|credit| credit_known(&credit, key)), None)
             }
         };
         let Some((id, digest)) = known else { return Ok(None) };
-        let seen = self.seen(&id, &digest, request).await?;
-        if let Some(SeenPayment::Owed(owed)) = &seen {
-            self.check_owed(owed).await?;
+        let payer = shown.as_ref().and_then(ShownPayment::payer);
+        let seen = match (self.seen(&id, &digest, request).await?, shown) {
+            (None, Some(shown)) => self.seen_by_name(&shown, request).await?,
+            (seen, _) => seen,
+        };
+        match seen {
+            Some(SeenPayment::Owed(owed)) => {
+                self.check_owed(&owed).await?;
+                Ok(Some(SeenPayment::Owed(OwedPayment { payer, ..owed })))
+            }
+            seen => Ok(seen),
         }
-        Ok(seen)
     }
 
     /// Returns what a payment has bought or is buying for its sender, or `None` if it is unspent.
     pub(super) async fn seen(&self, id: &PaymentId, digest: &str, request: &str) -> Result<Option<SeenPayment>, Refusal> {
         match PAYMENTS.get(&*self.store, id).await? {
             Some(record) if check_use(&record, digest, request)? => self.bought_by(id.clone(), record).await.map(Some),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Returns what another payment with the name of an unspent one has bought. Only for a payment that its payer's key
+    /// has signed for this host, and that has not expired: a chain publishes the signatures of all others.
+    async fn seen_by_name(&self, shown: &ShownPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
+        let Some(name) = shown.named().and_then(|(payer, name)| ExpiryInfo::new(0, Some((payer.as_str(), name))).named) else {
+            return Ok(None);
+        };
+        // Found first, because recovering a key takes long.
+        let Some(other) = PAYMENT_NAMES.get(&*self.store, &name).await? else { return Ok(None) };
+        let Some((asset, to)) = shown.signed_recipient(self.clock.now()) else { return Ok(None) };
+        if !self.config.accepted.iter().any(|accepted| accepted.asset == asset && accepted.pay_to.parse() == Ok(to)) {
+            return Ok(None);
+        }
+        match PAYMENTS.get(&*self.store, &other).await? {
+            Some(record) if check_use(&record, &record.digest, request)? => self.bought_by(other, record).await.map(Some),
             Some(_) | None => Ok(None),
         }
     }
@@ -116,7 +145,7 @@ impl Payments {
             PaymentState::Settling => HeldPaymentEnd::NotYet,
             PaymentState::Unresolved => HeldPaymentEnd::Open,
             PaymentState::Owed if self.is_running(&record).await? => HeldPaymentEnd::Running { failed_runs: record.failed_runs() },
-            PaymentState::Owed => HeldPaymentEnd::Owed(OwedPayment { id: id.clone(), record: Box::new(record) }),
+            PaymentState::Owed => HeldPaymentEnd::Owed(OwedPayment { id: id.clone(), record: Box::new(record), payer: None }),
             PaymentState::Settled => self.answer_of(id, record).await?,
         })
     }

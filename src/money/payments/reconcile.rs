@@ -68,9 +68,9 @@ impl From<ChainError> for ReconcileError {
 }
 
 /// The fields of a receipt that describe a transfer.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PaidTransfer {
+pub(crate) struct PaidTransfer {
     receipt_id: ReceiptId,
     simulated: bool,
     amount: Option<String>,
@@ -112,7 +112,8 @@ impl Payments {
             true => Timestamp(chain.block_secs(last + 1).await?.saturating_mul(1_000)),
             false => Timestamp(chain.block_secs(last).await?.saturating_mul(1_000).saturating_add(1_000)),
         };
-        let (own, linked) = self.receipts_between(network, from, until).await?;
+        let receipts = self.receipts_between(network, from, until).await?;
+        let own: Vec<_> = receipts.iter().filter(|paid| paid.receipt_id.made_at() >= from).collect();
         let mut page = Reconciliation {
             ok: True,
             network: network.caip2.into(),
@@ -127,9 +128,9 @@ impl Payments {
             agrees: true,
             next_cursor: None,
         };
-        self.hold_transfers(&mut page, network, &transfers, &linked).await?;
-        let seen: HashSet<&str> = transfers.iter().map(|(_, transfer)| transfer.transaction.as_str()).collect();
-        self.hold_receipts(&mut page, network, &chain, own.iter().filter(|paid| !seen.contains(paid.transaction()))).await?;
+        let matched = self.match_transfers(&mut page, network, &transfers, &receipts).await?;
+        let others: Vec<_> = own.into_iter().filter(|paid| !matched.contains(&paid.receipt_id)).collect();
+        self.hold_receipts(&mut page, network, &chain, &others).await?;
         page.agrees = page.unknown.is_empty() && page.missing.is_empty() && page.doubled.is_empty() && !page.truncated;
         Ok((page, (last < range.last).then_some(BlockRange { first: last + 1, last: range.last })))
     }
@@ -145,82 +146,81 @@ impl Payments {
         chain.ok_or(ReconcileError::NoNode(network.caip2))
     }
 
-    /// Returns the receipts of payments on a network in a period, and the ids of these and of the hour before by
-    /// transaction.
-    async fn receipts_between(
-        &self,
-        network: &Network,
-        from: Timestamp,
-        until: Timestamp,
-    ) -> Result<(Vec<PaidTransfer>, HashMap<String, Vec<ReceiptId>>), StoreError> {
-        let (mut own, mut linked) = (Vec::new(), HashMap::<String, Vec<ReceiptId>>::new());
+    /// Returns the receipts of payments on a network in a period and in the hour before.
+    async fn receipts_between(&self, network: &Network, from: Timestamp, until: Timestamp) -> Result<Vec<PaidTransfer>, StoreError> {
+        let mut receipts = Vec::new();
         let early = ReceiptId::first_of(Timestamp(from.0.saturating_sub(EARLIER_MS)));
         let mut range = RECEIPTS.all().from(&early).before(&ReceiptId::first_of(until));
         while let Some(rows) = RECEIPTS.next(&*self.store, &mut range, PAGE).await? {
             for row in rows {
                 let Ok(paid) = serde_json::from_slice::<PaidTransfer>(&row?.value.json) else { continue };
-                if paid.simulated || paid.network.as_deref() != Some(network.caip2) || paid.transaction.is_none() {
-                    continue;
-                }
-                linked.entry(paid.transaction().to_owned()).or_default().push(paid.receipt_id.clone());
-                if paid.receipt_id.made_at() >= from {
-                    own.push(paid);
+                if !paid.simulated && paid.network.as_deref() == Some(network.caip2) && paid.transaction.is_some() {
+                    receipts.push(paid);
                 }
             }
         }
-        Ok((own, linked))
+        Ok(receipts)
     }
 
-    /// Compares each transaction with the receipts that name it.
-    pub(crate) async fn hold_transfers(
+    /// Matches the transfers of each transaction with the receipts that name it, by token and amount. Lists transfers
+    /// without a receipt, and transactions with too few transfers. Returns the receipts that are matched or listed.
+    pub(crate) async fn match_transfers(
         &self,
         page: &mut Reconciliation,
         network: &Network,
         transfers: &[(&'static Asset, TokenTransfer)],
-        linked: &HashMap<String, Vec<ReceiptId>>,
-    ) -> Result<(), StoreError> {
-        let mut by_transaction = BTreeMap::<&str, Vec<&(&'static Asset, TokenTransfer)>>::new();
-        for transfer in transfers {
-            by_transaction.entry(&transfer.1.transaction).or_default().push(transfer);
+        receipts: &[PaidTransfer],
+    ) -> Result<HashSet<ReceiptId>, StoreError> {
+        let mut named = HashMap::<String, Vec<&PaidTransfer>>::new();
+        for paid in receipts {
+            named.entry(paid.transaction().to_ascii_lowercase()).or_default().push(paid);
         }
+        let mut by_transaction = BTreeMap::<&str, BTreeMap<(&'static str, U256), Vec<&TokenTransfer>>>::new();
+        for (asset, transfer) in transfers {
+            let made = by_transaction.entry(&transfer.transaction).or_default();
+            made.entry((asset.address, transfer.amount)).or_default().push(transfer);
+        }
+        let mut matched = HashSet::new();
         for (transaction, made) in by_transaction {
-            let mut receipts: Vec<_> = linked.get(transaction).into_iter().flatten().map(ToString::to_string).collect();
-            let recorded = transactions::paid_by(&*self.store, network.caip2, transaction).await?.receipts;
-            receipts.extend(recorded.into_iter().map(|paid| paid.receipt_id));
-            receipts.sort_unstable();
-            receipts.dedup();
-            if receipts.is_empty() {
-                let remaining = MOST_LISTED.saturating_sub(page.unknown.len());
-                page.truncated |= made.len() > remaining;
-                page.unknown.extend(made.into_iter().take(remaining).map(|(asset, transfer)| UnknownTransfer {
-                    transaction: transfer.transaction.clone(),
-                    block: transfer.block,
-                    log_index: transfer.log,
-                    from: transfer.from.clone(),
-                    asset: asset.address.into(),
-                    amount: transfer.amount.to_string(),
-                }));
-            } else if receipts.len() > made.len() {
-                page.truncated |= page.doubled.len() >= MOST_LISTED;
-                if page.doubled.len() < MOST_LISTED {
-                    let doubled =
-                        DoubledTransaction { transaction: transaction.to_owned(), transfers: made.len() as u64, receipt_ids: receipts };
-                    page.doubled.push(doubled);
+            let named = named.remove(transaction).unwrap_or_default();
+            let recorded = self.recorded(network, transaction, &named).await?;
+            for ((asset, amount), transfers) in made {
+                let all = named.iter().copied().chain(&recorded);
+                let mut paid: Vec<_> = all.filter(|paid| paid.is_of(asset, amount)).map(|paid| paid.receipt_id.clone()).collect();
+                paid.sort_unstable();
+                if paid.len() > transfers.len() {
+                    add_doubled(page, transaction, transfers.len(), &paid);
                 }
+                transfers.into_iter().skip(paid.len()).for_each(|transfer| add_unknown(page, asset, transfer));
+                matched.extend(paid);
             }
         }
-        Ok(())
+        Ok(matched)
     }
 
-    /// Looks up the transactions of receipts that are not among the transfers of these blocks.
+    /// Returns the receipts that a transaction is recorded to pay for, except for those that are known to name it.
+    async fn recorded(&self, network: &Network, transaction: &str, named: &[&PaidTransfer]) -> Result<Vec<PaidTransfer>, StoreError> {
+        let mut others = Vec::new();
+        for recorded in transactions::paid_by(&*self.store, network.caip2, transaction).await?.receipts {
+            let Ok(id) = recorded.receipt_id.parse::<ReceiptId>() else { continue };
+            if named.iter().any(|paid| paid.receipt_id == id) {
+                continue;
+            }
+            let stored = RECEIPTS.get(&*self.store, &id).await?;
+            others.extend(stored.and_then(|stored| serde_json::from_slice::<PaidTransfer>(&stored.json).ok()));
+        }
+        Ok(others)
+    }
+
+    /// Looks up the transactions of receipts that no transfer of these blocks matches.
     async fn hold_receipts(
         &self,
         page: &mut Reconciliation,
         network: &Network,
         chain: &Node,
-        receipts: impl Iterator<Item = &PaidTransfer>,
+        receipts: &[&PaidTransfer],
     ) -> Result<(), ReconcileError> {
-        for (n, paid) in receipts.enumerate() {
+        for (n, paid) in receipts.iter().enumerate() {
             if n == MOST_LISTED {
                 page.truncated = true;
                 break;
@@ -246,8 +246,37 @@ impl Payments {
     }
 }
 
+fn add_unknown(page: &mut Reconciliation, asset: &str, transfer: &TokenTransfer) {
+    if page.unknown.len() == MOST_LISTED {
+        page.truncated = true;
+        return;
+    }
+    page.unknown.push(UnknownTransfer {
+        transaction: transfer.transaction.clone(),
+        block: transfer.block,
+        log_index: transfer.log,
+        from: transfer.from.clone(),
+        asset: asset.into(),
+        amount: transfer.amount.to_string(),
+    });
+}
+
+fn add_doubled(page: &mut Reconciliation, transaction: &str, transfers: usize, receipts: &[ReceiptId]) {
+    if page.doubled.len() == MOST_LISTED {
+        page.truncated = true;
+        return;
+    }
+    let receipt_ids = receipts.iter().map(ToString::to_string).collect();
+    page.doubled.push(DoubledTransaction { transaction: transaction.to_owned(), transfers: transfers as u64, receipt_ids });
+}
+
 impl PaidTransfer {
     fn transaction(&self) -> &str {
         self.transaction.as_deref().unwrap_or_default()
+    }
+
+    /// Returns whether it is for this amount of the token at the address `asset`.
+    fn is_of(&self, asset: &str, amount: U256) -> bool {
+        self.asset.as_deref() == Some(asset) && self.amount.as_ref().is_some_and(|paid| paid.parse() == Ok(amount))
     }
 }

@@ -114,6 +114,8 @@ pub(crate) struct Owed {
 pub struct OwedPayment {
     pub(in crate::payments) id: PaymentId,
     pub(in crate::payments) record: Box<PaymentRecord>,
+    /// The address of the payer who sent it again, as its other runs are counted. `None` for credit.
+    pub(in crate::payments) payer: Option<String>,
 }
 
 /// The facilitator that owns this settlement. No other one decides its outcome.

@@ -234,6 +234,17 @@ impl Payments {
         }
     }
 
+    /// Deletes the reservation of a call on credit that did not run: nothing limits such calls, and a released payment
+    /// stays for an hour. If that fails, releases it.
+    pub(super) async fn forget_reservation(&self, id: &PaymentId, record: &PaymentRecord) {
+        let mut batch = Batch::new();
+        batch.remove(&PAYMENTS, &PAYMENTS.own(id.clone(), record.clone()));
+        match commit_if_unchanged(batch, &*self.store, Durability::built_on(&*self.store)).await {
+            Ok(true) => PAYMENTS_ENDED.count(["released"]),
+            Ok(false) | Err(_) => _ = self.release_reservation(id, record).await,
+        }
+    }
+
     pub(super) async fn release_orphans(&self) {
         let orphans: Vec<_> = self.orphaned.lock().drain().collect();
         // Concurrently, since each may wait for a locked row.

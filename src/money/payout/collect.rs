@@ -7,10 +7,10 @@ use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
     Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutPeriod, PayoutStatus,
-    Payouts, StoreError, Table, TerminatedText, Timestamp, damaged, key, move_to, schema, update,
+    Payouts, StoreError, Table, TerminatedText, Timestamp, configure::PAYOUT_SETTINGS, damaged, key, move_to, packet::is_reached, schema, update,
 };
 use crate::{
-    ledger::{Cause, Dollars, Posting},
+    ledger::{Cause, Dollars, Posting, unpaid},
     refund::REFUNDS_OWED,
     sale::UNPAID,
 };
@@ -69,16 +69,22 @@ impl Payouts {
         if let Some(head) = head.filter(|head| head.collecting) {
             return tx.answer(Some(head.id));
         }
-        let settings = self.settings(builder).await?.ok_or(PayoutError::NoSettings)?;
+        let settings = tx.get(&PAYOUT_SETTINGS, builder).await?.ok_or(PayoutError::NoSettings)?;
+        if UNPAID.first(tx.store(), &UNPAID.under(&TerminatedText(builder.clone()))).await?.is_none() {
+            return tx.answer(None);
+        }
+        // The account has the same amount as its rows. It is compared first, because anybody who has earned something can
+        // request payouts that are too low, and each would sum all rows.
+        let balance = u64::try_from(unpaid(tx.store(), builder).await?).unwrap_or(0);
+        if !is_reached(&settings, balance)? {
+            return tx.answer(None);
+        }
         let (net, last) = self.waiting(builder).await?;
         let Some(until) = last else { return tx.answer(None) };
         // Refunds from now on belong to the next payout, so that this one's amount does not shrink.
         let withheld = u64::try_from(REFUNDS_OWED.get(&*self.store, builder).await?).map_err(|_| damaged())?;
         let amount = net.saturating_sub(withheld);
-        if amount < settings.minimum_usd.0 {
-            return Err(PayoutError::BelowMinimum { amount: MicroUsd(amount), minimum: settings.minimum_usd });
-        }
-        if amount == 0 {
+        if !is_reached(&settings, amount)? {
             return tx.answer(None);
         }
         let packet = Packet::collecting(builder, settings, KeyPosition::of(&until), withheld, self.clock.now());

@@ -8,7 +8,7 @@ use tollhouse_tool::MicroUsd;
 use super::{Payouts, error::PayoutError, packet::PayoutSettings};
 use crate::{Asset, Network};
 
-const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
+pub(super) const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
 
 /// Default minimum of a payout: 1 USD.
 const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);

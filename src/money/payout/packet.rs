@@ -80,6 +80,18 @@ pub struct Packet {
 }
 tollhouse_store::json_values!(Packet, PayoutSettings);
 
+/// Returns whether a payout of `amount` micro-USD can be made. Nothing is paid out of an amount of zero.
+///
+/// # Errors
+///
+/// [`PayoutError::BelowMinimum`].
+pub(super) fn is_reached(settings: &PayoutSettings, amount: u64) -> Result<bool, PayoutError> {
+    if amount < settings.minimum_usd.0 {
+        return Err(PayoutError::BelowMinimum { amount: MicroUsd(amount), minimum: settings.minimum_usd });
+    }
+    Ok(amount > 0)
+}
+
 /// Returns the kind of event of a decision.
 pub(super) fn kind_of(decision: PayoutDecision) -> Kind {
     match decision {

@@ -277,6 +277,45 @@ async fn a_named_payment_is_answered_again_under_its_name_alone() {
     assert_eq!(fixture.earned().await, 2 * PRICE.0);
 }
 
+/// A tool that takes no calls has no terms, and no facilitator is asked.
+#[tokio::test]
+async fn named_answer_is_found_by_new_signatures_of_its_payer_only() {
+    let fixture = Fixture::new().await;
+    let (payer, other) = (Payer::new(1), Payer::new(2));
+    let first = fixture.buy(payer.pays_as(1, NAME)).await;
+    fixture.buy(payer.pays(2)).await;
+    let verified = fixture.facilitator.verified.load(Ordering::SeqCst);
+    let earlier = async |offered: OfferedPayment, request: &str| fixture.payments.earlier(&offered, request).await;
+    for nonce in [1, 3] {
+        let seen = earlier(payer.pays_as(nonce, NAME), REQUEST).await;
+        assert!(matches!(&seen, Ok(Some(SeenPayment::Stored(_, answer))) if *answer == first), "{nonce}: {seen:?}");
+    }
+    assert!(matches!(earlier(payer.pays_as(3, NAME), "another request").await, Err(Refusal::Reused)));
+    let signed = |signer: &Payer, authorization: Authorization| {
+        let mut payload = payer.payload(&authorization);
+        payload["payload"]["signature"] = json!(signer.sign(&authorization));
+        payload["extensions"] = json!({ "payment-identifier": { "info": { "required": false, "id": NAME } } });
+        offer(&payload)
+    };
+    let unspent = payer.authorization(3);
+    let refused = [
+        ("signed by another key", signed(&other, unspent.clone())),
+        ("to another seller", signed(&payer, Authorization { to: other.address(), ..unspent.clone() })),
+        ("expired", signed(&payer, Authorization { valid_before: NOW.as_secs().to_string(), ..unspent })),
+        ("of another payer", other.pays_as(3, NAME)),
+        ("under another name", payer.pays_as(3, "another-name-of-today")),
+        ("without a name", payer.pays(3)),
+    ];
+    for (reason, offered) in refused {
+        let seen = earlier(offered, REQUEST).await;
+        assert!(matches!(seen, Ok(None)), "{reason}: {seen:?}");
+    }
+    // Everybody can read the signature of a settled payment, and add the name to it.
+    let published = earlier(payer.pays_as(2, NAME), REQUEST).await;
+    assert!(matches!(published, Err(Refusal::Invalid { .. })), "{published:?}");
+    assert_eq!((fixture.facilitator.verified.load(Ordering::SeqCst), fixture.earned().await), (verified, 2 * PRICE.0));
+}
+
 #[tokio::test]
 async fn another_payers_same_name_is_another_payment() {
     let fixture = Fixture::new().await;

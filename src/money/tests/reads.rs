@@ -5,13 +5,21 @@ use tollhouse_store::{sweep_cursor::TURN, test_wrappers::CountingStore};
 
 use super::*;
 use crate::{
-    payout::{PayoutSettingsDraft, PayoutStatus, Payouts},
+    ledger::{Cause, Dollars, Posting},
+    payout::{PayoutError, PayoutSettingsDraft, PayoutStatus, Payouts},
     sale::{ReportDetail, Sale, SaleTotals, UnpaidSale},
 };
 
 const DAY: u64 = 24 * 3_600_000;
 /// Number of new receipts.
 const NEW: u64 = 20;
+
+/// Returns earnings that wait to be paid out, with their posting.
+fn waits(builder: &BuilderId, receipt: &ReceiptId, net: u64, at: Timestamp) -> Batch {
+    let posting = Posting::new(Cause::Sold(receipt.clone()), at);
+    let posting = posting.dollars(Dollars::Own, Dollars::Builder(builder.clone()), MicroUsd(net));
+    UnpaidSale { net, at_ms: at.0 }.stored(&Owner::Builder(builder.clone()), receipt).and(posting.stored())
+}
 
 /// Counts the rows that each operation reads after a history of `days` days with `each` receipts, folded and paid out.
 async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
@@ -31,7 +39,7 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
             let receipt = ReceiptId::of_time(at);
             let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: SaleTotals::paid(PRICE, MicroUsd(500)) };
             rows.append(sales.row(&sale, &owner, at, receipt.as_str()));
-            rows.append(UnpaidSale { net: PRICE.0 - 500, at_ms: at.0 }.stored(&owner, &receipt));
+            rows.append(waits(&builder, &receipt, PRICE.0 - 500, at));
         }
         rows.commit(&*any, Durability::Buffered).await.unwrap();
     };
@@ -84,8 +92,7 @@ async fn reads_of_payouts(builders: u64) -> Vec<(&'static str, usize)> {
         let builder = BuilderId::generate();
         let to = PayoutSettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
         payouts.set(&builder, &to, None).await.unwrap();
-        let waits = UnpaidSale { net: 1_000, at_ms: NOW.0 }.stored(&Owner::Builder(builder.clone()), &ReceiptId::generate());
-        waits.commit(&*any, Durability::Buffered).await.unwrap();
+        waits(&builder, &ReceiptId::generate(), 1_000, NOW).commit(&*any, Durability::Buffered).await.unwrap();
         payouts.pay_out(&builder).await.unwrap().unwrap();
     }
     let mut listed = vec![];
@@ -104,6 +111,32 @@ async fn unrequested_payouts_are_not_read() {
     let (few, many) = (reads_of_payouts(2).await, reads_of_payouts(60).await);
     assert_eq!(few, many);
     assert!(many.iter().all(|(_, rows)| *rows <= 5), "{many:?}");
+}
+
+#[tokio::test]
+async fn payout_below_the_minimum_sums_no_earnings() {
+    let store = CountingStore::of(MemoryStore::new());
+    let any: Arc<dyn Store> = Arc::clone(&store) as _;
+    let (clock, folder) = (Clock::fixed(NOW), tempfile::tempdir().unwrap());
+    let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
+    let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
+    let payouts = Payouts::new(Arc::clone(&any), clock, events, signer, config().assets().collect());
+    let builder = BuilderId::generate();
+    let to = PayoutSettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(3_000)) };
+    payouts.set(&builder, &to, None).await.unwrap();
+    store.rows();
+    assert!(payouts.pay_out(&builder).await.unwrap().is_none(), "nothing was earned");
+    for sold in 0..2_999 {
+        waits(&builder, &ReceiptId::generate(), 1, NOW).commit(&*any, Durability::Buffered).await.unwrap();
+        if sold % 1_000 == 998 {
+            store.rows();
+            let refused = payouts.pay_out(&builder).await.unwrap_err();
+            assert!(matches!(refused, PayoutError::BelowMinimum { amount, .. } if amount.0 == sold + 1), "{refused}");
+            assert!(store.rows() <= 4, "the newest payout, the settings, the first row and the account");
+        }
+    }
+    waits(&builder, &ReceiptId::generate(), 1, NOW).commit(&*any, Durability::Buffered).await.unwrap();
+    assert_eq!(payouts.pay_out(&builder).await.unwrap().unwrap().receipt_count, 3_000);
 }
 
 #[tokio::test]

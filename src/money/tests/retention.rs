@@ -1,5 +1,6 @@
 //! How long the data of a payment is kept: until nothing can be looked up anymore.
 
+use tollhouse_store::faulty::{Fault, FaultyStore};
 use tollhouse_tool::MicroUsd;
 
 use super::*;
@@ -28,6 +29,32 @@ impl Fixture {
         }
         stored
     }
+}
+
+#[tokio::test]
+async fn call_on_credit_that_did_not_run_leaves_no_row() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let fixture = Fixture::over(Arc::clone(&store) as _);
+    let token = fixture.payments.credits().mint(PRICE, "", None).await.unwrap().token.unwrap();
+    let offered = |key: &str| {
+        let (token, idempotency_key) = (token.clone(), Some(key.to_owned()));
+        OfferedPayment::Credit(CreditOffer { token, idempotency_key, observer: None })
+    };
+    for n in 0..10 {
+        fixture.run(offered(&format!("key-{n}"))).await.unused().await;
+        assert_eq!(fixture.retained().await, [0; 4]);
+    }
+    // A failed run counts against limits, and is remembered.
+    fixture.run(offered("failed")).await.fail().await;
+    assert_eq!(fixture.retained().await, [1, 1, 0, 0]);
+    let admission = fixture.run(offered("kept")).await;
+    let id = admission.id().clone();
+    store.fail_nth(1, Fault::Before);
+    admission.unused().await;
+    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Released), "the store did not delete it");
+    // The key is free, also for another request.
+    let admission = run(fixture.payments.admit(&terms(), offered("key-0"), "another request").await);
+    fixture.settle(admission).await.unwrap();
 }
 
 fn v1(payload: &Value) -> OfferedPayment {

@@ -97,6 +97,26 @@ async fn failed_run_is_repeated_without_another_charge() {
 }
 
 #[tokio::test]
+async fn repeated_run_counts_for_its_payer_like_others() {
+    let fixture = Fixture::new().await;
+    fixture.charge(pays(1, 1)).await.unwrap().fail(true).await;
+    let repeated = fixture.again(pays(1, 1)).await;
+    let is_full = |admit: &Result<Admit, Refusal>| matches!(admit, Err(Refusal::Slowed(slowed)) if slowed.bound == RunLimit::Payer);
+    let mut running = vec![];
+    let refused = loop {
+        match fixture.admit_upfront(pays(1, 2 + running.len() as u64)).await {
+            Ok(Admit::Run(admission)) => running.push(admission),
+            other => break other,
+        }
+    };
+    assert!(is_full(&refused), "{}", what(&refused));
+    repeated.fail(false).await;
+    running.push(run(fixture.admit_upfront(pays(1, 1_000)).await));
+    let refused = fixture.admit_upfront(pays(1, 1_001)).await;
+    assert!(is_full(&refused), "{} after {} runs", what(&refused), running.len());
+}
+
+#[tokio::test]
 async fn run_that_the_host_had_no_room_for_is_not_counted() {
     let fixture = Fixture::new().await;
     let mut response = fixture.charge(pays(1, 1)).await.unwrap().fail(false).await;

@@ -9,6 +9,7 @@ use base64::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tollhouse_base::clock::Timestamp;
 use tollhouse_tool::MicroUsd;
 use url::Url;
 
@@ -128,6 +129,24 @@ impl ShownPayment {
     /// Returns whether the payment contains data that is not on the chain.
     pub(crate) fn is_private(&self) -> bool {
         self.client_id.is_some() || extensions::token_of(&self.payload).is_some()
+    }
+
+    /// Returns its payer, as [`OfferedX402::payer`] does.
+    pub(crate) fn payer(&self) -> Option<String> {
+        self.exact.as_ref().ok().map(|exact| exact.signed.payer())
+    }
+
+    /// Returns its payer, and the name that its client chose.
+    pub(crate) fn named(&self) -> Option<(String, &str)> {
+        Some((self.payer()?, self.client_id.as_deref()?))
+    }
+
+    /// Returns its token and recipient if the payer's key signed it and it has not expired. `None` also if that takes more
+    /// than its signature to know.
+    pub(crate) fn signed_recipient(&self, now: Timestamp) -> Option<(&'static Asset, Address)> {
+        let Exact { signed, asset } = self.exact.as_ref().ok()?;
+        signed.valid_before_secs().filter(|until| *until > now.as_secs())?;
+        Some((*asset, signed.recipient_by_key(asset)?))
     }
 
     /// Matches the payment with `accepts`, the entries of the challenge for `terms` in its x402 version.

@@ -1,5 +1,6 @@
 //! The part of a payment that the payer signed.
 
+use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -116,6 +117,22 @@ impl SignedPayload {
     pub(crate) fn format_error(&self) -> Option<String> {
         match self {
             Self::Transfer { signature, .. } | Self::Permit { signature, .. } => format_error(signature),
+            Self::Transaction(_) => None,
+        }
+    }
+
+    /// Returns the recipient if the payer's key signed it, or `None` if that takes more than its signature to know, as with
+    /// contract wallets and on Solana.
+    pub(super) fn recipient_by_key(&self, asset: &Asset) -> Option<Address> {
+        match self {
+            Self::Transfer { authorization, signature } => {
+                let transfer = Transfer::parse(authorization)?;
+                transfer.signed_by_payer(signature, asset).then_some(transfer.to)
+            }
+            Self::Permit { authorization, signature } => {
+                let permit = Permit::parse(authorization)?;
+                permit.signed_by_payer(signature, asset.network).then_some(permit.to)
+            }
             Self::Transaction(_) => None,
         }
     }
