@@ -78,7 +78,7 @@ impl Credits {
             tx.append(self.moved(id, MovementKind::Restore, amount)).replace(&CREDITS, &row, &holder);
             tx.answer::<_, CreditError>(holder)
         });
-        restoring.await
+        Ok(restoring.await?.with_balance(&*self.store).await?)
     }
 
     /// Returns the rows that move `amount` between the credit and its revoked amount. There are none for zero.

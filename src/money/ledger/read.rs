@@ -127,7 +127,7 @@ impl LedgerReader<'_> {
     /// Returns the amount that the record of a revoked credit has, or `None` if it changed meanwhile.
     async fn revoked(&self, name: &str, credit: &CreditId, balance: i128) -> Result<Option<i128>, StoreError> {
         let revocation = CREDITS.get(self.store, credit).await?.and_then(|holder| holder.revoked);
-        let taken = revocation.map_or(0, |revocation| i128::from(revocation.amount.0));
+        let taken = revocation.map_or(0, |revocation| i128::from(revocation.amount_usd.0));
         let now = ACCOUNTS.get(self.store, &name.to_owned()).await?;
         Ok(Some(taken).filter(|_| now == balance))
     }

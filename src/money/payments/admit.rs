@@ -45,7 +45,7 @@ impl Payments {
                 let shown = ShownPayment::decode(version, &header)?;
                 let payer = shown.payer();
                 match self.admit_x402(terms, version, shown, request).await? {
-                    Admit::Owed(owed) => Ok(Admit::Owed(OwedPayment { payer, ..owed })),
+                    Admit::Seen(SeenPayment::Owed(owed)) => Ok(Admit::Seen(SeenPayment::Owed(OwedPayment { payer, ..owed }))),
                     admitted => Ok(admitted),
                 }
             }

@@ -246,7 +246,7 @@ impl Payments {
     }
 }
 
-fn add_unknown(page: &mut Reconciliation, asset: &str, transfer: &TokenTransfer) {
+fn add_unknown(page: &mut Reconciliation, asset: &'static str, transfer: &TokenTransfer) {
     if page.unknown.len() == MOST_LISTED {
         page.truncated = true;
         return;

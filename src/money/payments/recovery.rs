@@ -239,7 +239,7 @@ impl Payments {
     pub(super) async fn forget_reservation(&self, id: &PaymentId, record: &PaymentRecord) {
         let mut batch = Batch::new();
         batch.remove(&PAYMENTS, &PAYMENTS.own(id.clone(), record.clone()));
-        match commit_if_unchanged(batch, &*self.store, Durability::built_on(&*self.store)).await {
+        match batch.commit_if_unchanged(&*self.store, Durability::built_on(&*self.store)).await {
             Ok(true) => PAYMENTS_ENDED.count(["released"]),
             Ok(false) | Err(_) => _ = self.release_reservation(id, record).await,
         }

@@ -39,14 +39,14 @@ async fn credit_revoked_and_restored_at_once_keeps_its_balance() {
         ledger_agrees(&fixture, &format!("{meanwhile:?}")).await;
         match decided.holder.revoked {
             Some(revoked) => {
-                assert_eq!((revoked.amount, decided.balance), (FUNDS, MicroUsd::ZERO), "{meanwhile:?}");
+                assert_eq!((revoked.amount_usd, decided.balance), (FUNDS, MicroUsd::ZERO), "{meanwhile:?}");
                 credits.decide(&id, &verdict(Restore)).await.unwrap();
             }
             None => assert_eq!(meanwhile.last(), Some(&Restore)),
         }
         assert_eq!(credits.get(&id).await.unwrap().unwrap().balance, FUNDS, "{meanwhile:?}");
         let movements = credits.movements(&id, None, 100).await.unwrap().movements;
-        assert!(movements.iter().all(|view| !view.movement.amount.is_zero()), "{meanwhile:?}: {movements:?}");
+        assert!(movements.iter().all(|view| !view.amount_usd.is_zero()), "{meanwhile:?}: {movements:?}");
         ledger_agrees(&fixture, &format!("{meanwhile:?}, then restored")).await;
     }
 }
@@ -64,7 +64,7 @@ async fn revocation_without_its_amount_is_reported_and_restored_whole() {
     };
     let mut holder = credits.decide(&id, &verdict(CreditDecision::Revoke)).await.unwrap().holder;
     assert_eq!(wrong_accounts().await, (vec![], true));
-    holder.revoked.as_mut().unwrap().amount = MicroUsd::ZERO;
+    holder.revoked.as_mut().unwrap().amount_usd = MicroUsd::ZERO;
     CREDITS.put(&id, &holder).commit(&*fixture.store, Durability::Buffered).await.unwrap();
     assert_eq!(wrong_accounts().await, (vec![format!("revoked/{id}")], false));
     assert_eq!(wrong(&fixture).await, [format!("credit {id}: was revoked with 0, its account has {0} (off by -{0})", FUNDS.0)]);
@@ -73,7 +73,7 @@ async fn revocation_without_its_amount_is_reported_and_restored_whole() {
     assert_eq!(wrong_accounts().await, (vec![format!("revoked/{id}")], false), "also once it is restored without it");
     // Nothing is left to take, and all that was taken returns.
     let revoked = credits.decide(&id, &verdict(CreditDecision::Revoke)).await.unwrap().holder.revoked.unwrap();
-    assert_eq!(revoked.amount, FUNDS);
+    assert_eq!(revoked.amount_usd, FUNDS);
     assert_eq!(credits.decide(&id, &verdict(CreditDecision::Restore)).await.unwrap().balance, FUNDS);
     assert_eq!(wrong_accounts().await, (vec![], true));
     ledger_agrees(&fixture, "restored").await;

@@ -89,7 +89,7 @@ async fn compared(receipts: &[u64], transfers: &[u64]) -> (Vec<String>, Vec<Stri
         fixture.write(Space::Receipts, id.to_string().into_bytes(), receipt_of(&id, *amount).to_string().into_bytes()).await;
     }
     let range = BlockRange { first: 99_900, last: 100_050 };
-    let page = fixture.settling_with(facilitator).reconcile(None, range).await.unwrap();
+    let (page, _) = fixture.settling_with(facilitator).reconcile(None, range).await.unwrap();
     assert_eq!((page.receipts, page.transfers), (receipts.len() as u64, transfers.len() as u64));
     let unknown = page.unknown.into_iter().map(|transfer| transfer.amount).collect();
     let missing = page.missing.into_iter().map(|receipt| receipt.amount).collect();

@@ -51,7 +51,7 @@ async fn call_on_credit_that_did_not_run_leaves_no_row() {
     let id = admission.id().clone();
     store.fail_nth(1, Fault::Before);
     admission.unused().await;
-    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Released), "the store did not delete it");
+    assert_eq!(fixture.state(&id).await, Some(PaymentState::Released), "the store did not delete it");
     // The key is free, also for another request.
     let admission = run(fixture.payments.admit(&terms(), offered("key-0"), "another request").await);
     fixture.settle(admission).await.unwrap();
