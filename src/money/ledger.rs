@@ -25,7 +25,7 @@ mod sale_posting;
 pub(crate) use self::{account::unpaid, posting::POSTINGS};
 pub use self::{
     account::{Account, Dollars, Token, Tokens},
-    check::{Check, LedgerMismatch, LedgerReport, check},
+    check::{ArchiveGapReport, Check, LedgerMismatch, LedgerReport, check},
     opening::{LedgerStart, open, opened},
     posting::{Cause, Move, Posting},
     read::{AccountLine, LedgerPage, UnitLine, read},
