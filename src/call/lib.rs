@@ -262,11 +262,14 @@ impl Calls {
         if matches!(offered, OfferedPayment::Nothing) {
             return Err(self.unpaid(&task.quoted.terms, task.entry_method).into());
         }
+        if !offered.repeatable() {
+            input.check_size(&task.live.endpoint.limits)?;
+        }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (mut parsed, hash, binding) = task.turn.during(read).await?;
         let (wall_ms, is_free) = (task.live.endpoint.limits.wall_ms, task.max().is_zero());
         // Verifying a payment costs requests, so none is verified for an input with which no run can begin.
-        if is_free || (!parsed.fits() && matches!(offered, OfferedPayment::X402 { .. })) {
+        if is_free || parsed.exceeds_limits() || (!parsed.fits() && matches!(offered, OfferedPayment::X402 { .. })) {
             match self.earlier(&offered, &binding).await? {
                 Some(SeenPayment::Owed(owed)) => return self.owed(task, parsed, owed, waiter).await,
                 Some(seen) => return self.replay(seen, wall_ms, waiter).await,
