@@ -47,7 +47,7 @@ pub(super) use self::{
     frame::Frame,
     hash_chain::ChainLink,
     part::{ChangeEntry, FramePart, RowPart},
-    salvage::{salvage, salvage_before_journal},
+    salvage::{salvage_up_to, salvage_up_to_journal},
     segment::{SegmentFile, SegmentKind},
     survey::Survey,
     total::{RowWeight, SpaceTotal, SpaceTotals, checksum},

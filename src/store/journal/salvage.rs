@@ -21,7 +21,7 @@ use super::{
 /// Makes the archive lead to the chain `end` after frame `until`. It keeps the intact frames of the archive, and adds
 /// those of segments up to `until`, which stay. Files that it replaces are kept in the folder `aside`. Returns the
 /// frames whose money is missing, of earlier salvages too. If it was interrupted, salvage again.
-pub(crate) fn salvage(store: &Path, aside: &Path, until: u64, end: Hash) -> Result<Vec<ArchiveGap>, JournalError> {
+pub(crate) fn salvage_up_to(store: &Path, aside: &Path, until: u64, end: Hash) -> Result<Vec<ArchiveGap>, JournalError> {
     for named in ArchiveGap::files(store)? {
         set_aside(&named.path, aside)?;
     }
@@ -51,11 +51,11 @@ pub(crate) fn salvage(store: &Path, aside: &Path, until: u64, end: Hash) -> Resu
 }
 
 /// Does the same for an archive that leads to an intact journal.
-pub(crate) fn salvage_before_journal(store: &Path, aside: &Path) -> Result<Vec<ArchiveGap>, JournalError> {
+pub(crate) fn salvage_up_to_journal(store: &Path, aside: &Path) -> Result<Vec<ArchiveGap>, JournalError> {
     let segments = listed(store, SegmentKind::Segment.folder(), SegmentFile::all(store, SegmentKind::Segment))?;
     let Some(oldest) = segments.first() else { return Ok(vec![]) };
     let opening = FrameReader::open(&oldest.path, SegmentKind::Segment)?.opening;
-    salvage(store, aside, oldest.sequence.saturating_sub(1), opening.link.chain)
+    salvage_up_to(store, aside, oldest.sequence.saturating_sub(1), opening.link.chain)
 }
 
 fn listed(store: &Path, folder: &str, files: io::Result<Vec<SegmentFile>>) -> Result<Vec<SegmentFile>, JournalError> {

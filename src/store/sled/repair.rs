@@ -25,8 +25,8 @@ use super::{
 use crate::{
     StoreError,
     journal::{
-        Archive, ArchiveGap, CheckpointWriter, JournalDamage, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey, salvage,
-        salvage_before_journal,
+        Archive, ArchiveGap, CheckpointWriter, JournalDamage, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey, salvage_up_to,
+        salvage_up_to_journal,
     },
 };
 
@@ -139,7 +139,7 @@ impl Repair {
         if self.damages.is_empty() {
             let aside = free_name(store);
             fs::create_dir(&aside).map_err(io)?;
-            let archive_gaps = salvage_before_journal(store, &aside).map_err(|error| damaged(store, error))?;
+            let archive_gaps = salvage_up_to_journal(store, &aside).map_err(|error| damaged(store, error))?;
             return Ok(Repaired { aside, archive_gaps });
         }
         let (db, position) = match self.from {
@@ -153,7 +153,7 @@ impl Repair {
         };
         let aside = free_name(store);
         fs::create_dir(&aside).map_err(io)?;
-        let archive_gaps = salvage(store, &aside, position.sequence, position.link.chain).map_err(|error| damaged(store, error))?;
+        let archive_gaps = salvage_up_to(store, &aside, position.sequence, position.link.chain).map_err(|error| damaged(store, error))?;
         // Frame numbers are never reused. The checkpoint's number covers all frames that were repaired.
         let sequence = self.last.saturating_add(1);
         dump(store, &db, sequence, &position).map_err(|error| corrupt(store, error.to_string()))?;
