@@ -50,7 +50,7 @@ impl ArchiveFrames {
                     if head.sequence <= self.last || !self.ends.follows(*here, head.link.chain) {
                         return Err(reader.damage("a frame does not follow from those before it", at, head.sequence).into());
                     }
-                    *here = ChainLink::of_money(*here, head.sequence, &frame.money, head.link.rest).chain;
+                    *here = ChainLink::of_money(head.link.chain, head.sequence, &frame.money, head.link.rest).chain;
                     self.last = head.sequence;
                     return Ok(Some(frame));
                 }
