@@ -97,6 +97,7 @@ async fn ledger_in(store: &SledStore, folder: &Path) -> Result<Option<LedgerRepo
     while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
         check.archived(&rows).await.map_err(StartError::Ledger)?;
     }
+    archived.gaps().iter().for_each(|gap| check.archive_lacks(gap.first, gap.last));
     Ok(Some(check.report()))
 }
 

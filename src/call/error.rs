@@ -57,7 +57,8 @@ pub enum CallError {
     UnderReview(Slug),
     #[error("the tool `{0}` is paused: it was taken down")]
     TakenDown(Slug),
-    #[error("the body is not JSON: {0}")]
+    /// The body is not JSON, or is nested too deep.
+    #[error("{0}")]
     InvalidJson(String),
     #[error("the body is larger than {limit} bytes")]
     BodyTooLarge { limit: u64 },

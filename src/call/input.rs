@@ -11,6 +11,7 @@ use tollhouse_money::{
     binding,
     receipt::{canonical, request_hash},
 };
+use tollhouse_protocol::limits::Limits;
 use tollhouse_tool::{EndpointCode, Mismatch, TextReader, depth, parse_json};
 
 use super::CallError;
@@ -32,23 +33,33 @@ pub struct Parsed {
     pub value: Value,
     /// The JSON text.
     pub text: Bytes,
-    /// The mismatch that the host found.
-    mismatch: Option<Mismatch>,
+    /// Why no run can begin with it, as far as the host can tell.
+    unfit: Option<Unfit>,
+}
+
+/// Why no run can begin with an input.
+#[derive(Debug)]
+enum Unfit {
+    /// It exceeds a limit of the tool.
+    Limit(Box<CallError>),
+    Schema(Mismatch),
 }
 
 impl Input {
     /// Parses the input, and hashes the request. Does not reject one that does not match the schema,
     /// since the payment comes first.
     pub(super) async fn read(self, live: &LiveEndpoint) -> Result<(Parsed, String), CallError> {
+        self.check_size(&live.endpoint.limits)?;
         run_blocking(self.work(live), || {
-            let parsed = self.parse(live)?;
+            let parsed = self.parse(live)?.within_limits()?;
             let hash = request_hash(live.endpoint.id.as_str(), &canonical(&parsed.value));
             Ok((parsed.retain_for(live), hash))
         })
         .await
     }
 
-    /// Does the same for a paid request, and also returns the binding of the payment.
+    /// Does the same for a paid request, and also returns the binding of the payment. Does not reject one that exceeds
+    /// the tool's limits, since it can have been paid for under other limits.
     pub(super) async fn read_bound(
         self,
         live: &LiveEndpoint,
@@ -78,6 +89,14 @@ impl Input {
         .await
     }
 
+    /// Rejects a body that is larger than the tool's limit.
+    pub(super) fn check_size(&self, limits: &Limits) -> Result<(), CallError> {
+        match self {
+            Self::Body(body) if body.len() as u64 > limits.input_bytes => Err(CallError::BodyTooLarge { limit: limits.input_bytes }),
+            Self::Body(_) | Self::Query(_) => Ok(()),
+        }
+    }
+
     /// Estimates the work of parsing, in bytes. A query is parsed with the schema.
     fn work(&self, live: &LiveEndpoint) -> usize {
         match self {
@@ -95,10 +114,8 @@ impl Input {
 
     fn parse(self, live: &LiveEndpoint) -> Result<Parsed, CallError> {
         let limits = &live.endpoint.limits;
+        let size = self.check_size(limits);
         let (value, text) = match self {
-            Self::Body(body) if body.len() as u64 > limits.input_bytes => {
-                return Err(CallError::BodyTooLarge { limit: limits.input_bytes });
-            }
             Self::Body(body) => from_body(body)?,
             Self::Query(fields) => {
                 let value = Value::Object(TextReader::new(&live.endpoint.input_schema).read(fields));
@@ -106,11 +123,15 @@ impl Input {
                 (value, text)
             }
         };
-        if depth(&value) as u64 > limits.input_depth {
-            return Err(CallError::InvalidJson(format!("the body is nested deeper than {} levels", limits.input_depth)));
-        }
-        let mismatch = live.input.check(&value).err();
-        Ok(Parsed { value, text, mismatch })
+        let unfit = match size {
+            Err(too_large) => Some(Unfit::Limit(Box::new(too_large))),
+            Ok(()) if depth(&value) as u64 > limits.input_depth => {
+                let message = format!("the input is nested deeper than {} levels", limits.input_depth);
+                Some(Unfit::Limit(Box::new(CallError::InvalidJson(message))))
+            }
+            Ok(()) => live.input.check(&value).err().map(Unfit::Schema),
+        };
+        Ok(Parsed { value, text, unfit })
     }
 }
 
@@ -120,15 +141,26 @@ impl Parsed {
         if live.runs == EndpointCode::Js { Self { value: Value::Null, ..self } } else { self }
     }
 
-    /// Returns whether the input matches the schema, as far as the host can tell.
+    /// Returns whether a run can begin with the input, as far as the host can tell.
     pub(super) fn fits(&self) -> bool {
-        self.mismatch.is_none()
+        self.unfit.is_none()
     }
 
-    /// Returns the input if it matches the schema, as far as the host can tell.
+    /// Returns whether the input exceeds a limit of the tool.
+    pub(super) fn exceeds_limits(&self) -> bool {
+        matches!(self.unfit, Some(Unfit::Limit(_)))
+    }
+
+    /// Returns the input if it is within the tool's limits.
+    fn within_limits(self) -> Result<Self, CallError> {
+        if self.exceeds_limits() { self.check() } else { Ok(self) }
+    }
+
+    /// Returns the input if a run can begin with it, as far as the host can tell.
     pub(super) fn check(self) -> Result<Self, CallError> {
-        match self.mismatch {
-            Some(mismatch) => Err(CallError::Input(mismatch)),
+        match self.unfit {
+            Some(Unfit::Limit(error)) => Err(*error),
+            Some(Unfit::Schema(mismatch)) => Err(CallError::Input(mismatch)),
             None => Ok(self),
         }
     }

@@ -262,6 +262,9 @@ impl Calls {
         if matches!(offered, OfferedPayment::Nothing) {
             return Err(self.unpaid(&task.quoted.terms, task.entry_method).into());
         }
+        if !offered.repeatable() {
+            input.check_size(&task.live.endpoint.limits)?;
+        }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (mut parsed, hash, binding) = task.turn.during(read).await?;
         let (wall_ms, is_free) = (task.live.endpoint.limits.wall_ms, task.max().is_zero());

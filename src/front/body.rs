@@ -202,7 +202,7 @@ fn unsupported(message: impl Into<String>) -> ApiError {
 /// Parses a body as JSON. A long one is parsed off the runtime's threads.
 pub async fn json(text: &Bytes) -> Result<DropOffThread, ApiError> {
     let parsed = run_blocking(text.len(), || parse_json(text)).await;
-    parsed.map(DropOffThread::new).map_err(|reason| ApiError::new(Code::InvalidJson, format!("the body is not JSON: {reason}")))
+    parsed.map(DropOffThread::new).map_err(|reason| ApiError::new(Code::InvalidJson, reason))
 }
 
 /// A field that stays raw JSON text, so that its numbers keep digits that a double cannot hold.

@@ -83,8 +83,11 @@ pub async fn bought(calls: &Arc<Calls>, refused: ApiError, request: ReplayReques
     match refused.code() {
         code @ (Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired) => match calls.find_paid(request).await {
             Ok(performing) => performing.ok_or(refused),
-            // Repeated in the way that the tool requires, the call runs.
-            Err(error) if code == Code::StreamingRequired && matches!(*error, CallError::AnswerOwed(_)) => Err(refused),
+            Err(error) if code == Code::StreamingRequired && matches!(*error, CallError::AnswerOwed(_)) => {
+                let hint = "Send `\"stream\": true` or `Accept: text/event-stream` with the same payment. The tool then runs without another \
+                            charge";
+                Err(ApiError::from(error).hint(hint))
+            }
             Err(error) => Err(error.into()),
         },
         _ => Err(refused),

@@ -13,7 +13,7 @@ use axum::{
 };
 use serde_json::json;
 use tollhouse_api::{EndpointResponse, True};
-use tollhouse_call::{Call, Input, MAX_QUERY_FIELDS, ReplayRequest, RequestHead, check_query};
+use tollhouse_call::{Call, CallError, Input, MAX_QUERY_FIELDS, ReplayRequest, RequestHead, check_query};
 use tollhouse_front::{ApiError, Code, body, bought, network, offered, quote, reserved_key, sse};
 use tollhouse_money::{EntryMethod, OfferedPayment};
 use tollhouse_protocol::limits::Limits;
@@ -143,7 +143,7 @@ async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, requ
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
-        _ => body_input(&calling, peer.ip(), &live.endpoint.limits, &parts.headers, body).await?,
+        _ => called_input(&calling, peer.ip(), &live.endpoint.limits, &offered, &parts.headers, body).await?,
     };
     let method = method(&parts);
     let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
@@ -188,6 +188,25 @@ async fn paid_input(calling: &CallServices, peer: IpAddr, offered: &OfferedPayme
         Method::GET => Some(Input::Query(vec![])),
         _ => body_input(calling, peer, &Limits::ceilings(), &parts.headers, body).await.ok(),
     }
+}
+
+/// Reads the body of a call. It can have been paid for when the tool's limit was higher, so the body of a payment that can
+/// be used again is read as far as any limit. The call itself then applies the tool's limit.
+async fn called_input(
+    calling: &CallServices,
+    peer: IpAddr,
+    limits: &Limits,
+    offered: &OfferedPayment,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Input, ApiError> {
+    if !offered.repeatable() {
+        return body_input(calling, peer, limits, headers, body).await;
+    }
+    body_input(calling, peer, &Limits::ceilings(), headers, body).await.map_err(|refused| match refused.code() {
+        Code::BodyTooLarge => CallError::BodyTooLarge { limit: limits.input_bytes }.into(),
+        _ => refused,
+    })
 }
 
 async fn body_input(calling: &CallServices, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {

@@ -397,7 +397,7 @@ fn in_json_rpc(status: StatusCode, text: &[u8], body: &Bytes, revision: Option<&
 fn unreadable(body: &[u8], message: Result<&Value, &serde_json::Error>) -> ErrorData {
     let reason = match message {
         Err(error) => {
-            let fault = ApiError::new(Code::InvalidJson, format!("the body is not JSON: {}", not_json(body, error)));
+            let fault = ApiError::new(Code::InvalidJson, not_json(body, error));
             return error_data_as(ErrorCode::PARSE_ERROR, &fault);
         }
         Ok(Value::Array(members)) if members.is_empty() => "a batch must have at least one message",

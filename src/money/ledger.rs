@@ -28,7 +28,7 @@ pub(crate) use self::{
 };
 pub use self::{
     account::{Account, Dollars, Token, Tokens},
-    check::{Check, LedgerMismatch, LedgerReport, check},
+    check::{ArchiveGapReport, Check, LedgerMismatch, LedgerReport, check},
     opening::{LedgerStart, open, opened},
     posting::{Cause, Move, Posting},
     read::read,

@@ -15,9 +15,10 @@
 //!   there was data.
 //!
 //! A checkpoint ([`checkpoint`]) contains all rows, so that segments before it can be removed. The money in them is
-//! first copied to the archive ([`archive`]).
+//! first copied to the archive ([`archive`]). What is damaged by then is recorded as a gap ([`archive_gap`]).
 
 mod archive;
+mod archive_gap;
 mod archived;
 mod checkpoint;
 mod damage;
@@ -26,6 +27,7 @@ mod frame;
 mod hash_chain;
 mod part;
 mod reader;
+mod salvage;
 mod sector;
 mod segment;
 mod survey;
@@ -35,7 +37,7 @@ mod walk;
 mod writer;
 mod zeroed_file;
 
-pub use self::damage::JournalDamage;
+pub use self::{archive_gap::ArchiveGap, damage::JournalDamage};
 pub(super) use self::{
     archive::Archive,
     archived::ArchiveFrames,
@@ -45,6 +47,7 @@ pub(super) use self::{
     frame::Frame,
     hash_chain::ChainLink,
     part::{ChangeEntry, FramePart, RowPart},
+    salvage::{salvage_up_to, salvage_up_to_journal},
     segment::{SegmentFile, SegmentKind},
     survey::Survey,
     total::{RowWeight, SpaceTotal, SpaceTotals, checksum},

@@ -102,7 +102,7 @@ pub struct SpaceSizes {
     /// Why an oversized tree could not be replaced by a new one, if the last attempt failed.
     pub renewal_fails: Option<String>,
     /// Damage to files that the store does not need while everything else is intact, or `None` once they have been
-    /// replaced.
+    /// replaced. Damage to the archive stays until a repair.
     pub damage: Option<String>,
 }
 

@@ -62,7 +62,7 @@ pub(super) use self::feed::MigrationFeed;
 pub use self::{
     archived::MoneyRows,
     config::{OpenError, SledConfig},
-    repair::{MAX_LISTED, Repair, StoreReport, check, repair},
+    repair::{MAX_LISTED, Repair, Repaired, StoreReport, check, repair},
 };
 use self::{
     background::{BackgroundState, CommitJob},
@@ -72,7 +72,7 @@ use self::{
     rebuilds::{RebuildRequest, RebuildRequester},
     sync_threads::SyncThreads,
 };
-pub use super::journal::JournalDamage;
+pub use super::journal::{ArchiveGap, JournalDamage};
 use super::{
     Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError, check_sizes,
     queue_space::QueueSpace,

@@ -92,9 +92,13 @@ fn place(text: &[u8], at: usize) -> (usize, usize) {
 ///
 /// # Errors
 ///
-/// An explanation for the client. A reserved key is an error even where the parser accepts it.
+/// An explanation for the client, which calls the text "the body". A reserved key is an error even where the parser
+/// accepts it.
 pub fn parse_json(text: &[u8]) -> Result<Value, String> {
-    read(text).map_err(|error| error.map_or_else(|| PortabilityIssue::ReservedKey.to_string(), |error| not_json(text, &error)))
+    read(text).map_err(|error| match error {
+        Some(error) => not_json(text, &error),
+        None => format!("the body is not JSON: {}", PortabilityIssue::ReservedKey),
+    })
 }
 
 /// Parses JSON. The error is `None` for a reserved key that the parser accepts.
@@ -174,21 +178,23 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// Explains why a text from a client is not JSON, and where, given the parser's `error`.
+/// Explains why a text from a client, which is a body, is not read as JSON, and where, given the parser's `error`.
 pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
-        return "it is UTF-16 or UTF-32; send JSON as UTF-8 (RFC 8259, section 8.1)".to_owned();
+        return "the body is not JSON: it is UTF-16 or UTF-32; send JSON as UTF-8 (RFC 8259, section 8.1)".to_owned();
     }
     let position = format!("at line {} column {}", error.line(), error.column());
-    match PortabilityIssue::reason(text, error) {
+    let reason = match PortabilityIssue::reason(text, error) {
+        // Such a body is JSON.
+        PortabilityIssue::Nesting => return format!("the body is nested deeper than {MAX_LEVELS} levels, {position}"),
         PortabilityIssue::Surrogate => {
             format!("a string has half of a surrogate pair, for example `\\ud83d` alone, which is not valid Unicode, {position}")
         }
         PortabilityIssue::Number => format!("a number is larger than 1.8e308 {position}"),
-        reason @ PortabilityIssue::Nesting => format!("{reason}, {position}"),
         reason @ (PortabilityIssue::NotUtf8 { .. } | PortabilityIssue::ReservedKey) => reason.to_string(),
         PortabilityIssue::NotJson => error.to_string(),
-    }
+    };
+    format!("the body is not JSON: {reason}")
 }
 
 /// Returns whether JSON contains an escaped lone surrogate.

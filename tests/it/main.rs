@@ -25,6 +25,7 @@ mod calls;
 mod capability_grants;
 mod catalog;
 mod chain;
+mod changed_tools;
 mod cli;
 mod clients;
 mod cluster;

@@ -252,6 +252,41 @@ async fn commands_that_ask_no_host_report_one_document() {
     assert_eq!(run(host.folder(), &["--json", "serve"], &[]).await.status.code(), Some(2));
 }
 
+/// Regression test: after a repair, neither `store check` nor `ledger check` ever passed again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checks_pass_after_a_repair_and_name_the_gap() {
+    let (mut host, receipts) = sold(Host::builder(), 3).await;
+    let folder = host.folder().to_owned();
+    let data = folder.join("data").to_str().unwrap().to_owned();
+    let passes = async |words: &[&str]| {
+        let answer = run(&folder, &[words, &["--data", data.as_str()]].concat(), &[]).await;
+        assert!(answer.status.success(), "{words:?}: {answer:?}");
+        text(&answer.stdout)
+    };
+    // This brings the tree up to the end of the journal.
+    passes(&["store", "check"]).await;
+    let receipt = receipts[0].0.as_bytes();
+    let found = fs::read_dir(folder.join("data/store/journal")).unwrap().find_map(|entry| {
+        let (path, bytes) = entry.map(|entry| (entry.path(), fs::read(entry.path()).unwrap())).unwrap();
+        let at = bytes.windows(receipt.len()).position(|window| window == receipt)?;
+        Some((path, bytes, at))
+    });
+    let (segment, mut bytes, at) = found.unwrap();
+    bytes[at] ^= 1;
+    fs::write(segment, bytes).unwrap();
+    assert!(!run(&folder, &["store", "check", "--data", &data], &[]).await.status.success());
+    let repaired = passes(&["store", "repair", "--yes"]).await;
+    assert!(repaired.contains("dropped: no written data") && repaired.contains("the archive lacks the money of frame "), "{repaired}");
+    for command in ["store", "ledger"] {
+        let checked = passes(&[command, "check"]).await;
+        assert!(checked.contains("lacks the money of frame"), "{checked}");
+    }
+    assert_eq!(passes(&["store", "repair"]).await, "nothing is damaged\n");
+    host.restart().await;
+    assert_eq!(host.get("/health").await.is(200).json()["stored"]["damage"], Value::Null);
+    assert_eq!(host.receipt(&receipts[0].0).await, receipts[0].1);
+}
+
 #[tokio::test]
 async fn keys_and_tokens_are_no_arguments() {
     let folder = tempfile::tempdir().unwrap();

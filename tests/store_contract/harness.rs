@@ -119,6 +119,15 @@ pub fn files_of(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in files_of(from) {
+        let copied = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(copied.parent().unwrap()).unwrap();
+        std::fs::copy(&file, copied).unwrap();
+    }
+}
+
 pub fn flip(file: &Path, at: usize) {
     let mut bytes = std::fs::read(file).unwrap();
     bytes[at] ^= 0x40;

@@ -24,6 +24,7 @@ mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
 mod renewal;
+mod repaired;
 mod room;
 mod start;
 mod tables;

@@ -28,7 +28,8 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
     let depths = [(json!([]), true), (json!([[[]]]), true), (json!([[[[]]]]), false)];
     for (value, is_read) in depths {
         let read = read(Input::Body(json_bytes(&value))).await;
-        assert!(if is_read { read.is_ok() } else { matches!(read, Err(CallError::InvalidJson(_))) }, "{value}");
+        let is_too_deep = |error: CallError| error.to_string() == "the input is nested deeper than 3 levels";
+        assert!(if is_read { read.is_ok() } else { read.is_err_and(is_too_deep) }, "{value}");
     }
     // An empty or blank body is an empty object.
     for blank in [&b""[..], b" \r\n"] {
@@ -45,6 +46,28 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
     // A JavaScript handler parses the text itself.
     let js = LiveEndpoint { runs: EndpointCode::Js, ..live.clone() };
     assert_eq!(body(br#"{"a": 1}"#).read(&js).await.unwrap().0.value, Value::Null);
+}
+
+/// Regression test: a lowered limit of the input hid answers that were paid for.
+#[tokio::test]
+async fn paid_answer_is_replayed_for_an_input_beyond_the_limits() {
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let call = |live: &Arc<LiveEndpoint>, nonce| {
+        let input = Input::Body(bytes::Bytes::from_static(br#"{"a": [1]}"#));
+        fixture.calls.perform(Call { input, ..fixture.call(live, pays(nonce)) })
+    };
+    let bought = call(&live, 1).await.unwrap();
+    for (input_bytes, input_depth) in [(5, 64), (100, 1)] {
+        let mut narrowed = LiveEndpoint::clone(&live);
+        (narrowed.endpoint.limits.input_bytes, narrowed.endpoint.limits.input_depth) = (input_bytes, input_depth);
+        let narrowed = Arc::new(narrowed);
+        assert_eq!(call(&narrowed, 1).await.unwrap().answer.receipt_id, bought.answer.receipt_id);
+        let ended = call(&narrowed, 2).await;
+        let ended = ended.as_ref().map_err(|error| &**error);
+        assert!(matches!(ended, Err(CallError::BodyTooLarge { .. } | CallError::InvalidJson(_))), "{ended:?}");
+    }
+    assert_eq!(fixture.facilitator.verified.load(Ordering::SeqCst), 1);
 }
 
 /// Regression test: a payment was verified for each input with which no run can begin.

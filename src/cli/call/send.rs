@@ -4,7 +4,10 @@ use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::Instant;
 use tollhouse_api::PaymentState;
-use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    sentence::sentence_case,
+};
 
 use super::{dry_run, thrown};
 use crate::{
@@ -108,20 +111,23 @@ impl Sending<'_> {
     /// Returns the error for a payment that was not taken: the seller refused it, or the tool failed.
     fn not_charged(&self, reply: Option<Reply>) -> Error {
         let sent = &self.record.sent;
+        let uncharged = no_charge(sent);
+        let sentence = sentence_case(uncharged.clone());
         let Some(reply) = reply else {
-            return Error::refused(format!("`{}` ended without a result.  Nothing was charged for {}", sent.name, sent.payment_id));
+            let of = if sent.own { format!(" for {}", sent.payment_id) } else { String::new() };
+            return Error::refused(format!("`{}` ended without a result.  {sentence}{of}", sent.name));
         };
         let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
         if reply.status == 402 {
-            return Error::new(Exit::Payment, format!("`{}` refused the payment: {}.  Nothing was charged", sent.name, reason(&reply)));
+            return Error::new(Exit::Payment, format!("`{}` refused the payment: {}.  {sentence}", sent.name, reason(&reply)));
         }
         let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
         if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
-            return refusal(status, &reply.headers, body).more(["nothing was charged".to_owned()]);
+            return refusal(status, &reply.headers, body).more([uncharged]);
         }
         // The tool's own response, with the status that it chose.
         match show::answer(&reply, self.include) {
-            Ok(()) => Error::refused(format!("`{}` answered {}.  Nothing was charged", sent.name, reply.status)),
+            Ok(()) => Error::refused(format!("`{}` answered {}.  {sentence}", sent.name, reply.status)),
             Err(error) => error,
         }
     }
@@ -134,12 +140,29 @@ impl Sending<'_> {
         let error = error.more(message);
         let error = match &sent.token {
             Some(token) if !sent.own => {
-                error.more([format!("it can be charged until {}", Timestamp(token.until_secs.saturating_mul(1_000)))])
+                error.more([format!("it can be charged until {}", until(token.until_secs))])
             }
             Some(_) | None => error,
         };
         error.hint(format!("repeat the call with the same payment: tollhouse call --resume {id}"))
     }
+}
+
+/// Describes a payment that its seller reports as not charged. Only the profile's own host is trusted with that: another
+/// seller keeps the signature, and can use it until it expires.
+fn no_charge(sent: &SentPayment) -> String {
+    match &sent.token {
+        Some(token) if !sent.own => {
+            format!("the seller reports no charge, but can still charge {} until {}", sent.payment_id, until(token.until_secs))
+        }
+        None if !sent.own => "the seller reports no charge".to_owned(),
+        Some(_) | None => "nothing was charged".to_owned(),
+    }
+}
+
+/// Formats a time for people.
+fn until(secs: u64) -> String {
+    Timestamp(secs.saturating_mul(1_000)).to_string()
 }
 
 /// Returns the payment headers from the record, or the token of a credit.

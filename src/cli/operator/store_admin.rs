@@ -4,7 +4,7 @@ use std::{error::Error, path::PathBuf};
 
 use serde_json::json;
 use tollhouse_app as app;
-use tollhouse_store::sled::{self, Repair, SledConfig, StoreReport};
+use tollhouse_store::sled::{self, Repair, Repaired, SledConfig, StoreReport};
 
 use crate::base::{ConfirmArgs, Output, error};
 use crate::operator::backup_cmd::HostLocation;
@@ -112,26 +112,29 @@ pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn 
 
 pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error>> {
     let repair = sled::repair(&args.data.join("store"), &SledConfig::default())?;
-    let (is_well, archive_is_well) = (repair.damages.is_empty(), repair.archive.is_none());
+    let is_well = repair.damages.is_empty() && repair.archive.is_none();
     out.for_people(&repair_summary(&repair))?;
     let mut found = json!({
         "damaged": repair.damages.iter().chain(&repair.archive).map(ToString::to_string).collect::<Vec<_>>(),
         "keptFrame": repair.retained,
         "dropped": repair.dropped.iter().map(|(frame, rows)| json!({ "frame": frame, "rows": rows })).collect::<Vec<_>>(),
         "droppedFrames": repair.dropped_frames(),
+        "archiveGaps": [],
         "damagedFiles": null,
     });
     let mut repaired = String::new();
     if !is_well {
-        args.confirm.require("drop the damaged rows?")?;
-        let alongside = repair.perform()?.display().to_string();
-        repaired = format!("repaired; the old files are in `{alongside}`\n");
-        found["damagedFiles"] = json!(alongside);
+        let question = if repair.damages.is_empty() { "record what the archive lacks?" } else { "drop the damaged rows?" };
+        args.confirm.require(question)?;
+        let Repaired { aside, archive_gaps } = repair.perform()?;
+        for gap in &archive_gaps {
+            repaired += &format!("the archive lacks the money of {gap}; `ledger check` cannot compare the rows of these frames\n");
+        }
+        repaired += &format!("repaired; the old files are in `{}`\n", aside.display());
+        found["archiveGaps"] = archive_gaps.iter().map(|gap| json!({ "from": gap.first, "to": gap.last })).collect();
+        found["damagedFiles"] = json!(aside.display().to_string());
     }
     out.print(&found, |_| repaired)?;
-    if is_well && !archive_is_well {
-        return Err("the archive is damaged and cannot be repaired; nothing else is damaged, and nothing was changed".into());
-    }
     Ok(())
 }
 
@@ -139,7 +142,9 @@ pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error
 fn repair_summary(repair: &Repair) -> String {
     let mut text = String::new();
     if let Some(damage) = &repair.archive {
-        text += &format!("damaged: {damage}; the host runs without the archive, but only a backup can restore its records of money\n");
+        text += &format!(
+            "damaged: {damage}; to keep these records, restore the file from a copy of the data folder; a repair records what is missing\n"
+        );
     }
     if repair.damages.is_empty() {
         return if repair.archive.is_none() { text + "nothing is damaged\n" } else { text };

@@ -32,7 +32,7 @@ pub(crate) enum PaymentEnd {
     Answered { reply: Reply, settlement: Option<Settlement> },
     /// The result arrived, but is too large to read.
     TooLarge { settlement: Settlement },
-    /// Nothing was charged, and nothing will be.
+    /// The seller reports that nothing was charged, and nothing will be. Only the profile's own host is trusted with that.
     NotCharged { reply: Option<Reply> },
     /// The host could not be reached.
     Unsent(String),

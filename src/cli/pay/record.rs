@@ -197,8 +197,10 @@ impl RecordStore {
             .next_back()
             .is_some_and(|noted| noted.state == PaymentState::Released)
         {
-            return Err(Error::refused(format!("nothing was charged for {id}, so it is not sent again"))
-                .hint("make the call again, without --resume"));
+            let reported = if sent.own { "nothing was charged" } else { "the seller reported no charge" };
+            return Err(
+                Error::refused(format!("{reported} for {id}, so it is not sent again")).hint("make the call again, without --resume")
+            );
         }
         Ok(LockedRecord { file, sent })
     }

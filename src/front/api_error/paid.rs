@@ -24,8 +24,18 @@ impl ApiError {
             Some(PaidCause::Error(error)) => fault.because(error),
             None => fault,
         };
+        let takes_no_such_input = match cause {
+            Some(PaidCause::Error(error)) => {
+                matches!(**error, CallError::Input(_) | CallError::BodyTooLarge { .. } | CallError::InvalidJson(_))
+            }
+            Some(PaidCause::Answered(_)) | None => false,
+        };
         match runs_left {
             0 => fault.hint("The receipt stays valid. Ask the tool's builder or the operator of the host for a refund"),
+            _ if takes_no_such_input => fault.hint(
+                "The tool does not accept this input now. Retry with the same payment once it does, or ask its builder or the operator of \
+                 the host for a refund",
+            ),
             _ => fault,
         }
     }

@@ -11,7 +11,7 @@ mod sales;
 
 use std::collections::BTreeMap;
 
-pub use self::report::{LedgerMismatch, LedgerReport};
+pub use self::report::{ArchiveGapReport, LedgerMismatch, LedgerReport};
 
 use tollhouse_base::{check_report::CheckReport, id::CreditId};
 use tollhouse_store::{Row, Store, StoreError, WrittenRow};
@@ -56,6 +56,11 @@ impl<'a> Check<'a> {
             self.expect_unchanged(row).await?;
         }
         Ok(())
+    }
+
+    /// Records that the archive lacks the money of frames `from` to `to`.
+    pub fn archive_lacks(&mut self, from: u64, to: u64) {
+        self.report.archive_gaps.push(ArchiveGapReport { from, to });
     }
 
     /// Checks every table.

@@ -11,25 +11,25 @@ use std::{
 };
 
 use super::{
+    archive_gap::ArchiveGap,
     archived::{self, ArchiveFrames},
     damage::{JournalDamage, JournalError},
     frame::Frame,
     hash_chain::ChainLink,
     reader::{FrameAt, FrameReader},
-    segment::{SegmentFile, SegmentHeader, SegmentKind},
+    segment::{DAMAGED, SegmentFile, SegmentHeader, SegmentKind},
     temp_file::TempFile,
 };
 
-/// The extension of a segment that could not be read when its money was to be archived.
-const DAMAGED: &str = "damaged";
-
 /// The contents of the archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Archive {
     pub(crate) files: u64,
     pub(crate) frames: u64,
     /// Number of its last frame.
     pub(crate) last: u64,
+    /// What a repair has recorded as missing.
+    pub(crate) gaps: Vec<ArchiveGap>,
 }
 
 impl Archive {
@@ -67,7 +67,7 @@ impl Archive {
         while archived.next()?.is_some() {
             frames += 1;
         }
-        Ok(Self { files, frames, last: archived.last() })
+        Ok(Self { files, frames, last: archived.last(), gaps: archived.gaps().to_vec() })
     }
 
     /// Checks that no file is missing and that both ends of each file are intact. The frames between are not read.
@@ -116,7 +116,7 @@ fn follow(reader: &mut FrameReader, sequence: u64, link: ChainLink, until: u64) 
 }
 
 /// Returns the archived form of a frame, or `None` if it has no money.
-fn archived_part(frame: &Frame) -> Option<Frame> {
+pub(super) fn archived_part(frame: &Frame) -> Option<Frame> {
     let head = frame.head;
     let folded = head.link.next(head.sequence, b"", &frame.rest).rest;
     let link = ChainLink { chain: head.link.chain, rest: folded };

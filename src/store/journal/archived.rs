@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    archive_gap::ArchiveGap,
     damage::{JournalDamage, JournalError},
     frame::Frame,
     hash_chain::{ChainLink, Hash},
@@ -45,10 +46,10 @@ impl ArchiveFrames {
             match reader.next(self.last + 1)? {
                 FrameAt::Frame(frame) => {
                     let head = frame.head;
-                    if head.link.chain != *here || head.sequence <= self.last {
+                    if head.sequence <= self.last || !self.ends.follows(*here, head.link.chain) {
                         return Err(reader.damage("a frame does not follow from those before it", at, head.sequence).into());
                     }
-                    *here = ChainLink::of_money(*here, head.sequence, &frame.money, head.link.rest).chain;
+                    *here = ChainLink::of_money(head.link.chain, head.sequence, &frame.money, head.link.rest).chain;
                     self.last = head.sequence;
                     return Ok(Some(frame));
                 }
@@ -69,19 +70,28 @@ impl ArchiveFrames {
     pub(super) fn last(&self) -> u64 {
         self.last
     }
+
+    /// Returns the recorded gaps between the frames read so far.
+    pub(crate) fn gaps(&self) -> &[ArchiveGap] {
+        &self.ends.crossed
+    }
 }
 
 /// Tracks the hash chain across the files of the archive.
 ///
 /// A journal begins with an empty chain, and its oldest segment states the chain of everything before it. The archive
-/// must lead from one to the other. An archive file for that segment or a later one means that the segment was archived
-/// but not removed yet.
+/// must lead from one to the other, except across recorded gaps. An archive file for that segment or a later one means
+/// that the segment was archived but not removed yet.
 #[derive(Debug, Default)]
 struct ArchiveHashes {
     /// The chain after the files so far.
     chain: Hash,
     /// The oldest segment, until the archive has been compared with it.
     oldest: Option<(u64, Hash)>,
+    /// All recorded gaps.
+    gaps: Vec<ArchiveGap>,
+    /// The gaps so far.
+    crossed: Vec<ArchiveGap>,
 }
 
 impl ArchiveHashes {
@@ -90,7 +100,17 @@ impl ArchiveHashes {
         // A segment that cannot be read is damage of the journal, not of the archive.
         let oldest = oldest
             .and_then(|oldest| Some((oldest.sequence, FrameReader::open(&oldest.path, SegmentKind::Segment).ok()?.opening.link.chain)));
-        Ok(Self { chain: Hash::default(), oldest })
+        Ok(Self { oldest, gaps: ArchiveGap::all(store)?, ..Self::default() })
+    }
+
+    /// Returns whether a part with the chain `after` before it follows from `before`, at once or across a recorded gap.
+    fn follows(&mut self, before: Hash, after: Hash) -> bool {
+        if before == after {
+            return true;
+        }
+        let gap = self.gaps.iter().find(|gap| (gap.before, gap.after) == (before, after));
+        self.crossed.extend(gap);
+        gap.is_some()
     }
 
     /// Opens the next file and checks that it follows from the one before.
@@ -99,7 +119,7 @@ impl ArchiveHashes {
             self.finish(store)?;
         }
         let reader = FrameReader::open(&named.path, SegmentKind::Archive)?;
-        if reader.opening.link.chain != self.chain || reader.opening.sequence != named.sequence {
+        if reader.opening.sequence != named.sequence || !self.follows(self.chain, reader.opening.link.chain) {
             let what = "it does not follow from the file before it, or that file is missing";
             return Err(JournalDamage::new(&named.path, what).at(0).into());
         }
@@ -108,13 +128,13 @@ impl ArchiveHashes {
 
     /// Compares the archive's chain with the one that the journal continues from.
     fn finish(&mut self, store: &Path) -> Result<(), JournalError> {
-        match self.oldest.take() {
-            Some((sequence, chain)) if chain != self.chain => {
-                let what = format!("money of frames before {sequence}, where the journal begins, is missing at its end");
-                Err(JournalDamage::new(&store.join(SegmentKind::Archive.folder()), what).into())
-            }
-            Some(_) | None => Ok(()),
+        let Some((sequence, chain)) = self.oldest.take() else { return Ok(()) };
+        if !self.follows(self.chain, chain) {
+            let what = format!("money of frames before {sequence}, where the journal begins, is missing at its end");
+            return Err(JournalDamage::new(&store.join(SegmentKind::Archive.folder()), what).into());
         }
+        self.chain = chain;
+        Ok(())
     }
 }
 
@@ -123,6 +143,7 @@ pub(super) fn look(store: &Path) -> Result<(), JournalError> {
     let mut ends = ArchiveHashes::of(store)?;
     for named in SegmentFile::list(store, SegmentKind::Archive)? {
         let mut reader = ends.open(store, &named)?;
+        ends.close(reader.opening.link.chain);
         if let Some(last) = reader.last_frame()? {
             let FrameAt::Frame(frame) = reader.next(last)? else {
                 return Err(JournalDamage::new(&named.path, "its last frame is incomplete").into());

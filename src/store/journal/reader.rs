@@ -11,6 +11,7 @@ use std::{
 use super::{
     damage::{JournalDamage, JournalError},
     frame::{Frame, FrameHead, HEAD},
+    hash_chain::ChainLink,
     part,
     sector::{self, ROOM, SECTOR, Sector, low_bits, sectors},
     segment::{SegmentHeader, SegmentKind},
@@ -45,14 +46,24 @@ pub(super) struct FrameReader {
 impl FrameReader {
     /// Opens a file and reads its header.
     pub(super) fn open(path: &Path, kind: SegmentKind) -> Result<Self, JournalError> {
+        let mut reader = Self::before_header(path, SegmentHeader { kind, size: 0, sequence: 0, link: ChainLink::default() })?;
+        let first = reader.sector()?;
+        let opening = first.and_then(|first| SegmentHeader::read(&first, kind));
+        reader.opening = opening.ok_or_else(|| JournalDamage::new(path, "its header is malformed").at(0))?;
+        Ok(reader)
+    }
+
+    /// Opens a file without reading its header, which can be damaged. Its first frame has the number `sequence`.
+    pub(super) fn open_damaged(path: &Path, kind: SegmentKind, sequence: u64) -> Result<Self, JournalError> {
+        let mut reader = Self::before_header(path, SegmentHeader { kind, size: 0, sequence, link: ChainLink::default() })?;
+        reader.seek(SECTOR as u64)?;
+        Ok(reader)
+    }
+
+    fn before_header(path: &Path, opening: SegmentHeader) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(JournalError::io(path))?;
         let length = file.metadata().map_err(JournalError::io(path))?.len();
-        let mut input = BufReader::with_capacity(BUFFER, file);
-        let first = sector::next(&mut input).map_err(JournalError::io(path))?;
-        let opening = first
-            .and_then(|first| SegmentHeader::read(&first, kind))
-            .ok_or_else(|| JournalDamage::new(path, "its header is malformed").at(0))?;
-        Ok(Self { path: path.to_owned(), input, length, opening, at: SECTOR as u64 })
+        Ok(Self { path: path.to_owned(), input: BufReader::with_capacity(BUFFER, file), length, opening, at: 0 })
     }
 
     /// Returns the offset of the next frame, in bytes.

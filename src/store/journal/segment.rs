@@ -13,12 +13,17 @@ use super::{
     sector::{self, SECTOR, Sector},
 };
 
+/// The extension of a segment that could not be read when its money was to be archived.
+pub(super) const DAMAGED: &str = "damaged";
+
 /// The purpose of a file of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SegmentKind {
     Segment,
     Checkpoint,
     Archive,
+    /// A gap of the archive, which has no frames.
+    Gap,
 }
 
 impl SegmentKind {
@@ -27,6 +32,7 @@ impl SegmentKind {
             Self::Segment => b"thjrnl01",
             Self::Checkpoint => b"thckpt01",
             Self::Archive => b"tharch01",
+            Self::Gap => b"tharcg01",
         }
     }
 
@@ -35,12 +41,19 @@ impl SegmentKind {
         match self {
             Self::Segment => "journal",
             Self::Checkpoint => "checkpoint",
-            Self::Archive => "archive",
+            Self::Archive | Self::Gap => "archive",
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Segment | Self::Checkpoint | Self::Archive => self.folder(),
+            Self::Gap => "gap",
         }
     }
 
     pub(super) fn file_name(self, first: u64) -> String {
-        format!("{first:020}.{}", self.folder())
+        format!("{first:020}.{}", self.extension())
     }
 }
 
@@ -48,11 +61,11 @@ impl SegmentKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     pub(super) kind: SegmentKind,
-    /// Size of the file in bytes, or 0 if it grows.
+    /// Size of the file in bytes, or 0 if it grows. For a gap: number of its last frame.
     pub(super) size: u64,
     /// Number of the first frame. For a checkpoint: of the last frame before it.
     pub(super) sequence: u64,
-    /// Hashes of all frames before. For a checkpoint: of those that it includes.
+    /// Hashes of all frames before. For a checkpoint: of those that it includes. For a gap: the chains before and after it.
     pub(super) link: ChainLink,
 }
 
@@ -89,7 +102,16 @@ pub(crate) struct SegmentFile {
 impl SegmentFile {
     /// Lists the files of a kind in a store's folder, in order. Returns none if the folder does not exist.
     pub(crate) fn all(store: &Path, kind: SegmentKind) -> io::Result<Vec<Self>> {
-        let entries = match fs::read_dir(store.join(kind.folder())) {
+        Self::with_extension(&store.join(kind.folder()), kind.extension())
+    }
+
+    /// Lists the segments that could not be read when their money was to be archived, in order.
+    pub(super) fn damaged(store: &Path) -> io::Result<Vec<Self>> {
+        Self::with_extension(&store.join(SegmentKind::Segment.folder()), DAMAGED)
+    }
+
+    fn with_extension(folder: &Path, extension: &str) -> io::Result<Vec<Self>> {
+        let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
             Err(error) => return Err(error),
@@ -97,7 +119,7 @@ impl SegmentFile {
         let mut found = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            let is_of_kind = path.extension().is_some_and(|extension| extension == kind.folder());
+            let is_of_kind = path.extension().is_some_and(|found| found == extension);
             let number = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
             found.extend(number.filter(|_| is_of_kind).map(|sequence| Self { sequence, path }));
         }

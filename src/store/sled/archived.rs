@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Space, WrittenRow,
-    journal::{ArchiveFrames, JournalError},
+    journal::{ArchiveFrames, ArchiveGap, JournalError},
 };
 
 /// The money rows in the archive, in the order in which they were written.
@@ -32,6 +32,11 @@ impl MoneyRows {
         let [money, _] = frame.parts().ok_or_else(unreadable)?;
         let written = money.rows.into_iter().filter_map(|row| Some(WrittenRow::new(Space::of_number(row.space)?, row.key, row.value?)));
         Ok(Some(written.collect()))
+    }
+
+    /// Returns the gaps so far, which a repair has recorded.
+    pub fn gaps(&self) -> &[ArchiveGap] {
+        self.archived.gaps()
     }
 }
 

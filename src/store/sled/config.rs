@@ -75,7 +75,11 @@ pub enum OpenError {
         path.display()
     )]
     Unrepairable { path: PathBuf, damage: Box<JournalDamage> },
-    #[error("the archive of the store at `{}` is damaged: {damage}; a repair cannot restore its rows, only a backup can", path.display())]
+    #[error(
+        "the archive of the store at `{}` is damaged: {damage}. Restore the file from a copy of the data folder, or record the gap with \
+         `tollhouse store repair`",
+        path.display()
+    )]
     Archive { path: PathBuf, damage: Box<JournalDamage> },
     #[error("the store at `{}` has format {found}, but this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
     Format { path: PathBuf, found: String },

@@ -17,6 +17,8 @@ pub(super) struct StoreHealth {
     grows: Mutex<Option<String>>,
     /// Damage to a checkpoint or to frames, which the store does not need while its tree is intact.
     damage: Mutex<Option<String>>,
+    /// Damage to the archive, which only a repair ends.
+    archive: OnceLock<String>,
 }
 
 impl StoreHealth {
@@ -53,7 +55,21 @@ impl StoreHealth {
 
     /// Returns the damage to files that are not needed now, if any.
     pub(super) fn damage(&self) -> Option<String> {
-        lock(&self.damage).clone()
+        let damage = lock(&self.damage).clone();
+        let all: Vec<_> = damage.into_iter().chain(self.archive.get().cloned()).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// Records and logs damage to the archive. The first damage is kept.
+    pub(super) fn archive_damaged(&self, error: &JournalError) {
+        if self.archive.set(error.to_string()).is_ok() {
+            tracing::error!(
+                damage = %error,
+                remedy = "stop the host, then restore the file from a copy of the data folder, or record the gap with `tollhouse store \
+                          repair`",
+                "the archive of money is damaged; the host runs without it"
+            );
+        }
     }
 
     /// Records and logs damage to a checkpoint or to frames after it.

@@ -63,13 +63,13 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<OpenStore, OpenE
     tree::trust(store).map_err(io)?;
     // The names of new files are directory entries, which must be on disk too.
     File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| fsync_dir::sync_entry(store)).map_err(io)?;
-    if let Err(error) = Archive::look(store) {
-        tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup contains the missing rows");
-    }
     let handle = Arc::new(TreeHandle::new(db, position));
     let counts = journal.counts();
     let health = Arc::<StoreHealth>::default();
     report_checkpoint(store, &health);
+    if let Err(error) = Archive::look(store) {
+        health.archive_damaged(&error);
+    }
     let disk = Disk::new(Arc::clone(&handle), journal, Arc::clone(&health));
     let disk = disk.map_err(|error| corrupt(store, error.to_string()))?;
     Ok(OpenStore { disk, handle, counts, health, remaining, lock })

@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     Space, StoreError,
-    journal::{Archive, CheckpointWriter, JournalDamage, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey},
+    journal::{
+        Archive, ArchiveGap, CheckpointWriter, JournalDamage, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey, salvage_up_to,
+        salvage_up_to_journal,
+    },
 };
 
 /// The result of checking a store's folder.
@@ -34,7 +37,7 @@ pub struct StoreReport {
     pub found: Vec<String>,
     /// Damage that requires a repair or a backup.
     pub damages: Vec<JournalDamage>,
-    /// Damage to the archive. A host runs without it, and only a backup can restore it.
+    /// Damage to the archive. A host runs without it.
     pub archive: Option<JournalDamage>,
     /// The last frame before any damage to the journal, if a checkpoint allows the store to end there.
     usable: Option<u64>,
@@ -65,9 +68,9 @@ pub struct Repair {
     config: SledConfig,
     /// The lock file, held locked.
     _lock: File,
-    /// The damage. If there is none, there is nothing to repair.
+    /// The damage to the journal and the checkpoint. If there is none, only the archive is repaired.
     pub damages: Vec<JournalDamage>,
-    /// Damage to the archive, which is left as it is.
+    /// Damage to the archive. A repair records what is missing.
     pub archive: Option<JournalDamage>,
     /// The last frame that is kept.
     pub retained: u64,
@@ -76,6 +79,15 @@ pub struct Repair {
     /// The first [`MAX_LISTED`] dropped frames, with the table and key of each row in them if they can be read.
     pub dropped: Vec<(u64, Option<Vec<String>>)>,
     from: RepairSource,
+}
+
+/// A completed repair.
+#[derive(Debug)]
+pub struct Repaired {
+    /// The folder with the damaged files.
+    pub aside: PathBuf,
+    /// The frames whose money the archive lacks, because no intact file has it. Earlier repairs can have recorded some.
+    pub archive_gaps: Vec<ArchiveGap>,
 }
 
 #[derive(Debug)]
@@ -118,12 +130,18 @@ impl Repair {
         self.last.saturating_sub(self.retained)
     }
 
-    /// Performs the repair: makes a checkpoint of what is kept, and begins a new journal after it. Returns the folder
-    /// with the damaged files.
+    /// Performs the repair: makes a checkpoint of what is kept, and begins a new journal after it. The archive gets the
+    /// money of all intact frames, and a record of the gaps.
     /// If it was interrupted, repair again.
-    pub fn perform(self) -> Result<PathBuf, OpenError> {
+    pub fn perform(self) -> Result<Repaired, OpenError> {
         let store = &self.store;
         let io = |source| OpenError::Io { path: store.clone(), source };
+        if self.damages.is_empty() {
+            let aside = free_name(store);
+            fs::create_dir(&aside).map_err(io)?;
+            let archive_gaps = salvage_up_to_journal(store, &aside).map_err(|error| damaged(store, error))?;
+            return Ok(Repaired { aside, archive_gaps });
+        }
         let (db, position) = match self.from {
             RepairSource::Tree(tree) => *tree,
             RepairSource::Journal => {
@@ -133,18 +151,18 @@ impl Repair {
                 (db, position)
             }
         };
-        let alongside = free_name(store);
-        fs::create_dir(&alongside).map_err(io)?;
-        archive(store, position.sequence).map_err(|error| damaged(store, error))?;
+        let aside = free_name(store);
+        fs::create_dir(&aside).map_err(io)?;
+        let archive_gaps = salvage_up_to(store, &aside, position.sequence, position.link.chain).map_err(|error| damaged(store, error))?;
         // Frame numbers are never reused. The checkpoint's number covers all frames that were repaired.
         let sequence = self.last.saturating_add(1);
         dump(store, &db, sequence, &position).map_err(|error| corrupt(store, error.to_string()))?;
-        quarantine(store, &alongside, sequence).map_err(io)?;
+        quarantine(store, &aside, sequence).map_err(io)?;
         drop(JournalWriter::begin(writer_settings(store, &self.config), sequence, position.link).map_err(io)?);
         let mut position = TreePosition { sequence, ..position };
         tree_builder::finish(&db, &mut position).map_err(|error| corrupt(store, error.to_string()))?;
         tree::trust(store).map_err(io)?;
-        Ok(alongside)
+        Ok(Repaired { aside, archive_gaps })
     }
 }
 
@@ -179,7 +197,11 @@ fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
     }
     checked.usable = Some(last).filter(|last| *last >= holds_from);
     match Archive::check(store) {
-        Ok(archive) => checked.found.push(format!("the archive contains the money of {} frames", archive.frames)),
+        Ok(archive) => {
+            checked.found.push(format!("the archive contains the money of {} frames", archive.frames));
+            let lacks = |gap: &ArchiveGap| format!("a repair recorded that the archive lacks the money of {gap}");
+            checked.found.extend(archive.gaps.iter().map(lacks));
+        }
         Err(error) => checked.archive = Some(damage_of(error)?),
     }
     Ok(checked)
@@ -199,20 +221,6 @@ fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, TreePositio
     })
 }
 
-/// Archives the money of the frames that are kept, as far as they can be read.
-fn archive(store: &Path, retained: u64) -> Result<(), JournalError> {
-    let segments = SegmentFile::list(store, SegmentKind::Segment)?;
-    let ends = segments.iter().skip(1).map(|next| next.sequence - 1).chain([u64::MAX]);
-    for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= retained) {
-        match Archive::keep(store, segment, end.min(retained)) {
-            // The frames after it are kept with the damaged files.
-            Err(JournalError::Damaged(_)) => return Ok(()),
-            other => other?,
-        }
-    }
-    Ok(())
-}
-
 fn dump(store: &Path, db: &Db, sequence: u64, position: &TreePosition) -> Result<(), StoreError> {
     let mut dump = CheckpointWriter::begin(store, sequence, position.link).map_err(StoreError::away)?;
     let mut location = std::ops::Bound::Unbounded;
@@ -221,16 +229,16 @@ fn dump(store: &Path, db: &Db, sequence: u64, position: &TreePosition) -> Result
 }
 
 /// Moves the journal and all checkpoints before the new one to the folder of damaged files.
-fn quarantine(store: &Path, alongside: &Path, newest: u64) -> io::Result<()> {
+fn quarantine(store: &Path, aside: &Path, newest: u64) -> io::Result<()> {
     for kind in [SegmentKind::Checkpoint, SegmentKind::Segment] {
         for named in SegmentFile::all(store, kind)? {
             if kind == SegmentKind::Segment || named.sequence < newest {
-                fs::rename(&named.path, alongside.join(named.path.file_name().unwrap_or_default()))?;
+                fs::rename(&named.path, aside.join(named.path.file_name().unwrap_or_default()))?;
             }
         }
         File::open(store.join(kind.folder()))?.sync_all()?;
     }
-    File::open(alongside)?.sync_all()?;
+    File::open(aside)?.sync_all()?;
     File::open(store)?.sync_all()
 }
 

@@ -252,6 +252,10 @@ impl BackgroundState {
                 std::fs::remove_file(&named.path).map_err(JournalError::io(&named.path))?;
             }
         }
-        Archive::take(&self.store, sequence)
+        let taken = Archive::take(&self.store, sequence);
+        if let Err(error @ JournalError::Damaged(_)) = &taken {
+            self.health.archive_damaged(error);
+        }
+        taken
     }
 }

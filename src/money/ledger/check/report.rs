@@ -28,10 +28,21 @@ pub struct LedgerReport {
     pub refunds: u64,
     /// Number of rows of the journal's archive that were compared with the store.
     pub archived: u64,
+    /// Frames of the journal whose rows the archive lacks, so that they were not compared.
+    pub archive_gaps: Vec<ArchiveGapReport>,
     /// Number of inconsistencies.
     pub disagreements: u64,
     /// The first inconsistencies.
     pub wrong: Vec<LedgerMismatch>,
+}
+
+/// Frames of the journal, from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ArchiveGapReport {
+    /// The first frame.
+    pub from: u64,
+    /// The last frame.
+    pub to: u64,
 }
 
 /// An inconsistency.
@@ -71,12 +82,13 @@ impl LedgerReport {
 
 impl fmt::Display for LedgerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { postings, accounts, receipts, credits, movements, unpaid, packets, refunds, archived, .. } = self;
+        let Self { postings, accounts, receipts, credits, movements, unpaid, packets, refunds, archived, archive_gaps, .. } = self;
         write!(
             f,
             "{postings} postings in {accounts} accounts, {receipts} receipts, {movements} movements of {credits} credits, {unpaid} \
              amounts that wait to be paid out, {packets} payouts, {refunds} refunds; {archived} rows of the archive"
-        )
+        )?;
+        archive_gaps.iter().try_for_each(|ArchiveGapReport { from, to }| write!(f, ", which lacks the money of frames {from} to {to}"))
     }
 }
 

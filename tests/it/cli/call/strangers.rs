@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
+use tollhouse::base::clock::Timestamp;
 
 use super::{
     super::harness::Shell,
@@ -173,6 +174,28 @@ async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_r
         // A refusal after `--resume` does not change that either.
         assert_eq!(printed(&shell.run(&["call", "--resume", &id]).await.is(6).stderr_text("").stderr), id);
         assert!(seller.paid().iter().all(|other| *other == sent[0]));
+    }
+}
+
+/// Regression test: the command said that nothing was charged, but a seller that kept the signatures spent them.
+#[tokio::test]
+async fn refusal_of_a_stranger_is_no_proof_that_nothing_was_charged() {
+    let (_host, shell) = elsewhere().await;
+    let cases = [
+        (402, "{}".to_owned(), 4),
+        (422, json!({ "ok": false, "error": { "code": "invalid_input", "message": "no", "charged": false } }).to_string(), 1),
+        (422, "no".to_owned(), 1),
+    ];
+    for (status, body, exit) in cases {
+        let refuses = move |_: &Value| (StatusCode::from_u16(status).unwrap(), body.clone()).into_response();
+        let seller = Seller::new(|| asks(&[term()]), refuses).await;
+        seller.loses_answers();
+        let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(exit);
+        let until: u64 = seller.paid()[0]["payload"]["authorization"]["validBefore"].as_str().unwrap().parse().unwrap();
+        let reported = ran.stderr.to_lowercase();
+        assert!(reported.contains("the seller reports no charge, but can still charge pmt_"), "{ran:?}");
+        assert!(ran.stderr.contains(&format!(" until {}", Timestamp(until * 1_000))), "{ran:?}");
+        assert!(!reported.contains("nothing was charged"), "{ran:?}");
     }
 }
 
