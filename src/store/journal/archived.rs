@@ -143,7 +143,7 @@ pub(super) fn look(store: &Path) -> Result<(), JournalError> {
     let mut ends = ArchiveHashes::of(store)?;
     for named in SegmentFile::list(store, SegmentKind::Archive)? {
         let mut reader = ends.open(store, &named)?;
-        ends.close(reader.opening.link.chain);
+        ends.chain = reader.opening.link.chain;
         if let Some(last) = reader.last_frame()? {
             let FrameAt::Frame(frame) = reader.next(last)? else {
                 return Err(JournalDamage::new(&named.path, "its last frame is incomplete").into());
