@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tollhouse_api::AuditOutcome;
 use tollhouse_base::{
+    boxed,
     clock::{Clock, Timestamp},
     id::AuditId,
 };
@@ -54,6 +55,7 @@ impl Audit {
     }
 
     /// Records an action that is about to begin. It must not begin unless this succeeds.
+    #[boxed]
     pub async fn begin(&self, action: Action) -> Result<Entry, StoreError> {
         let at = self.clock.now();
         let entry = Entry { id: AuditId::of_time(at), at, action, outcome: None };
@@ -62,6 +64,7 @@ impl Audit {
     }
 
     /// Records how an action ended.
+    #[boxed]
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
         entry.outcome = Some(AuditOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
@@ -72,6 +75,7 @@ impl Audit {
     /// # Errors
     ///
     /// Errors of the store. The next call tries the rest again.
+    #[boxed]
     pub async fn sweep(&self) -> Result<(), StoreError> {
         AUDIT.expire(&*self.store, &AUDIT.all().before(&self.oldest())).await?;
         // The store's own count may be wrong after a crash. It only decides when to count.

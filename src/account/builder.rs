@@ -12,6 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tollhouse_api as api;
 use tollhouse_base::{
+    boxed,
     clock::{Clock, Timestamp},
     id::BuilderId,
     lock::Lock,
@@ -207,6 +208,7 @@ impl Builders {
     }
 
     /// Returns when a builder's key was last used, to about an hour, or `None` if never.
+    #[boxed]
     pub async fn seen(&self, id: &BuilderId) -> Result<Option<Timestamp>, StoreError> {
         self.seen.of(id).await
     }
@@ -252,6 +254,7 @@ impl Builders {
         BUILDERS.get(&*self.store, id).await
     }
 
+    #[boxed]
     pub async fn name(&self, id: &BuilderId) -> Result<Option<Arc<str>>, StoreError> {
         let names = || self.names.lock();
         if let Some(name) = names().get(id) {
@@ -269,6 +272,7 @@ impl Builders {
     ///
     /// [`BuilderError::Unknown`], no randomness, or an error of the store, which is `Conflict` for two rotations at
     /// once.
+    #[boxed]
     pub async fn rotate(&self, id: &BuilderId, event: Batch) -> Result<(Builder, String), BuilderError> {
         let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
         let mut builder = before.value.clone();
@@ -286,6 +290,7 @@ impl Builders {
     ///
     /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] if there is nothing to do, or
     /// an error of the store, which is `Conflict` if the key changed at the same time.
+    #[boxed]
     pub async fn set_standing(&self, id: &BuilderId, verdict: &BuilderVerdict, event: Batch) -> Result<Builder, BuilderError> {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
             return Err(BuilderError::Field {
@@ -318,6 +323,7 @@ impl Builders {
     }
 
     /// Returns the builders with decisions that affect calls.
+    #[boxed]
     pub async fn standing(&self) -> Result<HashMap<BuilderId, BuilderStanding>, StoreError> {
         let (mut judged, mut after) = (HashMap::new(), None);
         loop {
@@ -330,6 +336,7 @@ impl Builders {
     }
 
     /// Lists up to `limit` builders after `after`, in order of id, which is from the oldest.
+    #[boxed]
     pub async fn list(&self, after: Option<&BuilderId>, limit: usize) -> Result<Vec<Builder>, StoreError> {
         let range = after.map_or_else(|| BUILDERS.all(), |id| BUILDERS.all().after(id));
         let rows = BUILDERS.page(&*self.store, &range, limit, Direction::Forward).await?;

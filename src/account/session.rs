@@ -14,6 +14,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
+use tollhouse_base::boxed;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::{Clock, Timestamp};
@@ -131,6 +132,7 @@ impl Sessions {
 
     /// Begins a session of `owner`, who has just presented `credential`. If the account then has too many, those unused
     /// longest end.
+    #[boxed]
     pub async fn begin(&self, owner: &str, kind: SessionKind, credential: &str, browser: &str) -> Result<Token, SessionError> {
         let browser = browser.chars().filter(|letter| !letter.is_control()).take(MAX_BROWSER).collect();
         self.add(Token::of(owner), kind, credential, browser).await
@@ -138,6 +140,7 @@ impl Sessions {
 
     /// Creates a link that signs in as `owner` once, within a minute, without the credential. Returns its token and
     /// expiry.
+    #[boxed]
     pub async fn link(&self, owner: &str, kind: SessionKind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
         let token = self.add(Token::linking(owner), kind, credential, String::new()).await?;
         Ok((token, self.clock.now().plus_millis(LINK_MS)))
@@ -173,6 +176,7 @@ impl Sessions {
     }
 
     /// Opens the session of a token and records the use. Returns `None` if there is none or it has ended.
+    #[boxed]
     pub async fn open(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
         if token.is_link() {
             return Ok(None);
@@ -183,6 +187,7 @@ impl Sessions {
     }
 
     /// Returns the account that a link would sign in, without using the link.
+    #[boxed]
     pub async fn linked(&self, token: &Token) -> Result<Option<String>, StoreError> {
         Ok(self.find(token).await?.filter(|_| token.is_link()).map(|(_, opened)| opened.owner))
     }
@@ -200,6 +205,7 @@ impl Sessions {
     }
 
     /// Uses a link to sign in. It works only once.
+    #[boxed]
     pub async fn redeem(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
         let Some((row, opened)) = self.find(token).await?.filter(|_| token.is_link()) else { return Ok(None) };
         let mut batch = Batch::new();
@@ -230,6 +236,7 @@ impl Sessions {
     }
 
     /// Lists the current sessions of an account, the most recently used first.
+    #[boxed]
     pub async fn list(&self, owner: &str) -> Result<Vec<(SessionName, Session)>, StoreError> {
         let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), PAGE, Direction::Forward).await?;
         let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(row)).map(|row| (row.key.1, row.value)).collect();
@@ -238,6 +245,7 @@ impl Sessions {
     }
 
     /// Ends a session of an account. Does nothing if there is none with this name.
+    #[boxed]
     pub async fn end(&self, owner: &str, name: &str) -> Result<(), StoreError> {
         if name.len() != cookie_token::NAME_DIGITS {
             return Ok(());
@@ -250,6 +258,7 @@ impl Sessions {
     }
 
     /// Ends all sessions of an account.
+    #[boxed]
     pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
         let ended = SESSIONS.clear(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), u64::MAX).await.map(|_| ());
         self.note_end();
@@ -268,6 +277,7 @@ impl Sessions {
     }
 
     /// Returns whether a session of an account has not ended. This does not count as a use.
+    #[boxed]
     pub async fn is_open(&self, owner: &str, name: &str) -> Result<bool, StoreError> {
         let row = SESSIONS.row(&*self.store, &session_key(owner, name)).await?;
         Ok(row.is_some_and(|row| !self.has_ended(&row)))
@@ -279,6 +289,7 @@ impl Sessions {
     /// # Errors
     ///
     /// Errors of the store. The next call tries the rest again.
+    #[boxed]
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = SESSIONS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         while let Some(rows) = round.rows(PAGE).await? {

@@ -17,7 +17,7 @@ use tollhouse_backup::{
     control::{self, ControlEvent, ControlRequest},
     copy_back, copy_in, newest, read_back, restore, write_dump,
 };
-use tollhouse_base::clock::Clock;
+use tollhouse_base::{boxed, clock::Clock};
 use tollhouse_capability as capability;
 use tollhouse_catalog as catalog;
 use tollhouse_config::Home;
@@ -70,6 +70,7 @@ impl fmt::Display for BackupReport {
 /// # Errors
 ///
 /// The store cannot be copied, or the folder cannot be written. Partial output is removed.
+#[boxed]
 pub async fn back_up(home: &Home, to: &Path) -> Result<BackupReport, StartError> {
     let folder = BackupFolder::take(to)?;
     if let BucketLocation::Folder(objects) = &home.objects
@@ -109,6 +110,7 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<BackupReport, StartError>
 ///
 /// The dump is damaged, the host has other keys, or its store is not empty: nothing was changed.
 /// Later errors leave a store that no host serves.
+#[boxed]
 pub async fn restore_to(home: &Home, from: &Path) -> Result<BackupReport, StartError> {
     let (dump, files) = newest(from)?;
     let ReadBack { header, rows, bytes, named } = read_back(&dump, named).await?;

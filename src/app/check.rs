@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use tollhouse_base::check_report::CheckReport;
+use tollhouse_base::{boxed, check_report::CheckReport};
 use tollhouse_capability as capability;
 use tollhouse_catalog::check_catalogue;
 use tollhouse_config::Home;
@@ -42,6 +42,7 @@ pub struct StoreCheck {
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it, or an error of the store.
+#[boxed]
 pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
     let Some(database) = &home.database else {
         let folder = store_of(&home.data)?;
@@ -78,6 +79,7 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it, or it is damaged; an error of the store.
+#[boxed]
 pub async fn check_ledger(data: &Path) -> Result<LedgerReport, StartError> {
     let folder = store_of(data)?;
     let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
@@ -121,6 +123,7 @@ async fn flaws_of(store: &dyn Store, home: &Home) -> Result<CheckReport, StartEr
 ///
 /// The store does not open, for example because a host that runs has it, or it is damaged; there is
 /// no disk space for a second copy of the rows.
+#[boxed]
 pub async fn compact(home: &Home) -> Result<(u64, u64), StartError> {
     let folder = store_of(&home.data)?;
     let before = taken(&folder);

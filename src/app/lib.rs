@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token, audit::Audit, builder::Builders, session::Sessions};
-use tollhouse_base::{clock::Clock, cpu_share::CpuShares};
+use tollhouse_base::{boxed, clock::Clock, cpu_share::CpuShares};
 use tollhouse_call::{
     CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
@@ -85,6 +85,7 @@ impl fmt::Debug for App {
 
 impl App {
     /// Opens the store, starts the sandbox, continues what a crash left open, and publishes the built-in tools.
+    #[boxed]
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let home = &settings.home;
         make_folder(&home.data)?;
@@ -101,6 +102,7 @@ impl App {
     }
 
     /// Starts the host with this store, which other hosts may use too if it [is shared](Store::is_shared).
+    #[boxed]
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let data = &settings.home.data;
         make_folder(data)?;
@@ -290,6 +292,7 @@ impl App {
     }
 
     /// Replaces the HTTP answers for an endpoint's handler with recorded ones, from its next request on. `None` restores real requests.
+    #[boxed]
     pub async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<RecordedAnswers>>) -> Result<(), StoreError> {
         if let Some(shown) = self.services.catalog.shown(slug).await? {
             self.services.capabilities.answer_recorded(&shown.endpoint.id, recorded);
@@ -298,6 +301,7 @@ impl App {
     }
 
     /// Serves all front ends on `listener` until shutdown, and until every connection has ended.
+    #[boxed]
     pub async fn serve(&self, listener: TcpListener) {
         self.shared.proxies.warn_at_start();
         tollhouse_front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.services, &self.shared)).await;
@@ -314,6 +318,7 @@ impl App {
     }
 
     /// Lets running calls and changes finish for at most `timeout`, then ends the sandbox and writes pending records.
+    #[boxed]
     pub async fn shutdown(&self, timeout: Duration) {
         self.begin_shutdown();
         self.shared.background.close();
@@ -397,6 +402,7 @@ fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<
 
 /// Contacts the facilitators of all networks at the same time, before a host starts. Returns each
 /// network with the result.
+#[boxed]
 pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, ReachReport)> {
     let strangers = FacilitatorAccess::default();
     let requests = sites(money, &strangers).into_iter().map(|site| async move { (site.network.caip2, site.reach().await) });
@@ -437,6 +443,7 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it; an error of the key or the store.
+#[boxed]
 pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<RotationReport, StartError> {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
     is_here(&*store, data).await?;

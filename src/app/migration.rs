@@ -19,7 +19,7 @@ use tollhouse_backup::{
     control::{self, ControlEvent, ControlRequest},
     depart, departed,
 };
-use tollhouse_base::{clock::Clock, id::RequestId};
+use tollhouse_base::{boxed, clock::Clock, id::RequestId};
 use tollhouse_config::Home;
 use tollhouse_store::{
     StoreError,
@@ -72,6 +72,7 @@ pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: 
 
 /// Makes a folder's store usable again after its rows have moved, with the rows as of then. Returns
 /// where they went.
+#[boxed]
 pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     store_of(&home.data)?;
     let store = open_movable(&home.data, &home.store)?;

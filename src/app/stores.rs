@@ -7,7 +7,7 @@ use std::{
 
 use tollhouse_backup as backup;
 use tollhouse_backup::{BackupError, Departure, FillMode};
-use tollhouse_base::fsync_dir;
+use tollhouse_base::{boxed, fsync_dir};
 use tollhouse_config::{Home, selects_database};
 use tollhouse_money::{MoneyKind, kind_in_use, receipt};
 use tollhouse_replica::Replica;
@@ -76,6 +76,7 @@ pub(super) async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn S
 }
 
 /// Returns the kind of money in a database's store, or `None` if it contains none. Does not create a store.
+#[boxed]
 pub async fn money_in(database: &PostgresConfig) -> Result<Option<MoneyKind>, StartError> {
     if !postgres::about(database).await.map_err(StartError::Database)?.has_store {
         return Ok(None);

@@ -19,7 +19,7 @@ use tokio::{
     net::{UnixListener, UnixStream},
     time::timeout,
 };
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 
 /// Name of the socket in the data folder.
 const NAME: &str = "control";
@@ -96,6 +96,7 @@ pub fn listen(data: &Path) -> io::Result<UnixListener> {
 /// # Errors
 ///
 /// Errors of the system, such as no free file descriptors.
+#[boxed]
 pub async fn read_request(stream: UnixStream) -> io::Result<Option<(ControlRequest, UnixStream)>> {
     let client = stream.peer_cred()?.uid();
     if client != geteuid().as_raw() && client != 0 {
@@ -130,6 +131,7 @@ pub async fn write_event(stream: &mut UnixStream, event: &impl Serialize) -> io:
 }
 
 /// Sends a request to the host that uses a data folder. Returns `None` if no host is listening there.
+#[boxed]
 pub async fn connect(data: &Path, request: &ControlRequest) -> io::Result<Option<BufReader<UnixStream>>> {
     let Ok(folder) = File::open(data) else { return Ok(None) };
     let mut stream = match UnixStream::connect(path_in(&folder)).await {
@@ -143,6 +145,7 @@ pub async fn connect(data: &Path, request: &ControlRequest) -> io::Result<Option
 
 /// Asks the host that uses a data folder for its unresolved settlements. Returns `None` if no host listens there, or
 /// if it does not answer.
+#[boxed]
 pub async fn ask_unresolved(data: &Path) -> io::Result<Option<Unresolved>> {
     let answer = timeout(REQUEST_TIMEOUT, async {
         let Some(mut from) = connect(data, &ControlRequest::Unresolved).await? else { return Ok(None) };

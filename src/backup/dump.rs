@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+use tollhouse_base::boxed;
 
 use tokio::{sync::mpsc, task::spawn_blocking};
 use tollhouse_store::{
@@ -76,6 +77,7 @@ pub async fn read_back(path: &Path, named: fn(&WrittenRow) -> Option<NamedObject
 }
 
 /// Restores a dump into an empty store and verifies each row. No host may serve the store meanwhile.
+#[boxed]
 pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupError> {
     let (hand, mut pages) = mpsc::channel(PAGES);
     let path = path.to_owned();

@@ -1,7 +1,7 @@
 //! Marks in a store that is being imported into, or whose rows have moved elsewhere. They are never copied.
 
 use serde::{Deserialize, Serialize};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, import, json_values, schema};
 
 use super::BackupError;
@@ -48,11 +48,13 @@ pub struct Departure {
 json_values!(Departure);
 
 /// Returns who imports into a store, if the import is not known to be complete.
+#[boxed]
 pub async fn filled_by(store: &dyn Store) -> Result<Option<FillSource>, StoreError> {
     FILLED_BY.get(store, &()).await
 }
 
 /// Begins an import into an empty store. Rows left by an earlier attempt with the same id are deleted.
+#[boxed]
 pub async fn begin_fill(store: &dyn Store, by: FillSource) -> Result<FillGuard, BackupError> {
     let mut batch = Batch::new();
     match FILLED_BY.row(store, &()).await? {
@@ -76,6 +78,7 @@ pub async fn begin_fill(store: &dyn Store, by: FillSource) -> Result<FillGuard, 
 impl FillGuard {
     /// Marks the import as complete.
     /// It conflicts if another attempt has begun meanwhile.
+    #[boxed]
     pub async fn ends(&self, store: &dyn Store) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         batch.remove(&FILLED_BY, &self.0);
@@ -84,6 +87,7 @@ impl FillGuard {
 }
 
 /// Opens a store to all hosts after the host that imported into it has served it alone.
+#[boxed]
 pub async fn open_to_all(store: &dyn Store) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     batch.delete(&FILLED_BY, &());
@@ -91,16 +95,19 @@ pub async fn open_to_all(store: &dyn Store) -> Result<(), StoreError> {
 }
 
 /// Returns where the rows of a store are being moved, or have moved.
+#[boxed]
 pub async fn departed(store: &dyn Store) -> Result<Option<Departure>, StoreError> {
     DEPARTED.get(store, &()).await
 }
 
 /// Records where the rows are being moved, or have moved.
+#[boxed]
 pub async fn depart(store: &dyn Store, departed: &Departure) -> Result<(), StoreError> {
     DEPARTED.put(&(), departed).commit(store, Durability::Durable).await.map(drop)
 }
 
 /// Removes the record that the rows have moved.
+#[boxed]
 pub async fn stay(store: &dyn Store) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     batch.delete(&DEPARTED, &());

@@ -31,3 +31,10 @@ pub mod piles;
 pub mod rate_limit;
 pub mod sentence;
 pub mod time_param;
+
+/// Makes an async function return a boxed future.
+///
+/// The code of a plain async function is compiled in every crate that awaits it, with everything that it awaits. That of a
+/// boxed one is compiled once, in its own crate. So public async functions that do much are boxed; an allocation costs
+/// about 50 ns.
+pub use async_recursion::async_recursion as boxed;

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use tollhouse_base::{
+    boxed,
     cpu_share::CpuTurn,
     id::{CallId, ReceiptId},
 };
@@ -110,6 +111,7 @@ impl Calls {
     /// # Errors
     ///
     /// Why it did not run: an input that does not match the schema, or a fault of the host.
+    #[boxed]
     pub async fn dry_run(&self, live: Arc<LiveEndpoint>, input: Bytes, turn: &CpuTurn) -> Result<DryRun, CallError> {
         let _running = self.running.token();
         let (input, _) = Input::Body(input).read(&live).await?;

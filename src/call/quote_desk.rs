@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use tollhouse_base::{
+    boxed,
     clock::Clock,
     cpu_share::CpuTurn,
     rate_limit::{ConcurrencyLimit, Permit},
@@ -94,6 +95,7 @@ impl QuoteDesk {
     }
 
     /// Quotes a tool, with a route from `start` if given.
+    #[boxed]
     pub async fn tool(&self, slug: &str, start: Option<RouteStart>, turn: &CpuTurn) -> Result<QuoteDocument, QuoteError> {
         let terms = self.terms(slug).await?;
         let quote = turn.work(|| self.parts.calls.quote(&terms));
@@ -103,6 +105,7 @@ impl QuoteDesk {
     }
 
     /// Returns the terms of a tool, and a route from `start`.
+    #[boxed]
     pub async fn conversion(&self, slug: &str, start: &RouteStart, turn: &CpuTurn) -> Result<(Arc<CallTerms>, Route), QuoteError> {
         let terms = self.terms(slug).await?;
         let quote = turn.work(|| self.parts.calls.quote(&terms));
@@ -111,6 +114,7 @@ impl QuoteDesk {
     }
 
     /// Quotes the seller at `url`, with a route from `start` if given.
+    #[boxed]
     pub async fn seller(
         &self,
         (url, method): (&str, Option<Method>),

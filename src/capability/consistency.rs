@@ -1,7 +1,7 @@
 //! Consistency check: whether each tool's stored data matches its usage record, and whether files have their original
 //! content. For a store that nobody writes to.
 
-use tollhouse_base::{check_report::CheckReport, id::EndpointId};
+use tollhouse_base::{boxed, check_report::CheckReport, id::EndpointId};
 use tollhouse_objects::{Bucket, ObjectLayout};
 use tollhouse_store::{CountedText, Store, StoreError, Table};
 
@@ -15,6 +15,7 @@ const PAGE: usize = 64;
 /// # Errors
 ///
 /// Errors of the store. Unreadable data is recorded as a flaw.
+#[boxed]
 pub async fn check_objects(store: &dyn Store, objects: &ObjectLayout, flaws: &mut CheckReport) -> Result<(), StoreError> {
     let mut sums = Sums::new("kv", store, &kv::KV_USAGE);
     let mut rows = kv::KV.inspect(store, PAGE);

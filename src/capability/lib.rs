@@ -35,7 +35,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use tollhouse_base::{clock::Clock, id::EndpointId};
+use tollhouse_base::{boxed, clock::Clock, id::EndpointId};
 use tollhouse_objects::Objects;
 use tollhouse_pool::OpHost;
 use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, ProgressMessage};
@@ -127,6 +127,7 @@ impl CapabilityServices {
     }
 
     /// Waits until all pending writes of calls are done: changes of files, and log lines.
+    #[boxed]
     pub async fn finish(&self) {
         self.files.finish().await;
         self.logs.flush().await;
@@ -153,6 +154,7 @@ impl CapabilityServices {
     /// # Errors
     ///
     /// Errors of the store. Data removed before the error stays removed.
+    #[boxed]
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.answer_recorded(endpoint, None);
         self.secrets.forget(endpoint).await?;

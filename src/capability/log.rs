@@ -18,6 +18,7 @@ use std::sync::{
 
 use serde::Serialize;
 use tollhouse_base::{
+    boxed,
     clock::{Clock, Timestamp},
     id::{CallId, EndpointId},
 };
@@ -106,6 +107,7 @@ impl Logs {
     }
 
     /// Waits until every line so far is in the store or given up.
+    #[boxed]
     pub async fn flush(&self) {
         self.waiting.flush().await;
     }
@@ -121,12 +123,14 @@ impl Logs {
     }
 
     /// Returns up to `limit` lines of `endpoint` after `position`, oldest first.
+    #[boxed]
     pub async fn after(&self, endpoint: &EndpointId, position: &LogPosition, limit: usize) -> Result<Vec<FollowedLine>, StoreError> {
         let from = position.clone().max(LogPosition::start_of(self.settings.oldest(&self.clock)));
         stored_after(Arc::clone(&self.store), endpoint.to_string(), from, limit).await
     }
 
     /// Returns the lines of `endpoint` that match `query`, or `Ok(None)` if its cursor is invalid.
+    #[boxed]
     pub async fn list(&self, endpoint: &EndpointId, query: &LogQuery) -> Result<Option<LogPage>, StoreError> {
         let oldest = self.settings.oldest(&self.clock).max(query.since.unwrap_or(Timestamp(0)));
         let own = CountedText(endpoint.clone());
@@ -145,6 +149,7 @@ impl Logs {
     /// # Errors
     ///
     /// Errors of the store. The next call tries the rest again.
+    #[boxed]
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = LOGS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         let oldest = self.settings.oldest(&self.clock);

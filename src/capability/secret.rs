@@ -33,6 +33,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 use tollhouse_base::{
+    boxed,
     cache::{Cache, CacheKey},
     clock::{Clock, Timestamp},
     id::EndpointId,
@@ -149,6 +150,7 @@ impl Secrets {
 
     /// Opens the secrets with a cache of about `max_bytes` bytes. It decrypts nothing, and reads only enough to check that the keys match
     /// those that secrets were encrypted with.
+    #[boxed]
     pub async fn open(
         store: Arc<dyn Store>,
         clock: Clock,
@@ -194,6 +196,7 @@ impl Secrets {
     }
 
     /// Lists the secrets of a tool by name, without their values.
+    #[boxed]
     pub async fn list(&self, endpoint: &EndpointId) -> Result<Vec<SecretInfo>, StoreError> {
         let stored = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
         Ok(stored.into_iter().filter_map(|((_, name), sealed)| Some(info(&name.parse().ok()?, &sealed?))).collect())
@@ -204,6 +207,7 @@ impl Secrets {
     /// # Errors
     ///
     /// A value that is empty or too long, too many names, or an error of the store.
+    #[boxed]
     pub async fn set(&self, to: &SecretOwner, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
         let limit = to.value_bytes;
         if value.is_empty() || value.len() as u64 > limit {
@@ -258,6 +262,7 @@ impl Secrets {
     /// # Errors
     ///
     /// [`SecretError::Unknown`], or an error of the store.
+    #[boxed]
     pub async fn remove(&self, of: &SecretOwner, name: &SecretName) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
         let key = key(&of.id, name);
@@ -276,6 +281,7 @@ impl Secrets {
     }
 
     /// Removes all secrets of a deleted tool. Repeating it is safe.
+    #[boxed]
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         loop {
             let rows = SECRETS.unread(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
@@ -294,6 +300,7 @@ impl Secrets {
     }
 
     /// Returns whether a tool has secrets whose key is missing or that are malformed. None of its calls can start then.
+    #[boxed]
     pub async fn unreadable(&self, endpoint: &EndpointId) -> bool {
         let Ok(all) = self.sealed(endpoint).await else { return true };
         let ring = self.ring.load();
@@ -306,6 +313,7 @@ impl Secrets {
     ///
     /// [`SecretError::Unopened`] if one cannot be decrypted, because a handler must not conclude that it does not exist. Errors of the
     /// store if they are not cached.
+    #[boxed]
     pub async fn for_call(&self, endpoint: &EndpointId, owner: &Owner) -> Result<Vec<Secret>, SecretError> {
         let all = self.sealed(endpoint).await?;
         match self.opened(endpoint, owner, &all) {
@@ -368,6 +376,7 @@ impl Secrets {
 
     /// Updates the cache for a tool whose secrets another host may have changed. It does not wait for changes on this host. Malformed
     /// records are left for the next call to report.
+    #[boxed]
     pub async fn refresh(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.evict(endpoint);
         let since = self.changes.load(SeqCst);
@@ -378,6 +387,7 @@ impl Secrets {
 
     /// Updates the whole cache: the tools in `known` are read now, the others by their next calls. Returns the tools in `known` whose
     /// secrets may have changed.
+    #[boxed]
     pub async fn refresh_all(&self, known: Vec<EndpointId>) -> Result<Vec<EndpointId>, StoreError> {
         let before: Vec<_> = known.iter().map(|endpoint| self.held.get(endpoint)).collect();
         let since = self.changes.fetch_add(1, SeqCst) + 1;

@@ -1,6 +1,7 @@
 //! Changes of an endpoint, and rollbacks to an earlier version.
 
 use std::sync::Arc;
+use tollhouse_base::boxed;
 
 use serde_json::json;
 use tollhouse_event::Kind;
@@ -31,6 +32,7 @@ impl Catalog {
     /// As for [`Catalog::create`]; [`PublishError::Changed`] if the revision differs;
     /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that the owner
     /// may not make.
+    #[boxed]
     pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         for _ in 1..MAX_ATTEMPTS {
             match self.update_once(slug, patch.clone(), if_match, by).await {

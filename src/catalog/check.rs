@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tollhouse_base::boxed;
 use tollhouse_base::deserialize_error::{self, DeserializeError};
 use tollhouse_tool::{Endpoint, Owner, Slug, StaticResponse};
 
@@ -63,6 +64,7 @@ impl Catalog {
     ///
     /// Every reason for which [`Catalog::create`] would refuse it, in the same order, or the reason
     /// why it cannot be checked.
+    #[boxed]
     pub async fn check(&self, given: CheckBody, owner: Owner, by: ChangedBy) -> Result<CheckedUpload, Vec<PublishError>> {
         let DraftReader { draft, slug, handler, problems } = read(given);
         let Some(draft) = draft else { return Err(problems) };

@@ -1,6 +1,6 @@
 //! Consistency check of endpoints and their versions, for a store without concurrent writes.
 
-use tollhouse_base::check_report::CheckReport;
+use tollhouse_base::{boxed, check_report::CheckReport};
 use tollhouse_objects::ObjectLayout;
 use tollhouse_store::{Store, StoreError, TerminatedText};
 use tollhouse_tool::Runtime;
@@ -20,6 +20,7 @@ const PAGE: usize = 64;
 /// # Errors
 ///
 /// The error of the store. An unreadable row is reported as an inconsistency.
+#[boxed]
 pub async fn check_catalogue(store: &dyn Store, objects: &ObjectLayout, flaws: &mut CheckReport) -> Result<(), StoreError> {
     check_versions(store, objects, PAGE, flaws).await?;
     let mut rows = ENDPOINTS.inspect(store, PAGE);

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_base::{boxed, clock::Timestamp, id::EndpointId};
 use tollhouse_capability::Granted;
 use tollhouse_event::{Events, Kind};
 use tollhouse_store::{Batch, Durability, Row, StoreError, Table, schema};
@@ -60,6 +60,7 @@ impl Catalog {
     /// stays reserved for its owner. If content was held back, or anything was revoked or capped,
     /// it stays with the admin, because deleting must not undo a decision. In that case its sources
     /// stay too; otherwise they are removed.
+    #[boxed]
     pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let mut deleted = self.delete_record(slug, if_match, by).await;
         for _ in 1..MAX_ATTEMPTS {
@@ -123,6 +124,7 @@ impl Catalog {
     /// # Errors
     ///
     /// The last error of the store. It does not stop the other deletions.
+    #[boxed]
     pub async fn finish_deletions(&self) -> Result<(), StoreError> {
         let (mut due, mut finished) = (DELETIONS.all().before(&self.earliest_now().await?), Ok(()));
         while let Some(page) = DELETIONS.sound(&*self.store, &mut due, PAGE).await? {

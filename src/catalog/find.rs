@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
-use tollhouse_base::id::BuilderId;
+use tollhouse_base::{boxed, id::BuilderId};
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Endpoint, EndpointState, Owner, Slug};
 
@@ -105,6 +105,7 @@ impl Catalog {
     }
 
     /// Returns the first `limit` endpoints after `after`, optionally of an owner, and with a state.
+    #[boxed]
     pub async fn page(
         &self,
         owner: Option<&Owner>,

@@ -63,6 +63,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tollhouse_account::builder::{BuilderStanding, Builders};
 use tollhouse_base::{
+    boxed,
     cache::Cache,
     clock::Clock,
     id::BuilderId,
@@ -222,6 +223,7 @@ impl Catalog {
     /// # Errors
     ///
     /// A field is invalid; [`PublishError::Changed`] if `if_match` is another revision.
+    #[boxed]
     pub async fn set_policy(&self, draft: PolicyDraft, if_match: Option<u64>) -> Result<Arc<PolicyInForce>, PublishError> {
         let policy = &draft.check()?;
         let _one = self.changing.lock().await;

@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
+use tollhouse_base::boxed;
 
 use serde::Serialize;
 use tollhouse_protocol::limits::TABLE;
@@ -45,6 +46,7 @@ struct LoweredLimits {
 impl Catalog {
     /// Returns the restrictions of a draft policy. An endpoint with a wall limit above
     /// `long_running_ms` is long-running.
+    #[boxed]
     pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<PolicyImpact, PublishError> {
         let policy = draft.check()?;
         let mut found = PolicyImpact::default();

@@ -7,7 +7,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tokio::{sync::watch, task::spawn_blocking};
-use tollhouse_base::{cache::Cache, rate_limit::ConcurrencyLimit};
+use tollhouse_base::{boxed, cache::Cache, rate_limit::ConcurrencyLimit};
 use tollhouse_fair::{FairSemaphore, Share};
 use tollhouse_store::{Store, StoreError, maintain};
 
@@ -27,6 +27,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Catalog {
     /// Reads the policy, and the summary of every endpoint.
+    #[boxed]
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
         let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();

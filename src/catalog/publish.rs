@@ -1,6 +1,7 @@
 //! Publishing of new endpoints, and of the built-in tools.
 
 use std::{path::Path, sync::Arc};
+use tollhouse_base::boxed;
 
 use serde_json::json;
 use tollhouse_event::Kind;
@@ -26,6 +27,7 @@ const MAX_ATTEMPTS: usize = 8;
 impl Catalog {
     /// Publishes the built-in tools, or those in `folder`, unless the catalog was filled before.
     /// Records that as long as it is this host's `turn`.
+    #[boxed]
     pub async fn publish_seed_tools(&self, folder: Option<&Path>, turn: &JobRun) -> Result<usize, PublishError> {
         if SHIPPED.get(&*self.store, &()).await?.is_some() {
             return Ok(0);
@@ -54,6 +56,7 @@ impl Catalog {
     ///
     /// An invalid field, a slug that is taken, a handler that does not load, blocked content, a
     /// missing attestation, or too many endpoints.
+    #[boxed]
     pub async fn create(&self, draft: Draft, owner: Owner, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let upload = DraftUpload { draft: &draft, owner: &owner, by, existing: None, has_slug: true, has_handler: true };
         let mut examined = {

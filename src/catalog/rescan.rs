@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-use tollhouse_base::mutex::lock;
+use tollhouse_base::{boxed, mutex::lock};
 use tollhouse_event::Kind;
 use tollhouse_replica::JobRun;
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
@@ -34,6 +34,7 @@ pub struct RescanReport {
 impl Catalog {
     /// Scans all builders' endpoints, unless they were scanned with the current rules, or with
     /// later ones by a newer host of the store. Records that as long as it is this host's `turn`.
+    #[boxed]
     pub async fn rescan_if_due(&self, turn: &JobRun) -> Result<(), PublishError> {
         if !self.rescan_is_due().await? {
             return Ok(());
@@ -57,6 +58,7 @@ impl Catalog {
     }
 
     /// Returns whether endpoints were last scanned with older rules than this version's.
+    #[boxed]
     pub async fn rescan_is_due(&self) -> Result<bool, StoreError> {
         let ours = self.scanner.policy_version();
         let by = SCANNED_BY.get(&*self.store, &()).await?;
@@ -68,6 +70,7 @@ impl Catalog {
     /// # Errors
     ///
     /// Those of the store. Earlier results are recorded.
+    #[boxed]
     pub async fn rescan(&self) -> Result<RescanReport, PublishError> {
         let all = self.all();
         let found = self.rescan_all(builders_of(&all)).await?;

@@ -1,7 +1,7 @@
 //! Slugs of deleted endpoints: who may reuse them, and which endpoint had them last.
 
 use serde::{Deserialize, Serialize};
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{boxed, id::EndpointId};
 use tollhouse_protocol::Tier;
 use tollhouse_store::{Batch, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool::{Endpoint, Owner, Slug};
@@ -28,6 +28,7 @@ pub struct DeletedEndpoint {
 impl Catalog {
     /// Returns the endpoint that was deleted under this slug within the last hour, if none has
     /// taken the slug since.
+    #[boxed]
     pub async fn deleted(&self, slug: &str) -> Result<Option<DeletedEndpoint>, StoreError> {
         DELETED.get(&*self.store, &slug.to_owned()).await
     }

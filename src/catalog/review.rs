@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_event::Kind;
 use tollhouse_protocol::{Limits, Tier};
 use tollhouse_store::{Batch, StoreError};
@@ -66,6 +66,7 @@ impl ReviewQueuePosition {
 impl Catalog {
     /// Returns a page of the endpoints with something for an admin to decide, longest wait first,
     /// and their total number.
+    #[boxed]
     pub async fn queue(&self, after: Option<&ReviewQueuePosition>, limit: usize) -> Result<(EndpointPage, usize), StoreError> {
         let all = self.all();
         let (waiting, total) = all.waiting(after.map(|ReviewQueuePosition(since, slug)| (*since, slug)));
@@ -77,6 +78,7 @@ impl Catalog {
     /// # Errors
     ///
     /// A field is invalid; [`PublishError::NothingToDecide`] if nothing waits for this decision.
+    #[boxed]
     pub async fn decide(&self, slug: &str, verdict: &ReviewDecision, if_match: Option<u64>) -> Result<Arc<LiveEndpoint>, PublishError> {
         verdict.check()?;
         let _one = self.changing.lock().await;

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 use tollhouse_account::builder::{Builder, BuilderDecision, BuilderError, BuilderStanding, BuilderVerdict};
-use tollhouse_base::id::BuilderId;
+use tollhouse_base::{boxed, id::BuilderId};
 use tollhouse_event::{Events, Kind};
 use tollhouse_tool::Owner;
 
@@ -20,6 +20,7 @@ const SLICE: usize = 200;
 
 impl Catalog {
     /// Carries out an admin's decision about a builder. Changes of endpoints wait for it.
+    #[boxed]
     pub async fn decide_builder(&self, id: &BuilderId, verdict: &BuilderVerdict) -> Result<Builder, BuilderError> {
         let _one = self.changing.lock().await;
         let owner = Owner::Builder(id.clone());

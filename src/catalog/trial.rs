@@ -5,6 +5,7 @@
 //! without approval: no admin has looked at it yet, but only its owner runs it.
 
 use std::sync::{Arc, OnceLock};
+use tollhouse_base::boxed;
 
 use tollhouse_capability::Grant;
 use tollhouse_tool::{Endpoint, Owner, Runtime, worker_schemas};
@@ -27,6 +28,7 @@ impl Catalog {
     ///
     /// As for an upload: a handler that does not load, or blocked content; also a version that is
     /// not stored.
+    #[boxed]
     pub async fn trial(&self, live: &LiveEndpoint, tried: TrialTarget, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let mut endpoint = live.endpoint.clone();
         let schemas = worker_schemas(&endpoint.input_schema, &endpoint.output_schema);

@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollhouse_base::{clock::Timestamp, cpu_share, offload::run_blocking};
+use tollhouse_base::{boxed, clock::Timestamp, cpu_share, offload::run_blocking};
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
 use tollhouse_store::{Batch, Direction, Durability, StoreError, Table, TerminatedText, schema};
@@ -69,6 +69,7 @@ pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch
 
 impl Catalog {
     /// Returns a version as uploaded. `None` if it is not stored or is built in.
+    #[boxed]
     pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
         Ok(self.sources.get(version).await?.as_ref().map(StoredVersion::uploaded))
     }
@@ -116,6 +117,7 @@ impl Catalog {
     /// # Errors
     ///
     /// Those of the store. The rest is removed the next time.
+    #[boxed]
     pub async fn forget_versions(&self) -> Result<(), PublishError> {
         let (now, mut range) = (self.clock.now(), RELEASED.all());
         while let Some(page) = RELEASED.sound(&*self.store, &mut range, PAGE).await? {

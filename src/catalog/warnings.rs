@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde_json::{Map, Value};
-use tollhouse_base::exact::numbers;
+use tollhouse_base::{boxed, exact::numbers};
 use tollhouse_capability::guard::addresses;
 use tollhouse_money::Network;
 use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
@@ -21,6 +21,7 @@ const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
 impl Catalog {
     /// Returns warnings about rights that the handler of `endpoint` uses but does not have. Empty
     /// if the handler cannot be read.
+    #[boxed]
     pub async fn warnings(&self, endpoint: &Endpoint) -> Vec<String> {
         match self.uploaded(&endpoint.version).await {
             Ok(Some(HandlerDraft::Source { source, .. })) => self.reached(endpoint, source).await,

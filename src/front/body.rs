@@ -15,6 +15,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 use tollhouse_base::{
+    boxed,
     deserialize_error::{self, ByName, DeserializeError},
     offload::{DropOffThread, run_blocking},
 };
@@ -62,6 +63,7 @@ impl From<BodyError> for ApiError {
 /// After a rejection, some more of the body is read and discarded. A client that is still sending when the connection
 /// closes would never see the error. A client that waits for `100 Continue` has sent nothing yet and gets the error
 /// instead.
+#[boxed]
 pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
     let settings = &intake.bodies;
     let mut stream = body.into_data_stream();

@@ -4,6 +4,7 @@
 //! the request is for.
 
 use std::sync::Arc;
+use tollhouse_base::boxed;
 
 use axum::http::{Extensions, HeaderMap};
 use tollhouse_account::{
@@ -51,6 +52,7 @@ impl Authenticator {
 
     /// Authenticates a request by its credential. The builder may be suspended. A wrong credential is counted against
     /// the caller's address.
+    #[boxed]
     pub async fn identify(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
         if let Some(KnownCaller(known)) = extensions.get() {
             return known.clone().ok_or_else(|| Code::Unauthorized.into());
@@ -83,6 +85,7 @@ impl Authenticator {
 
     /// Finds the called tool, and whether its owner is calling: the request then shows the owner's credential. Owners
     /// can also call tools that they have paused. Nobody can call a tool that an admin holds back.
+    #[boxed]
     pub async fn called(
         &self,
         calls: &Calls,

@@ -4,6 +4,7 @@
 //! the sessions that it ends itself. While these counts stay the same, a check stays valid for a while.
 
 use std::{sync::Arc, time::Duration};
+use tollhouse_base::boxed;
 
 use axum::http::{HeaderMap, request::Parts};
 use tokio::time::Instant;
@@ -74,6 +75,7 @@ impl StreamAccess {
     /// # Errors
     ///
     /// The credential no longer holds, its session has ended, or its builder is suspended. Errors of the store.
+    #[boxed]
     pub async fn check(&mut self) -> Result<(), ApiError> {
         self.checked_within(VALID_FOR_EVENTS).await?
     }
@@ -84,6 +86,7 @@ impl StreamAccess {
     /// # Errors
     ///
     /// The credential no longer holds, its session has ended, or its builder is suspended.
+    #[boxed]
     pub async fn check_idle(&mut self) -> Result<(), ApiError> {
         self.checked_within(VALID_WHILE_IDLE).await.unwrap_or(Ok(()))
     }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use tollhouse_account::credential;
-use tollhouse_base::{clock::Clock, id::CreditId, lock::Lock};
+use tollhouse_base::{boxed, clock::Clock, id::CreditId, lock::Lock};
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 use tollhouse_tool::Slug;
 
@@ -66,6 +66,7 @@ impl Credits {
     }
 
     /// Returns at most `limit` credits, oldest first, starting after `after`.
+    #[boxed]
     pub async fn list(&self, after: Option<&CreditId>, limit: usize) -> Result<Vec<Credit>, StoreError> {
         let range = after.map_or_else(|| CREDITS.all(), |after| CREDITS.all().after(after));
         let mut credits = Vec::with_capacity(limit);

@@ -22,10 +22,6 @@ mod read;
 mod refund_split;
 mod sale_posting;
 
-pub(crate) use self::{
-    account::{revoked, unpaid},
-    posting::POSTINGS,
-};
 pub use self::{
     account::{Account, Dollars, Token, Tokens},
     check::{ArchiveGapReport, Check, LedgerMismatch, LedgerReport, check},
@@ -33,4 +29,8 @@ pub use self::{
     posting::{Cause, Move, Posting},
     read::read,
     refund_split::{RefundAmounts, SaleAmounts},
+};
+pub(crate) use self::{
+    account::{revoked, unpaid},
+    posting::POSTINGS,
 };

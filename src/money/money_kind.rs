@@ -2,6 +2,7 @@
 //! one store cannot hold both.
 
 use std::fmt;
+use tollhouse_base::boxed;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_replica::Replica;
@@ -66,6 +67,7 @@ pub enum MoneyKindError {
 }
 
 /// Returns the kind of the money in a store, or `None` if it contains no money, so that hosts of either kind can start.
+#[boxed]
 pub async fn kind_in_use(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError> {
     if has_money(store).await? { stored_kind(store).await } else { Ok(None) }
 }
@@ -76,6 +78,7 @@ async fn stored_kind(store: &dyn Store) -> Result<Option<MoneyKind>, StoreError>
 
 /// Refuses a store of the other kind of money, unless it contains no money yet and no other host serves it. Writes
 /// nothing.
+#[boxed]
 pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
     let Some(theirs) = stored_kind(store).await?.filter(|theirs| *theirs != ours) else { return Ok(()) };
     if replica.has_others().await? || has_money(store).await? {
@@ -90,6 +93,7 @@ pub async fn check_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -
 /// # Errors
 ///
 /// The store is of the other kind, and contains money or has other hosts.
+#[boxed]
 pub async fn settle_kind(store: &dyn Store, replica: &Replica, ours: MoneyKind) -> Result<(), MoneyKindError> {
     loop {
         let row = KIND.row(store, &()).await?;

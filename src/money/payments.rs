@@ -34,6 +34,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
 use tollhouse_base::{
+    boxed,
     clock::{Clock, Timestamp},
     lock::Lock,
 };
@@ -404,6 +405,7 @@ impl Admission {
     }
 
     /// Releases the reservation after a run that is not paid for.
+    #[boxed]
     pub async fn fail(mut self) {
         if let Some(held) = self.held.take() {
             held.permit.failed("failed");
@@ -414,6 +416,7 @@ impl Admission {
     /// Ends the reservation of a call that did not run, or was free after all. If its payment was verified, that counts as
     /// a refused payment of the caller's address, and a repetition is not verified for a few seconds. On credit nothing
     /// counts, and no row is left.
+    #[boxed]
     pub async fn unused(mut self) {
         if let (PaymentMeans::X402(payment), Some(held)) = (&self.means, &self.held)
             && held.is_verified
@@ -428,6 +431,7 @@ impl Admission {
     }
 
     /// Releases the reservation, and waits until that is stored.
+    #[boxed]
     pub async fn release(mut self) {
         if std::mem::take(&mut self.reserved) {
             self.payments.release_reservation(&self.id, &self.record).await;

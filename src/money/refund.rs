@@ -18,6 +18,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_base::{
+    boxed,
     clock::{Clock, Timestamp},
     id::{BuilderId, ReceiptId},
 };
@@ -95,6 +96,7 @@ impl Refunds {
     }
 
     /// Returns the refunds of a receipt.
+    #[boxed]
     pub async fn of(&self, receipt: &ReceiptId) -> Result<RefundedTotal, StoreError> {
         Ok(REFUNDS.get(&*self.store, receipt).await?.unwrap_or_default())
     }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_api::{Reorganization, ReorganizationState, SettlementLoss};
 use tollhouse_base::{
+    boxed,
     clock::Timestamp,
     id::{PaymentId, ReceiptId, ReplicaId},
 };
@@ -196,6 +197,7 @@ pub(crate) fn watched_on(network: &str) -> Range<String> {
 }
 
 /// Counts settlements undone by a reorganization, up to `most`.
+#[boxed]
 pub async fn count_reorganized(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
     REORGANIZED.count(store, &REORGANIZED.all(), max).await
 }

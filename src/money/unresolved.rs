@@ -1,6 +1,6 @@
 //! Settlements whose outcome stayed unknown until the host stopped looking them up.
 
-use tollhouse_base::id::PaymentId;
+use tollhouse_base::{boxed, id::PaymentId};
 use tollhouse_store::{IndexEntry, Store, StoreError, Table, schema};
 
 use crate::{PaymentState, payments::record::PaymentRecord};
@@ -13,6 +13,7 @@ pub(crate) fn index(id: &PaymentId, record: &PaymentRecord) -> Option<IndexEntry
 }
 
 /// Counts unresolved settlements, up to `most`.
+#[boxed]
 pub async fn count_unresolved(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
     UNRESOLVED.count(store, &UNRESOLVED.all(), max).await
 }

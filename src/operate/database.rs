@@ -1,6 +1,7 @@
 //! Checks a store's database: whether it is durable, and which hosts serve the store.
 
 use std::sync::Arc;
+use tollhouse_base::boxed;
 
 use tollhouse_replica::{CLOCK_APART_MS, Replica, SeenReplica};
 use tollhouse_store::{
@@ -31,6 +32,7 @@ pub enum InspectError {
 }
 
 /// Queries a database, and the store in it if there is one. Does not create one.
+#[boxed]
 pub async fn examine(config: &PostgresConfig) -> Result<DatabaseReport, InspectError> {
     let about = postgres::about(config).await?;
     let hosts = match about.has_store {

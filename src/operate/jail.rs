@@ -1,6 +1,7 @@
 //! Checks a worker's jail: which layers are active on this machine, and how to get the others.
 
 use std::io;
+use tollhouse_base::boxed;
 
 use tollhouse_pool::{Pool, PoolConfig, PoolError};
 use tollhouse_protocol::{JailLayer, JailReport, LayerRefusal};
@@ -23,6 +24,7 @@ pub struct JailCheck {
 }
 
 /// Starts one worker of the configured tier, asks for its report, and ends it.
+#[boxed]
 pub async fn examine(config: &PoolConfig) -> Result<JailCheck, PoolError> {
     // Without strict layers, so that the worker starts and reports what is missing.
     let alone = PoolConfig { spares: 0, strict: Vec::new(), ..config.clone() };

@@ -37,7 +37,6 @@ mod walk;
 mod writer;
 mod zeroed_file;
 
-pub use self::{archive_gap::ArchiveGap, damage::JournalDamage};
 pub(super) use self::{
     archive::Archive,
     archived::ArchiveFrames,
@@ -55,6 +54,7 @@ pub(super) use self::{
     writer::{JournalWriter, WriteError, WriterCounts, WriterSettings},
     zeroed_file::ZeroedFile,
 };
+pub use self::{archive_gap::ArchiveGap, damage::JournalDamage};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@
 //! (`tollhouse_backup`). From the move on, all its commits are durable, because the other store can crash on its own.
 
 use std::sync::{Arc, OnceLock};
+use tollhouse_base::boxed;
 
 use async_trait::async_trait;
 use tokio::{
@@ -63,11 +64,13 @@ impl MigratableStore {
     }
 
     /// Begins to copy all rows to `to`, which nobody else may use.
+    #[boxed]
     pub async fn leave(&self, to: Arc<dyn Store>) -> MigrationWalk {
         MigrationWalk { feed: Arc::new(self.folder.feed().await.into()), importer: Importer::new(Arc::clone(&to)), to, rows: 0, changes: 0 }
     }
 
     /// Pauses commits after completing those that have begun.
+    #[boxed]
     pub async fn pause(&self) -> Result<CommitPause, StoreError> {
         let alone = Arc::clone(&self.commits).write_owned().await;
         // An empty commit waits for commits whose callers have gone.
@@ -92,6 +95,7 @@ impl MigratableStore {
 
 impl MigrationWalk {
     /// Copies the next rows. Returns false after the last.
+    #[boxed]
     pub async fn copy_some(&mut self) -> Result<bool, StoreError> {
         let Some(rows) = self.read(MigrationFeed::rows).await? else { return Ok(false) };
         self.rows += self.importer.take(CopyPage::Rows(rows)).await?;
@@ -99,6 +103,7 @@ impl MigrationWalk {
     }
 
     /// Copies the changes committed so far and returns the number of rows. If `look` is set, each row is read back.
+    #[boxed]
     pub async fn follow(&mut self, look: bool) -> Result<u64, FillError> {
         let (until, mut followed) = (self.read(|feed| Ok(feed.newest())).await?, 0);
         while let Some(changes) = self.read(move |feed| feed.changes(until)).await? {
@@ -110,11 +115,13 @@ impl MigrationWalk {
     }
 
     /// Reads all rows in the other store and compares them with the totals here at the last copied change.
+    #[boxed]
     pub async fn compare(&self) -> Result<(), FillError> {
         self.importer.settle(&self.read(|feed| Ok(feed.sums())).await?).await
     }
 
     /// Makes everything copied durable in the other store.
+    #[boxed]
     pub async fn sync(&self) -> Result<(), StoreError> {
         self.to.apply(Batch::new(), Durability::Durable).await.map(drop)
     }

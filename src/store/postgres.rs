@@ -32,7 +32,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use async_trait::async_trait;
 use tokio::{sync::mpsc, time::timeout};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 
 pub use self::{
     address::PostgresConfig,
@@ -61,6 +61,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens the store in a database, and creates it if it does not exist. Several hosts may do so at the same time.
     /// Call it inside a tokio runtime.
+    #[boxed]
     pub async fn open(config: PostgresConfig) -> Result<Self, OpenError> {
         open::prepare(&config).await?;
         let shared = Arc::new(PostgresShared::new(config));

@@ -1,5 +1,6 @@
 //! The public interface of the pool.
 
+use async_recursion::async_recursion as boxed;
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_fair::HOST;
@@ -44,6 +45,7 @@ impl Pool {
     ///
     /// [`PoolError::Spawn`] if a worker cannot be started, or lacks a layer of
     /// [`PoolConfig::strict`].
+    #[boxed]
     pub async fn ready(&self) -> Result<JailReport, PoolError> {
         let lease = self.core.lease_blank(HOST, self.core.config.tier).await?;
         let jail = lease.process().jail().cloned().unwrap_or_default();
@@ -58,6 +60,7 @@ impl Pool {
     ///
     /// [`PoolError::Load`] with line and column if the handler does not load, [`PoolError::Schema`]
     /// with the pointer if a schema is not usable; the others as for [`run`](Self::run).
+    #[boxed]
     pub async fn check(
         &self,
         owner: &str,
@@ -91,7 +94,8 @@ impl Pool {
     ///
     /// [`PoolError`] means that the handler did not run, and a retry is safe. Faults of the handler
     /// are in [`CompletedRun::outcome`].
-    pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<CompletedRun, PoolError> {
+    #[boxed]
+    pub async fn run<'a>(&'a self, job: Job<'a>, host: &'a dyn OpHost) -> Result<CompletedRun, PoolError> {
         let core = &self.core;
         let Job { bundle, owner, endpoint, caller, by_owner, isolation, tier, concurrency, start } = job;
         let (admission, limits, work) = (AdmissionRequest { owner, endpoint, caller, concurrency }, start.limits, start.work);
@@ -158,6 +162,7 @@ impl Pool {
 
     /// Lets running calls end, refuses all others, then kills every worker and waits until all are
     /// gone from the system. Every call has a wall limit, so this terminates.
+    #[boxed]
     pub async fn shutdown(&self) {
         self.core.shut_down().await;
     }

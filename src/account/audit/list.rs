@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tollhouse_base::{clock::Timestamp, id::AuditId};
+use tollhouse_base::{boxed, clock::Timestamp, id::AuditId};
 use tollhouse_store::{Direction, StoreError};
 use tollhouse_tool::Slug;
 
@@ -40,6 +40,7 @@ pub struct AuditPage {
 
 impl Audit {
     /// Returns the entries that match `query`.
+    #[boxed]
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let mut range = AUDIT.all().from(&oldest);

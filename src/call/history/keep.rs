@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_base::{id::EndpointId, mutex::lock};
+use tollhouse_base::{boxed, id::EndpointId, mutex::lock};
 use tollhouse_store::{Batch, Direction, Durability, StoreError, maintain};
 
 use super::{CALLS, History, Key, StoredCall, all_of, read::stored_after};
@@ -28,6 +28,7 @@ impl History {
     /// # Errors
     ///
     /// Errors of the store. The next run deletes the rest.
+    #[boxed]
     pub async fn trim(&self) -> Result<(), StoreError> {
         let max = self.settings.count + self.settings.count / 10;
         let due: Vec<_> =
@@ -98,6 +99,7 @@ impl History {
 
     /// Deletes old calls of [some tools](tollhouse_store::sweep_cursor). Each call continues after the last tool of the
     /// previous one. Earlier counts are no longer valid afterwards.
+    #[boxed]
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = CALLS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_base::{boxed, clock::Timestamp, id::EndpointId};
 use tollhouse_event::feed::Position as _;
 use tollhouse_store::{Direction, Store, StoreError, TerminatedText, pack::Pack};
 
@@ -75,6 +75,7 @@ impl CallQuery {
 
 impl History {
     /// Returns the calls of `endpoint` that match `query`.
+    #[boxed]
     pub async fn list(&self, endpoint: &EndpointId, query: &CallQuery) -> Result<CallPage, StoreError> {
         let own = TerminatedText(endpoint.clone());
         let since = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
@@ -111,6 +112,7 @@ impl History {
     }
 
     /// Returns at most `limit` calls of `endpoint` after `position`, oldest first.
+    #[boxed]
     pub async fn after(&self, endpoint: &EndpointId, position: &CallPosition, limit: usize) -> Result<Vec<StoredCall>, StoreError> {
         let from = position.clone().max(CallPosition::start_of(self.oldest()));
         stored_after(Arc::clone(&self.store), endpoint.to_string(), from, limit).await

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, str::FromStr};
 
 use serde::Serialize;
-use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_base::{boxed, clock::Timestamp, id::EndpointId};
 use tollhouse_store::{Direction, StoreError, TerminatedText};
 use tollhouse_tool::MicroUsd;
 
@@ -135,17 +135,20 @@ impl Metrics {
 
     /// Returns a tool's last 30 days by day, including today, as far as they are stored. It writes nothing, because it
     /// is public.
+    #[boxed]
     pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
         let since = Timestamp(self.clock.now().0.saturating_sub(29 * SeriesStep::Day.row().millis));
         self.read_stored(endpoint, SeriesQuery { since, until: None, step: SeriesStep::Day }).await
     }
 
     /// Returns the series of all tools, including deleted ones.
+    #[boxed]
     pub async fn series_of_all(&self, request: SeriesQuery) -> Result<Series, StoreError> {
         self.series(&OF_ALL, request).await
     }
 
     /// Returns the series of a tool.
+    #[boxed]
     pub async fn series(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<Series, StoreError> {
         // Include calls that are not stored yet.
         self.write().await?;

@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Serialize;
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{boxed, id::EndpointId};
 use tollhouse_store::{Direction, Durability, Range, Tx, UpdatePlan, update};
 
 use super::{Key, PAGE, SECRETS, SealContext, SecretError, SecretName, Secrets, sealed::SealedSecret};
@@ -44,6 +44,7 @@ impl Secrets {
     ///
     /// [`SecretError::GivenKey`] if there is no key to rotate to. Errors of the file and the store. Completed
     /// secrets stay rotated, and rotating again does the rest.
+    #[boxed]
     pub async fn rotate(&self) -> Result<RotationReport, SecretError> {
         let _one = self.rotating.lock().await;
         self.begin().await?;

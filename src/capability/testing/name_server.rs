@@ -5,6 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
+use tollhouse_base::boxed;
 
 use hickory_resolver::{
     config::{ConnectionConfig, NameServerConfig, ResolverOpts},
@@ -59,6 +60,7 @@ impl NameServer {
     }
 
     /// Starts a server that fails every query with `reason`.
+    #[boxed]
     pub async fn unable(reason: ResponseCode) -> Self {
         Self::answering(reason, Arc::new(|_, _| Some(Vec::new()))).await
     }
@@ -129,6 +131,7 @@ impl NameServer {
     }
 
     /// Waits until `names` different names that end with `end` were queried.
+    #[boxed]
     pub async fn was_asked(&self, names: usize, end: &str) {
         let mut request = self.requested.clone();
         request.wait_for(|(all, _)| all.iter().filter(|name| name.ends_with(end)).count() >= names).await.unwrap();

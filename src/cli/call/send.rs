@@ -139,9 +139,7 @@ impl Sending<'_> {
         let error = Error::new(Exit::Unknown, format!("payment {id} was sent, but no answer arrived; {charged}."));
         let error = error.more(message);
         let error = match &sent.token {
-            Some(token) if !sent.own => {
-                error.more([format!("it can be charged until {}", until(token.until_secs))])
-            }
+            Some(token) if !sent.own => error.more([format!("it can be charged until {}", until(token.until_secs))]),
             Some(_) | None => error,
         };
         error.hint(format!("repeat the call with the same payment: tollhouse call --resume {id}"))

@@ -6,7 +6,7 @@
 //! of one store admit at the same time.
 
 use tollhouse_api::{Budget, CreditDay, CreditToolDay};
-use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_base::{boxed, clock::Timestamp, id::CreditId};
 use tollhouse_store::{Batch, Counter, Direction, Store, StoreError, SumLimit, schema};
 use tollhouse_tool::{MicroUsd, Slug};
 
@@ -95,6 +95,7 @@ impl DaySpend {
 
 impl Credits {
     /// Replaces the budget set by one party. With `onto`, fails unless the budgets are at that revision.
+    #[boxed]
     pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget, onto: Option<u64>) -> Result<Credit, CreditError> {
         let setting = self.change(id, |holder| {
             let revision = &mut holder.budgets.revision;
@@ -112,6 +113,7 @@ impl Credits {
     }
 
     /// Returns today's spending of a credit, in total and per tool, and the rest of its budget.
+    #[boxed]
     pub async fn today(&self, credit: &Credit) -> Result<CreditDay, StoreError> {
         let (now, budget) = (self.clock.now(), credit.budget());
         let rows = DAYS.rows();
@@ -135,6 +137,7 @@ impl Credits {
     }
 
     /// Deletes sums of expired days.
+    #[boxed]
     pub async fn forget_days(&self) -> Result<(), StoreError> {
         let rows = DAYS.rows();
         let removed = rows.all().before(&day(self.clock.now()).saturating_sub(RETAINED_DAYS));

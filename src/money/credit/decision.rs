@@ -1,7 +1,7 @@
 //! Revokes and restores credits.
 
 use tollhouse_api::{CreditDecision, CreditRevocation, CreditVerdict};
-use tollhouse_base::id::CreditId;
+use tollhouse_base::{boxed, id::CreditId};
 use tollhouse_store::{Batch, Durability, update};
 use tollhouse_tool::MicroUsd;
 
@@ -22,6 +22,7 @@ impl Credits {
     ///
     /// An unknown id; [`CreditError::Revoked`] or [`CreditError::NotRevoked`] if there is nothing to do; a reason that
     /// is too long; errors of the store.
+    #[boxed]
     pub async fn decide(&self, id: &CreditId, verdict: &CreditVerdict) -> Result<Credit, CreditError> {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(CreditError::Reason);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tollhouse_account::credential::{self, SecretHash};
 use tollhouse_api::Budgets;
-use tollhouse_base::id::CreditId;
+use tollhouse_base::{boxed, id::CreditId};
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema, update};
 use tollhouse_tool::MicroUsd;
 
@@ -58,6 +58,7 @@ impl Credits {
     /// # Errors
     ///
     /// A zero amount, a label that is too long, a key that was used for another request, or errors of the store.
+    #[boxed]
     pub async fn mint(&self, amount: MicroUsd, label: &str, once: Option<&IdempotencyKey>) -> Result<MintedCredit, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
@@ -105,6 +106,7 @@ impl Credits {
     ///
     /// A zero amount, an unknown id, a revoked credit, a balance that would be too large, a key that was used for
     /// another request, or errors of the store.
+    #[boxed]
     pub async fn top_up(&self, id: &CreditId, amount: MicroUsd, once: Option<&IdempotencyKey>) -> Result<Credit, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);

@@ -3,7 +3,7 @@
 use std::{fmt, num::ParseIntError, str::FromStr};
 
 use tollhouse_api::CreditMovement;
-use tollhouse_base::id::CreditId;
+use tollhouse_base::{boxed, id::CreditId};
 use tollhouse_store::{Direction, StoreError};
 use tollhouse_tool::UsdChange;
 
@@ -32,6 +32,7 @@ pub struct MovementPosition {
 
 impl Credits {
     /// Returns at most `limit` movements of a credit, newest first, starting after `place`.
+    #[boxed]
     pub async fn movements(&self, id: &CreditId, position: Option<MovementPosition>, limit: usize) -> Result<MovementPage, StoreError> {
         // The first page reads the balance in the same scan, and so from the same snapshot.
         let (range, rows) = match position {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub use self::report::{ArchiveGapReport, LedgerMismatch, LedgerReport};
 
-use tollhouse_base::{check_report::CheckReport, id::CreditId};
+use tollhouse_base::{boxed, check_report::CheckReport, id::CreditId};
 use tollhouse_store::{Row, Store, StoreError, WrittenRow};
 
 use super::{
@@ -29,6 +29,7 @@ const PAGE: usize = 1_000;
 
 /// Runs all checks. Returns the counts and the inconsistencies.
 /// An unreadable row is reported as an inconsistency.
+#[boxed]
 pub async fn check(store: &dyn Store) -> Result<LedgerReport, StoreError> {
     let mut check = Check::new(store);
     check.all().await?;
@@ -51,6 +52,7 @@ impl<'a> Check<'a> {
     }
 
     /// Compares archived versions of immutable rows with the store.
+    #[boxed]
     pub async fn archived(&mut self, rows: &[WrittenRow]) -> Result<(), StoreError> {
         for row in rows {
             self.expect_unchanged(row).await?;
@@ -64,6 +66,7 @@ impl<'a> Check<'a> {
     }
 
     /// Checks every table.
+    #[boxed]
     pub async fn all(&mut self) -> Result<(), StoreError> {
         self.postings().await?;
         self.receipts().await?;

@@ -1,6 +1,7 @@
 //! When the ledger of a store was opened.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::boxed;
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_store::{Durability, Store, StoreError, Table, schema};
 
@@ -15,11 +16,13 @@ pub struct LedgerStart {
 }
 
 /// Returns when the ledger was opened, or `None` if no host has used the store yet.
+#[boxed]
 pub async fn opened(store: &dyn Store) -> Result<Option<LedgerStart>, StoreError> {
     OPENED.get(store, &()).await
 }
 
 /// Records that the ledger is open, unless it is. Call it before anything else uses the store.
+#[boxed]
 pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
     if opened(store).await?.is_some() {
         return Ok(());

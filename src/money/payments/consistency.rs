@@ -1,6 +1,6 @@
 //! Checks that payments, their indexes and their answers are consistent, in a store without writers.
 
-use tollhouse_base::check_report::CheckReport;
+use tollhouse_base::{boxed, check_report::CheckReport};
 use tollhouse_store::{Store, StoreError};
 
 use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::PaymentState};
@@ -10,6 +10,7 @@ const PAGE: usize = 500;
 
 /// Compares payments and their indexes in both directions.
 /// An unreadable row is reported as a flaw.
+#[boxed]
 pub async fn check_payments(store: &dyn Store, flaws: &mut CheckReport) -> Result<(), StoreError> {
     let mut rows = PAYMENTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {

@@ -10,7 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_base::{boxed, clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -265,6 +265,7 @@ impl OwedRun {
     ///
     /// Errors of the store, with the details for the payer. The answer stays owed. If the payment was refunded during
     /// the run, no runs are left for it.
+    #[boxed]
     pub async fn deliver(mut self, answer: StoredAnswer, delivery: &Delivery) -> Result<StoredAnswer, (StoreError, Unanswered)> {
         enter(Stage::Commit);
         let Unanswered { payment: id, receipt, notice, .. } = self.unanswered.clone();
@@ -325,6 +326,7 @@ impl OwedRun {
 
     /// Ends a run without an answer, which stays owed. If the tool did not run (`ran` is false), the run does not
     /// count.
+    #[boxed]
     pub async fn fail(self, ran: bool) -> Unanswered {
         let mut reported = self.unanswered.clone();
         reported.runs_left = reported.runs_left.saturating_add(u32::from(!ran));

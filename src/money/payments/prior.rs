@@ -1,6 +1,7 @@
 //! Was this already paid? The one place that knows what a payment that was sent before has bought.
 
 use std::io::ErrorKind;
+use tollhouse_base::boxed;
 
 use tollhouse_api::Payment;
 use tollhouse_store::StoreError;
@@ -48,6 +49,7 @@ impl Payments {
     ///
     /// The payment is malformed or was made for another request. [`Refusal::NoMoreRuns`] if it was charged before its
     /// run, and no run is left or it was refunded.
+    #[boxed]
     pub async fn earlier(&self, offered: &OfferedPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
         let (known, shown) = match offered {
             OfferedPayment::Nothing | OfferedPayment::Credit(CreditOffer { idempotency_key: None, .. }) => (None, None),
@@ -125,6 +127,7 @@ impl Payments {
     }
 
     /// Returns the outcome of a payment that another call or replica handles.
+    #[boxed]
     pub async fn ended(&self, id: &PaymentId) -> Result<HeldPaymentEnd, StoreError> {
         match PAYMENTS.get(&*self.store, id).await? {
             Some(record) => self.bought(id, record).await,
@@ -177,6 +180,7 @@ impl Payments {
     }
 
     /// Returns the state of a payment, with its receipt and transaction, and what a reorganization did to it.
+    #[boxed]
     pub async fn state(&self, id: &PaymentId) -> Result<Option<Payment>, StoreError> {
         let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(None) };
         let state = record.public(id);
@@ -190,6 +194,7 @@ impl Payments {
 
     /// Returns whether an offered payment is this payment, or the developer credit that paid for it. The id alone
     /// proves nothing, because anybody can compute it from public data of the chain.
+    #[boxed]
     pub async fn is_payer(&self, id: &PaymentId, offered: &OfferedPayment) -> Result<bool, StoreError> {
         let digest = match offered {
             OfferedPayment::Nothing => None,

@@ -8,7 +8,7 @@ use std::{
 use alloy_primitives::U256;
 use serde::Deserialize;
 use tollhouse_api::{DoubledTransaction, MissingTransfer, Reconciliation, True, UnknownTransfer};
-use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_base::{boxed, clock::Timestamp, id::ReceiptId};
 use tollhouse_store::StoreError;
 
 use super::Payments;
@@ -82,6 +82,7 @@ pub(crate) struct PaidTransfer {
 impl Payments {
     /// Returns the blocks since `since` on a network whose chain can be read. The default is the first configured
     /// network.
+    #[boxed]
     pub async fn blocks_since(&self, network: Option<&str>, since: Timestamp) -> Result<(&'static Network, BlockRange), ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let last = chain.newest().await?;
@@ -90,6 +91,7 @@ impl Payments {
     }
 
     /// Compares the first page of these blocks with the ledger. Returns the remaining blocks too.
+    #[boxed]
     pub async fn reconcile(
         &self,
         network: Option<&str>,

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_replica::LiveReplicas;
 use tollhouse_store::{Batch, Durability, Row, StoreError};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
@@ -25,6 +25,7 @@ const FORGET_EVERY: Duration = Duration::from_secs(5);
 impl Payments {
     /// Takes over payments of stopped replicas: releases reservations, and makes settlements due for [`Payments::tick`]. It
     /// uses only the store.
+    #[boxed]
     pub async fn recover(&self) -> Result<(), StoreError> {
         self.gas.open(&self.store, &self.clock).await?;
         let (living, mut settling) = (self.replica.living().await?, 0);
@@ -98,6 +99,7 @@ impl Payments {
     }
 
     /// Returns when the oldest open settlement of any replica began, or now if there is none.
+    #[boxed]
     pub async fn settling_since(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         let open = self.open_records().await?.into_iter().filter(|row| row.value.state == PaymentState::Settling);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tollhouse_api::Reorganization;
-use tollhouse_base::id::ReceiptId;
+use tollhouse_base::{boxed, id::ReceiptId};
 use tollhouse_store::{Batch, Durability, Range, Row, StoreError};
 use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
 
@@ -49,12 +49,14 @@ enum RoundEnd {
 impl Payments {
     /// Returns the state of a receipt's settlement if a reorganization of the chain has undone it, even if another
     /// transaction has made it since.
+    #[boxed]
     pub async fn reorganization(&self, receipt: &ReceiptId) -> Result<Option<Reorganization>, StoreError> {
         reorganization_of(&*self.store, receipt).await
     }
 
     /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Also looks up
     /// settlements that reorganizations have undone, and unresolved ones. Sends no requests without such settlements.
+    #[boxed]
     pub async fn watch_settlements(&self) -> Result<(), StoreError> {
         for (network, chain) in self.facilitators.chains() {
             match self.watch_network(network, &chain).await {

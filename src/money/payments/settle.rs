@@ -1,6 +1,7 @@
 //! Takes the money: intent, settlement, outcome.
 
 use serde_json::Value;
+use tollhouse_base::boxed;
 use tollhouse_store::{Batch, Durability, StoreError, Tx, UpdatePlan, update};
 use tollhouse_telemetry::{
     Stage,
@@ -41,6 +42,7 @@ impl Payments {
     /// # Errors
     ///
     /// [`SettleError`]; then the answer must be withheld.
+    #[boxed]
     pub async fn settle(&self, admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         enter(Stage::Settle);
         let id = admission.id.clone();

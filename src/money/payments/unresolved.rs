@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tollhouse_api::{Payment, UnresolvedSettlement};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_store::{Direction, Durability, StoreError, update};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 
@@ -126,6 +126,7 @@ impl Payments {
     }
 
     /// Returns unresolved settlements, sorted by id.
+    #[boxed]
     pub async fn unresolved(&self, after: Option<&PaymentId>, limit: usize) -> Result<Vec<UnresolvedSettlement>, StoreError> {
         let range = match after {
             Some(after) => UNRESOLVED.all().after(after),
@@ -140,6 +141,7 @@ impl Payments {
     }
 
     /// Returns the number of unresolved settlements and when the oldest began. Reads at most `most` of them.
+    #[boxed]
     pub async fn summarize_unresolved(&self, max: usize) -> Result<(usize, Option<Timestamp>), StoreError> {
         let count = count_unresolved(&*self.store, max).await?;
         let oldest = self.unresolved(None, max).await?.iter().map(|settlement| settlement.since).min();
@@ -147,6 +149,7 @@ impl Payments {
     }
 
     /// Resolves a settlement as an admin decides.
+    #[boxed]
     pub async fn resolve_unresolved(&self, id: &PaymentId, resolution: &Resolution) -> Result<Payment, ResolutionError> {
         let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
         if record.state != PaymentState::Unresolved {

@@ -2,12 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tollhouse_base::boxed;
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
     Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutPeriod, PayoutStatus,
-    Payouts, StoreError, Table, TerminatedText, Timestamp, configure::PAYOUT_SETTINGS, damaged, key, move_to, packet::is_reached, schema, update,
+    Payouts, StoreError, Table, TerminatedText, Timestamp, configure::PAYOUT_SETTINGS, damaged, key, move_to, packet::is_reached, schema,
+    update,
 };
 use crate::{
     ledger::{Cause, Dollars, Posting, unpaid},
@@ -55,6 +57,7 @@ impl Payouts {
     ///
     /// [`PayoutError::NoSettings`], [`PayoutError::BelowMinimum`], or errors of the store. After an error of the store,
     /// the next call continues.
+    #[boxed]
     pub async fn pay_out(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
         let started = update(&*self.store, Durability::Durable, |tx| self.begin(tx, builder)).await?;
         match started {
@@ -96,6 +99,7 @@ impl Payouts {
     }
 
     /// Continues every interrupted payout and rejection, newest first. Reads no others.
+    #[boxed]
     pub async fn resume(&self) -> Result<(), PayoutError> {
         self.resume_all(PayoutStatus::Collecting).await?;
         self.resume_all(PayoutStatus::Rejecting).await

@@ -1,7 +1,7 @@
 //! Reads and changes a builder's payout settings.
 
 use tollhouse_api::PayoutSettingsDraft;
-use tollhouse_base::id::BuilderId;
+use tollhouse_base::{boxed, id::BuilderId};
 use tollhouse_store::{Durability, StoreError, Table, schema, update};
 use tollhouse_tool::MicroUsd;
 
@@ -15,12 +15,14 @@ const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);
 
 impl Payouts {
     /// Returns the payout settings of `builder`.
+    #[boxed]
     pub async fn settings(&self, builder: &BuilderId) -> Result<Option<PayoutSettings>, StoreError> {
         PAYOUT_SETTINGS.get(&*self.store, builder).await
     }
 
     /// Changes the settings. With `onto`, fails unless they are at that revision, where 0 means that none are set.
     /// Existing payouts keep their address.
+    #[boxed]
     pub async fn set(&self, builder: &BuilderId, draft: &PayoutSettingsDraft, onto: Option<u64>) -> Result<PayoutSettings, PayoutError> {
         let checked = &self.checked(draft)?;
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {

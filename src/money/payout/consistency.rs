@@ -1,7 +1,7 @@
 //! Checks that payouts, their indexes and their counts are consistent, in a store without writers.
 
 use tollhouse_api::PayoutCounts;
-use tollhouse_base::check_report::CheckReport;
+use tollhouse_base::{boxed, check_report::CheckReport};
 use tollhouse_store::{Store, StoreError};
 
 use super::{
@@ -13,6 +13,7 @@ const PAGE: usize = 500;
 
 /// Compares payouts with their indexes and counts, in both directions.
 /// An unreadable row is reported as a flaw.
+#[boxed]
 pub async fn check_packets(store: &dyn Store, flaws: &mut CheckReport) -> Result<(), StoreError> {
     let mut counts = PayoutCounts::default();
     let mut rows = PAYOUTS.inspect(store, PAGE);

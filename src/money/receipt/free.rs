@@ -7,6 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::{
+    boxed,
     clock::Clock,
     id::{ReceiptId, RequestId},
     lock::Lock,
@@ -108,6 +109,7 @@ impl FreeReceipts {
     }
 
     /// Returns the number and size of the receipts, or the last known ones while the store is unavailable.
+    #[boxed]
     pub async fn size(&self) -> SpaceSize {
         let request = tokio::time::timeout(SIZE_TIMEOUT, self.stored_size()).await;
         let mut known = self.known.lock();
@@ -123,6 +125,7 @@ impl FreeReceipts {
     }
 
     /// Deletes old and excess receipts.
+    #[boxed]
     pub async fn turn(&self) -> Result<(), StoreError> {
         while self.remove_some().await? {}
         Ok(())

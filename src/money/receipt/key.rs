@@ -13,7 +13,7 @@ use ed25519_dalek::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollhouse_base::{clock::Timestamp, fsync_dir};
+use tollhouse_base::{boxed, clock::Timestamp, fsync_dir};
 use tollhouse_store::{Store, StoreError};
 use zeroize::Zeroizing;
 
@@ -97,6 +97,7 @@ impl ReceiptSigner {
     }
 
     /// Returns whether the key is missing although the store has receipts, which a new key could not verify.
+    #[boxed]
     pub async fn is_missing(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
         if folder.join(KEY_FILE).exists() {
             return Ok(false);

@@ -1,6 +1,7 @@
 //! The public keys for verifying receipts, of all hosts that share a store.
 
 use std::sync::Arc;
+use tollhouse_base::boxed;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -25,6 +26,7 @@ pub struct PublishedKeys {
 
 impl PublishedKeys {
     /// Publishes the keys of this host to all hosts of the store.
+    #[boxed]
     pub async fn open(store: Arc<dyn Store>, signer: Arc<ReceiptSigner>) -> Result<Self, StoreError> {
         if store.is_shared() {
             let mut batch = Batch::new();
@@ -38,6 +40,7 @@ impl PublishedKeys {
 
     /// Returns the JWK set for verifying receipts, with this host's key first. While the store is unavailable, only
     /// this host's keys.
+    #[boxed]
     pub async fn jwks(&self) -> Value {
         let mut jwks = self.signer.jwks();
         if !self.store.is_shared() {

@@ -1,7 +1,7 @@
 //! The content of a receipt.
 
 use serde::{Deserialize, Serialize};
-use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_base::{boxed, clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Direction, Store, StoreError, Table, schema};
 
 use super::{
@@ -116,6 +116,7 @@ impl Receipt {
 }
 
 /// Returns the JSON of a paid call's receipt.
+#[boxed]
 pub async fn paid(store: &dyn Store, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.json))
 }

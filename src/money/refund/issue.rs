@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_api::{Reorganization, ReorganizationState};
-use tollhouse_base::id::ReceiptId;
+use tollhouse_base::{boxed, id::ReceiptId};
 use tollhouse_event::{Event, Events, Kind};
 use tollhouse_store::{Durability, Store, StoreError, SumLimit, Table, Tx, UpdatePlan, schema, update};
 use tollhouse_tool::{MicroUsd, Owner};
@@ -102,6 +102,7 @@ impl Refunds {
     ///
     /// Each [`RefundError`] explains why nothing was refunded. After an error of the store, the request can be
     /// repeated.
+    #[boxed]
     pub async fn issue(&self, request: &RefundRequest, once: Option<&IdempotencyKey>) -> Result<IssuedRefund, RefundError> {
         // Read first, so that an error of the store never hides a refund that was made.
         let settlement = reorganization_of(&*self.store, &request.receipt).await?;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_store::{Direction, Durability, SaleKey, StoreError, Tx, UpdatePlan, update};
 
 use super::{Key, SALES, Sale, Sales, day_of, of, sellers::interval};
@@ -53,6 +53,7 @@ impl Sales {
 
     /// Folds rows left by a crash, which nobody announced, for [some owners](tollhouse_store::sweep_cursor). Each call
     /// continues before the last owner of the previous one. An owner's last row shows whether there are any.
+    #[boxed]
     pub async fn fold_left(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut round = SALES.round(&*self.store, Self::ROUND, Direction::Backward, now).await?;
         while let Some((owner, last)) = round.next().await? {

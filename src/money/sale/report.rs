@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tollhouse_api::{DayRevenue, EndpointRevenue, HostDayRevenue, HostRevenue, Revenue, RevenueTotals, True};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_store::{Direction, RawRow, SaleKey, StoreError};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
@@ -99,6 +99,7 @@ impl From<SaleTotals> for RevenueTotals {
 
 impl Sales {
     /// Returns the sales of `owner` from the UTC day of `since` on.
+    #[boxed]
     pub async fn report(&self, owner: &Owner, since: Timestamp, detail: ReportDetail) -> Result<Revenue, StoreError> {
         let first = day(since);
         let sums = self.sums(owner.share(), first, detail).await?;
@@ -107,6 +108,7 @@ impl Sales {
     }
 
     /// Returns the host's revenue from the UTC day of `since` on.
+    #[boxed]
     pub async fn host_report(&self, since: Timestamp) -> Result<HostRevenue, StoreError> {
         let first = day(since);
         let (mut builders, mut own, mut days) = (SaleTotals::default(), OwnerSums::default(), BTreeMap::<u32, (SaleTotals, u64)>::new());

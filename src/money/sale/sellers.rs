@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tollhouse_base::check_report::CheckReport;
+use tollhouse_base::{boxed, check_report::CheckReport};
 use tollhouse_store::{Batch, Direction, SaleKey, Store, StoreError, Table, TerminatedText, postcard_values, schema};
 
 use super::{SALES, Sales, day_of, of, report::PAGE};
@@ -52,6 +52,7 @@ impl Sales {
 
 /// Compares the list of sellers with the sales.
 /// An unreadable row is reported as a flaw.
+#[boxed]
 pub async fn check_sellers(store: &dyn Store, flaws: &mut CheckReport) -> Result<(), StoreError> {
     let (mut rows, mut before) = (SALES.inspect(store, PAGE), None);
     while let Some(row) = rows.next(flaws).await? {

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     credit::{Credits, balance::CREDITS},
     ledger::{self as accounts, Cause, Dollars, Posting},
-    payout::{Payouts, PayoutSettingsDraft},
+    payout::{PayoutSettingsDraft, Payouts},
     sale::UnpaidSale,
 };
 

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use reqwest::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tollhouse_base::offload::run_blocking;
+use tollhouse_base::{boxed, offload::run_blocking};
 use tollhouse_capability::guard::{Fetch, Fetched};
 
 pub use self::client::ReadinessClient;
@@ -63,6 +63,7 @@ struct Reason {
 }
 
 /// Checks `url`, and reports what an agent would find there.
+#[boxed]
 pub async fn check(client: &ReadinessClient, url: &str) -> Value {
     let report = match client.fetch(with_agent(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
         Ok(fetched) => inspect(client, url, fetched).await,

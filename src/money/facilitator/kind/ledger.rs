@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
-use tollhouse_base::clock::Timestamp;
+use tollhouse_base::{boxed, clock::Timestamp};
 use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, Table, schema};
 use tollhouse_tool::MicroUsd;
 
@@ -69,11 +69,13 @@ impl Ledger {
 
     /// Adds to an address's balance, and returns the new one.
     /// An amount above [`MAX_FAUCET`] is rejected.
+    #[boxed]
     pub async fn faucet(&self, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         self.faucet_of(self.asset, address, amount).await
     }
 
     /// Adds to an address's balance of a token, and returns the new one.
+    #[boxed]
     pub async fn faucet_of(&self, asset: &Asset, address: &str, amount: MicroUsd) -> Result<MicroUsd, LedgerError> {
         if amount > MAX_FAUCET {
             return Err(LedgerError::TooMuch);
@@ -86,17 +88,20 @@ impl Ledger {
     }
 
     /// Returns the balance of an address.
+    #[boxed]
     pub async fn balance(&self, address: &str) -> Result<MicroUsd, LedgerError> {
         self.balance_of(self.asset, address).await
     }
 
     /// Returns an address's balance of a token.
+    #[boxed]
     pub async fn balance_of(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
         Ok(MicroUsd(unsigned(BALANCES.get(&*self.store, &balance_key(asset, parse(address)?)).await?)))
     }
 
     /// Returns an address's balance of a token after it is durable. A transfer can be read before it is durable, so
     /// this is the balance to show to clients.
+    #[boxed]
     pub async fn balance_floor(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
         let balance = self.balance_of(asset, address).await?;
         Batch::new().commit(&*self.store, Durability::Durable).await?;
@@ -139,6 +144,7 @@ impl Ledger {
     /// Deletes the nonces of authorizations that expired well before `since`, when the oldest open settlement of any
     /// host of the store began. Open settlements are looked up by their nonce.
     /// After an error the next run deletes the rest.
+    #[boxed]
     pub async fn forget(&self, since: Timestamp) -> Result<(), StoreError> {
         let due = EXPIRY.all().before(&since);
         loop {

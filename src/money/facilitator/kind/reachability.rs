@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{Address, Bytes, U64};
 use alloy_sol_types::SolCall as _;
 use serde_json::{Value, json};
-use tollhouse_base::clock::Clock;
+use tollhouse_base::{boxed, clock::Clock};
 
 use super::{
     FacilitatorKind, FacilitatorSite,
@@ -37,6 +37,7 @@ pub struct ReachReport {
 
 impl FacilitatorSite<'_> {
     /// Checks the facilitator of the network without changing anything.
+    #[boxed]
     pub async fn reach(&self) -> ReachReport {
         match self.kind {
             FacilitatorKind::Simulated => passing("play money, on a ledger of this host".to_owned()),
