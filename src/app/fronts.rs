@@ -6,10 +6,6 @@ use tollhouse_base::rate_limit::ConcurrencyLimit;
 use tollhouse_front as front;
 use tollhouse_front::{FrontServices, Fronts};
 use tollhouse_http as http;
-use tollhouse_http::{
-    AccountServices, AuditServices, CallServices, CatalogServices, DiscoveryServices, Documents, FeedServices, HealthServices,
-    MoneyServices, ReceiptServices, RecordExtras, SecretServices,
-};
 use tollhouse_mcp as mcp;
 use tollhouse_web as web;
 
@@ -43,106 +39,46 @@ fn operation(row: &http::Operation) -> web::ApiOperation {
 }
 
 fn http(services: &Arc<Services>, shared: &Arc<FrontServices>) -> http::Services {
-    let gather = gauges::gather(services, shared);
-    let shared = || Arc::clone(shared);
-    let (catalog, calls, payments) = (|| Arc::clone(&services.catalog), || Arc::clone(&services.calls), || Arc::clone(&services.payments));
-    let (builders, receipts) = (|| Arc::clone(&services.builders), || Arc::clone(&services.receipts));
-    let (clock, pool, base_url) = (|| services.clock.clone(), || services.pool.clone(), || services.base_url.clone());
-    let about = Arc::new(RecordExtras { metrics: Arc::clone(&services.metrics), builders: builders() });
     http::Services {
-        shared: shared(),
-        calling: Arc::new(CallServices {
-            shared: shared(),
-            catalog: catalog(),
-            calls: calls(),
-            receipts: receipts(),
-            about: Arc::clone(&about),
-            base_url: base_url(),
-            long_running_ms: services.long_running_ms,
-            progress: services.progress,
-        }),
-        offering: Arc::new(DiscoveryServices {
-            catalog: catalog(),
-            payments: payments(),
-            pool: pool(),
-            scanner: Arc::clone(&services.scanner),
-            abuse_contact: services.abuse_contact.clone(),
-            signer: Arc::clone(&services.signer),
-            contact: services.contact.clone(),
-            documents: Documents::new(http::rows(), &services.base_url),
-            about: Arc::clone(&about),
-            fee: services.fee,
-            base_url: base_url(),
-        }),
+        shared: Arc::clone(shared),
+        clock: services.clock.clone(),
+        store: Arc::clone(&services.store),
+        replica: Arc::clone(&services.replica),
+        base_url: services.base_url.clone(),
+        contact: services.contact.clone(),
+        abuse_contact: services.abuse_contact.clone(),
+        documents: http::Documents::new(http::rows(), &services.base_url),
+        catalog: Arc::clone(&services.catalog),
+        scanner: Arc::clone(&services.scanner),
+        calls: Arc::clone(&services.calls),
+        history: Arc::clone(&services.history),
+        metrics: Arc::clone(&services.metrics),
+        long_running_ms: services.long_running_ms,
+        progress: services.progress,
+        dry_runs: ConcurrencyLimit::new(services.dry_runs),
+        pool: services.pool.clone(),
+        capabilities: Arc::clone(&services.capabilities),
+        secrets: Arc::clone(&services.secrets),
+        builders: Arc::clone(&services.builders),
+        registration: Arc::clone(&services.registration),
+        sessions: Arc::clone(&services.sessions),
+        events: Arc::clone(&services.events),
+        audit: Arc::clone(&services.audit),
         desk: Arc::clone(&services.desk),
-        proving: Arc::new(ReceiptServices {
-            receipts: receipts(),
-            payments: payments(),
-            keys: Arc::clone(&services.receipt_keys),
-            refunds: Arc::clone(&services.refunds),
-        }),
+        payments: Arc::clone(&services.payments),
         ledger: services.ledger.clone(),
-        accounts: Arc::new(AccountServices {
-            shared: shared(),
-            builders: builders(),
-            sessions: Arc::clone(&services.sessions),
-            base_url: base_url(),
-            calls: calls(),
-            catalog: catalog(),
-            events: Arc::clone(&services.events),
-            registration: Arc::clone(&services.registration),
-        }),
-        publishing: Arc::new(CatalogServices {
-            catalog: catalog(),
-            builders: builders(),
-            calls: calls(),
-            pool: pool(),
-            secrets: Arc::clone(&services.secrets),
-            about,
-            dry_runs: ConcurrencyLimit::new(services.dry_runs),
-            base_url: base_url(),
-        }),
-        watching: Arc::new(FeedServices {
-            shared: shared(),
-            clock: clock(),
-            events: Arc::clone(&services.events),
-            capabilities: Arc::clone(&services.capabilities),
-            history: Arc::clone(&services.history),
-            metrics: Arc::clone(&services.metrics),
-        }),
-        earning: Arc::new(MoneyServices {
-            clock: clock(),
-            sales: Arc::clone(&services.sales),
-            payouts: Arc::clone(&services.payouts),
-            refunds: Arc::clone(&services.refunds),
-            builders: builders(),
-            payments: payments(),
-            store: Arc::clone(&services.store),
-        }),
-        auditing: Arc::new(AuditServices {
-            shared: shared(),
-            audit: Arc::clone(&services.audit),
-            replica: Arc::clone(&services.replica),
-            clock: clock(),
-        }),
-        sealing: Arc::new(SecretServices {
-            secrets: Arc::clone(&services.secrets),
-            builders: builders(),
-            pool: pool(),
-            replica: Arc::clone(&services.replica),
-        }),
-        operating: Arc::new(HealthServices {
-            shared: shared(),
-            store: Arc::clone(&services.store),
-            payments: payments(),
-            pool: pool(),
-            replica: Arc::clone(&services.replica),
-            disk: Arc::clone(&services.disk),
-            receipts: Arc::clone(&services.free_receipts),
-            gather,
-            metrics_here: services.metrics_here,
-            metrics_token: services.metrics_token.clone(),
-        }),
+        fee: services.fee,
+        sales: Arc::clone(&services.sales),
+        payouts: Arc::clone(&services.payouts),
+        refunds: Arc::clone(&services.refunds),
+        receipts: Arc::clone(&services.receipts),
+        free_receipts: Arc::clone(&services.free_receipts),
+        signer: Arc::clone(&services.signer),
+        receipt_keys: Arc::clone(&services.receipt_keys),
+        disk: Arc::clone(&services.disk),
+        gather: gauges::gather(services, shared),
+        metrics_here: services.metrics_here,
+        metrics_token: services.metrics_token.clone(),
     }
 }
 

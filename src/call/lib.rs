@@ -37,6 +37,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::BoxFuture;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_account::builder::Builders;
 use tollhouse_base::{
@@ -150,8 +151,8 @@ impl Calls {
     }
 
     /// Performs a call on its own task. Dropping the future does not stop it.
-    pub async fn perform(self: &Arc<Self>, call: Call) -> SharedResult {
-        self.begin(call, CancellationToken::new(), ()).await
+    pub fn perform<'a>(self: &'a Arc<Self>, call: Call) -> BoxFuture<'a, SharedResult> {
+        Box::pin(async move { self.begin(call, CancellationToken::new(), ()).await })
     }
 
     /// Begins a call that its caller can cancel. Once `cancel` is canceled, the handler is stopped and its payment

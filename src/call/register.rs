@@ -4,6 +4,7 @@
 //! [derived](tollhouse_account::first_key) for the request that registered, and for later ones that send the payment
 //! with data that only its payer knows, until the key is first used.
 
+use futures_util::future::BoxFuture;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
@@ -77,9 +78,11 @@ impl Calls {
     /// # Errors
     ///
     /// See [`Calls::perform`]; [`CallError::Input`] for an invalid name or contact.
-    pub async fn register(self: &Arc<Self>, registration: Registration) -> SharedResult {
-        let this = Arc::clone(self);
-        self.detached(|gone| async move { this.register_builder(registration, gone).await }).await
+    pub fn register<'a>(self: &'a Arc<Self>, registration: Registration) -> BoxFuture<'a, SharedResult> {
+        Box::pin(async move {
+            let this = Arc::clone(self);
+            self.detached(|gone| async move { this.register_builder(registration, gone).await }).await
+        })
     }
 
     async fn register_builder(&self, registration: Registration, gone: CancellationToken) -> SharedResult {

@@ -1,6 +1,7 @@
 //! Returns the answers that payments have already bought, whatever has become of their tools since. A paused or deleted
 //! tool takes no calls, but a paid answer is not a new call.
 
+use futures_util::future::BoxFuture;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tollhouse_money::{OfferedPayment, OwedPayment, PaymentId, Refusal, SeenPayment};
@@ -36,15 +37,20 @@ impl Calls {
     /// # Errors
     ///
     /// [`CallError::OverShare`], [`CallError::AnswerOwed`], or errors of the store.
-    pub async fn find_paid(self: &Arc<Self>, request: ReplayRequest<'_>) -> Result<Option<RunningCall<CompletedCall>>, Arc<CallError>> {
-        let from = request.from;
-        let Some(seen) = self.seen(request).await? else { return Ok(None) };
-        if let SeenPayment::Owed(owed) = &seen {
-            return Err(CallError::AnswerOwed(owed.payment().clone()).into());
-        }
-        let this = Arc::clone(self);
-        let replay = |gone| async move { this.replay(seen, Limits::ceilings().wall_ms, &Waiter { from, gone }).await };
-        Ok(Some(self.detached(replay)))
+    pub fn find_paid<'a>(
+        self: &'a Arc<Self>,
+        request: ReplayRequest<'a>,
+    ) -> BoxFuture<'a, Result<Option<RunningCall<CompletedCall>>, Arc<CallError>>> {
+        Box::pin(async move {
+            let from = request.from;
+            let Some(seen) = self.seen(request).await? else { return Ok(None) };
+            if let SeenPayment::Owed(owed) = &seen {
+                return Err(CallError::AnswerOwed(owed.payment().clone()).into());
+            }
+            let this = Arc::clone(self);
+            let replay = |gone| async move { this.replay(seen, Limits::ceilings().wall_ms, &Waiter { from, gone }).await };
+            Ok(Some(self.detached(replay)))
+        })
     }
 
     /// Returns what a call's payment has bought while its quote was valid, or else `refused`, since the quote is no

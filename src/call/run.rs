@@ -7,6 +7,7 @@ mod sandbox_counts;
 mod task;
 
 use std::sync::Arc;
+use tollhouse_base::boxed;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -52,7 +53,8 @@ impl Runner {
     /// # Errors
     ///
     /// A fault of the caller, the tool or its sandbox. Then nothing is charged.
-    pub async fn run(&self, task: Task<'_>) -> Result<HandlerResult, CallError> {
+    #[boxed]
+    pub async fn run<'a>(&'a self, task: Task<'a>) -> Result<HandlerResult, CallError> {
         enter(if matches!(task.live.runs, EndpointCode::Js) { Stage::Queue } else { Stage::Run });
         match &task.live.runs {
             EndpointCode::Js => {

@@ -21,7 +21,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
 }
 
 /// Deserialized path parameters. A path that is not UTF-8 returns 400.
-pub struct PathParams<T>(pub T);
+pub struct PathParams<T = String>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
     type Rejection = ApiError;

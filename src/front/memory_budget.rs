@@ -53,12 +53,10 @@ impl MemoryBudget {
     /// 503 if there is not enough room.
     pub fn hold(&self, address: IpAddr, bytes: usize) -> Result<QuotaShare, ApiError> {
         let mut share = self.held.share(address);
-        let message = match share.take(bytes) {
-            Ok(()) => return Ok(share),
-            Err(QuotaFull::All(max)) => format!("the host has reached its limit of {max} bytes of request bodies"),
-            Err(QuotaFull::Address(max)) => format!("your address has reached its limit of {max} bytes of request bodies"),
-        };
-        Err(ApiError::new(Code::Busy, message).retry_after(1))
+        match share.take(bytes) {
+            Ok(()) => Ok(share),
+            Err(full) => Err(ApiError::new(Code::Busy, full.reached("bytes of request bodies")).retry_after(1)),
+        }
     }
 
     /// Checks that an address does not leave too many answers unread.
@@ -67,10 +65,7 @@ impl MemoryBudget {
     ///
     /// 503 if the address has used up its share of the memory for answers.
     pub(crate) fn check_unread_answers(&self, address: IpAddr) -> Result<(), ApiError> {
-        match self.answers.has_all_of_its_share(address) {
-            Some(max) => Err(unread(&format!("your address has reached its limit of {max} bytes of unread answers"))),
-            None => Ok(()),
-        }
+        self.answers.has_all_of_its_share(address).map_or(Ok(()), |max| Err(unread(QuotaFull::Address(max))))
     }
 
     /// Checks that an unpaid answer of this many bytes can be held until its client reads it. A short answer always
@@ -83,12 +78,7 @@ impl MemoryBudget {
         if bytes <= SHORT_BYTES {
             return Ok(());
         }
-        let message = match self.answers.has_room_or_is_large(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
-            Ok(()) => return Ok(()),
-            Err(QuotaFull::All(max)) => format!("the host has reached its limit of {max} bytes of unread answers"),
-            Err(QuotaFull::Address(max)) => format!("your address has reached its limit of {max} bytes of unread answers"),
-        };
-        Err(unread(&message))
+        self.answers.has_room_or_is_large(address, usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(unread)
     }
 
     /// Adds the current use to the metrics.
@@ -112,6 +102,7 @@ impl MemoryBudget {
     }
 }
 
-fn unread(message: &str) -> ApiError {
+fn unread(full: QuotaFull) -> ApiError {
+    let message = full.reached("bytes of unread answers");
     ApiError::new(Code::Busy, message).hint("Read the pending answers, or close their connections").retry_after(1)
 }

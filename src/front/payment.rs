@@ -42,19 +42,12 @@ pub(crate) fn check_payment(headers: &HeaderMap) -> Result<(), ApiError> {
         if payload.starts_with(b"{") {
             return has_reserved_key(payload);
         }
-        let standard: Vec<_> = payload
-            .iter()
-            .map(|byte| {
-                if *byte == b'-' {
-                    b'+'
-                } else if *byte == b'_' {
-                    b'/'
-                } else {
-                    *byte
-                }
-            })
-            .collect();
-        BASE64.decode(standard).is_ok_and(|json| has_reserved_key(&json))
+        let standard = payload.iter().map(|byte| match byte {
+            b'-' => b'+',
+            b'_' => b'/',
+            other => *other,
+        });
+        BASE64.decode(standard.collect::<Vec<_>>()).is_ok_and(|json| has_reserved_key(&json))
     };
     match [&header_names::PAYMENT_SIGNATURE, &header_names::X_PAYMENT].into_iter().filter_map(|name| headers.get(name)).any(is_reserved) {
         true => Err(reserved_key("payment")),

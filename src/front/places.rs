@@ -30,11 +30,8 @@ impl Places {
     pub fn take(streams: &Arc<Quota>, intake: &MemoryBudget, address: IpAddr, what: &str, hint: &'static str) -> Result<Self, ApiError> {
         let (mut stream, mut connection) = (streams.share(address), intake.open.share(address));
         let crowded = |full: QuotaFull, what: &str| {
-            let fault = match full {
-                QuotaFull::All(max) => ApiError::new(Code::Busy, format!("the host has reached its limit of {max} {what}")),
-                QuotaFull::Address(max) => ApiError::new(Code::RateLimited, format!("your address has reached its limit of {max} {what}")),
-            };
-            fault.hint(hint).retry_after(RETRY_SECS)
+            let code = if matches!(full, QuotaFull::All(_)) { Code::Busy } else { Code::RateLimited };
+            ApiError::new(code, full.reached(what)).hint(hint).retry_after(RETRY_SECS)
         };
         stream.take(1).map_err(|full| crowded(full, what))?;
         connection.take(1).map_err(|full| crowded(full, "open connections and streams"))?;

@@ -37,6 +37,16 @@ pub enum QuotaFull {
     Address(usize),
 }
 
+impl QuotaFull {
+    /// Returns a message with the limit, which is one of `what`.
+    pub(crate) fn reached(self, what: &str) -> String {
+        match self {
+            Self::All(max) => format!("the host has reached its limit of {max} {what}"),
+            Self::Address(max) => format!("your address has reached its limit of {max} {what}"),
+        }
+    }
+}
+
 impl Quota {
     /// Returns an unused quota: at most `max` in all and `max_per_address` for one address. `None` sets no limit.
     pub fn new(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {

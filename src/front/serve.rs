@@ -135,11 +135,7 @@ impl Acceptor {
 }
 
 fn crowded(full: QuotaFull) -> Response {
-    let message = match full {
-        QuotaFull::All(max) => format!("the host has reached its limit of {max} connections"),
-        QuotaFull::Address(max) => format!("your address has reached its limit of {max} connections"),
-    };
-    let error = ApiError::new(Code::Busy, message).hint("Reuse open connections, or close some").retry_after(1);
+    let error = ApiError::new(Code::Busy, full.reached("connections")).hint("Reuse open connections, or close some").retry_after(1);
     let id = RequestId::generate();
     let response = REQUEST.sync_scope(id.clone(), || error.into_response());
     let mut response = framed(&id, response);

@@ -1,23 +1,17 @@
 //! `/dev/faucet`: play money on the simulated ledger.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use tollhouse_api::{FaucetRequest, SimulatedBalance, True};
-use tollhouse_front::{ApiError, Code, body::SMALL_BODY_BYTES};
+use tollhouse_front::{ApiError, Code, QueryParams, body::SMALL_BODY_BYTES};
 use tollhouse_money::{Asset, Ledger, Network};
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    endpoints::{Body, Subject},
-    page::QueryParams,
+    json_body::{Body, JsonResult},
     route::{Route, open},
+    services::Http,
 };
-
-impl Subject for FaucetRequest {
-    const CODE: Code = Code::InvalidMember;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];
@@ -34,12 +28,9 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// `POST /dev/faucet`: credits play money, if the facilitator is the simulated ledger.
-async fn faucet(
-    State(ledger): State<Option<Arc<Ledger>>>,
-    Body(faucet): Body<FaucetRequest, SMALL_BODY_BYTES>,
-) -> Result<Json<SimulatedBalance>, ApiError> {
-    let ledger = ledger.ok_or_else(no_ledger)?;
-    let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
+async fn faucet(State(http): State<Http>, Body(faucet): Body<FaucetRequest, SMALL_BODY_BYTES>) -> JsonResult<SimulatedBalance> {
+    let ledger = http.ledger.as_deref().ok_or_else(no_ledger)?;
+    let asset = asset(ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
     let balance = ledger.faucet_of(asset, &faucet.address, faucet.amount_usd).await?;
     Ok(balance_json(asset, &faucet.address, balance))
 }
@@ -53,12 +44,9 @@ struct Address {
 }
 
 /// `GET /dev/faucet?address=…`: returns the balance of an address.
-async fn balance(
-    State(ledger): State<Option<Arc<Ledger>>>,
-    QueryParams(query): QueryParams<Address>,
-) -> Result<Json<SimulatedBalance>, ApiError> {
-    let ledger = ledger.ok_or_else(no_ledger)?;
-    let asset = asset(&ledger, query.network.as_deref(), query.asset.as_deref())?;
+async fn balance(State(http): State<Http>, QueryParams(query): QueryParams<Address>) -> JsonResult<SimulatedBalance> {
+    let ledger = http.ledger.as_deref().ok_or_else(no_ledger)?;
+    let asset = asset(ledger, query.network.as_deref(), query.asset.as_deref())?;
     let balance = ledger.balance_floor(asset, &query.address).await?;
     Ok(balance_json(asset, &query.address, balance))
 }

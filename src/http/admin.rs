@@ -1,34 +1,25 @@
 //! `/ai/admin/policy`, `/ai/admin/endpoints`, `/ai/admin/reviews` and `/ai/admin/rescan`: policy, tools, reviews and
 //! rescans for admins.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
-use serde::Deserialize;
 use tollhouse_api::{
     EndpointSummaryPage, Narrowing, PendingReview, Policy, PolicyCheckResponse, PolicyResponse, RescanCounts, RescanResponse, ReviewPage,
     ReviewVerdict, True,
 };
 use tollhouse_catalog::{PolicyDraft, PolicyInForce, ReviewDecision, ReviewQueuePosition, ShownEndpoint};
-use tollhouse_front::{AboutBody as _, ApiError, Code, cursor};
+use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, cursor};
 use tollhouse_tool::{EndpointState, Owner};
 
 use super::{
     auth::Admin,
     convert,
-    endpoints::{self, Body, Subject, if_match, owned, with_etag},
-    page::{PageLimit, PageQuery, PathParams, bad_cursor},
+    endpoints::{self, if_match, owned, with_etag},
+    json_body::{Answer, Body, JsonResult, Subject as _},
+    page::{PageLimit, PageQuery, bad_cursor},
+    query::query,
     route::{Route, get, post, put},
-    services::{CallServices, CatalogServices},
+    services::{Http, Services},
 };
-
-impl Subject for PolicyDraft {
-    const CODE: Code = Code::InvalidPolicy;
-}
-
-impl Subject for ReviewVerdict {
-    const CODE: Code = Code::InvalidDecision;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -54,30 +45,20 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn policy(_: Admin, State(publishing): State<Arc<CatalogServices>>) -> Response {
-    in_force(&publishing.catalog.policy())
+async fn policy(_: Admin, State(http): State<Http>) -> Response {
+    in_force(&http.catalog.policy())
 }
 
-async fn set_policy(
-    _: Admin,
-    State(publishing): State<Arc<CatalogServices>>,
-    headers: HeaderMap,
-    Body(draft): Body<PolicyDraft>,
-) -> Result<Response, ApiError> {
-    let policy = publishing.catalog.set_policy(draft, if_match(&headers)?).await;
+async fn set_policy(_: Admin, State(http): State<Http>, headers: HeaderMap, Body(draft): Body<PolicyDraft>) -> Answer {
+    let policy = http.catalog.set_policy(draft, if_match(&headers)?).await;
     let policy = policy.map_err(|error| error.about(PolicyDraft::CODE))?;
     tracing::info!(policy.revision = policy.revision, "the policy was changed");
     Ok(in_force(&policy))
 }
 
 /// Shows the effect of a policy. Changes nothing, and has no entry in the audit trail.
-async fn check_policy(
-    _: Admin,
-    State(publishing): State<Arc<CatalogServices>>,
-    State(calling): State<Arc<CallServices>>,
-    Body(draft): Body<PolicyDraft>,
-) -> Result<Json<PolicyCheckResponse>, ApiError> {
-    let impact = publishing.catalog.would_narrow(draft, calling.long_running_ms).await;
+async fn check_policy(_: Admin, State(http): State<Http>, Body(draft): Body<PolicyDraft>) -> JsonResult<PolicyCheckResponse> {
+    let impact = http.catalog.would_narrow(draft, http.long_running_ms).await;
     let impact = impact.map_err(|error| error.about(PolicyDraft::CODE))?;
     let narrows = Narrowing {
         endpoints: impact.endpoints,
@@ -104,48 +85,36 @@ fn in_force(PolicyInForce { revision, policy }: &PolicyInForce) -> Response {
 const QUEUE: &[&str] = &["reviews"];
 
 /// Lists tools that wait for a decision, longest waiting first.
-async fn reviews(Admin(pages): Admin<PageQuery>, State(publishing): State<Arc<CatalogServices>>) -> Result<Json<ReviewPage>, ApiError> {
+async fn reviews(Admin(pages): Admin<PageQuery>, State(http): State<Http>) -> JsonResult<ReviewPage> {
     let position = |cursor: String| {
         cursor::read(QUEUE, &cursor).and_then(|position| ReviewQueuePosition::from_bytes(&position)).ok_or_else(bad_cursor)
     };
     let after = pages.cursor.map(position).transpose()?;
-    let (page, total) = publishing.catalog.queue(after.as_ref(), pages.limit.0).await?;
+    let (page, total) = http.catalog.queue(after.as_ref(), pages.limit.0).await?;
     let mut reviews = Vec::with_capacity(page.endpoints.len());
     for live in &page.endpoints {
-        reviews.push(waiting_for(&publishing, live).await);
+        reviews.push(waiting_for(&http, live).await);
     }
     let last = page.endpoints.last().filter(|_| page.more);
     let next_cursor = last.map(|last| cursor::write(QUEUE, &ReviewQueuePosition::of(&last.endpoint).to_bytes()));
     Ok(Json(ReviewPage { ok: True, reviews, total, next_cursor }))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EndpointQuery {
-    state: Option<EndpointState>,
-    /// `platform` or the id of a builder.
-    owner: Option<String>,
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
+// `owner` is `platform` or the id of a builder.
+query!(EndpointQuery { state: Option<EndpointState>, owner: Option<String>, limit: PageLimit, cursor: Option<String> });
 
 /// Lists all tools in any state, by slug.
-async fn list(
-    Admin(request): Admin<EndpointQuery>,
-    State(publishing): State<Arc<CatalogServices>>,
-) -> Result<Json<EndpointSummaryPage<serde_json::Value>>, ApiError> {
+async fn list(Admin(request): Admin<EndpointQuery>, State(http): State<Http>) -> JsonResult<EndpointSummaryPage<serde_json::Value>> {
     let owner = request.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
         id => id.parse().map(Owner::Builder).map_err(|_| ApiError::bad_request("`owner` must be `platform` or a builder's id")),
     });
-    endpoints::list(&publishing, endpoints::ListFilter { owner: owner.transpose()?, state: request.state }, request.limit, request.cursor)
-        .await
+    endpoints::list(&http, owner.transpose()?, request.state, request.limit, request.cursor).await
 }
 
 /// Returns the data that an admin needs for a decision: the request and the scan findings.
-async fn waiting_for(publishing: &CatalogServices, live: &ShownEndpoint) -> PendingReview {
-    let extras = publishing.about.tool(live).await;
+async fn waiting_for(http: &Services, live: &ShownEndpoint) -> PendingReview {
+    let extras = http.extra_members(live).await;
     let endpoint = live.endpoint.clone();
     PendingReview {
         slug: endpoint.slug,
@@ -169,22 +138,22 @@ async fn waiting_for(publishing: &CatalogServices, live: &ShownEndpoint) -> Pend
 
 async fn decide(
     _: Admin,
-    State(publishing): State<Arc<CatalogServices>>,
-    PathParams(slug): PathParams<String>,
+    State(http): State<Http>,
+    PathParams(slug): PathParams,
     headers: HeaderMap,
     Body(verdict): Body<ReviewVerdict>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let ReviewVerdict { decision, capabilities, allowed_hosts, limits, tier, reason } = verdict;
     let verdict = ReviewDecision { decision, capabilities, allowed_hosts, limits, tier, reason };
-    let live = publishing.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
+    let live = http.catalog.decide(&slug, &verdict, if_match(&headers)?).await;
     let live = live.map_err(|error| error.about(ReviewVerdict::CODE))?;
     tracing::info!(endpoint.slug = slug, ?decision, "a tool was reviewed");
-    Ok(owned(&publishing, &live))
+    Ok(owned(&http, &live))
 }
 
 /// Scans the tools of all builders with the current rules. Responds when the scan is complete.
-async fn rescan(_: Admin, State(publishing): State<Arc<CatalogServices>>) -> Result<Json<RescanResponse>, ApiError> {
-    let found = publishing.catalog.rescan().await?;
+async fn rescan(_: Admin, State(http): State<Http>) -> JsonResult<RescanResponse> {
+    let found = http.catalog.rescan().await?;
     let rescan = RescanCounts { endpoints: found.endpoints, review: found.review, blocked: found.blocked };
     Ok(Json(RescanResponse { ok: True, rescan }))
 }

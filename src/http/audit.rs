@@ -1,6 +1,6 @@
 //! The audit trail: records every change by an admin or a builder, and lists the entries for admins.
 
-use std::{fmt, panic::AssertUnwindSafe, str::FromStr, sync::Arc};
+use std::{fmt, panic::AssertUnwindSafe, str::FromStr};
 
 use axum::{
     Json,
@@ -11,16 +11,14 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::FutureExt as _;
-use serde::{
-    Deserialize,
-    de::{Deserializer as _, IgnoredAny, MapAccess, Visitor},
-};
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use tollhouse_account::audit::{Action, Actor, Audit, AuditQuery, Entry};
 use tollhouse_api::{AuditPage, True};
 use tollhouse_base::{
     id::{CreditId, ReceiptId, RequestId},
     offload::{for_same_client, run_blocking},
+    time_param::TimeParam,
 };
 use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
 use tollhouse_tool::Slug;
@@ -29,9 +27,11 @@ use super::{
     audit_subject::{self, NamedItems},
     auth::Admin,
     convert,
-    page::{PageLimit, TimeParam, parse_cursor},
+    json_body::JsonResult,
+    page::{PageLimit, parse_cursor},
+    query::query,
     route::{Route, get},
-    services::AuditServices,
+    services::Http,
 };
 
 /// Maximum number of body field names that are recorded, and their maximum length in bytes.
@@ -42,10 +42,10 @@ const MAX_FIELD: usize = 32;
 ///
 /// A recorded change runs to its end even if the caller hangs up. Requests without a valid credential are not recorded;
 /// a later check rejects them.
-pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: Request, next: Next) -> Response {
+pub(super) async fn enter(State(http): State<Http>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(template) = audited(&parts) else { return next.run(Request::from_parts(parts, body)).await };
-    let caller = match auditing.shared.callers.identify(&parts.headers, &parts.extensions).await {
+    let caller = match http.shared.callers.identify(&parts.headers, &parts.extensions).await {
         Ok(caller) => Some(caller),
         Err(error) if error.code() == Code::Unauthorized => None,
         Err(error) => return error.into_response(),
@@ -53,16 +53,16 @@ pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: R
     // Authenticate once, so that the recorded caller is the one that the handler checks.
     parts.extensions.insert(KnownCaller(caller.clone()));
     let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
-    let read = body::read(&auditing.shared.intake, peer(&parts.extensions), &parts.headers, body, body::MANAGEMENT_BODY_BYTES).await;
+    let read = body::read(&http.shared.intake, peer(&parts.extensions), &parts.headers, body, body::MANAGEMENT_BODY_BYTES).await;
     let named = match &read {
         Ok(body) => run_blocking(body.len(), || AuditedBody::in_body(body)).await,
         Err(_) => AuditedBody::default(),
     };
     let action = action(&parts, &template, caller, named);
     let request = action.request_id.clone();
-    let background = auditing.shared.background.clone();
+    let background = http.shared.background.clone();
     let act = async move {
-        let mut entry = match auditing.audit.begin(action).await {
+        let mut entry = match http.audit.begin(action).await {
             Ok(entry) => entry,
             Err(error) => return ApiError::from(error).into_response(),
         };
@@ -74,7 +74,7 @@ pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: R
         if entry.action.subject.is_none() {
             entry.action.subject = audit_subject::of_response(&response);
         }
-        end(&auditing.audit, entry, response.status(), code).await;
+        end(&http.audit, entry, response.status(), code).await;
         response
     };
     // Spawn a task, so that a disconnect interrupts neither the change nor its entry. Shutdown waits for it.
@@ -196,30 +196,21 @@ fn text<T: FromStr>(value: &Value) -> Option<T> {
     value.as_str()?.parse().ok()
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Query {
-    since: Option<TimeParam>,
-    actor: Option<String>,
-    slug: Option<Slug>,
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
+query!(Query { since: Option<TimeParam>, actor: Option<String>, slug: Option<Slug>, limit: PageLimit, cursor: Option<String> });
 
 pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/audit", "listAudit", "the audit trail, newest first", list).answers("AuditPage")]
 }
 
-async fn list(Admin(request): Admin<Query>, State(auditing): State<Arc<AuditServices>>) -> Result<Json<AuditPage>, ApiError> {
+async fn list(Admin(request): Admin<Query>, State(http): State<Http>) -> JsonResult<AuditPage> {
     let query = AuditQuery {
-        since: request.since.map(|since| since.at(auditing.clock.now())),
+        since: request.since.map(|since| since.at(http.clock.now())),
         by: request.actor.map(|actor| actor.parse()).transpose().map_err(ApiError::bad_request)?,
         slug: request.slug,
         limit: request.limit.0,
         before: parse_cursor(request.cursor)?,
     };
-    let page = auditing.audit.list(&query).await?;
+    let page = http.audit.list(&query).await?;
     let entries = page.entries.into_iter().map(convert::audit_entry).collect();
     Ok(Json(AuditPage { ok: True, entries, next_cursor: page.next }))
 }

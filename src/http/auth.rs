@@ -14,12 +14,11 @@ use serde_json::json;
 use tollhouse_account::builder::{Builder, Builders};
 use tollhouse_base::id::{BuilderId, EndpointId};
 use tollhouse_catalog::{DeletedEndpoint, ShownEndpoint};
-use tollhouse_front::{ApiError, Caller, Code, header_names, not_suspended};
+use tollhouse_front::{ApiError, Caller, Code, PathParams, QueryParams, header_names, not_suspended};
 use tollhouse_tool::Owner;
 
 use super::{
     operation::Access,
-    page::{PathParams, QueryParams},
     route::{CallerExtractor, NoQuery},
     services::Http,
 };
@@ -132,7 +131,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for ManagedEndpoint<Q> {
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let caller = admitted(parts, http).await?;
         let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
-        let shown = http.publishing.catalog.shown(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+        let shown = http.catalog.shown(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
         if !caller.manages(&shown.endpoint.owner) {
             return Err(Code::NotOwner.into());
         }
@@ -169,7 +168,7 @@ impl FromRequestParts<Http> for Deletable {
         };
         let caller = admitted(parts, http).await?;
         let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
-        let deleted = http.publishing.catalog.deleted(&slug).await?.filter(|deleted| caller.manages(&deleted.owner));
+        let deleted = http.catalog.deleted(&slug).await?.filter(|deleted| caller.manages(&deleted.owner));
         let Some(DeletedEndpoint { id, .. }) = deleted else { return Err(unknown) };
         let NoQuery {} = query(parts, http).await?;
         Ok(Self::Gone { slug, id })
@@ -187,11 +186,11 @@ impl<Q> ManagedEndpoint<Q> {
 }
 
 /// The builder that a request is about, and the query. It is the caller, or the builder that the admin names with
-/// `?builderId=`.
-pub(super) struct ForBuilder<Q = BuilderParam>(pub(super) Builder, pub(super) Q);
+/// `?builderId=`. With `SUSPENDED_TOO`, also admits suspended builders.
+pub(super) struct ForBuilder<Q = BuilderParam, const SUSPENDED_TOO: bool = false>(pub(super) Builder, pub(super) Q);
 
-/// Like [`ForBuilder`], for reading data about money: it also admits suspended builders.
-pub(super) struct ForBuilderReadOnly<Q = BuilderParam>(pub(super) Builder, pub(super) Q);
+/// [`ForBuilder`] for reading data about money.
+pub(super) type ForBuilderReadOnly<Q = BuilderParam> = ForBuilder<Q, true>;
 
 /// A query that can name a builder.
 pub(super) trait OfBuilder: DeserializeOwned + Send + Sync {
@@ -211,33 +210,19 @@ impl OfBuilder for BuilderParam {
     }
 }
 
-impl<Q: OfBuilder> CallerExtractor for ForBuilder<Q> {
+impl<Q: OfBuilder, const SUSPENDED_TOO: bool> CallerExtractor for ForBuilder<Q, SUSPENDED_TOO> {
     const ACCESS: Access = Access::Themselves;
     type Query = Q;
 }
 
-impl<Q: OfBuilder> CallerExtractor for ForBuilderReadOnly<Q> {
-    const ACCESS: Access = Access::Themselves;
-    type Query = Q;
-}
-
-impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilder<Q> {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
-        let caller = admitted(parts, http).await?;
-        let request: Q = query(parts, http).await?;
-        Ok(Self(named(caller, request.builder_id(), &http.accounts.builders).await?, request))
-    }
-}
-
-impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilderReadOnly<Q> {
+impl<Q: OfBuilder, const SUSPENDED_TOO: bool> FromRequestParts<Http> for ForBuilder<Q, SUSPENDED_TOO> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let caller = http.shared.callers.identify(&parts.headers, &parts.extensions).await?;
+        let caller = if SUSPENDED_TOO { caller } else { caller.admitted()? };
         let request: Q = query(parts, http).await?;
-        Ok(Self(named(caller, request.builder_id(), &http.accounts.builders).await?, request))
+        Ok(Self(named(caller, request.builder_id(), &http.builders).await?, request))
     }
 }
 

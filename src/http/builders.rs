@@ -4,20 +4,22 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Extension, Json,
-    extract::{ConnectInfo, FromRequest, Request, State},
-    response::{IntoResponse, Response},
+    extract::{ConnectInfo, FromRequest as _, Request, State},
+    response::IntoResponse as _,
 };
-use serde::Deserialize;
 use serde_json::json;
 use tollhouse_account::{builder::BuilderError, registration};
 use tollhouse_api::{
     BuilderKeyResponse, BuilderListEntry, BuilderPage, BuilderResponse, BuilderVerdict, EndpointSummaryPage, RegistrationRequest,
     RegistrationResponse, True,
 };
-use tollhouse_base::id::{BuilderId, RequestId};
+use tollhouse_base::{
+    id::{BuilderId, RequestId},
+    time_param::TimeParam,
+};
 use tollhouse_call::{CallError, Registration};
 use tollhouse_event::{Events, Kind};
-use tollhouse_front::{AboutBody as _, ApiError, Caller, Code, body::SMALL_BODY_BYTES, network, offered, quote};
+use tollhouse_front::{AboutBody as _, ApiError, Caller, Code, PathParams, body::SMALL_BODY_BYTES, network, offered, quote};
 use tollhouse_money::{EntryMethod, OfferedPayment, sale::ReportDetail};
 use tollhouse_store::Batch;
 use tollhouse_tool::{EndpointState, Mismatch, Owner};
@@ -25,21 +27,15 @@ use tollhouse_tool::{EndpointState, Mismatch, Owner};
 use super::{
     audit_subject::ChangedItem,
     auth::{Admin, AdminOrBuilder, Everyone, ForBuilder},
-    endpoints::{self, Body, ForBuilderQuery, ListFilter, Subject, resolve_owner},
-    page::{PageLimit, PageQuery, PathParams, TimeParam, last_if_full, parse_cursor},
+    endpoints::{self, ForBuilderQuery, resolve_owner},
+    json_body::{Answer, Body, JsonResult, Subject as _},
+    page::{PageLimit, PageQuery, last_if_full, parse_cursor},
+    query::query,
     reply,
     route::{Route, get, post},
-    services::{AccountServices, CatalogServices, Http, MoneyServices},
+    services::Http,
     tools::{OF_PAYERS, OF_PAYMENTS},
 };
-
-impl Subject for RegistrationRequest {
-    const CODE: Code = Code::InvalidRegistration;
-}
-
-impl Subject for BuilderVerdict {
-    const CODE: Code = Code::InvalidDecision;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -73,26 +69,20 @@ pub(super) fn routes() -> Vec<Route> {
 /// key is used, repeating the request returns a new key if it shows the payment and the paid request. Only the payer
 /// knows that request; the rest of a payment can be read on its chain. Without it the caller gets neither key nor
 /// record, and the attempt counts as a wrong credential.
-async fn register(
-    _: Everyone,
-    State(http): State<Http>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let accounts = &http.accounts;
-    let limits = &accounts.shared.limits;
+async fn register(_: Everyone, State(http): State<Http>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request) -> Answer {
+    let limits = &http.shared.limits;
     let sender = limits.sender(peer.ip(), request.headers());
     let offered = limits.observed(sender, offered(request.headers()));
     let quote = quote(request.headers());
     let (is_private, shows_payment) = (offered.is_private(), matches!(offered, OfferedPayment::X402 { .. }));
     if matches!(offered, OfferedPayment::Nothing) {
-        accounts.calls.check_unpaid(&accounts.registration, EntryMethod::Post, quote.as_deref())?;
+        http.calls.check_unpaid(&http.registration, EntryMethod::Post, quote.as_deref())?;
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let query = request.uri().query().map(str::to_owned);
     let Body(RegistrationRequest { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
     let registration = Registration {
-        terms: Arc::clone(&accounts.registration),
+        terms: Arc::clone(&http.registration),
         name,
         contact,
         query,
@@ -103,7 +93,7 @@ async fn register(
     };
     // A payment that was spent on another request may be a guess at that request, which only its payer knows.
     let guess = if shows_payment { Some(limits.begin_registration(sender).await?) } else { None };
-    let done = match accounts.calls.register(registration).await {
+    let done = match http.calls.register(registration).await {
         Ok(done) => done,
         Err(error) => {
             if let (CallError::PaymentReused(_), Some(guess)) = (&*error, guess) {
@@ -122,10 +112,10 @@ async fn register(
     })?;
     let id = &registered.builder_id;
     match (done.first, is_private) {
-        (true, _) => registered.builder_key = accounts.builders.complete(id, |_| Batch::new()).await?,
+        (true, _) => registered.builder_key = http.builders.complete(id, |_| Batch::new()).await?,
         // The first response may have been lost.
         (false, true) => {
-            registered.builder_key = accounts.builders.complete(id, |now| registration::completed(id, request_id.clone(), now)).await?;
+            registered.builder_key = http.builders.complete(id, |now| registration::completed(id, request_id.clone(), now)).await?;
             if registered.builder_key.is_some() {
                 tracing::info!(builder.id = %registered.builder_id, "a registration was completed by its payment");
             }
@@ -149,63 +139,46 @@ async fn me(ForBuilder(builder, _): ForBuilder) -> Json<BuilderResponse> {
     Json(BuilderResponse { ok: True, builder: builder.own() })
 }
 
-async fn rotate(
-    ForBuilder(builder, _): ForBuilder,
-    State(accounts): State<Arc<AccountServices>>,
-) -> Result<Json<BuilderKeyResponse>, ApiError> {
+async fn rotate(ForBuilder(builder, _): ForBuilder, State(http): State<Http>) -> JsonResult<BuilderKeyResponse> {
     let owner = Owner::Builder(builder.id.clone());
-    let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
-    let (builder, builder_key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
-    accounts.events.announce(&owner, event);
+    let event = http.events.event(Kind::BuilderKeyRotated, None, json!({}));
+    let (builder, builder_key) = http.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
+    http.events.announce(&owner, event);
     tracing::info!(builder.id = %builder.id, "a builder has a new key");
     let (builder_id, builder) = (builder.id.clone(), builder.own());
     Ok(Json(BuilderKeyResponse { ok: True, builder_id, builder_key, builder }))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
-    builder_id: Option<BuilderId>,
-    state: Option<EndpointState>,
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
+query!(Own { builder_id: Option<BuilderId>, state: Option<EndpointState>, limit: PageLimit, cursor: Option<String> });
 
 /// Lists the builder's own tools in any state. Admins get all tools, or those of the builder that they name.
 async fn endpoints(
     AdminOrBuilder(caller, request): AdminOrBuilder<Own>,
-    State(publishing): State<Arc<CatalogServices>>,
-) -> Result<Json<EndpointSummaryPage<serde_json::Value>>, ApiError> {
+    State(http): State<Http>,
+) -> JsonResult<EndpointSummaryPage<serde_json::Value>> {
     let Own { builder_id, state, limit, cursor } = request;
     let owner = match (&caller, &builder_id) {
         (Caller::Admin, None) => None,
-        (Caller::Admin | Caller::Builder(_), _) => {
-            Some(resolve_owner(&publishing, &caller, ForBuilderQuery { builder: builder_id }).await?)
-        }
+        (Caller::Admin | Caller::Builder(_), _) => Some(resolve_owner(&http, &caller, ForBuilderQuery { builder: builder_id }).await?),
     };
-    endpoints::list(&publishing, ListFilter { owner, state }, limit, cursor).await
+    endpoints::list(&http, owner, state, limit, cursor).await
 }
 
 /// The period of the earnings shown: 30 UTC days, including today.
 const EARNED: TimeParam = TimeParam::days(29);
 
-async fn list(
-    Admin(page): Admin<PageQuery>,
-    State(accounts): State<Arc<AccountServices>>,
-    State(earning): State<Arc<MoneyServices>>,
-) -> Result<Json<BuilderPage>, ApiError> {
-    let found = accounts.builders.list(parse_cursor(page.cursor)?.as_ref(), page.limit.0).await?;
-    let owned = accounts.catalog.owned_by(found.iter().map(|builder| &builder.id));
-    let since = EARNED.at(earning.clock.now());
+async fn list(Admin(page): Admin<PageQuery>, State(http): State<Http>) -> JsonResult<BuilderPage> {
+    let found = http.builders.list(parse_cursor(page.cursor)?.as_ref(), page.limit.0).await?;
+    let owned = http.catalog.owned_by(found.iter().map(|builder| &builder.id));
+    let since = EARNED.at(http.clock.now());
     let mut builders = Vec::with_capacity(found.len());
     for builder in &found {
-        let report = earning.sales.report(&Owner::Builder(builder.id.clone()), since, ReportDetail::Sums).await?;
+        let report = http.sales.report(&Owner::Builder(builder.id.clone()), since, ReportDetail::Sums).await?;
         builders.push(BuilderListEntry {
             builder: builder.own(),
             endpoints: owned.get(&builder.id).copied().unwrap_or_default(),
             last30_days: report.totals,
-            seen_at: accounts.builders.seen(&builder.id).await?,
+            seen_at: http.builders.seen(&builder.id).await?,
         });
     }
     let next_cursor = last_if_full(&found, page.limit).map(|last| last.id.clone());
@@ -214,12 +187,12 @@ async fn list(
 
 async fn judge(
     _: Admin,
-    State(accounts): State<Arc<AccountServices>>,
-    PathParams(id): PathParams<String>,
+    State(http): State<Http>,
+    PathParams(id): PathParams,
     Body(verdict): Body<BuilderVerdict>,
-) -> Result<Json<BuilderResponse>, ApiError> {
+) -> JsonResult<BuilderResponse> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let decided = accounts.catalog.decide_builder(&id, &verdict).await;
+    let decided = http.catalog.decide_builder(&id, &verdict).await;
     let builder = decided.map_err(|error| error.about(BuilderVerdict::CODE))?;
     tracing::info!(builder.id = %id, decision = ?verdict.decision, "an admin decided on a builder");
     Ok(Json(BuilderResponse { ok: True, builder: builder.own() }))

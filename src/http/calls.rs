@@ -3,16 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{
-    Json,
-    extract::State,
-    http::request::Parts,
-    response::{IntoResponse, Response},
-};
-use serde::Deserialize;
+use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{CallPage, Metrics, MetricsBucket, True};
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{id::EndpointId, time_param::TimeParam};
 use tollhouse_call::{CallPosition, CallQuery, ERROR_STATUS, History, OutcomeFilter, Series, SeriesQuery, SeriesStep, StoredCall};
 use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, sse};
@@ -22,33 +16,25 @@ use super::{
     auth::{Admin, ManagedEndpoint},
     convert,
     event_stream::{self, FollowSource, StreamEntry},
-    page::{PageLimit, TimeParam, bad_cursor, reject_until},
+    json_body::{Answer, JsonResult},
+    page::{PageLimit, bad_cursor, reject_until},
+    query::query,
     route::{Route, get},
-    services::FeedServices,
+    services::{Http, Services},
 };
 
 /// Default period and bucket width of metrics.
 const DEFAULT_SINCE: TimeParam = TimeParam::days(1);
 const DEFAULT_STEP: SeriesStep = SeriesStep::Hour;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CallsQuery {
+query!(CallsQuery {
     since: Option<TimeParam>,
     until: Option<TimeParam>,
     outcome: Option<OutcomeFilter>,
-    #[serde(default)]
     limit: PageLimit,
     cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MetricsQuery {
-    since: Option<TimeParam>,
-    until: Option<TimeParam>,
-    step: Option<String>,
-}
+});
+query!(MetricsQuery { since: Option<TimeParam>, until: Option<TimeParam>, step: Option<String> });
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -61,14 +47,10 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn calls(
-    managed: ManagedEndpoint<CallsQuery>,
-    State(watching): State<Arc<FeedServices>>,
-    request: Parts,
-) -> Result<Response, ApiError> {
+async fn calls(managed: ManagedEndpoint<CallsQuery>, State(http): State<Http>, request: Parts) -> Answer {
     let ManagedEndpoint { shown, requested, .. } = managed;
     let endpoint = shown.endpoint.id.clone();
-    let now = watching.clock.now();
+    let now = http.clock.now();
     let (since, until) = (requested.since.map(|since| since.at(now)), requested.until.map(|until| until.at(now)));
     let ending = requested.outcome.map(known).transpose()?;
     if sse::requested(&request.headers) {
@@ -76,10 +58,10 @@ async fn calls(
         let from = event_stream::from(&request.headers, since, CallPosition::from_cursor, "a call of this stream")?;
         // A reader that reconnects continues from its position, so the original `since` no longer applies.
         let query = CallQuery { ending, ..CallQuery::default() };
-        return event_stream::stream(&watching.shared, &request, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
+        return event_stream::stream(&http.shared, &request, Calls { history: Arc::clone(&http.history), endpoint, query }, from);
     }
     let cursor = requested.cursor.map(|cursor| CallPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
-    let page = watching.history.list(&endpoint, &CallQuery { since, until, ending, limit: requested.limit.0, cursor }).await?;
+    let page = http.history.list(&endpoint, &CallQuery { since, until, ending, limit: requested.limit.0, cursor }).await?;
     let calls = page.calls.iter().map(convert::call).collect();
     Ok(Json(CallPage { ok: True, calls, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
 }
@@ -94,14 +76,14 @@ fn known(ending: OutcomeFilter) -> Result<OutcomeFilter, ApiError> {
     }
 }
 
-async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Metrics>, ApiError> {
+async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(http): State<Http>) -> JsonResult<Metrics> {
     let ManagedEndpoint { shown, requested: request, .. } = managed;
-    let series = watching.metrics.series(&shown.endpoint.id, request.validate(&watching)?).await?;
+    let series = http.metrics.series(&shown.endpoint.id, request.validate(&http)?).await?;
     Ok(series_json(series))
 }
 
-async fn host_metrics(Admin(request): Admin<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Metrics>, ApiError> {
-    let series = watching.metrics.series_of_all(request.validate(&watching)?).await?;
+async fn host_metrics(Admin(request): Admin<MetricsQuery>, State(http): State<Http>) -> JsonResult<Metrics> {
+    let series = http.metrics.series_of_all(request.validate(&http)?).await?;
     Ok(series_json(series))
 }
 
@@ -120,11 +102,11 @@ fn series_json(Series { since, step, buckets }: Series) -> Json<Metrics> {
 
 impl MetricsQuery {
     /// Validates the query and fills in defaults.
-    fn validate(self, watching: &FeedServices) -> Result<SeriesQuery, ApiError> {
-        let now = watching.clock.now();
+    fn validate(self, http: &Services) -> Result<SeriesQuery, ApiError> {
+        let now = http.clock.now();
         let (back, until) = (self.since.unwrap_or(DEFAULT_SINCE).back(now), self.until.map(|until| until.at(now)));
         let step = self.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-        step.and_then(|step| watching.metrics.query(back, until, step)).map_err(|error| ApiError::bad_request(error.to_string()))
+        step.and_then(|step| http.metrics.query(back, until, step)).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 }
 

@@ -10,7 +10,11 @@ use tollhouse_capability::{
     secret::{SecretInfo, Visibility},
 };
 use tollhouse_event::Event;
-use tollhouse_money::{Credit, payout::Packet, refund::Refund};
+use tollhouse_money::{
+    Credit,
+    payout::{Packet, PayoutSettings},
+    refund::Refund,
+};
 use tollhouse_tool::MicroUsd;
 
 /// Encodes limits by name. `limits` must serialize to an object.
@@ -112,6 +116,11 @@ pub(super) fn credit(credit: &Credit) -> api::Credit {
 
 pub(super) fn refund(refund: &Refund) -> api::Refund {
     api::Refund { amount_usd: refund.amount, at: refund.at, transaction: refund.transaction.clone() }
+}
+
+pub(super) fn payout_settings(settings: PayoutSettings) -> api::PayoutSettings {
+    let PayoutSettings { address, network, asset, minimum_usd, updated_at, revision } = settings;
+    api::PayoutSettings { address, network, asset, minimum_usd, updated_at, revision }
 }
 
 pub(super) fn payout(packet: &Packet) -> api::Payout {

@@ -1,44 +1,30 @@
 //! `/ai/credits`: developer credits and their movements.
 
-use std::sync::Arc;
-
 use axum::{
     Extension, Json,
     extract::{FromRequestParts, State},
     http::{HeaderMap, request::Parts},
-    response::Response,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_api::{
     self as api, CreditHistory, CreditPage, CreditResponse, CreditVerdict, CreditsResponse, MintCreditRequest, MintCreditResponse, True,
 };
 use tollhouse_base::id::CreditId;
-use tollhouse_front::{ApiError, Code, CredentialCheck, credit, header_names};
+use tollhouse_front::{ApiError, Code, CredentialCheck, PathParams, QueryParams, credit, header_names};
 use tollhouse_money::{Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
 
 use super::{
     audit_subject::ChangedItem,
     auth::{Admin, missing, only_admins},
     convert,
-    endpoints::{Body, Subject, if_match, with_etag},
+    endpoints::{if_match, with_etag},
+    json_body::{Answer, Body, JsonResult, Subject as _},
     operation::Access,
-    page::{PageLimit, PathParams, QueryParams, last_if_full, parse_cursor},
+    page::{PageLimit, last_if_full, parse_cursor},
+    query::query,
     route::{CallerExtractor, Route, get, post, put},
-    services::{Http, MoneyServices},
+    services::{Http, Services},
 };
-
-impl Subject for MintCreditRequest {
-    const CODE: Code = Code::InvalidCredit;
-}
-
-impl Subject for api::Budget {
-    const CODE: Code = Code::InvalidCredit;
-}
-
-impl Subject for CreditVerdict {
-    const CODE: Code = Code::InvalidDecision;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -65,11 +51,11 @@ pub(super) fn routes() -> Vec<Route> {
 /// without the token.
 async fn mint(
     _: Admin,
-    State(earning): State<Arc<MoneyServices>>,
+    State(http): State<Http>,
     headers: HeaderMap,
     Body(request): Body<MintCreditRequest>,
 ) -> Result<(Extension<ChangedItem>, Json<MintCreditResponse>), ApiError> {
-    let credits = earning.payments.credits();
+    let credits = http.payments.credits();
     let once = idempotency_key(&headers, &json!(request))?;
     let MintCreditRequest { amount_usd, label, credit_id } = request;
     let Some(id) = credit_id else {
@@ -93,11 +79,11 @@ pub(super) fn idempotency_key(headers: &HeaderMap, request: &Value) -> Result<Op
 
 async fn decide(
     _: Admin,
-    State(earning): State<Arc<MoneyServices>>,
-    PathParams(id): PathParams<String>,
+    State(http): State<Http>,
+    PathParams(id): PathParams,
     Body(verdict): Body<CreditVerdict>,
-) -> Result<Json<CreditResponse>, ApiError> {
-    let credit = earning.payments.credits().decide(&known(&id)?, &verdict).await?;
+) -> JsonResult<CreditResponse> {
+    let credit = http.payments.credits().decide(&known(&id)?, &verdict).await?;
     tracing::info!(credit.id = %credit.id, decision = ?verdict.decision, "an admin decided on a credit");
     Ok(Json(without_today(&credit)))
 }
@@ -106,17 +92,17 @@ async fn decide(
 /// the other's.
 async fn set_budget(
     CreditQuery(reader, request): CreditQuery,
-    State(earning): State<Arc<MoneyServices>>,
+    State(http): State<Http>,
     headers: HeaderMap,
     Body(budget): Body<api::Budget>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let (by, id) = match (reader, &request.credit_id) {
         (CreditReader::Admin, Some(id)) => (SetBy::Admin, known(id)?),
         (CreditReader::Admin, None) => return Err(missing("credit", "creditId", "crd_…")),
         (CreditReader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (CreditReader::Holder(credit), _) => (SetBy::Holder, credit.id.clone()),
     };
-    let credits = earning.payments.credits();
+    let credits = http.payments.credits();
     let credit = credits.set_budget(&id, by, &budget, if_match(&headers)?).await?;
     tracing::info!(credit.id = %credit.id, ?by, "the budget of a credit was set");
     let today = Some(credits.today(&credit).await?);
@@ -172,7 +158,7 @@ impl CreditReader {
         }
         let token = credit(&parts.headers).ok_or_else(unauthorized)?;
         let check = CredentialCheck::begin(&parts.extensions).await?;
-        let credit = http.earning.payments.credits().find(&token).await?;
+        let credit = http.payments.credits().find(&token).await?;
         credit.map(|credit| Self::Holder(Box::new(credit))).ok_or_else(|| {
             check.fail();
             unauthorized()
@@ -180,23 +166,13 @@ impl CreditReader {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Query {
-    credit_id: Option<String>,
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
+query!(Query { credit_id: Option<String>, limit: PageLimit, cursor: Option<String> });
 
 /// Returns one credit to its holder, or to admins with `?creditId=`. Without it, admins get all credits, oldest first.
-async fn read(
-    CreditQuery(reader, request): CreditQuery,
-    State(earning): State<Arc<MoneyServices>>,
-) -> Result<Json<CreditsResponse>, ApiError> {
-    let credits = earning.payments.credits();
+async fn read(CreditQuery(reader, request): CreditQuery, State(http): State<Http>) -> JsonResult<CreditsResponse> {
+    let credits = http.payments.credits();
     let credit = match (reader, &request.credit_id) {
-        (CreditReader::Admin, None) => return list(&earning, request).await,
+        (CreditReader::Admin, None) => return list(&http, request).await,
         (CreditReader::Admin, Some(id)) => credits.get(&known(id)?).await?.ok_or(CreditError::Unknown)?,
         (CreditReader::Holder(credit), Some(id)) if id != credit.id.as_str() => return Err(another()),
         (CreditReader::Holder(credit), _) => *credit,
@@ -211,8 +187,8 @@ async fn read(
     }))))
 }
 
-async fn list(earning: &MoneyServices, request: Query) -> Result<Json<CreditsResponse>, ApiError> {
-    let credits = earning.payments.credits().list(parse_cursor(request.cursor)?.as_ref(), request.limit.0).await?;
+async fn list(http: &Services, request: Query) -> JsonResult<CreditsResponse> {
+    let credits = http.payments.credits().list(parse_cursor(request.cursor)?.as_ref(), request.limit.0).await?;
     let next_cursor = last_if_full(&credits, request.limit).map(|last| last.id.clone());
     Ok(Json(CreditsResponse::All(CreditPage { ok: True, credits: credits.iter().map(convert::credit).collect(), next_cursor })))
 }

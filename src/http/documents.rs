@@ -17,7 +17,7 @@ mod schema_parts;
 mod subject;
 mod tool;
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
 use axum::{
     Json,
@@ -25,11 +25,10 @@ use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
 use serde_json::json;
 use tollhouse_api::DocsSearchResponse;
 use tollhouse_catalog::search::Query;
-use tollhouse_front::{ApiError, Code, host_name};
+use tollhouse_front::{ApiError, Code, PathParams, QueryParams, host_name};
 
 pub use self::document_cache::Documents;
 #[cfg(test)]
@@ -38,10 +37,11 @@ pub(super) use self::schema_parts::described;
 use self::{document::Document, document_cache::CachedPage, openapi::ToolSelection, schema_parts::MARKDOWN};
 use super::{
     cpu_budget::CpuBudget,
+    json_body::{Answer, JsonResult},
     operation::ResponseKind,
-    page::{PathParams, QueryParams},
+    query::query,
     route::{Route, open},
-    services::DiscoveryServices,
+    services::{Http, Services},
 };
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -90,94 +90,75 @@ pub(super) fn written() -> Vec<Route> {
     ]
 }
 
-/// A search over the documentation.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DocsQuery {
-    #[serde(default)]
-    q: String,
-}
+query!(DocsQuery { q: String });
 
-/// The page of tools to return.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Behind {
-    /// The slug after which the page begins. If absent, it is the first page.
-    after: Option<String>,
-}
+// `after` is the slug after which the page of tools begins.
+query!(Behind { after: Option<String> });
 
 async fn openapi(
-    State(offering): State<Arc<DiscoveryServices>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     QueryParams(requested): QueryParams<openapi::ToolFilter>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let some = requested.read()?;
-    let build = async { Ok(Document::json(&openapi::build(&offering, &offering.catalog.all(), &some).await?)) };
-    let document = turn.during(page(&offering, some == ToolSelection::CalledMost, &offering.documents.openapi, build)).await?;
+    let build = async { Ok(Document::json(&openapi::build(&http, &http.catalog.all(), &some).await?)) };
+    let document = turn.during(page(&http, some == ToolSelection::CalledMost, &http.documents.openapi, build)).await?;
     Ok(document.respond(&headers))
 }
 
 /// The document is built from the operation table. Between hosts it differs only in address and contact.
-async fn whole(State(offering): State<Arc<DiscoveryServices>>, CpuBudget(turn): CpuBudget, headers: HeaderMap) -> Response {
-    let build = || offering.documents.whole.get_or_init(|| Document::json(&openapi::whole(&offering))).clone();
+async fn whole(State(http): State<Http>, CpuBudget(turn): CpuBudget, headers: HeaderMap) -> Response {
+    let build = || http.documents.whole.get_or_init(|| Document::json(&openapi::whole(&http))).clone();
     turn.work(build).respond(&headers)
 }
 
 async fn well_known(
-    State(offering): State<Arc<DiscoveryServices>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     QueryParams(requested): QueryParams<Behind>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let after = requested.after.as_deref().unwrap_or_default();
-    let build = async { Ok(Document::json(&resources::build(&offering, &offering.catalog.all(), after).await?)) };
-    Ok(turn.during(page(&offering, requested.after.is_none(), &offering.documents.well_known, build)).await?.respond(&headers))
+    let build = async { Ok(Document::json(&resources::build(&http, &http.catalog.all(), after).await?)) };
+    Ok(turn.during(page(&http, requested.after.is_none(), &http.documents.well_known, build)).await?.respond(&headers))
 }
 
-async fn llms(
-    State(offering): State<Arc<DiscoveryServices>>,
-    CpuBudget(turn): CpuBudget,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let build = async { Ok(Document::of(MARKDOWN, llms::build(&offering, &offering.catalog.all()).await?)) };
-    Ok(turn.during(page(&offering, true, &offering.documents.llms, build)).await?.respond(&headers))
+async fn llms(State(http): State<Http>, CpuBudget(turn): CpuBudget, headers: HeaderMap) -> Answer {
+    let build = async { Ok(Document::of(MARKDOWN, llms::build(&http, &http.catalog.all()).await?)) };
+    Ok(turn.during(page(&http, true, &http.documents.llms, build)).await?.respond(&headers))
 }
 
 async fn llms_tools(
-    State(offering): State<Arc<DiscoveryServices>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     QueryParams(requested): QueryParams<Behind>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let after = requested.after.unwrap_or_default();
-    let tools = turn.during(async { llms::tools(&offering, &offering.catalog.all(), &after).await }).await?;
+    let tools = turn.during(async { llms::tools(&http, &http.catalog.all(), &after).await }).await?;
     Ok(Document::of(MARKDOWN, tools).respond(&headers))
 }
 
 /// Returns the cached document if `is_cached`, building it if it is out of date. Otherwise always builds it.
 async fn page(
-    offering: &DiscoveryServices,
+    http: &Services,
     is_cached: bool,
     stored: &CachedPage,
     make: impl Future<Output = Result<Document, ApiError>>,
 ) -> Result<Document, ApiError> {
     // Read the change count before the catalog, so that later changes cause a rebuild.
-    let changes = *offering.catalog.changes().borrow();
+    let changes = *http.catalog.changes().borrow();
     if is_cached { stored.first(changes, Instant::now(), make).await } else { make.await }
 }
 
-async fn index(offering: State<Arc<DiscoveryServices>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    docs(offering, PathParams("index".to_owned()), headers).await
+async fn index(http: State<Http>, headers: HeaderMap) -> Answer {
+    docs(http, PathParams("index".to_owned()), headers).await
 }
 
 /// Returns a document as Markdown. The suffix `.md` is optional.
-async fn docs(
-    State(offering): State<Arc<DiscoveryServices>>,
-    PathParams(name): PathParams<String>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let page = offering.documents.page(name.strip_suffix(".md").unwrap_or(&name)).ok_or(Code::NotFound)?;
+async fn docs(State(http): State<Http>, PathParams(name): PathParams, headers: HeaderMap) -> Answer {
+    let page = http.documents.page(name.strip_suffix(".md").unwrap_or(&name)).ok_or(Code::NotFound)?;
     let mut response = page.document.clone().respond(&headers);
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
@@ -185,13 +166,13 @@ async fn docs(
 
 /// Returns the sections of the documentation that match a query.
 async fn search(
-    State(offering): State<Arc<DiscoveryServices>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     QueryParams(requested): QueryParams<DocsQuery>,
-) -> Result<Json<DocsSearchResponse>, ApiError> {
+) -> JsonResult<DocsSearchResponse> {
     let text = requested.q.trim();
     let query = Query::parse(text).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    Ok(Json(turn.work(|| offering.documents.search(text, &query, &offering.base_url))))
+    Ok(Json(turn.work(|| http.documents.search(text, &query, &http.base_url))))
 }
 
 /// Returns the contract of handlers, which is also the file that `tollhouse init` writes.
@@ -202,8 +183,8 @@ async fn tool_types(headers: HeaderMap) -> Response {
 const AI_CATALOG: &str = "application/ai-catalog+json";
 
 /// Describes the host's MCP server.
-async fn ai_catalog(State(offering): State<Arc<DiscoveryServices>>, headers: HeaderMap) -> Response {
-    let base = &offering.base_url;
+async fn ai_catalog(State(http): State<Http>, headers: HeaderMap) -> Response {
+    let base = &http.base_url;
     let host = host_name(base);
     let card = json!({
         "identifier": format!("urn:air:{host}:mcp:tollhouse"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{FromRequest, Request, State},
-    response::{IntoResponse as _, Response},
+    response::IntoResponse as _,
 };
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -25,10 +25,11 @@ use super::{
     auth::{AdminOrBuilder, ManagedEndpoint},
     convert,
     cpu_budget::CpuBudget,
-    endpoints::{ForBuilderQuery, OF_UPLOADS, Uploaded, cut_response, management_body, resolve_owner, unknown_version},
+    endpoints::{ForBuilderQuery, OF_UPLOADS, resolve_owner, unknown_version},
     invoke_response::ResultBody,
+    json_body::{Answer, JsonResult, Uploaded, cut_response, management_body},
     route::{Route, post},
-    services::{CatalogServices, Http},
+    services::{Http, Services},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -48,13 +49,13 @@ pub(super) fn routes() -> Vec<Route> {
 /// Checks an upload without storing it. There is no entry in the audit trail either.
 async fn check(
     AdminOrBuilder(caller, named): AdminOrBuilder<ForBuilderQuery>,
-    State(publishing): State<Arc<CatalogServices>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     Uploaded(given): Uploaded<CheckBody>,
-) -> Result<Json<EndpointCheckResponse>, ApiError> {
-    let owner = resolve_owner(&publishing, &caller, named).await?;
-    let _permit = draft_permit(&publishing, &caller)?;
-    let checked = turn.during(publishing.catalog.check(given, owner, caller.by())).await;
+) -> JsonResult<EndpointCheckResponse> {
+    let owner = resolve_owner(&http, &caller, named).await?;
+    let _permit = draft_permit(&http, &caller)?;
+    let checked = turn.during(http.catalog.check(given, owner, caller.by())).await;
     let CheckedUpload { endpoint, existing, warnings } = checked.map_err(all_of)?;
     let check = EndpointCheck {
         existing,
@@ -107,12 +108,7 @@ impl FromRequest<Http> for RunQuery {
 }
 
 /// Runs a version or an unpublished handler of the caller's tool.
-async fn run(
-    managed: ManagedEndpoint,
-    State(publishing): State<Arc<CatalogServices>>,
-    CpuBudget(turn): CpuBudget,
-    RunQuery(request): RunQuery,
-) -> Result<Response, ApiError> {
+async fn run(managed: ManagedEndpoint, State(http): State<Http>, CpuBudget(turn): CpuBudget, RunQuery(request): RunQuery) -> Answer {
     let DryRunRequest { input, version, handler } = request;
     let tried = match (version, handler) {
         (Some(_), Some(_)) => return Err(ApiError::bad_request("`version` and `handler` cannot be combined; send one of them")),
@@ -120,11 +116,11 @@ async fn run(
         (version, None) => TrialTarget::Kept(version),
         (None, Some(draft)) => TrialTarget::Draft(draft),
     };
-    let _permit = draft_permit(&publishing, &managed.caller)?;
+    let _permit = draft_permit(&http, &managed.caller)?;
     let slug = managed.shown.endpoint.slug.as_str();
-    let live = publishing.catalog.find(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
-    let live = turn.during(publishing.catalog.trial(&live, tried, managed.caller.by())).await?;
-    let ran = publishing.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
+    let live = http.catalog.find(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
+    let live = turn.during(http.catalog.trial(&live, tried, managed.caller.by())).await?;
+    let ran = http.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
     let DryRun { ended, log, spent } = ran?;
     let (produced, error) = match ended {
         Ok(produced) => (Some(produced), None),
@@ -157,9 +153,9 @@ fn granted_to(granted: &Granted) -> Map<String, Value> {
 }
 
 /// Takes one of the caller's concurrent checks and dry runs until the permit is dropped.
-fn draft_permit(publishing: &CatalogServices, caller: &Caller) -> Result<Permit<String>, ApiError> {
-    let message = || format!("you have reached the limit of {} concurrent checks and dry runs", publishing.dry_runs.max());
-    let turn = publishing.dry_runs.take(caller.owner().share().to_owned());
+fn draft_permit(http: &Services, caller: &Caller) -> Result<Permit<String>, ApiError> {
+    let message = || format!("you have reached the limit of {} concurrent checks and dry runs", http.dry_runs.max());
+    let turn = http.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| ApiError::new(Code::RateLimited, message()).retry_after(1))
 }
 

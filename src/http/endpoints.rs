@@ -1,80 +1,34 @@
 //! `/ai/endpoints/create` and `/ai/endpoints/{slug}`: publishes, inspects, changes and deletes tools.
 
-use std::{convert::Infallible, sync::Arc};
+use std::convert::Infallible;
 
 use axum::{
     Json,
-    extract::{FromRequest, FromRequestParts, Request, State},
+    extract::{FromRequestParts, State},
     http::{HeaderMap, HeaderValue, header, request::Parts},
-    response::{IntoResponse, Response},
+    response::{IntoResponse as _, Response},
 };
-use bytes::Bytes;
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_api::{
     DeleteEndpointResponse, EndpointChangeResponse, EndpointResponse, EndpointSourceResponse, EndpointSummary, EndpointSummaryPage,
     OwnEndpointResponse, True, UploadedHandler,
 };
-use tollhouse_base::{deserialize_error, id::BuilderId, offload::run_blocking};
-use tollhouse_catalog::{Draft, HandlerDraft, KeepsResponse, Patch, ShownEndpoint};
-use tollhouse_front::{ApiError, Caller, Code, body, entry_point, peer};
-use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner, StaticResponse};
+use tollhouse_base::id::BuilderId;
+use tollhouse_catalog::{Draft, HandlerDraft, Patch, ShownEndpoint};
+use tollhouse_front::{ApiError, Caller, Code, PathParams, entry_point};
+use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner};
 
 use super::{
     auth::{AdminOrBuilder, Deletable, Everyone, ManagedEndpoint},
     cpu_budget::CpuBudget,
-    page::{PageLimit, PathParams, behind, cursor_at},
-    route::{Route, delete, get, patch, post},
-    services::{CatalogServices, Http},
+    json_body::{Answer, JsonResult, Uploaded},
+    page::{PageLimit, behind, cursor_at},
+    query::query,
+    route::{Route, codes, delete, get, patch, post},
+    services::{Http, Services},
 };
-
-/// A type read from a request body, with the error code for a body that does not fit.
-pub(super) trait Subject {
-    const CODE: Code;
-}
-
-/// A JSON body of a management request with at most `MAX_BYTES` bytes. Errors name the field that does not fit.
-pub(super) struct Body<T, const MAX_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
-
-impl<T: DeserializeOwned + Subject + Send, const MAX_BYTES: usize> FromRequest<Http> for Body<T, MAX_BYTES> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
-        let text = management_body(request, http, MAX_BYTES).await?;
-        // Parse as JSON first, to tell invalid JSON from JSON that does not fit.
-        let value = body::json(&text).await?;
-        let read = run_blocking(text.len(), || deserialize_error::json(&value).map(Self)).await;
-        read.map_err(|error| ApiError::invalid(T::CODE, error.message, &error.pointer))
-    }
-}
-
-/// The JSON body of an upload, whose static response keeps the text of its numbers. Errors name the field that does not fit.
-pub(super) struct Uploaded<T>(pub(super) T);
-
-impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
-        let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
-        let (rest, response) = cut_response(&text).await;
-        let value = body::json(&rest).await?;
-        let read = run_blocking(rest.len(), || deserialize_error::json::<T>(&value)).await;
-        let mut read = read.map_err(|error| ApiError::invalid(Code::InvalidEndpoint, error.message, &error.pointer))?;
-        if let Some(response) = response {
-            read.keep_response(response);
-        }
-        Ok(Self(read))
-    }
-}
-
-/// Cuts a static response out of the body of an upload. The caller must put it back into the value that the rest is parsed as.
-pub(super) async fn cut_response(text: &Bytes) -> (Bytes, Option<StaticResponse>) {
-    match run_blocking(text.len(), || StaticResponse::cut(text)).await {
-        Some((rest, response)) => (rest.into(), Some(response)),
-        None => (text.clone(), None),
-    }
-}
 
 /// The entry point of the request.
 struct EntryQuery(ChangedVia);
@@ -87,22 +41,9 @@ impl FromRequestParts<Http> for EntryQuery {
     }
 }
 
-/// Reads the text of a JSON body of at most `max` bytes.
-pub(super) async fn management_body(request: Request, http: &Http, max: usize) -> Result<Bytes, ApiError> {
-    let (parts, body) = request.into_parts();
-    body::check_json(&parts.headers)?;
-    body::read(&http.shared.intake, peer(&parts.extensions), &parts.headers, body, max).await
-}
-
 /// Error codes of uploads.
-pub(super) const OF_UPLOADS: &[Code] = &[
-    Code::InvalidEndpoint,
-    Code::InvalidHandler,
-    Code::AttestationRequired,
-    Code::ContentBlocked,
-    Code::SlugTaken,
-    Code::TooManyEndpoints,
-    Code::SchemaTooCostly,
+pub(super) const OF_UPLOADS: &[Code] = codes![
+    InvalidEndpoint InvalidHandler AttestationRequired ContentBlocked SlugTaken TooManyEndpoints SchemaTooCostly
 ];
 
 pub(super) fn routes() -> Vec<Route> {
@@ -139,27 +80,27 @@ pub(super) struct ForBuilderQuery {
 
 async fn create(
     AdminOrBuilder(caller, named): AdminOrBuilder<ForBuilderQuery>,
-    State(publishing): State<Arc<CatalogServices>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     EntryQuery(entry_point): EntryQuery,
     Uploaded(mut draft): Uploaded<Draft>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     draft.via = Some(entry_point);
-    let owner = resolve_owner(&publishing, &caller, named).await?;
-    let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
+    let owner = resolve_owner(&http, &caller, named).await?;
+    let live = turn.during(http.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "a tool was created");
-    let mut warnings = publishing.catalog.warnings(&live.endpoint).await;
-    warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
-    Ok(changed(&publishing, &live, warnings))
+    let mut warnings = http.catalog.warnings(&live.endpoint).await;
+    warnings.extend(http.catalog.price_warnings(&live.endpoint));
+    Ok(changed(&http, &live, warnings))
 }
 
 /// Returns the owner of a new tool: the builder who uploads it, or the builder that the admin names.
-pub(super) async fn resolve_owner(publishing: &CatalogServices, caller: &Caller, named: ForBuilderQuery) -> Result<Owner, ApiError> {
+pub(super) async fn resolve_owner(http: &Services, caller: &Caller, named: ForBuilderQuery) -> Result<Owner, ApiError> {
     match (caller, named.builder) {
         (_, None) => Ok(caller.owner()),
         (Caller::Builder(builder), Some(id)) if id == builder.id => Ok(caller.owner()),
         (Caller::Builder(_), Some(_)) => Err(Code::NotOwner.into()),
-        (Caller::Admin, Some(id)) => match publishing.builders.get(&id).await? {
+        (Caller::Admin, Some(id)) => match http.builders.get(&id).await? {
             Some(builder) => Ok(Owner::Builder(builder.id)),
             None => Err(Code::UnknownBuilder.into()),
         },
@@ -167,55 +108,46 @@ pub(super) async fn resolve_owner(publishing: &CatalogServices, caller: &Caller,
 }
 
 /// Returns the public record. Owners and admins get the full record without the source.
-async fn inspect(
-    _: Everyone,
-    State(publishing): State<Arc<CatalogServices>>,
-    managed: Option<ManagedEndpoint>,
-    PathParams(slug): PathParams<String>,
-) -> Result<Response, ApiError> {
+async fn inspect(_: Everyone, State(http): State<Http>, managed: Option<ManagedEndpoint>, PathParams(slug): PathParams) -> Answer {
     if let Some(ManagedEndpoint { shown, caller, .. }) = managed {
-        let mut record = shown.endpoint.owned(&publishing.base_url);
+        let mut record = shown.endpoint.owned(&http.base_url);
         if matches!(caller, Caller::Admin) {
             let found = shown.endpoint.content_safety.iter().flat_map(|safety| &safety.findings);
             record["review"]["findings"] = json!(found.collect::<Vec<_>>());
         }
         return Ok(with_etag(shown.endpoint.revision, EndpointResponse { ok: True, endpoint: record }));
     }
-    let live = publishing.catalog.find_listed(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
-    let record = publishing.about.extras(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;
+    let live = http.catalog.find_listed(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+    let record = http.with_extras(&live, live.endpoint.public(&http.base_url, CatalogForm::Newer)).await;
     Ok(with_etag(live.endpoint.revision, EndpointResponse { ok: True, endpoint: record }))
 }
 
 async fn update(
     managed: ManagedEndpoint,
-    State(publishing): State<Arc<CatalogServices>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     EntryQuery(entry_point): EntryQuery,
     headers: HeaderMap,
     Uploaded(mut patch): Uploaded<Patch>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     patch.via = Some(entry_point);
     let slug = managed.shown.endpoint.slug.as_str();
     let changes_access = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let changes_price = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
-    let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
+    let live = turn.during(http.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "a tool was updated");
-    let mut warnings = if changes_access { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    let mut warnings = if changes_access { http.catalog.warnings(&live.endpoint).await } else { vec![] };
     if changes_price {
-        warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
+        warnings.extend(http.catalog.price_warnings(&live.endpoint));
     }
-    Ok(changed(&publishing, &live, warnings))
+    Ok(changed(&http, &live, warnings))
 }
 
-async fn remove(
-    request: Deletable,
-    State(publishing): State<Arc<CatalogServices>>,
-    headers: HeaderMap,
-) -> Result<Json<DeleteEndpointResponse>, ApiError> {
+async fn remove(request: Deletable, State(http): State<Http>, headers: HeaderMap) -> JsonResult<DeleteEndpointResponse> {
     let (slug, id) = match request {
         Deletable::There(managed) => {
             let slug = managed.shown.endpoint.slug.to_string();
-            let live = publishing.catalog.delete(&slug, if_match(&headers)?, managed.caller.by()).await?;
+            let live = http.catalog.delete(&slug, if_match(&headers)?, managed.caller.by()).await?;
             tracing::info!(endpoint.slug = slug, "a tool was deleted");
             (slug, live.endpoint.id.clone())
         }
@@ -225,72 +157,59 @@ async fn remove(
     Ok(Json(DeleteEndpointResponse { ok: True, deleted: True, slug, id }))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VersionQuery {
-    version: Option<String>,
-}
+query!(VersionQuery { version: Option<String> });
 
 pub(super) fn unknown_version() -> ApiError {
     ApiError::from(Code::UnknownVersion)
 }
 
 /// Returns the source of a version. Default: the active version.
-async fn source(
-    managed: ManagedEndpoint<VersionQuery>,
-    State(publishing): State<Arc<CatalogServices>>,
-) -> Result<Json<EndpointSourceResponse>, ApiError> {
+async fn source(managed: ManagedEndpoint<VersionQuery>, State(http): State<Http>) -> JsonResult<EndpointSourceResponse> {
     let endpoint = &managed.shown.endpoint;
     let version = managed.requested.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
         return Err(unknown_version());
     }
-    let (source, language, response) = match publishing.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
+    let (source, language, response) = match http.catalog.uploaded(&version).await?.ok_or_else(unknown_version)? {
         HandlerDraft::Source { source, language } => (Some(source), Some(language), None),
         HandlerDraft::Response { response } => (None, None, Some(response)),
     };
     Ok(Json(EndpointSourceResponse { ok: True, handler: UploadedHandler { version, source, language, response } }))
 }
 
-/// The filters of a list of tools.
-pub(super) struct ListFilter {
-    pub(super) owner: Option<Owner>,
-    pub(super) state: Option<EndpointState>,
-}
-
 /// Returns a page of tools in short form, by slug.
 pub(super) async fn list(
-    publishing: &CatalogServices,
-    requested: ListFilter,
+    http: &Services,
+    owner: Option<Owner>,
+    state: Option<EndpointState>,
     limit: PageLimit,
     cursor: Option<String>,
-) -> Result<Json<EndpointSummaryPage<Value>>, ApiError> {
-    let ListFilter { owner, state } = requested;
-    let page = publishing.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
-    let endpoints = join_all(page.endpoints.iter().map(|live| brief(publishing, live))).await;
+) -> JsonResult<EndpointSummaryPage<Value>> {
+    let page = http.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
+    let endpoints = join_all(page.endpoints.iter().map(|live| brief(http, live))).await;
     let next_cursor = page.endpoints.last().filter(|_| page.more).map(|last| cursor_at(&last.endpoint.slug));
     Ok(Json(EndpointSummaryPage { ok: True, endpoints, next_cursor }))
 }
 
 /// Returns a tool in short form, with conditions that currently prevent its calls.
-async fn brief(publishing: &CatalogServices, live: &ShownEndpoint) -> EndpointSummary<Value> {
+async fn brief(http: &Services, live: &ShownEndpoint) -> EndpointSummary<Value> {
     let id = &live.endpoint.id;
-    let held = publishing.pool.held(id.as_str());
+    let held = http.pool.held(id.as_str());
     EndpointSummary {
-        brief: live.endpoint.brief(&publishing.base_url),
+        brief: live.endpoint.brief(&http.base_url),
         held_for_ms: held.map(|remaining| u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)),
-        secrets_unreadable: publishing.secrets.unreadable(id).await,
+        secrets_unreadable: http.secrets.unreadable(id).await,
     }
 }
 
-pub(super) fn owned(publishing: &CatalogServices, live: &ShownEndpoint) -> Response {
-    with_etag(live.endpoint.revision, OwnEndpointResponse { ok: True, endpoint: live.endpoint.owned(&publishing.base_url) })
+pub(super) fn owned(http: &Services, live: &ShownEndpoint) -> Response {
+    with_etag(live.endpoint.revision, OwnEndpointResponse { ok: True, endpoint: live.endpoint.owned(&http.base_url) })
 }
 
 /// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted, and
 /// about its price.
-fn changed(publishing: &CatalogServices, live: &ShownEndpoint, warnings: Vec<String>) -> Response {
-    with_etag(live.endpoint.revision, EndpointChangeResponse { ok: True, endpoint: live.endpoint.owned(&publishing.base_url), warnings })
+fn changed(http: &Services, live: &ShownEndpoint, warnings: Vec<String>) -> Response {
+    with_etag(live.endpoint.revision, EndpointChangeResponse { ok: True, endpoint: live.endpoint.owned(&http.base_url), warnings })
 }
 
 /// Returns a response with a revision as `ETag`.

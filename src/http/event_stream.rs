@@ -17,7 +17,7 @@ use std::{
 use async_trait::async_trait;
 use axum::{
     http::{HeaderMap, request::Parts},
-    response::{Response, sse::Event},
+    response::sse::Event,
 };
 use futures_util::stream;
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_event::feed::{FeedItem, Follower, Position, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, FrontServices, Places, StreamAccess, peer, sse};
 use tollhouse_store::StoreError;
+
+use super::json_body::Answer;
 
 /// Stored entries read at once.
 const PAGE: usize = 100;
@@ -80,12 +82,7 @@ pub(super) fn from<P: Position>(
 }
 
 /// Streams stored entries after `from`, then live ones. Without `from`, streams only live ones.
-pub(super) fn stream<S: FollowSource>(
-    shared: &FrontServices,
-    request: &Parts,
-    source: S,
-    from: Option<S::Place>,
-) -> Result<Response, ApiError> {
+pub(super) fn stream<S: FollowSource>(shared: &FrontServices, request: &Parts, source: S, from: Option<S::Place>) -> Answer {
     let (followers, address) = (&shared.intake.followers, peer(&request.extensions));
     let positions = Places::take(followers, &shared.intake, address, "event streams", "Close one, or read pages instead of a stream")?;
     let crowded = |error: TooManyFollowers| ApiError::new(Code::RateLimited, error.to_string()).retry_after(30);

@@ -3,67 +3,49 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{
-    Json,
-    extract::State,
-    http::request::Parts,
-    response::{IntoResponse, Response},
-};
-use serde::Deserialize;
+use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{EventPage, True};
-use tollhouse_base::id::EventId;
+use tollhouse_base::{id::EventId, time_param::TimeParam};
 use tollhouse_event::{
     Event, EventPosition, EventQuery, Events, Kind,
     feed::{Follower, Position as _, TooManyFollowers},
 };
-use tollhouse_front::{ApiError, sse};
+use tollhouse_front::sse;
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Owner, Slug};
 
 use super::{
-    auth::{ForBuilder, OfBuilder},
+    auth::ForBuilder,
     convert,
     event_stream::{self, FollowSource, StreamEntry},
-    page::{PageLimit, TimeParam, bad_cursor, reject_until},
+    json_body::Answer,
+    page::{PageLimit, bad_cursor, reject_until},
+    query::query,
     route::{Route, get},
-    services::FeedServices,
+    services::Http,
 };
 
 /// Default period of a list.
 const DEFAULT_SINCE: TimeParam = TimeParam::days(7);
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Query {
-    builder_id: Option<String>,
+query!(Query of_builder {
     since: Option<TimeParam>,
     until: Option<TimeParam>,
     endpoint_slug: Option<Slug>,
     kind: Option<Kind>,
-    #[serde(default)]
     limit: PageLimit,
     cursor: Option<String>,
-}
-
-impl OfBuilder for Query {
-    fn builder_id(&self) -> Option<&str> {
-        self.builder_id.as_deref()
-    }
-}
+});
 
 pub(super) fn routes() -> Vec<Route> {
     let events = get("/ai/builders/events", "listEvents", "events of the builder's endpoints and money, newest first, or live", events);
     vec![events.answers("EventPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 
-async fn events(
-    ForBuilder(builder, requested): ForBuilder<Query>,
-    State(watching): State<Arc<FeedServices>>,
-    request: Parts,
-) -> Result<Response, ApiError> {
+async fn events(ForBuilder(builder, requested): ForBuilder<Query>, State(http): State<Http>, request: Parts) -> Answer {
     let owner = Owner::Builder(builder.id);
-    let now = watching.clock.now();
+    let now = http.clock.now();
     let mut query = EventQuery {
         since: None,
         until: None,
@@ -77,13 +59,13 @@ async fn events(
         let since = requested.since.map(|since| since.at(now));
         let position = |id: &str| id.parse::<EventId>().ok().map(|id| EventPosition::of(&id));
         let from = event_stream::from(&request.headers, since, position, "an event")?;
-        let events = Arc::clone(&watching.events);
-        return event_stream::stream(&watching.shared, &request, Feed { events, owner, query }, from);
+        let events = Arc::clone(&http.events);
+        return event_stream::stream(&http.shared, &request, Feed { events, owner, query }, from);
     }
     query.since = Some(requested.since.unwrap_or(DEFAULT_SINCE).at(now));
     query.until = requested.until.map(|until| until.at(now));
     query.cursor = requested.cursor.map(|cursor| EventPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
-    let page = watching.events.list(&owner, &query).await?;
+    let page = http.events.list(&owner, &query).await?;
     let events = page.events.iter().map(convert::event).collect();
     Ok(Json(EventPage { ok: True, events, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
 }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     extract::{ConnectInfo, Request, State},
     http::{StatusCode, header, request::Parts},
-    response::{IntoResponse, Response},
+    response::IntoResponse as _,
 };
 use bytes::Bytes;
 use serde::de::IgnoredAny;
@@ -22,9 +22,10 @@ use tollhouse_protocol::limits::Limits;
 
 use super::{
     invoke_response::{ResponseStyle, invoke_response_json},
+    json_body::Answer,
     reply,
     route::{Route, open},
-    services::CallServices,
+    services::{Http, Services},
     stream, tools,
 };
 
@@ -37,37 +38,33 @@ pub(super) fn routes() -> Vec<Route> {
 /// Maximum body, in bytes: the largest input of a tool, plus the fields around it.
 const MAX_BYTES: usize = Limits::ceilings().input_bytes as usize + (16 << 10);
 
-async fn invoke(
-    State(calling): State<Arc<CallServices>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
-) -> Result<Response, ApiError> {
+async fn invoke(State(http): State<Http>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     body::check_call(&parts.headers)?;
-    let text = body::read(&calling.shared.intake, peer.ip(), &parts.headers, body, MAX_BYTES).await?;
+    let text = body::read(&http.shared.intake, peer.ip(), &parts.headers, body, MAX_BYTES).await?;
     let InvokeRequest { slug, input, quote_id, stream } =
         body::verbatim::<InvokeRequest<VerbatimJson>, InvokeRequest<IgnoredAny>>(&text, Code::InvalidMember).await?;
     let quote = named(quote_id, quote(&parts.headers))?;
     let streamed = stream || sse::requested(&parts.headers);
-    let limits = &calling.shared.limits;
+    let limits = &http.shared.limits;
     let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
     let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
-    let (live, by, streamed) = match called(&calling, &parts, &slug, streamed).await {
+    let (live, by, streamed) = match called(&http, &parts, &slug, streamed).await {
         Ok(called) => called,
         Err(refused) => {
             let query = ReplayRequest { slug: &slug, method: "POST", query: parts.uri.query(), input, offered, from: network(peer.ip()) };
-            let performing = bought(&calling.calls, refused, query).await?;
-            return if streamed { Ok(stream::bought(calling, performing)) } else { with_receipt(&calling, &performing.await?).await };
+            let performing = bought(&http.calls, refused, query).await?;
+            return if streamed { Ok(stream::bought(http, performing)) } else { with_receipt(&http, &performing.await?).await };
         }
     };
-    let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
+    let head = tools::request_head(&http, "POST", &parts.uri, vec![], &parts.headers);
     let call = Call { live, by, entry_method: EntryMethod::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
     // A call may wait for long.
     drop(parts);
     if streamed {
-        return Ok(stream::events(calling, call));
+        return Ok(stream::events(http, call));
     }
-    with_receipt(&calling, &calling.calls.perform(call).await?).await
+    with_receipt(&http, &http.calls.perform(call).await?).await
 }
 
 /// Returns the quote id from the body or the header. If both have one, they must be the same.
@@ -80,25 +77,20 @@ fn named(member: Option<String>, header: Option<String>) -> Result<Option<String
 
 /// Finds the tool, and decides whether its answer is streamed. A long-running tool must be streamed, which the caller
 /// has to accept.
-async fn called(
-    calling: &CallServices,
-    parts: &Parts,
-    slug: &str,
-    streamed: bool,
-) -> Result<(Arc<LiveEndpoint>, CalledBy, bool), ApiError> {
-    let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, slug).await?;
-    let streamed = streamed || sse::accepts(&parts.headers) && live.endpoint.long_running(calling.long_running_ms);
-    if !streamed && live.endpoint.long_running(calling.long_running_ms) {
+async fn called(http: &Services, parts: &Parts, slug: &str, streamed: bool) -> Result<(Arc<LiveEndpoint>, CalledBy, bool), ApiError> {
+    let (live, by) = http.shared.callers.called(&http.calls, &parts.headers, &parts.extensions, slug).await?;
+    let streamed = streamed || sse::accepts(&parts.headers) && live.endpoint.long_running(http.long_running_ms);
+    if !streamed && live.endpoint.long_running(http.long_running_ms) {
         let message = format!("`{slug}` can run for {} ms, so its answer is streamed", live.endpoint.limits.wall_ms);
         return Err(ApiError::new(Code::StreamingRequired, message).hint("Send `\"stream\": true` or `Accept: text/event-stream`"));
     }
     Ok((live, by, streamed))
 }
 
-async fn with_receipt(calling: &CallServices, done: &CompletedCall) -> Result<Response, ApiError> {
+async fn with_receipt(http: &Services, done: &CompletedCall) -> Answer {
     let status = done.answer.status;
     let status = if bodiless(status) { StatusCode::OK } else { StatusCode::from_u16(status).unwrap_or(StatusCode::OK) };
-    let body = invoke_response_json(calling, done, ResponseStyle::Plain).await?;
+    let body = invoke_response_json(http, done, ResponseStyle::Plain).await?;
     let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
     reply::mark(&mut response, done);
     Ok(response)

@@ -9,7 +9,7 @@ use tollhouse_api::InvokeResponse;
 use tollhouse_call::{CompletedCall, Content, chosen_headers};
 use tollhouse_front::ApiError;
 
-use super::services::CallServices;
+use super::services::Services;
 
 /// How the answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +52,9 @@ impl<'a> From<Content<'a>> for ResultBody<'a> {
 
 /// Returns `{ok, status?, headers?, result, receipt}` as JSON. A result that is not JSON is `{mediaType, text}` or
 /// `{mediaType, base64}`. For a status without a body it is `null`.
-pub(super) async fn invoke_response_json(calling: &CallServices, done: &CompletedCall, style: ResponseStyle) -> Result<String, ApiError> {
+pub(super) async fn invoke_response_json(http: &Services, done: &CompletedCall, style: ResponseStyle) -> Result<String, ApiError> {
     let answer = &done.answer;
-    let receipt = if answer.receipt_id.is_empty() { None } else { calling.receipts.find(&answer.receipt_id).await? };
+    let receipt = if answer.receipt_id.is_empty() { None } else { http.receipts.find(&answer.receipt_id).await? };
     let paid = done.payment.as_ref().filter(|_| style == ResponseStyle::Stream);
     let settlement = || answer.settlement.as_ref().and_then(|settled| serde_json::from_str(&settled.body).ok()).unwrap_or_default();
     let response = InvokeResponse {

@@ -1,17 +1,15 @@
 //! `/ai/admin/ledger`: account balances, and whether they match their entries.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State};
 use tollhouse_api::Ledger;
-use tollhouse_front::ApiError;
 use tollhouse_money::ledger;
 
 use super::{
     auth::Admin,
+    json_body::JsonResult,
     page::PageQuery,
     route::{Route, get},
-    services::MoneyServices,
+    services::Http,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -19,6 +17,6 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/ledger", "readLedger", what, read).answers("Ledger")]
 }
 
-async fn read(Admin(query): Admin<PageQuery>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Ledger>, ApiError> {
-    Ok(Json(ledger::read(&*earning.store, query.limit.0, query.cursor.as_deref()).await?))
+async fn read(Admin(query): Admin<PageQuery>, State(http): State<Http>) -> JsonResult<Ledger> {
+    Ok(Json(ledger::read(&*http.store, query.limit.0, query.cursor.as_deref()).await?))
 }

@@ -20,6 +20,7 @@ mod events;
 mod html_402;
 mod invoke;
 mod invoke_response;
+mod json_body;
 mod ledger;
 mod listing;
 mod logs;
@@ -29,6 +30,7 @@ mod operation;
 mod operations;
 mod page;
 mod payouts;
+mod query;
 mod quotes;
 mod receipts;
 mod reconciliation;
@@ -54,17 +56,13 @@ use axum::{Router, middleware};
 use serde_json::Value;
 use tollhouse_front::Code;
 
+use self::route::Route;
 pub use self::{
     documents::Documents,
     operation::{Access, Operation, ResponseKind},
     operations::{STORE_TIMEOUT, check_commits},
-    record_extras::RecordExtras,
-    services::{
-        AccountServices, AuditServices, CallServices, CatalogServices, DiscoveryServices, FeedServices, HealthServices, MoneyServices,
-        ReceiptServices, SecretServices, Services,
-    },
+    services::Services,
 };
-use self::{route::Route, services::Http};
 
 /// All routes of the HTTP API.
 #[derive(Debug, Clone)]
@@ -75,59 +73,42 @@ pub struct Routes {
     pub written: Router,
 }
 
-/// A subject and its routes.
-type Subject = (&'static str, Vec<Route>);
+/// A subject and its routes, by file.
+type Subject = (&'static str, Vec<Vec<Route>>);
 
 /// Returns the routes for agents and operators.
 fn public() -> Vec<Subject> {
     vec![
-        ("tools", tools::routes()),
-        ("tools", usage::routes()),
-        ("tools", invoke::routes()),
-        ("quotes", quotes::routes()),
-        ("receipts", receipts::routes()),
-        ("discovery", manifest::routes()),
-        ("discovery", safety::routes()),
-        ("discovery", documents::routes()),
-        ("credits", account::routes()),
-        ("health", operations::routes()),
-        ("health", metrics::routes()),
+        ("tools", vec![tools::routes(), usage::routes(), invoke::routes()]),
+        ("quotes", vec![quotes::routes()]),
+        ("receipts", vec![receipts::routes()]),
+        ("discovery", vec![manifest::routes(), safety::routes(), documents::routes()]),
+        ("credits", vec![account::routes()]),
+        ("health", vec![operations::routes(), metrics::routes()]),
     ]
 }
 
 /// Returns the routes of the documentation.
 fn written() -> Vec<Subject> {
-    vec![("discovery", documents::written())]
+    vec![("discovery", vec![documents::written()])]
 }
 
 /// Returns the management routes.
 fn management() -> Vec<Subject> {
+    let of_admins = vec![admin::routes(), ledger::routes(), reconciliation::routes(), unresolved::routes(), refunds::routes()];
     vec![
-        ("endpoints", endpoints::routes()),
-        ("endpoints", drafts::routes()),
-        ("endpoints", logs::routes()),
-        ("endpoints", calls::routes()),
-        ("endpoints", secrets::routes()),
-        ("accounts", builders::routes()),
-        ("accounts", sign_in::routes()),
-        ("accounts", events::routes()),
-        ("accounts", revenue::routes()),
-        ("accounts", payouts::routes()),
-        ("credits", credits::routes()),
-        ("administration", admin::routes()),
-        ("administration", ledger::routes()),
-        ("administration", reconciliation::routes()),
-        ("administration", unresolved::routes()),
-        ("administration", refunds::routes()),
-        ("administration", audit::routes()),
-        ("administration", runtime::routes()),
+        ("endpoints", vec![endpoints::routes(), drafts::routes(), logs::routes(), calls::routes(), secrets::routes()]),
+        ("accounts", vec![builders::routes(), sign_in::routes(), events::routes(), revenue::routes(), payouts::routes()]),
+        ("credits", vec![credits::routes()]),
+        ("administration", of_admins),
+        ("administration", vec![audit::routes(), runtime::routes()]),
     ]
 }
 
 /// Returns the routes with their subjects set. Routes of admins belong to "administration", except those of credits.
 fn documented_routes(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
     subjects.into_iter().flat_map(|(subject, routes)| {
-        routes.into_iter().map(move |mut route| {
+        routes.into_iter().flatten().map(move |mut route| {
             route.row.subject = if route.row.access == Access::Admins && subject != "credits" { "administration" } else { subject };
             route
         })
@@ -173,12 +154,12 @@ pub fn described() -> Value {
 
 /// Returns all routes of the HTTP API.
 pub fn routes(services: Services) -> Routes {
-    let http = Http::new(services);
+    let http = Arc::new(services);
     let join = |routes: Vec<Subject>| route::router(documented_routes(routes));
-    let audited = middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter);
-    let barrier = middleware::from_fn_with_state(Arc::clone(&http.auditing), replication_barrier::wait);
+    let audited = middleware::from_fn_with_state(Arc::clone(&http), audit::enter);
+    let barrier = middleware::from_fn_with_state(Arc::clone(&http), replication_barrier::wait);
     let managed = join(management()).route_layer(barrier).route_layer(audited);
-    let api = join(public()).merge(managed).with_state(http.clone());
+    let api = join(public()).merge(managed).with_state(Arc::clone(&http));
     Routes { api, written: join(written()).with_state(http) }
 }
 

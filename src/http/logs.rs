@@ -3,19 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{
-    Json,
-    extract::State,
-    http::request::Parts,
-    response::{IntoResponse, Response},
-};
-use serde::Deserialize;
+use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{LogPage, True};
-use tollhouse_base::id::{CallId, EndpointId};
+use tollhouse_base::{
+    id::{CallId, EndpointId},
+    time_param::TimeParam,
+};
 use tollhouse_capability::{CapabilityServices, FollowedLine, LogPosition, LogQuery};
 use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
-use tollhouse_front::{ApiError, sse};
+use tollhouse_front::sse;
 use tollhouse_protocol::LogLevel;
 use tollhouse_store::StoreError;
 
@@ -23,39 +20,32 @@ use super::{
     auth::ManagedEndpoint,
     convert,
     event_stream::{self, FollowSource, StreamEntry},
-    page::{PageLimit, TimeParam, bad_cursor},
+    json_body::Answer,
+    page::{PageLimit, bad_cursor},
+    query::query,
     route::{Route, get},
-    services::FeedServices,
+    services::Http,
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Query {
-    since: Option<TimeParam>,
-    level: Option<LogLevel>,
-    call_id: Option<CallId>,
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
+query!(Query { since: Option<TimeParam>, level: Option<LogLevel>, call_id: Option<CallId>, limit: PageLimit, cursor: Option<String> });
 
 pub(super) fn routes() -> Vec<Route> {
     let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "log lines of its handler, newest first, or live", logs);
     vec![logs.answers("LogPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 
-async fn logs(managed: ManagedEndpoint<Query>, State(watching): State<Arc<FeedServices>>, request: Parts) -> Result<Response, ApiError> {
+async fn logs(managed: ManagedEndpoint<Query>, State(http): State<Http>, request: Parts) -> Answer {
     let ManagedEndpoint { shown, requested, .. } = managed;
     let endpoint = shown.endpoint.id.clone();
-    let since = requested.since.map(|since| since.at(watching.clock.now()));
+    let since = requested.since.map(|since| since.at(http.clock.now()));
     let query = LogQuery { since, level: requested.level, call: requested.call_id, limit: requested.limit.0, cursor: requested.cursor };
     if sse::requested(&request.headers) {
         let from = event_stream::from(&request.headers, since, LogPosition::from_cursor, "a line of this log")?;
         // A reader that reconnects continues from its position, so the original `since` no longer applies.
-        let source = Lines { services: Arc::clone(&watching.capabilities), endpoint, query: LogQuery { since: None, ..query } };
-        return event_stream::stream(&watching.shared, &request, source, from);
+        let source = Lines { services: Arc::clone(&http.capabilities), endpoint, query: LogQuery { since: None, ..query } };
+        return event_stream::stream(&http.shared, &request, source, from);
     }
-    let page = watching.capabilities.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
+    let page = http.capabilities.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
     let logs = page.entries.iter().map(convert::log_line).collect();
     Ok(Json(LogPage { ok: True, logs, next_cursor: page.next_cursor }).into_response())
 }

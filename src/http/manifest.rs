@@ -6,23 +6,23 @@ use axum::{
     Json,
     extract::{RawQuery, State},
     http::header,
-    response::{IntoResponse, Response},
+    response::IntoResponse as _,
 };
 use serde_json::{Map, Value, json};
 use tollhouse_api::{
     BuilderRules, CatalogEnvelope, ContentSafetyRules, EndpointsInfo, Manifest, McpInfo, QuotesInfo, ReceiptsInfo, ServiceInfo, True,
 };
 use tollhouse_catalog::ShownEndpoint;
-use tollhouse_front::ApiError;
 use tollhouse_tool::{CatalogForm, HandlerType};
 
 use super::{
     convert,
     cpu_budget::CpuBudget,
+    json_body::Answer,
     listing::{Listing, with_records},
     record_extras::ExtraMembers,
     route::{Route, open},
-    services::DiscoveryServices,
+    services::Http,
 };
 
 /// Version of the interface description.
@@ -43,23 +43,19 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// Returns a page of the catalog.
-async fn catalog(
-    State(offering): State<Arc<DiscoveryServices>>,
-    CpuBudget(turn): CpuBudget,
-    RawQuery(query): RawQuery,
-) -> Result<Response, ApiError> {
+async fn catalog(State(http): State<Http>, CpuBudget(turn): CpuBudget, RawQuery(query): RawQuery) -> Answer {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;
-    let page = turn.during(listing.page(&offering.catalog)).await?;
+    let page = turn.during(listing.page(&http.catalog)).await?;
     let mut tools = Vec::with_capacity(page.tools.len());
     for live in page.tools {
         let answer = match listing.form {
-            CatalogForm::Newer => Some(offering.about.tool(&live).await),
+            CatalogForm::Newer => Some(http.extra_members(&live).await),
             CatalogForm::Older => None,
         };
         tools.push((live, answer));
     }
     let records = turn.work(|| records(listing.form, &tools));
-    let envelope = CatalogEnvelope { total: page.total, next_cursor: page.next, ..envelope(&offering.base_url, listing.form) };
+    let envelope = CatalogEnvelope { total: page.total, next_cursor: page.next, ..envelope(&http.base_url, listing.form) };
     let body = with_records(&envelope, &records);
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
@@ -132,10 +128,10 @@ fn texts(pairs: impl IntoIterator<Item = (&'static str, String)>) -> Map<String,
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
 }
 
-async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manifest<Value>> {
-    let base = &offering.base_url;
-    let counts = offering.catalog.all().counts();
-    let in_force = offering.catalog.policy();
+async fn manifest(State(http): State<Http>) -> Json<Manifest<Value>> {
+    let base = &http.base_url;
+    let counts = http.catalog.all().counts();
+    let in_force = http.catalog.policy();
     let policy = &in_force.policy;
     Json(Manifest {
         ok: True,
@@ -146,7 +142,7 @@ async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manife
             description: "A host for paid JavaScript tools: agents call them over HTTP and pay per call with x402.".into(),
             url: base.clone(),
         },
-        payment: offering.payments.describe(),
+        payment: http.payments.describe(),
         mcp: McpInfo { url: format!("{base}/ai/mcp"), transport: "streamable-http".into() },
         endpoints: EndpointsInfo {
             catalog: format!("{base}/ai/endpoints"),
@@ -154,7 +150,7 @@ async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manife
             call: format!("{base}/tools/{{slug}}"),
             count: counts.listed,
             paid: counts.paid,
-            calls24h: offering.about.metrics.figures_of_all().map(|figures| figures.calls),
+            calls24h: http.metrics.figures_of_all().map(|figures| figures.calls),
         },
         quotes: QuotesInfo {
             url: format!("{base}/ai/quote"),
@@ -170,7 +166,7 @@ async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manife
             keys: format!("{base}/.well-known/jwks.json"),
             signature: "JWS (EdDSA) over the RFC 8785 canonical JSON of the record".into(),
             verify: "tollhouse verify-receipt FILE|URL".into(),
-            offers: offering.signer.offers_by(),
+            offers: http.signer.offers_by(),
         },
         // Builders would otherwise learn these from errors.
         builders: BuilderRules {
@@ -178,8 +174,8 @@ async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manife
             limits: convert::limits(&policy.limits),
             require_review: policy.require_review,
             max_endpoints: policy.max_endpoints_per_builder,
-            fee_bps: offering.fee.0,
+            fee_bps: http.fee.0,
         },
-        sandbox: json!(offering.pool.status()),
+        sandbox: json!(http.pool.status()),
     })
 }

@@ -1,6 +1,6 @@
 //! `/metrics`: the host's metrics for Prometheus.
 
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 use axum::{
     extract::{FromRequestParts, State},
@@ -14,7 +14,7 @@ use super::{
     auth::only_admins,
     operation::ResponseKind,
     route::{Route, open},
-    services::{HealthServices, Http},
+    services::Http,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -24,10 +24,10 @@ pub(super) fn routes() -> Vec<Route> {
     vec![route.fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner])]
 }
 
-async fn metrics(Reader: Reader, State(operating): State<Arc<HealthServices>>, headers: HeaderMap) -> Response {
+async fn metrics(Reader: Reader, State(http): State<Http>, headers: HeaderMap) -> Response {
     let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let format = Format::asked_by(&accept.join(","));
-    let answer = (operating.gather)().await.written(format);
+    let answer = (http.gather)().await.written(format);
     ([(header::CONTENT_TYPE, format.media_type()), (header::CACHE_CONTROL, "no-store")], answer).into_response()
 }
 
@@ -45,12 +45,12 @@ impl FromRequestParts<Http> for Reader {
             only_admins(parts, http).await?;
         } else if let Some(token) = bearer(&parts.headers) {
             let check = CredentialCheck::begin(&parts.extensions).await?;
-            let is_metrics_token = http.operating.metrics_token.as_ref().is_some_and(|own| own.matches(token.as_bytes()));
+            let is_metrics_token = http.metrics_token.as_ref().is_some_and(|own| own.matches(token.as_bytes()));
             if !is_metrics_token && !http.shared.callers.is_admin(token.as_bytes()) {
                 check.fail();
                 return Err(Code::Unauthorized.into());
             }
-        } else if !http.operating.metrics_here || !is_local(address, parts) {
+        } else if !http.metrics_here || !is_local(address, parts) {
             return Err(Code::Unauthorized.into());
         }
         Ok(Self)

@@ -128,8 +128,7 @@ impl Operation {
     pub fn codes(&self) -> Vec<Code> {
         let access_codes: &[Code] = match self.access {
             Access::Everyone => &[],
-            Access::Builders => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownBuilder],
-            Access::Themselves => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownBuilder],
+            Access::Builders | Access::Themselves => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownBuilder],
             Access::Owner => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownEndpoint],
             Access::Admins => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner],
             Access::Holder => &[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner, Code::UnknownCredit],

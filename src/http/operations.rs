@@ -1,6 +1,6 @@
 //! Health checks and status, for operators.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
@@ -11,8 +11,9 @@ use tollhouse_money as money;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
 
 use super::{
+    json_body::JsonResult,
     route::{Route, open},
-    services::HealthServices,
+    services::{Http, Services},
 };
 
 /// Maximum time that health, readiness and metrics wait for the store, for all that they ask it together. Probes give up
@@ -42,18 +43,18 @@ async fn live() -> Json<OkResponse> {
 }
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
-async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkResponse>, ApiError> {
-    check_commits(&*operating.store, STORE_TIMEOUT).await?;
-    if operating.replica.is_fenced() {
+async fn ready(State(http): State<Http>) -> JsonResult<OkResponse> {
+    check_commits(&*http.store, STORE_TIMEOUT).await?;
+    if http.replica.is_fenced() {
         return Err(StoreError::Away("the other hosts of the store cannot be reached".to_owned()).into());
     }
-    if let Some(apart) = operating.replica.clock_is_wrong() {
+    if let Some(apart) = http.replica.clock_is_wrong() {
         return Err(StoreError::Away(apart).into());
     }
-    if operating.shared.shutdown.announced() {
+    if http.shared.shutdown.announced() {
         return Err(ApiError::new(Code::Busy, "the host is shutting down"));
     }
-    if operating.pool.cannot_start() {
+    if http.pool.cannot_start() {
         return Err(ApiError::new(Code::Busy, "no worker can be started; `/health` has the reason in `sandbox.startsFail`"));
     }
     Ok(Json(OkResponse { ok: True }))
@@ -69,31 +70,31 @@ pub async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), St
 
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
 /// use.
-async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Value, Value>> {
-    let store = &*operating.store;
+async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
+    let store = &*http.store;
     let (replicas, reorganized, unresolved, stored) = tokio::join!(
-        timeout(STORE_TIMEOUT, operating.replica.seen()),
+        timeout(STORE_TIMEOUT, http.replica.seen()),
         timeout(STORE_TIMEOUT, money::count_reorganized(store, MAX_COUNTED)),
         timeout(STORE_TIMEOUT, money::count_unresolved(store, MAX_COUNTED)),
-        stored(&operating),
+        stored(&http),
     );
-    let warnings = operating.shared.proxies.warnings().into_iter();
+    let warnings = http.shared.proxies.warnings().into_iter();
     Json(Health {
         ok: True,
         version: env!("CARGO_PKG_VERSION").into(),
         replicas: replicas.ok().and_then(Result::ok),
-        clock: operating.replica.clock_is_wrong(),
-        sandbox: json!(operating.pool.status()),
-        payment: operating.payments.describe(),
-        facilitator: operating.payments.facilitator_status(),
-        facilitators: operating.payments.facilitator_statuses(),
-        open_settlements: operating.payments.open_intents(),
+        clock: http.replica.clock_is_wrong(),
+        sandbox: json!(http.pool.status()),
+        payment: http.payments.describe(),
+        facilitator: http.payments.facilitator_status(),
+        facilitators: http.payments.facilitator_statuses(),
+        open_settlements: http.payments.open_intents(),
         unresolved_settlements: unresolved.ok().and_then(Result::ok),
         reorganized_settlements: reorganized.ok().and_then(Result::ok),
-        unpaid: operating.payments.unpaid(),
+        unpaid: http.payments.unpaid(),
         stored,
-        disk: json!(operating.disk.usage()),
-        intake: operating.shared.intake.status(),
+        disk: json!(http.disk.usage()),
+        intake: http.shared.intake.status(),
         warnings: warnings
             .map(|warning| HealthWarning { code: warning.code.into(), message: warning.message, remedy: warning.remedy.into() })
             .collect(),
@@ -101,8 +102,8 @@ async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Val
 }
 
 /// Returns the number and bytes of keys of each kind. For free receipts, it counts receipts.
-async fn stored(operating: &HealthServices) -> StoredHealth {
-    let sizes = operating.store.sizes();
+async fn stored(http: &Services) -> StoredHealth {
+    let sizes = http.store.sizes();
     let describe = |size: SpaceSize| StoredSize { count: size.entries, bytes: size.bytes };
     let mut kinds: BTreeMap<&str, SpaceSize> = BTreeMap::new();
     for (space, kind) in Space::ALL.iter().filter_map(|space| Some((space, space.kind()?))) {
@@ -112,7 +113,7 @@ async fn stored(operating: &HealthServices) -> StoredHealth {
     }
     StoredHealth {
         kinds: kinds.into_iter().map(|(kind, size)| (kind.into(), describe(size))).collect(),
-        free_receipts: describe(operating.receipts.size().await),
+        free_receipts: describe(http.free_receipts.size().await),
         backend: sizes.backend.into(),
         complete: sizes.complete,
         syncs: sizes.syncs,

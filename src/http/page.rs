@@ -6,9 +6,6 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use tollhouse_front::{ApiError, cursor};
 use tollhouse_tool::Slug;
 
-pub(super) use tollhouse_base::time_param::TimeParam;
-pub(super) use tollhouse_front::{PathParams, QueryParams};
-
 /// Default number of entries on a page.
 const DEFAULT_LIMIT: usize = 50;
 /// Maximum number of entries on a page.

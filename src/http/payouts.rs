@@ -1,33 +1,24 @@
 //! `/ai/builders/payout-settings`, `/ai/builders/payouts` and `/ai/admin/payouts`: payouts to builders.
 
-use std::sync::Arc;
-
-use axum::{Json, extract::State, http::HeaderMap, response::Response};
-use serde::Deserialize;
+use axum::{Json, extract::State, http::HeaderMap};
 use tollhouse_api::{
     self as api, AllPayoutsPage, CreatePayoutResponse, CreatedPayout, EmptyPayout, PayoutPage, PayoutReceipt, PayoutReceiptPage,
     PayoutResponse, PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict, True,
 };
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
-use tollhouse_front::{AboutBody as _, ApiError, Code, not_suspended};
+use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, not_suspended};
 use tollhouse_money::payout::{PayoutError, PayoutSettings, PayoutStatus};
 
 use super::{
-    auth::{Admin, ForBuilder, ForBuilderReadOnly, OfBuilder},
+    auth::{Admin, ForBuilder, ForBuilderReadOnly},
     convert,
-    endpoints::{Body, Subject, if_match, with_etag},
-    page::{PageLimit, PathParams, last_if_full, parse_cursor},
+    endpoints::{if_match, with_etag},
+    json_body::{Answer, Body, JsonResult, Subject as _},
+    page::{PageLimit, last_if_full, parse_cursor},
+    query::query,
     route::{Route, get, post},
-    services::MoneyServices,
+    services::{Http, Services},
 };
-
-impl Subject for PayoutSettingsDraft {
-    const CODE: Code = Code::InvalidPayout;
-}
-
-impl Subject for PayoutVerdict {
-    const CODE: Code = Code::InvalidDecision;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -59,126 +50,89 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn settings(
-    ForBuilderReadOnly(builder, _): ForBuilderReadOnly,
-    State(earning): State<Arc<MoneyServices>>,
-) -> Result<Response, ApiError> {
-    let settings = earning.payouts.settings(&builder.id).await?;
-    settings_response(&earning, &builder.id, settings).await
+async fn settings(ForBuilder(builder, _): ForBuilderReadOnly, State(http): State<Http>) -> Answer {
+    let settings = http.payouts.settings(&builder.id).await?;
+    settings_response(&http, &builder.id, settings).await
 }
 
 /// Returns the payout settings with their revision as `ETag`, which is 0 before any were set, and the amount waiting
 /// for a payout.
-async fn settings_response(earning: &MoneyServices, builder: &BuilderId, settings: Option<PayoutSettings>) -> Result<Response, ApiError> {
-    let waiting = earning.payouts.waits(builder).await?;
+async fn settings_response(http: &Services, builder: &BuilderId, settings: Option<PayoutSettings>) -> Answer {
+    let waiting = http.payouts.waits(builder).await?;
     let revision = settings.as_ref().map_or(0, |settings| settings.revision);
-    let payout_settings = settings.map(|settings| api::PayoutSettings {
-        address: settings.address,
-        network: settings.network,
-        asset: settings.asset,
-        minimum_usd: settings.minimum_usd,
-        updated_at: settings.updated_at,
-        revision,
-    });
+    let payout_settings = settings.map(convert::payout_settings);
     Ok(with_etag(revision, PayoutSettingsResponse { ok: True, payout_settings, waiting }))
 }
 
 async fn set(
     ForBuilder(builder, _): ForBuilder,
-    State(earning): State<Arc<MoneyServices>>,
+    State(http): State<Http>,
     headers: HeaderMap,
     Body(draft): Body<PayoutSettingsDraft>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     not_suspended(&builder)?;
-    let settings = earning.payouts.set(&builder.id, &draft, if_match(&headers)?).await?;
+    let settings = http.payouts.set(&builder.id, &draft, if_match(&headers)?).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
-    settings_response(&earning, &builder.id, Some(settings)).await
+    settings_response(&http, &builder.id, Some(settings)).await
 }
 
-async fn pay_out(
-    ForBuilder(builder, _): ForBuilder,
-    State(earning): State<Arc<MoneyServices>>,
-) -> Result<Json<CreatePayoutResponse>, ApiError> {
+async fn pay_out(ForBuilder(builder, _): ForBuilder, State(http): State<Http>) -> JsonResult<CreatePayoutResponse> {
     not_suspended(&builder)?;
-    let payout = match earning.payouts.pay_out(&builder.id).await? {
+    let payout = match http.payouts.pay_out(&builder.id).await? {
         Some(packet) => CreatedPayout::Payout(Box::new(convert::payout(&packet))),
         None => CreatedPayout::Empty(EmptyPayout { id: (), status: "empty".into(), amount_usd: 0, receipt_count: 0 }),
     };
     Ok(Json(CreatePayoutResponse { ok: True, payout }))
 }
 
-/// The query for a page of a builder's payouts.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
-    builder_id: Option<String>,
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
+query!(Own of_builder { limit: PageLimit, cursor: Option<String> });
 
-impl OfBuilder for Own {
-    fn builder_id(&self) -> Option<&str> {
-        self.builder_id.as_deref()
-    }
-}
-
-async fn list(
-    ForBuilderReadOnly(builder, request): ForBuilderReadOnly<Own>,
-    State(earning): State<Arc<MoneyServices>>,
-) -> Result<Json<PayoutPage>, ApiError> {
-    let (packets, next_cursor) = earning.payouts.list(&builder.id, request.limit.0, parse_cursor(request.cursor)?.as_ref()).await?;
+async fn list(ForBuilder(builder, request): ForBuilderReadOnly<Own>, State(http): State<Http>) -> JsonResult<PayoutPage> {
+    let (packets, next_cursor) = http.payouts.list(&builder.id, request.limit.0, parse_cursor(request.cursor)?.as_ref()).await?;
     Ok(Json(PayoutPage { ok: True, payouts: packets.iter().map(convert::payout).collect(), next_cursor }))
 }
 
 async fn one(
-    ForBuilderReadOnly(builder, request): ForBuilderReadOnly<Own>,
-    State(earning): State<Arc<MoneyServices>>,
-    PathParams(id): PathParams<String>,
-) -> Result<Json<PayoutReceiptPage>, ApiError> {
+    ForBuilder(builder, request): ForBuilderReadOnly<Own>,
+    State(http): State<Http>,
+    PathParams(id): PathParams,
+) -> JsonResult<PayoutReceiptPage> {
     let id = payout(&id)?;
-    let packet = earning.payouts.get(&builder.id, &id).await?;
+    let packet = http.payouts.get(&builder.id, &id).await?;
     let cursor: Option<ReceiptId> = parse_cursor(request.cursor)?;
-    let receipts = earning.payouts.receipts(&id, request.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
+    let receipts = http.payouts.receipts(&id, request.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
     let next_cursor = last_if_full(&receipts, request.limit).map(|(last, _)| last.clone());
     let receipts = receipts.into_iter().map(|(receipt_id, net_usd)| PayoutReceipt { receipt_id, net_usd }).collect();
     Ok(Json(PayoutReceiptPage { ok: True, payout: convert::payout(&packet), receipts, next_cursor }))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Query {
-    status: Option<PayoutStatus>,
-    #[serde(default)]
-    limit: PageLimit,
-    cursor: Option<String>,
-}
+query!(Query { status: Option<PayoutStatus>, limit: PageLimit, cursor: Option<String> });
 
-async fn list_all(Admin(request): Admin<Query>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<AllPayoutsPage>, ApiError> {
+async fn list_all(Admin(request): Admin<Query>, State(http): State<Http>) -> JsonResult<AllPayoutsPage> {
     let cursor = parse_cursor::<PayoutId>(request.cursor)?;
-    let (packets, next_cursor) = earning.payouts.list_all(request.status, request.limit.0, cursor.as_ref()).await?;
+    let (packets, next_cursor) = http.payouts.list_all(request.status, request.limit.0, cursor.as_ref()).await?;
     let mut payouts = Vec::with_capacity(packets.len());
     for packet in &packets {
-        let name = earning.builders.name(&packet.builder_id).await?;
+        let name = http.builders.name(&packet.builder_id).await?;
         payouts.push(api::Payout { builder_name: Some(name.map(|name| name.to_string())), ..convert::payout(packet) });
     }
-    let counts = earning.payouts.counts().await?;
+    let counts = http.payouts.counts().await?;
     Ok(Json(AllPayoutsPage { ok: True, payouts, next_cursor, counts }))
 }
 
 async fn decide(
     _: Admin,
-    State(earning): State<Arc<MoneyServices>>,
-    PathParams(id): PathParams<String>,
+    State(http): State<Http>,
+    PathParams(id): PathParams,
     Body(verdict): Body<PayoutVerdict>,
-) -> Result<Json<PayoutResponse>, ApiError> {
+) -> JsonResult<PayoutResponse> {
     let id = payout(&id)?;
     if verdict.decision == api::PayoutDecision::Approve
-        && let Some(builder) = earning.builders.get(&earning.payouts.builder_of(&id).await?).await?
+        && let Some(builder) = http.builders.get(&http.payouts.builder_of(&id).await?).await?
     {
         not_suspended(&builder)?;
     }
-    let decided = earning.payouts.decide(&id, &verdict).await;
+    let decided = http.payouts.decide(&id, &verdict).await;
     let packet = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an admin decided on a payout");
     Ok(Json(PayoutResponse { ok: True, payout: convert::payout(&packet) }))

@@ -1,7 +1,5 @@
 //! `/ai/quote`, `/ai/conversion/quote` and `/x402/quote`: total costs of calls, here and at other sellers.
 
-use std::sync::Arc;
-
 use axum::{
     Json,
     extract::State,
@@ -13,27 +11,16 @@ use serde_json::json;
 use tollhouse_api::{
     ConversionQuote, ConversionRequest, ConversionService, Method, QuoteRequest, QuoteResponse, SellerQuote, SellerQuoteRequest, True,
 };
-use tollhouse_call::{QuoteDesk, SellerMethod};
-use tollhouse_front::{ApiError, Code, body::SMALL_BODY_BYTES, header_names};
+use tollhouse_call::SellerMethod;
+use tollhouse_front::{Code, body::SMALL_BODY_BYTES, header_names};
 use tollhouse_money::RouteStart;
 
 use super::{
     cpu_budget::CpuBudget,
-    endpoints::{Body, Subject},
+    json_body::{Answer, Body},
     route::{Route, open},
+    services::Http,
 };
-
-impl Subject for QuoteRequest {
-    const CODE: Code = Code::InvalidMember;
-}
-
-impl Subject for ConversionRequest {
-    const CODE: Code = Code::InvalidMember;
-}
-
-impl Subject for SellerQuoteRequest {
-    const CODE: Code = Code::InvalidMember;
-}
 
 /// Error codes of quotes with a route.
 const ROUTE_FIELDS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
@@ -76,13 +63,9 @@ fn start(network: Option<String>, asset: Option<String>, address: Option<String>
 }
 
 /// `POST /ai/quote`.
-async fn tool(
-    State(desk): State<Arc<QuoteDesk>>,
-    CpuBudget(turn): CpuBudget,
-    Body(request): Body<QuoteRequest, SMALL_BODY_BYTES>,
-) -> Result<Response, ApiError> {
+async fn tool(State(http): State<Http>, CpuBudget(turn): CpuBudget, Body(request): Body<QuoteRequest, SMALL_BODY_BYTES>) -> Answer {
     let QuoteRequest { slug, start_network, start_asset, from_address } = request;
-    let quote = desk.tool(&slug, start(start_network, start_asset, from_address), &turn).await?;
+    let quote = http.desk.tool(&slug, start(start_network, start_asset, from_address), &turn).await?;
     let mut response = uncached(QuoteResponse { quote: quote.json(), ok: True });
     if let Ok(id) = HeaderValue::from_str(&quote.quote_id) {
         response.headers_mut().insert(&header_names::QUOTE_ID, id);
@@ -92,29 +75,25 @@ async fn tool(
 
 /// `POST /ai/conversion/quote`.
 async fn conversion(
-    State(desk): State<Arc<QuoteDesk>>,
+    State(http): State<Http>,
     CpuBudget(turn): CpuBudget,
     Body(request): Body<ConversionRequest, SMALL_BODY_BYTES>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let ConversionRequest { service_id, start_network, start_asset, from_address } = request;
     let start = RouteStart { network: Some(start_network), asset: Some(start_asset), address: from_address };
-    let (terms, route) = desk.conversion(&service_id, &start, &turn).await?;
+    let (terms, route) = http.desk.conversion(&service_id, &start, &turn).await?;
     let service = ConversionService { service_id: terms.slug.clone(), price_usd: terms.price, url: terms.resource_url.clone() };
     Ok(uncached(ConversionQuote { conversion: json!(route), service, ok: True }))
 }
 
 /// `POST /x402/quote`.
-async fn seller(
-    State(desk): State<Arc<QuoteDesk>>,
-    CpuBudget(turn): CpuBudget,
-    Body(request): Body<SellerQuoteRequest, SMALL_BODY_BYTES>,
-) -> Result<Response, ApiError> {
+async fn seller(State(http): State<Http>, CpuBudget(turn): CpuBudget, Body(request): Body<SellerQuoteRequest, SMALL_BODY_BYTES>) -> Answer {
     let SellerQuoteRequest { url, method, start_network, start_asset, from_address } = request;
     let method = method.map(|method| match method {
         Method::Get => SellerMethod::Get,
         Method::Post => SellerMethod::Post,
     });
-    let (quote, route) = desk.seller((&url, method), start(start_network, start_asset, from_address), &turn).await?;
+    let (quote, route) = http.desk.seller((&url, method), start(start_network, start_asset, from_address), &turn).await?;
     Ok(uncached(SellerQuote { price: json!(quote), conversion: route.map(|route| json!(route)), ok: True }))
 }
 

@@ -1,7 +1,5 @@
 //! Receipts, payments, and the public keys of receipts.
 
-use std::sync::Arc;
-
 use axum::{
     Json,
     extract::{Request, State},
@@ -11,14 +9,14 @@ use serde_json::Value;
 use tollhouse_api::{Payment, PaymentResponse, ReceiptResponse, True};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::CalledBy;
-use tollhouse_front::{ApiError, Caller, Code, header_names::shows_caller, offered};
+use tollhouse_front::{ApiError, Caller, Code, PathParams, header_names::shows_caller, offered};
 use tollhouse_money::PaymentId;
 
 use super::{
     convert,
-    page::PathParams,
+    json_body::JsonResult,
     route::{Route, open},
-    services::{CallServices, ReceiptServices},
+    services::{Http, Services},
 };
 
 /// Headers that identify a buyer.
@@ -39,15 +37,12 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn receipt(
-    State(proving): State<Arc<ReceiptServices>>,
-    PathParams(id): PathParams<String>,
-) -> Result<Json<ReceiptResponse<Value>>, ApiError> {
+async fn receipt(State(http): State<Http>, PathParams(id): PathParams) -> JsonResult<ReceiptResponse<Value>> {
     let unknown = || ApiError::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
-    let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
-    let refunded = proving.refunds.of(&id).await?;
-    let settlement = proving.payments.reorganization(&id).await?;
+    let receipt = http.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
+    let refunded = http.refunds.of(&id).await?;
+    let settlement = http.payments.reorganization(&id).await?;
     // Refunds are beside the receipt, because the signed receipt does not change.
     Ok(Json(ReceiptResponse {
         ok: True,
@@ -61,39 +56,34 @@ async fn receipt(
 /// Returns the state of a payment, so that a caller whose connection broke need not pay to find out. The receipt, the
 /// transaction and what a reorganization did to it are visible only to callers that show the payment or developer
 /// credit used, to the owner of the tool, and to admins.
-async fn payment(
-    State(proving): State<Arc<ReceiptServices>>,
-    State(calling): State<Arc<CallServices>>,
-    PathParams(id): PathParams<String>,
-    request: Request,
-) -> Result<Json<PaymentResponse>, ApiError> {
+async fn payment(State(http): State<Http>, PathParams(id): PathParams, request: Request) -> JsonResult<PaymentResponse> {
     let (parts, _) = request.into_parts();
     let unknown = || {
         ApiError::from(Code::UnknownPayment).hint("Read the id from `X-Payment-Id`, the `accepted` event, or an error about the payment")
     };
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
-    let state = proving.payments.state(&id).await?.ok_or_else(unknown)?;
-    let is_shown = proving.payments.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&proving, &calling, &parts, &state).await?;
+    let state = http.payments.state(&id).await?.ok_or_else(unknown)?;
+    let is_shown = http.payments.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&http, &parts, &state).await?;
     let state = if is_shown { state } else { state.without_purchase() };
     Ok(Json(PaymentResponse { ok: True, payment: state }))
 }
 
 /// Returns whether the request shows the credential of an admin or of the owner of the paid tool.
-async fn is_seller(proving: &ReceiptServices, calling: &CallServices, parts: &Parts, state: &Payment) -> Result<bool, ApiError> {
+async fn is_seller(http: &Services, parts: &Parts, state: &Payment) -> Result<bool, ApiError> {
     let Parts { headers, extensions, .. } = parts;
     if !shows_caller(headers) {
         return Ok(false);
     }
-    let callers = &calling.shared.callers;
+    let callers = &http.shared.callers;
     if let Caller::Admin = callers.identify(headers, extensions).await?.admitted()? {
         return Ok(true);
     }
     let Some(receipt) = &state.receipt_id else { return Ok(false) };
-    let Some(receipt) = proving.receipts.find(receipt).await? else { return Ok(false) };
-    let called = callers.called(&calling.calls, headers, extensions, receipt["slug"].as_str().unwrap_or_default()).await;
+    let Some(receipt) = http.receipts.find(receipt).await? else { return Ok(false) };
+    let called = callers.called(&http.calls, headers, extensions, receipt["slug"].as_str().unwrap_or_default()).await;
     Ok(called.is_ok_and(|(_, by)| matches!(by, CalledBy::Owner)))
 }
 
-async fn jwks(State(proving): State<Arc<ReceiptServices>>) -> Json<Value> {
-    Json(proving.keys.jwks().await)
+async fn jwks(State(http): State<Http>) -> Json<Value> {
+    Json(http.receipt_keys.jwks().await)
 }

@@ -1,18 +1,18 @@
 //! `/ai/admin/reconciliation`: compares transfers on the chain to the paid address with the ledger.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State};
-use serde::Deserialize;
 use tollhouse_api::Reconciliation;
-use tollhouse_front::{ApiError, Code, cursor};
+use tollhouse_base::time_param::TimeParam;
+use tollhouse_front::{Code, cursor};
 use tollhouse_money::BlockRange;
 
 use super::{
     auth::Admin,
-    page::{TimeParam, bad_cursor},
+    json_body::JsonResult,
+    page::bad_cursor,
+    query::query,
     route::{Route, get},
-    services::MoneyServices,
+    services::Http,
 };
 
 /// The default period.
@@ -21,14 +21,8 @@ const DEFAULT_SINCE: TimeParam = TimeParam::days(1);
 /// The list that cursors are bound to.
 const BY_BLOCK: &[&str] = &["by block"];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    /// Default: the first network in the settings.
-    network: Option<String>,
-    since: Option<TimeParam>,
-    cursor: Option<String>,
-}
+// The default is the first network in the settings.
+query!(Wanted { network: Option<String>, since: Option<TimeParam>, cursor: Option<String> });
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "transfers on the chain without a receipt, and receipts without a transfer on the chain";
@@ -39,16 +33,16 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Reconciliation>, ApiError> {
+async fn reconcile(Admin(requested): Admin<Wanted>, State(http): State<Http>) -> JsonResult<Reconciliation> {
     let network = requested.network.as_deref();
     let range = match &requested.cursor {
         Some(text) => read_cursor(text).ok_or_else(bad_cursor)?,
         None => {
-            let since = requested.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
-            earning.payments.blocks_since(network, since).await?.1
+            let since = requested.since.unwrap_or(DEFAULT_SINCE).at(http.clock.now());
+            http.payments.blocks_since(network, since).await?.1
         }
     };
-    let (page, rest) = earning.payments.reconcile(network, range).await?;
+    let (page, rest) = http.payments.reconcile(network, range).await?;
     let next_cursor = rest.map(|rest| cursor::write(BY_BLOCK, format!("{}-{}", rest.first, rest.last).as_bytes()));
     Ok(Json(Reconciliation { next_cursor, ..page }))
 }

@@ -1,22 +1,12 @@
 //! Public data of a tool beyond its record: recent usage and the builder.
 
-use std::sync::Arc;
-
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollhouse_account::builder::Builders;
 use tollhouse_api::{BuilderRef, RecentUsage};
-use tollhouse_call::Metrics;
 use tollhouse_catalog::ShownEndpoint;
 use tollhouse_tool::Owner;
 
-/// Provides the public data beyond records.
-pub struct RecordExtras {
-    /// Call counts of tools.
-    pub metrics: Arc<Metrics>,
-    /// Builders and their names.
-    pub builders: Arc<Builders>,
-}
+use super::services::Services;
 
 /// Fields added to a record that the builder did not publish.
 #[derive(Debug, Serialize)]
@@ -27,10 +17,10 @@ pub(super) struct ExtraMembers {
     pub(super) builder: Option<BuilderRef>,
 }
 
-impl RecordExtras {
+impl Services {
     /// Returns the data of a tool. If the builder's name cannot be read, it is left out, because the catalog works
     /// without the store.
-    pub(super) async fn tool(&self, live: &ShownEndpoint) -> ExtraMembers {
+    pub(super) async fn extra_members(&self, live: &ShownEndpoint) -> ExtraMembers {
         let figures = self.metrics.figures(&live.endpoint.id);
         let builder = match &live.endpoint.owner {
             Owner::Platform => None,
@@ -46,8 +36,8 @@ impl RecordExtras {
     }
 
     /// Returns the record with the data added.
-    pub(super) async fn extras(&self, live: &ShownEndpoint, mut record: Value) -> Value {
-        if let (Some(members), Value::Object(reported)) = (record.as_object_mut(), json!(self.tool(live).await)) {
+    pub(super) async fn with_extras(&self, live: &ShownEndpoint, mut record: Value) -> Value {
+        if let (Some(members), Value::Object(reported)) = (record.as_object_mut(), json!(self.extra_members(live).await)) {
             members.extend(reported);
         }
         record

@@ -1,25 +1,19 @@
 //! `/ai/admin/refunds`: refunds payments of receipts.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State, http::HeaderMap};
 use serde_json::{Value, json};
 use tollhouse_api::{RefundRequest, RefundResponse, True};
 use tollhouse_base::id::ReceiptId;
-use tollhouse_front::{ApiError, Code};
+use tollhouse_front::Code;
 use tollhouse_money::refund::{self, RefundError};
 
 use super::{
     auth::Admin,
     credits::idempotency_key,
-    endpoints::{Body, Subject},
+    json_body::{Body, JsonResult},
     route::{Route, post},
-    services::{MoneyServices, ReceiptServices},
+    services::Http,
 };
-
-impl Subject for RefundRequest {
-    const CODE: Code = Code::InvalidRefund;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     let give = post("/ai/admin/refunds", "giveRefund", "refunds a receipt, in full or in part", give);
@@ -32,18 +26,17 @@ pub(super) fn routes() -> Vec<Route> {
 /// refund.
 async fn give(
     _: Admin,
-    State(earning): State<Arc<MoneyServices>>,
-    State(proving): State<Arc<ReceiptServices>>,
+    State(http): State<Http>,
     headers: HeaderMap,
     Body(request): Body<RefundRequest>,
-) -> Result<Json<RefundResponse<Value>>, ApiError> {
+) -> JsonResult<RefundResponse<Value>> {
     let receipt: ReceiptId = request.receipt_id.parse().map_err(|_| RefundError::Unknown)?;
     let once = idempotency_key(&headers, &json!(request))?;
     let RefundRequest { amount_usd, reason, transaction, .. } = request;
     let refunding = refund::RefundRequest { receipt, amount: amount_usd, transaction, reason };
-    let issued = match earning.refunds.issue(&refunding, once.as_ref()).await {
+    let issued = match http.refunds.issue(&refunding, once.as_ref()).await {
         // Receipts of free calls are stored elsewhere.
-        Err(RefundError::Unknown) if proving.receipts.find(refunding.receipt.as_str()).await?.is_some() => {
+        Err(RefundError::Unknown) if http.receipts.find(refunding.receipt.as_str()).await?.is_some() => {
             return Err(RefundError::NothingPaid.into());
         }
         issued => issued?,

@@ -165,6 +165,15 @@ pub(super) mod open {
     }
 }
 
+/// Lists error codes by name.
+macro_rules! codes {
+    ($($code:ident)*) => {
+        &[$(Code::$code),*]
+    };
+}
+
+pub(super) use codes;
+
 /// A query without parameters.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,16 +1,16 @@
 //! `/ai/admin/runtime`: sandbox statistics of each tool since the process started.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::cmp::Reverse;
 
 use axum::{Json, extract::State};
-use serde::Deserialize;
 use tollhouse_api::{RuntimeEndpoint, RuntimeStats, True};
 
 use super::{
     auth::Admin,
     page::PageLimit,
+    query::query,
     route::{Route, get},
-    services::CallServices,
+    services::Http,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -18,16 +18,11 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("RuntimeStats")]
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuntimeQuery {
-    #[serde(default)]
-    limit: PageLimit,
-}
+query!(RuntimeQuery { limit: PageLimit });
 
-async fn runtime(Admin(request): Admin<RuntimeQuery>, State(calling): State<Arc<CallServices>>) -> Json<RuntimeStats> {
-    let all = calling.catalog.all();
-    let counted = calling.calls.tally().counts().into_iter();
+async fn runtime(Admin(request): Admin<RuntimeQuery>, State(http): State<Http>) -> Json<RuntimeStats> {
+    let all = http.catalog.all();
+    let counted = http.calls.tally().counts().into_iter();
     let counted = counted.filter_map(|(id, counts)| {
         Some(RuntimeEndpoint {
             slug: all.of_id(&id)?.slug.clone(),

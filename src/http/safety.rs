@@ -1,13 +1,13 @@
 //! `GET /ai/content-safety/policy`: the rules for scanning uploads, their outcomes and their limits.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use axum::{Json, extract::State};
 use tollhouse_api::{AbuseReports, Attestation, ReviewProcess, SafetyPolicy, SafetyPolicyResponse, SafetyRule, ScanOutcomes, True};
 
 use super::{
     route::{Route, open},
-    services::DiscoveryServices,
+    services::Http,
 };
 
 /// The statement that a builder accepts with `safetyAttestation.accepted`.
@@ -28,15 +28,15 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// Returns the policy in force.
-async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<SafetyPolicyResponse> {
-    let rules = offering.scanner.rules().map(|rule| SafetyRule {
+async fn policy(State(http): State<Http>) -> Json<SafetyPolicyResponse> {
+    let rules = http.scanner.rules().map(|rule| SafetyRule {
         id: rule.id.to_owned(),
         family: rule.family.to_owned(),
         severity: rule.severity,
         description: rule.description.to_owned(),
     });
     let policy = SafetyPolicy {
-        version: offering.scanner.policy_version().to_owned(),
+        version: http.scanner.policy_version().to_owned(),
         attestation: Attestation { field: "safetyAttestation.accepted".into(), statement: STATEMENT.into() },
         scanned: ["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"].map(Cow::from).into(),
         outcomes: ScanOutcomes {
@@ -51,7 +51,7 @@ async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<SafetyPo
             takedown: "An admin can take a tool down at any time. It then accepts no calls, and its receipts stay.".into(),
         },
         abuse: AbuseReports {
-            contact: offering.abuse_contact.clone(),
+            contact: http.abuse_contact.clone(),
             report: "Name the tool's slug, describe the problem, and say how to reach you.".into(),
         },
         limits: LIMITS.iter().copied().map(Cow::from).collect(),

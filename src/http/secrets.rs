@@ -1,7 +1,5 @@
 //! `/ai/endpoints/{slug}/secrets` and `/ai/admin/secrets/rotate`. No response contains a value.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use tollhouse_api::{
@@ -15,14 +13,10 @@ use tollhouse_tool::Endpoint;
 use super::{
     auth::{Admin, ManagedEndpoint},
     convert,
-    endpoints::{Body, Subject},
+    json_body::{Body, JsonResult},
     route::{Route, delete, get, post},
-    services::SecretServices,
+    services::{Http, Services},
 };
-
-impl Subject for SetSecretRequest {
-    const CODE: Code = Code::InvalidSecret;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -40,32 +34,28 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(managed: ManagedEndpoint, State(sealing): State<Arc<SecretServices>>) -> Result<Json<SecretList>, ApiError> {
-    let secrets = sealing.secrets.list(&managed.shown.endpoint.id).await?;
+async fn list(managed: ManagedEndpoint, State(http): State<Http>) -> JsonResult<SecretList> {
+    let secrets = http.secrets.list(&managed.shown.endpoint.id).await?;
     Ok(Json(SecretList { ok: True, secrets: secrets.iter().map(convert::secret).collect() }))
 }
 
-async fn set(
-    managed: ManagedEndpoint,
-    State(sealing): State<Arc<SecretServices>>,
-    Body(request): Body<SetSecretRequest>,
-) -> Result<Json<SecretResponse>, ApiError> {
+async fn set(managed: ManagedEndpoint, State(http): State<Http>, Body(request): Body<SetSecretRequest>) -> JsonResult<SecretResponse> {
     let endpoint = &managed.shown.endpoint;
     let name: SecretName = request.name.parse()?;
-    managed.not_frozen(&sealing.builders).await?;
+    managed.not_frozen(&http.builders).await?;
     let visibility = match request.visibility {
         SecretVisibility::Env => Visibility::Env,
         SecretVisibility::Auth => Visibility::Auth,
     };
-    let set = sealing.secrets.set(&endpoint.into(), name, &request.value, visibility).await;
-    retire(&sealing, endpoint, &set);
+    let set = http.secrets.set(&endpoint.into(), name, &request.value, visibility).await;
+    retire(&http, endpoint, &set);
     Ok(Json(SecretResponse { ok: True, secret: convert::secret(&set?) }))
 }
 
 /// Retires the workers of a tool whose secrets changed or may have changed, because they may have kept an old value.
-fn retire<T>(sealing: &SecretServices, endpoint: &Endpoint, changed: &Result<T, SecretError>) {
+fn retire<T>(http: &Services, endpoint: &Endpoint, changed: &Result<T, SecretError>) {
     if matches!(changed, Ok(_) | Err(SecretError::Store(_))) {
-        sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);
+        http.pool.retire(endpoint.id.as_str(), &endpoint.version);
     }
 }
 
@@ -75,23 +65,20 @@ struct SecretParam {
     name: String,
 }
 
-async fn remove(
-    managed: ManagedEndpoint<SecretParam>,
-    State(sealing): State<Arc<SecretServices>>,
-) -> Result<Json<RemoveSecretResponse>, ApiError> {
+async fn remove(managed: ManagedEndpoint<SecretParam>, State(http): State<Http>) -> JsonResult<RemoveSecretResponse> {
     let endpoint = &managed.shown.endpoint;
     let unknown = || ApiError::from(Code::UnknownSecret);
     let name: SecretName = managed.requested.name.parse().map_err(|_| unknown())?;
-    managed.not_frozen(&sealing.builders).await?;
-    let removed = sealing.secrets.remove(&endpoint.into(), &name).await;
-    retire(&sealing, endpoint, &removed);
+    managed.not_frozen(&http.builders).await?;
+    let removed = http.secrets.remove(&endpoint.into(), &name).await;
+    retire(&http, endpoint, &removed);
     removed?;
     Ok(Json(RemoveSecretResponse { ok: True, removed: True, name: name.as_str().to_owned() }))
 }
 
-async fn rotate(_: Admin, State(sealing): State<Arc<SecretServices>>) -> Result<Json<KeyRotationResponse>, ApiError> {
-    let rotated = sealing.secrets.rotate().await?;
-    sealing.replica.agree_on(replica::MASTER_KEY, &rotated.key_id).await?;
+async fn rotate(_: Admin, State(http): State<Http>) -> JsonResult<KeyRotationResponse> {
+    let rotated = http.secrets.rotate().await?;
+    http.replica.agree_on(replica::MASTER_KEY, &rotated.key_id).await?;
     let RotationReport { key_id, resealed, unopened, retired, needed } = rotated;
     Ok(Json(KeyRotationResponse { ok: True, rotation: KeyRotation { key_id, resealed, unopened, retired, needed } }))
 }

@@ -1,16 +1,15 @@
 //! `/ai/builders/sign-in-links`: lets a program sign its user in to the dashboard without a credential in the URL.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State, http::HeaderMap};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{SignInLink, True};
-use tollhouse_front::{ApiError, Caller, Code, header_names};
+use tollhouse_front::{Caller, Code, header_names};
 
 use super::{
     auth::AdminOrBuilder,
+    json_body::JsonResult,
     route::{Route, post},
-    services::AccountServices,
+    services::Http,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -18,17 +17,13 @@ pub(super) fn routes() -> Vec<Route> {
     vec![post("/ai/builders/sign-in-links", "makeSignInLink", what, link).answers("SignInLink")]
 }
 
-async fn link(
-    AdminOrBuilder(caller, ..): AdminOrBuilder,
-    State(accounts): State<Arc<AccountServices>>,
-    headers: HeaderMap,
-) -> Result<Json<SignInLink>, ApiError> {
+async fn link(AdminOrBuilder(caller, ..): AdminOrBuilder, State(http): State<Http>, headers: HeaderMap) -> JsonResult<SignInLink> {
     let (kind, owner, name) = match &caller {
         Caller::Admin => (SessionKind::Admin, "admin", &header_names::ADMIN_TOKEN),
         Caller::Builder(builder) => (SessionKind::Builder, builder.id.as_str(), &header_names::BUILDER_KEY),
     };
     let credential = headers.get(name).and_then(|credential| credential.to_str().ok()).ok_or(Code::Unauthorized)?;
-    let (token, until) = accounts.sessions.link(owner, kind, credential).await?;
-    let url = format!("{}/dashboard/sign-in?link={token}", accounts.base_url);
+    let (token, until) = http.sessions.link(owner, kind, credential).await?;
+    let url = format!("{}/dashboard/sign-in?link={token}", http.base_url);
     Ok(Json(SignInLink { ok: True, url, expires_at: until }))
 }

@@ -17,7 +17,7 @@ use tollhouse_money::Unanswered;
 
 use super::{
     invoke_response::{ResponseStyle, invoke_response_json},
-    services::CallServices,
+    services::{Http, Services},
 };
 
 /// Maximum events waiting for a slow reader. Further progress of the handler is dropped.
@@ -25,24 +25,24 @@ const BUFFER: usize = 256;
 
 /// Performs `call` and streams its events. A 402 is an `error` event with the challenge. If no payment was offered, it
 /// is a plain 402 response before the stream.
-pub(super) fn events(calling: Arc<CallServices>, mut call: Call) -> Response {
-    if let Err(unpaid) = calling.calls.check_offered(&call.live, (call.by, call.entry_method), &call.offered, call.quote.as_deref()) {
+pub(super) fn events(http: Http, mut call: Call) -> Response {
+    if let Err(unpaid) = http.calls.check_offered(&call.live, (call.by, call.entry_method), &call.offered, call.quote.as_deref()) {
         return ApiError::from(unpaid).into_response();
     }
     let (progress, updates) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
-    let calls = Arc::clone(&calling.calls);
-    follow(calling, async move { calls.perform(call).await }, updates)
+    let calls = Arc::clone(&http.calls);
+    follow(http, async move { calls.perform(call).await }, updates)
 }
 
 /// Streams the end of a call that was paid for earlier, without its progress.
-pub(super) fn bought(calling: Arc<CallServices>, performing: RunningCall<CompletedCall>) -> Response {
+pub(super) fn bought(http: Http, performing: RunningCall<CompletedCall>) -> Response {
     let (_, nothing) = mpsc::channel(1);
-    follow(calling, performing, nothing)
+    follow(http, performing, nothing)
 }
 
 fn follow(
-    calling: Arc<CallServices>,
+    http: Http,
     performing: impl Future<Output = Result<CompletedCall, Arc<CallError>>> + Send + 'static,
     mut updates: mpsc::Receiver<Progress>,
 ) -> Response {
@@ -50,7 +50,7 @@ fn follow(
     let request = REQUEST.try_with(Clone::clone).ok();
     let report = async move {
         let started = Instant::now();
-        let mut ticks = interval_at(started + calling.progress, calling.progress);
+        let mut ticks = interval_at(started + http.progress, http.progress);
         tokio::pin!(performing);
         let ended = loop {
             tokio::select! {
@@ -66,7 +66,7 @@ fn follow(
         while let Ok(progress) = updates.try_recv() {
             send_progress(&events, progress, started).await;
         }
-        _ = events.send(final_event(&calling, ended).await).await;
+        _ = events.send(final_event(&http, ended).await).await;
     };
     match request {
         Some(request) => tokio::spawn(for_same_client(REQUEST.scope(request, report))),
@@ -104,9 +104,9 @@ fn elapsed_ms(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn final_event(calling: &CallServices, ended: Result<CompletedCall, Arc<CallError>>) -> Event {
+async fn final_event(http: &Services, ended: Result<CompletedCall, Arc<CallError>>) -> Event {
     let fault: ApiError = match ended {
-        Ok(done) => match invoke_response_json(calling, &done, ResponseStyle::Stream).await {
+        Ok(done) => match invoke_response_json(http, &done, ResponseStyle::Stream).await {
             // In this JSON, line breaks occur only between tokens, where spaces mean the same. Event data must not
             // contain line breaks.
             Ok(json) => return Event::default().event("result").data(json.replace(['\r', '\n'], " ")),
@@ -114,7 +114,7 @@ async fn final_event(calling: &CallServices, ended: Result<CompletedCall, Arc<Ca
         },
         Err(error) => error.into(),
     };
-    event("error", &error_body(&calling.receipts, &fault).await)
+    event("error", &error_body(&http.receipts, &fault).await)
 }
 
 /// Returns the envelope of an error. An event has no headers, so payment, receipt and settlement are beside the error, as

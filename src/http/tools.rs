@@ -9,23 +9,23 @@ use axum::{
     body::Body,
     extract::{ConnectInfo, Request, State},
     http::{HeaderMap, Method, StatusCode, Uri, request::Parts, uri::PathAndQuery},
-    response::{IntoResponse, Response},
+    response::IntoResponse as _,
 };
 use serde_json::json;
 use tollhouse_api::{EndpointResponse, True};
 use tollhouse_call::{Call, CallError, Input, MAX_QUERY_FIELDS, ReplayRequest, RequestHead, check_query};
-use tollhouse_front::{ApiError, Code, body, bought, network, offered, quote, reserved_key, sse};
+use tollhouse_front::{ApiError, Code, PathParams, body, bought, network, offered, quote, reserved_key, sse};
 use tollhouse_money::{EntryMethod, OfferedPayment};
 use tollhouse_protocol::limits::Limits;
 use tollhouse_tool::{CatalogForm, has_reserved_key};
 
 use super::{
     html_402,
+    json_body::Answer,
     operation::ResponseKind,
-    page::PathParams,
     reply,
-    route::{Route, open},
-    services::CallServices,
+    route::{Route, codes, open},
+    services::{Http, Services},
     stream,
 };
 
@@ -33,53 +33,17 @@ use super::{
 pub(super) const OF_PAYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit", "X-Quote-Id"];
 
 /// Error codes about payments.
-pub(super) const OF_PAYMENTS: &[Code] = &[
-    Code::InvalidPaymentIdentifier,
-    Code::PaymentRequired,
-    Code::WrongCredit,
-    Code::BudgetExceeded,
-    Code::CreditTooLow,
-    Code::CreditFrozen,
-    Code::CreditRevoked,
-    Code::PaymentReused,
-    Code::PaymentInProgress,
-    Code::QuoteExpired,
-    Code::QuoteInvalid,
-    Code::FacilitatorUnavailable,
-    Code::GasSpent,
-    Code::SettlementUnknown,
-    Code::AnswerLost,
-    Code::AnswerExpired,
-    Code::AnswerOwed,
-    Code::NoMoreRuns,
-    Code::KeyRequired,
-    Code::PaidRunFailed,
-    Code::NotReady,
-    Code::CallLost,
+pub(super) const OF_PAYMENTS: &[Code] = codes![
+    InvalidPaymentIdentifier PaymentRequired WrongCredit BudgetExceeded CreditTooLow CreditFrozen CreditRevoked
+    PaymentReused PaymentInProgress QuoteExpired QuoteInvalid FacilitatorUnavailable GasSpent SettlementUnknown
+    AnswerLost AnswerExpired AnswerOwed NoMoreRuns KeyRequired PaidRunFailed NotReady CallLost
 ];
 
 /// Further error codes of calls.
-pub(super) const OF_CALLS: &[Code] = &[
-    Code::InvalidJson,
-    Code::Unauthorized,
-    Code::BuilderSuspended,
-    Code::UnknownEndpoint,
-    Code::BodyTooSlow,
-    Code::Cancelled,
-    Code::EndpointPaused,
-    Code::BodyTooLarge,
-    Code::UnsupportedMediaType,
-    Code::InvalidInput,
-    Code::HandlerFailed,
-    Code::InvalidOutput,
-    Code::WallTimeExceeded,
-    Code::CpuTimeExceeded,
-    Code::MemoryExceeded,
-    Code::OutputTooLarge,
-    Code::OpLimitExceeded,
-    Code::SchemaTooCostly,
-    Code::SandboxCrashed,
-    Code::SecretsUnavailable,
+pub(super) const OF_CALLS: &[Code] = codes![
+    InvalidJson Unauthorized BuilderSuspended UnknownEndpoint BodyTooSlow Cancelled EndpointPaused BodyTooLarge
+    UnsupportedMediaType InvalidInput HandlerFailed InvalidOutput WallTimeExceeded CpuTimeExceeded MemoryExceeded
+    OutputTooLarge OpLimitExceeded SchemaTooCostly SandboxCrashed SecretsUnavailable
 ];
 
 pub(super) fn routes() -> Vec<Route> {
@@ -100,38 +64,38 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Calls a tool. The input is the body of a POST or the query of a GET.
 async fn call(
-    State(calling): State<Arc<CallServices>>,
-    PathParams(slug): PathParams<String>,
+    State(http): State<Http>,
+    PathParams(slug): PathParams,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
-) -> Result<Response, ApiError> {
+) -> Answer {
     if !html_402::is_browser_navigation(request.headers()) {
-        return called(calling, slug, peer, request).await;
+        return called(http, slug, peer, request).await;
     }
-    let (catalog, base_url) = (Arc::clone(&calling.catalog), calling.base_url.clone());
+    let (catalog, base_url) = (Arc::clone(&http.catalog), http.base_url.clone());
     let live = catalog.find_listed(&slug).await?;
-    let answer = called(calling, slug, peer, request).await;
+    let answer = called(http, slug, peer, request).await;
     answer.or_else(|refused| Ok(html_402::page(refused, live.as_ref().map(|live| &live.endpoint), &base_url)))
 }
 
-async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, request: Request) -> Result<Response, ApiError> {
+async fn called(http: Http, slug: String, peer: SocketAddr, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let query = query_fields(&parts.uri);
     if parts.method == Method::GET && is_inspection(&query) {
-        return inspect(&calling, &slug).await;
+        return inspect(&http, &slug).await;
     }
     check_keys(&query)?;
-    let limits = &calling.shared.limits;
+    let limits = &http.shared.limits;
     let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
-    let (live, by) = match calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, &slug).await {
+    let (live, by) = match http.shared.callers.called(&http.calls, &parts.headers, &parts.extensions, &slug).await {
         Ok(called) => called,
         Err(refused) => {
-            let Some(input) = paid_input(&calling, peer.ip(), &offered, &parts, body).await else { return Err(refused) };
+            let Some(input) = paid_input(&http, peer.ip(), &offered, &parts, body).await else { return Err(refused) };
             let requested =
                 ReplayRequest { slug: &slug, method: method(&parts), query: parts.uri.query(), input, offered, from: network(peer.ip()) };
-            let performing = bought(&calling.calls, refused, requested).await?;
+            let performing = bought(&http.calls, refused, requested).await?;
             return Ok(if sse::requested(&parts.headers) {
-                stream::bought(calling, performing)
+                stream::bought(http, performing)
             } else {
                 reply::without_body(&performing.await?)
             });
@@ -139,22 +103,22 @@ async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, requ
     };
     let quote = quote(&parts.headers);
     let option = EntryMethod::of_method(method(&parts));
-    calling.calls.check_offered(&live, (by, option), &offered, quote.as_deref())?;
+    http.calls.check_offered(&live, (by, option), &offered, quote.as_deref())?;
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
-        _ => called_input(&calling, peer.ip(), &live.endpoint.limits, &offered, &parts.headers, body).await?,
+        _ => called_input(&http, peer.ip(), &live.endpoint.limits, &offered, &parts.headers, body).await?,
     };
     let method = method(&parts);
-    let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
+    let head = request_head(&http, method, &parts.uri, query, &parts.headers);
     let call = Call { live, by, entry_method: option, input, offered, quote, head, from: network(peer.ip()), progress: None };
     let streamed = sse::requested(&parts.headers);
     // A call may wait for long.
     drop(parts);
     if streamed {
-        return Ok(stream::events(calling, call));
+        return Ok(stream::events(http, call));
     }
-    Ok(reply::without_body(&calling.calls.perform(call).await?))
+    Ok(reply::without_body(&http.calls.perform(call).await?))
 }
 
 fn method(parts: &Parts) -> &'static str {
@@ -162,38 +126,34 @@ fn method(parts: &Parts) -> &'static str {
 }
 
 /// Answers HEAD with the challenge of a paid tool, whatever payment is offered. It never runs or settles anything.
-async fn head(
-    State(calling): State<Arc<CallServices>>,
-    PathParams(slug): PathParams<String>,
-    request: Request,
-) -> Result<Response, ApiError> {
+async fn head(State(http): State<Http>, PathParams(slug): PathParams, request: Request) -> Answer {
     let (Parts { headers, extensions, .. }, _) = request.into_parts();
-    let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &extensions, &slug).await?;
-    calling.calls.check_offered(&live, (by, EntryMethod::Get), &OfferedPayment::Nothing, quote(&headers).as_deref())?;
+    let (live, by) = http.shared.callers.called(&http.calls, &headers, &extensions, &slug).await?;
+    http.calls.check_offered(&live, (by, EntryMethod::Get), &OfferedPayment::Nothing, quote(&headers).as_deref())?;
     Ok(StatusCode::OK.into_response())
 }
 
-async fn inspect(calling: &CallServices, slug: &str) -> Result<Response, ApiError> {
-    let live = calling.catalog.find_listed(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
-    let record = calling.about.extras(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await;
+async fn inspect(http: &Services, slug: &str) -> Answer {
+    let live = http.catalog.find_listed(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
+    let record = http.with_extras(&live, live.endpoint.public(&http.base_url, CatalogForm::Newer)).await;
     Ok(axum::Json(EndpointResponse { ok: True, endpoint: record }).into_response())
 }
 
 /// Reads the input of a request that may have been paid for when its tool still accepted it.
-async fn paid_input(calling: &CallServices, peer: IpAddr, offered: &OfferedPayment, parts: &Parts, body: Body) -> Option<Input> {
+async fn paid_input(http: &Services, peer: IpAddr, offered: &OfferedPayment, parts: &Parts, body: Body) -> Option<Input> {
     if !offered.repeatable() {
         return None;
     }
     match parts.method {
         Method::GET => Some(Input::Query(vec![])),
-        _ => body_input(calling, peer, &Limits::ceilings(), &parts.headers, body).await.ok(),
+        _ => body_input(http, peer, &Limits::ceilings(), &parts.headers, body).await.ok(),
     }
 }
 
 /// Reads the body of a call. It can have been paid for when the tool's limit was higher, so the body of a payment that can
 /// be used again is read as far as any limit. The call itself then applies the tool's limit.
 async fn called_input(
-    calling: &CallServices,
+    http: &Services,
     peer: IpAddr,
     limits: &Limits,
     offered: &OfferedPayment,
@@ -201,18 +161,18 @@ async fn called_input(
     body: Body,
 ) -> Result<Input, ApiError> {
     if !offered.repeatable() {
-        return body_input(calling, peer, limits, headers, body).await;
+        return body_input(http, peer, limits, headers, body).await;
     }
-    body_input(calling, peer, &Limits::ceilings(), headers, body).await.map_err(|refused| match refused.code() {
+    body_input(http, peer, &Limits::ceilings(), headers, body).await.map_err(|refused| match refused.code() {
         Code::BodyTooLarge => CallError::BodyTooLarge { limit: limits.input_bytes }.into(),
         _ => refused,
     })
 }
 
-async fn body_input(calling: &CallServices, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {
+async fn body_input(http: &Services, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {
     body::check_call(headers)?;
     let limit = usize::try_from(limits.input_bytes).unwrap_or(usize::MAX);
-    Ok(Input::Body(body::read(&calling.shared.intake, peer, headers, body, limit).await?))
+    Ok(Input::Body(body::read(&http.shared.intake, peer, headers, body, limit).await?))
 }
 
 /// Returns whether the query is `inspect` alone, without a value. Beside other fields, `inspect` belongs to the input.
@@ -235,7 +195,7 @@ fn check_keys(query: &[(String, String)]) -> Result<(), ApiError> {
 
 /// Returns the parts of the request that the handler can see.
 pub(super) fn request_head(
-    calling: &CallServices,
+    http: &Services,
     method: &'static str,
     uri: &Uri,
     query: Vec<(String, String)>,
@@ -245,7 +205,7 @@ pub(super) fn request_head(
     // The URI can contain a host over HTTP/2 and in absolute form, which the caller chooses freely. Use only its path
     // and query.
     let below = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-    RequestHead { method, url: format!("{}{below}", calling.base_url), path: uri.path().to_owned(), query, headers }
+    RequestHead { method, url: format!("{}{below}", http.base_url), path: uri.path().to_owned(), query, headers }
 }
 
 #[cfg(test)]

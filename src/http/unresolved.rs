@@ -1,24 +1,18 @@
 //! `/ai/admin/unresolved`: settlements with an unknown result, and decisions of admins about them.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State};
 use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, True, UnresolvedPage};
 use tollhouse_base::id::PaymentId;
-use tollhouse_front::{ApiError, Code};
+use tollhouse_front::{ApiError, Code, PathParams};
 use tollhouse_money::Resolution;
 
 use super::{
     auth::Admin,
-    endpoints::{Body, Subject},
-    page::{PageQuery, PathParams, last_if_full, parse_cursor},
+    json_body::{Body, JsonResult, Subject as _},
+    page::{PageQuery, last_if_full, parse_cursor},
     route::{Route, get, post},
-    services::MoneyServices,
+    services::Http,
 };
-
-impl Subject for SettlementVerdict {
-    const CODE: Code = Code::InvalidDecision;
-}
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "settlements whose result was still unknown when the host stopped checking";
@@ -36,18 +30,18 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(Admin(query): Admin<PageQuery>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<UnresolvedPage>, ApiError> {
-    let settlements = earning.payments.unresolved(parse_cursor(query.cursor)?.as_ref(), query.limit.0).await?;
+async fn list(Admin(query): Admin<PageQuery>, State(http): State<Http>) -> JsonResult<UnresolvedPage> {
+    let settlements = http.payments.unresolved(parse_cursor(query.cursor)?.as_ref(), query.limit.0).await?;
     let next_cursor = last_if_full(&settlements, query.limit).map(|last| last.payment_id.clone());
     Ok(Json(UnresolvedPage { ok: True, settlements, next_cursor }))
 }
 
 async fn resolve(
     _: Admin,
-    State(earning): State<Arc<MoneyServices>>,
-    PathParams(id): PathParams<String>,
+    State(http): State<Http>,
+    PathParams(id): PathParams,
     Body(SettlementVerdict { decision, transaction }): Body<SettlementVerdict>,
-) -> Result<Json<PaymentResponse>, ApiError> {
+) -> JsonResult<PaymentResponse> {
     let id: PaymentId = id.parse().map_err(|_| ApiError::from(Code::UnknownPayment))?;
     let wrong = |message| Err(ApiError::invalid(SettlementVerdict::CODE, message, "/transaction"));
     let resolution = match (decision, transaction) {
@@ -57,6 +51,6 @@ async fn resolve(
         (SettlementDecision::Paid, None) => return wrong("a paid settlement needs the transaction that made the transfer"),
         (SettlementDecision::LookUp | SettlementDecision::Unpaid, Some(_)) => return wrong("only the decision `paid` takes a transaction"),
     };
-    let payment = earning.payments.resolve_unresolved(&id, &resolution).await?;
+    let payment = http.payments.resolve_unresolved(&id, &resolution).await?;
     Ok(Json(PaymentResponse { ok: True, payment }))
 }

@@ -29,7 +29,7 @@ use super::{
     request::CallRequest,
     revision::Era,
     services::Services,
-    started_call::StartedCall,
+    started_call::{CallEnd, StartedCall},
     tasks::TaskStart,
     tool_filter::ToolFilter,
 };
@@ -39,6 +39,9 @@ struct CallSummary {
     outcome: &'static str,
     charged: &'static str,
 }
+
+/// The answer to a call, and its log result.
+type Answered = (Result<ToolAnswer, ErrorData>, CallSummary);
 
 /// The caller closed the connection. In older revisions the call continues, and even in the newest it may be settling.
 const CALLER_GONE: CallSummary = CallSummary { outcome: "cancelled", charged: "unknown" };
@@ -92,12 +95,7 @@ pub(super) async fn perform(front: &Arc<McpFront>, request: CallRequest<'_>, arg
     answer
 }
 
-async fn answered(
-    front: &McpFront,
-    request: &CallRequest<'_>,
-    address: IpAddr,
-    arguments: Arguments,
-) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
+async fn answered(front: &McpFront, request: &CallRequest<'_>, address: IpAddr, arguments: Arguments) -> Answered {
     let (services, filter) = (&front.services, ToolFilter::of(request.parts));
     if let Err(fault) = ToolName::read(request.name).and_then(|name| count(services, address, name)) {
         return refused(&fault, Dialect::of(request.era, request.meta, &OfferedPayment::Nothing));
@@ -131,11 +129,7 @@ async fn answered(
 }
 
 /// Converts the end of a call to its answer and log result.
-async fn render_end(
-    ended: Result<CompletedCall, Arc<CallError>>,
-    services: &Services,
-    dialect: Dialect,
-) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
+async fn render_end(ended: CallEnd, services: &Services, dialect: Dialect) -> Answered {
     match ended {
         Ok(done) => {
             let summary = CallSummary { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
@@ -212,7 +206,7 @@ async fn admit(
 }
 
 /// Waits for the end of a call, or until its caller disconnects.
-async fn wait(started: StartedCall, request: &CallRequest<'_>, services: &Services) -> Result<CompletedCall, Arc<CallError>> {
+async fn wait(started: StartedCall, request: &CallRequest<'_>, services: &Services) -> CallEnd {
     let ended = started.ended(request.subscriber.as_ref(), services.settings.progress);
     let Some(caller_gone) = request.caller_gone else { return ended.await };
     tokio::select! {
@@ -226,7 +220,7 @@ fn charged(done: &CompletedCall) -> &'static str {
     if done.payment.is_some() && done.success { "yes" } else { "no" }
 }
 
-fn refused(fault: &ApiError, dialect: Dialect) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
+fn refused(fault: &ApiError, dialect: Dialect) -> Answered {
     let row = fault.code().row();
     (answer::failed(fault, dialect).map(ToolAnswer::from), CallSummary { outcome: row.name, charged: row.charged.as_str() })
 }

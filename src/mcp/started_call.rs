@@ -21,6 +21,9 @@ use super::{
 /// Maximum progress events waiting for a slow reader. Further ones are dropped.
 const BUFFER: usize = 64;
 
+/// The result of a call, for everyone who shares it.
+pub(super) type CallEnd = Result<CompletedCall, Arc<CallError>>;
+
 /// A running call. In 2026-07-28, dropping it cancels the call.
 pub(super) struct StartedCall {
     pub(super) run: RunningCall<CompletedCall>,
@@ -64,19 +67,14 @@ impl StartedCall {
     }
 
     /// Waits for the end. A subscriber gets the handler's progress, and periodic signs that the call still runs.
-    pub(super) async fn ended(mut self, subscriber: Option<&Subscriber<'_>>, every: Duration) -> Result<CompletedCall, Arc<CallError>> {
+    pub(super) async fn ended(mut self, subscriber: Option<&Subscriber<'_>>, every: Duration) -> CallEnd {
         match (subscriber, self.progress.take()) {
             (Some(subscriber), Some(progress)) => Box::pin(self.notify_until_end(subscriber, progress, every)).await,
             _ => self.run.await,
         }
     }
 
-    async fn notify_until_end(
-        mut self,
-        subscriber: &Subscriber<'_>,
-        mut progress: mpsc::Receiver<Progress>,
-        every: Duration,
-    ) -> Result<CompletedCall, Arc<CallError>> {
+    async fn notify_until_end(mut self, subscriber: &Subscriber<'_>, mut progress: mpsc::Receiver<Progress>, every: Duration) -> CallEnd {
         let started = Instant::now();
         let mut notifier = Notifier::new(subscriber, started);
         let mut beat = interval_at(started + every, every);

@@ -44,7 +44,7 @@ use super::{
     dialect::Dialect,
     remote_cancel::{Cancelable, RemoteCancels},
     services::Services,
-    started_call::StartedCall,
+    started_call::{CallEnd, StartedCall},
 };
 
 /// Delay before retrying to store the end of a task.
@@ -96,7 +96,7 @@ pub(super) struct TaskPermit {
 pub(super) enum TaskStart {
     Task(Box<ToolAnswer>),
     /// The call ended soon, or was rejected.
-    Ended(Result<CompletedCall, Arc<CallError>>),
+    Ended(CallEnd),
 }
 
 impl Tasks {
@@ -362,7 +362,7 @@ fn refused(error: &CallError, dialect: Dialect) -> TaskState {
 /// # Errors
 ///
 /// The end of the call, if it ended before.
-async fn until_accepted(started: &mut StartedCall) -> Result<Option<PaymentId>, Result<CompletedCall, Arc<CallError>>> {
+async fn until_accepted(started: &mut StartedCall) -> Result<Option<PaymentId>, CallEnd> {
     let (mut payment, deadline) = (None, tokio::time::Instant::now() + START);
     loop {
         tokio::select! {

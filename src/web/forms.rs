@@ -36,7 +36,7 @@ use super::{
 const MAX_BYTES: usize = 64 << 10;
 
 /// `POST /dashboard/do/{operation}`: performs it and redirects back, or shows why not.
-pub(super) async fn submit(PathParams(id): PathParams<String>, posted: PostedForm) -> Result<Response, ApiRefusal> {
+pub(super) async fn submit(PathParams(id): PathParams, posted: PostedForm) -> Result<Response, ApiRefusal> {
     let back = back(&posted.fields, &posted.visitor);
     match perform(&id, &posted).await {
         Ok(Some(answer)) => Ok(one_time_page(&posted.visitor, &id, &answer, &back).await),
@@ -47,7 +47,7 @@ pub(super) async fn submit(PathParams(id): PathParams<String>, posted: PostedFor
 }
 
 /// `POST /dashboard/api/do/{operation}`: the same for scripts, which get the next address as JSON.
-pub(super) async fn submit_by_script(PathParams(id): PathParams<String>, posted: PostedForm) -> Result<Response, ApiRefusal> {
+pub(super) async fn submit_by_script(PathParams(id): PathParams, posted: PostedForm) -> Result<Response, ApiRefusal> {
     if is_once(&id) {
         return Err(ApiError::bad_request("the answer of this form is shown only once, on a page").into());
     }

@@ -10,7 +10,7 @@ use maud::Markup;
 use super::host_checks::set_security_headers;
 
 /// The navigation entry that a page belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Area {
     Tools,
     Receipts,
@@ -31,6 +31,7 @@ pub(super) enum Area {
     Runtime,
     Credit,
     SignIn,
+    #[default]
     Elsewhere,
 }
 
@@ -39,6 +40,7 @@ pub(super) enum Area {
 pub(super) struct BackLink(pub(super) String);
 
 /// A page before it becomes a document.
+#[derive(Default)]
 pub(super) struct Page {
     /// The title: the heading, and the window's title.
     pub(super) title: String,
@@ -63,19 +65,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(area: Area, title: impl Into<String>, main: Markup) -> Self {
-        Self {
-            title: title.into(),
-            area,
-            status: StatusCode::OK,
-            crumbs: vec![],
-            heading: None,
-            main,
-            script: None,
-            style: None,
-            twin: None,
-            searches: false,
-            unlisted: false,
-        }
+        Self { title: title.into(), area, main, ..Self::default() }
     }
 
     /// Adds a parent page to the breadcrumbs.

@@ -54,6 +54,18 @@ pub(super) struct SignedIn(pub(super) Visitor);
 
 pub(super) struct ApiRefusal(Box<Response>);
 
+/// Returns a function that writes the markup, for [`Visitor::render`].
+macro_rules! lazy_html {
+    ($($markup:tt)*) => {
+        || maud::html! { $($markup)* }
+    };
+}
+
+pub(super) use lazy_html;
+
+/// A page, or the API's refusal.
+pub(super) type PageResult = Result<Response, ApiRefusal>;
+
 impl FromRequestParts<Arc<Services>> for Visitor {
     type Rejection = ApiError;
 

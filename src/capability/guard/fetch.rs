@@ -13,7 +13,7 @@ use hyper::{
         HeaderValue, LOCATION, USER_AGENT,
     },
 };
-use tollhouse_base::offload::run_blocking;
+use tollhouse_base::{boxed, offload::run_blocking};
 use tollhouse_fair::HOST;
 use url::{Host, Url};
 
@@ -102,7 +102,8 @@ impl Guard {
     /// # Errors
     ///
     /// [`FetchError`]. A response with an error status is not an error.
-    pub async fn fetch(&self, request: Fetch<'_>) -> Result<Fetched, FetchError> {
+    #[boxed]
+    pub async fn fetch<'a>(&'a self, request: Fetch<'a>) -> Result<Fetched, FetchError> {
         let wall = request.wall;
         let fetched = async {
             let _open = self.0.open.turn(request.owner.into()).await;

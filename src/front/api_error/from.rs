@@ -1,7 +1,7 @@
 //! Converts the errors of all crates to API errors, in one place.
 //!
-//! The other crates know no API codes. No match here has a `_` arm, so a new error does not compile until it has a
-//! code.
+//! The other crates know no API codes. No match that chooses a code has a `_` arm, so a new error does not compile until
+//! it has one.
 
 use std::sync::Arc;
 
@@ -23,6 +23,14 @@ use crate::Code;
 
 /// Seconds after which to repeat a search that arrived while the search index was loading.
 const SEARCHED_AGAIN_SECS: u64 = 5;
+
+/// Logs what went wrong in the host, which the caller does not learn.
+macro_rules! internal {
+    ($($log:tt)*) => {{
+        tracing::error!($($log)*);
+        Code::Internal.into()
+    }};
+}
 
 /// An error that can concern one field of a body.
 pub trait AboutBody: Sized {
@@ -124,29 +132,7 @@ impl From<&CallError> for ApiError {
             }
             CallError::OverBudget(over) => fault.with("budget", json!(over)),
             CallError::NoSandbox | CallError::Store(_) | CallError::NotReady(_) => fault.retry_after(1),
-            CallError::UnknownEndpoint(_)
-            | CallError::Paused(_)
-            | CallError::OwnerSuspended(_)
-            | CallError::UnderReview(_)
-            | CallError::TakenDown(_)
-            | CallError::InvalidJson(_)
-            | CallError::BodyTooLarge { .. }
-            | CallError::UnsupportedMediaType(_)
-            | CallError::PaymentMisnamed
-            | CallError::FacilitatorUnavailable(_)
-            | CallError::PaymentReused(None)
-            | CallError::KeyInvalid(_)
-            | CallError::CreditUnknown
-            | CallError::CreditRevoked
-            | CallError::CreditTooLow(_)
-            | CallError::CreditFrozen
-            | CallError::KeyRequired
-            | CallError::Threw(_)
-            | CallError::Misbehaved(_)
-            | CallError::Stopped(_)
-            | CallError::Cancelled
-            | CallError::SecretsUnavailable
-            | CallError::Internal => fault,
+            _ => fault,
         }
     }
 }
@@ -194,8 +180,7 @@ impl From<Arc<CallError>> for ApiError {
 /// For a task of the host that panicked or was canceled.
 impl From<JoinError> for ApiError {
     fn from(error: JoinError) -> Self {
-        tracing::error!(%error, "a task of a request panicked or was canceled");
-        Code::Internal.into()
+        internal!(%error, "a task of a request panicked or was canceled")
     }
 }
 
@@ -240,10 +225,7 @@ impl AboutBody for PublishError {
             PublishError::Pool(pool) => CallError::from(pool).into(),
             PublishError::Store(store) => store.into(),
             PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
-            PublishError::Corrupt(_) | PublishError::Shipped(_) => {
-                tracing::error!(message, "could not read or publish a tool");
-                Code::Internal.into()
-            }
+            PublishError::Corrupt(_) | PublishError::Shipped(_) => internal!(message, "could not read or publish a tool"),
         }
     }
 }
@@ -263,10 +245,7 @@ impl AboutBody for BuilderError {
             BuilderError::WrongState(_) => ApiError::new(Code::WrongState, message),
             BuilderError::Store(StoreError::Conflict) => ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time"),
             BuilderError::Store(store) => store.into(),
-            BuilderError::Random(_) => {
-                tracing::error!(message, "could not create a builder or its key");
-                Code::Internal.into()
-            }
+            BuilderError::Random(_) => internal!(message, "could not create a builder or its key"),
         }
     }
 }
@@ -275,10 +254,7 @@ impl From<SessionError> for ApiError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Store(store) => store.into(),
-            SessionError::Random(error) => {
-                tracing::error!(%error, "could not create a session");
-                Code::Internal.into()
-            }
+            SessionError::Random(error) => internal!(%error, "could not create a session"),
         }
     }
 }
@@ -323,10 +299,7 @@ impl From<SecretError> for ApiError {
             SecretError::GivenKey | SecretError::SharedKey => Self::new(Code::MasterKeyGiven, message),
             SecretError::Store(store) => store.into(),
             SecretError::Unopened => Self::new(Code::SecretsUnavailable, message),
-            SecretError::Random | SecretError::Key(_) => {
-                tracing::error!(message, "could not change a secret or the master key");
-                Code::Internal.into()
-            }
+            SecretError::Random | SecretError::Key(_) => internal!(message, "could not change a secret or the master key"),
         }
     }
 }
@@ -345,10 +318,7 @@ impl From<CreditError> for ApiError {
             CreditError::Label => Self::invalid(Code::InvalidCredit, message, "/label"),
             CreditError::Reason => Self::invalid(Code::InvalidDecision, message, "/reason"),
             CreditError::Key(_) => Self::bad_request(message),
-            CreditError::Random(_) => {
-                tracing::error!(message, "could not create a credit");
-                Code::Internal.into()
-            }
+            CreditError::Random(_) => internal!(message, "could not create a credit"),
         }
     }
 }
@@ -407,8 +377,7 @@ impl From<LedgerError> for ApiError {
             LedgerError::Store(store) => store.into(),
             // Only transfers return these, and only the facilitator makes transfers.
             LedgerError::Insufficient { .. } | LedgerError::NonceUsed { .. } => {
-                tracing::error!(message, "the simulated ledger rejected an operation that moves no money");
-                Code::Internal.into()
+                internal!(message, "the simulated ledger rejected an operation that moves no money")
             }
         }
     }

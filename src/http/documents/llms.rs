@@ -6,7 +6,7 @@ use tollhouse_catalog::{Entry, ShownEndpoint, Snapshot};
 use tollhouse_store::StoreError;
 
 use super::plain_text::plain;
-use crate::services::DiscoveryServices;
+use crate::services::Services;
 
 /// Maximum characters of `/llms.txt`. Clients read no more of such a file.
 const MAX: usize = 20_000;
@@ -19,8 +19,8 @@ const ABOUT: usize = 80;
 const PAGE: usize = 200;
 
 /// Builds the document.
-pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot) -> Result<String, StoreError> {
-    let base = &offering.base_url;
+pub(super) async fn build(http: &Services, all: &Snapshot) -> Result<String, StoreError> {
+    let base = &http.base_url;
     let mut text = format!(
         "# Tollhouse
 
@@ -40,7 +40,7 @@ The same tools are at `{base}/ai/mcp` (MCP, Streamable HTTP), where `search_tool
 "
     );
     let (mut group, mut section) = ("", "");
-    for page in &offering.documents.pages {
+    for page in &http.documents.pages {
         let Some(shelf) = page.shelf else { continue };
         if (group, section) != (&*shelf.group, &*shelf.section) {
             (group, section) = (&shelf.group, &shelf.section);
@@ -65,7 +65,7 @@ The same tools are at `{base}/ai/mcp` (MCP, Streamable HTTP), where `search_tool
         }
         fits
     };
-    if offering.catalog.fill(active(all, ""), take).await?.more {
+    if http.catalog.fill(active(all, ""), take).await?.more {
         lines += &more(&last);
     }
     if !lines.is_empty() {
@@ -76,8 +76,8 @@ The same tools are at `{base}/ai/mcp` (MCP, Streamable HTTP), where `search_tool
 }
 
 /// Builds the page of tools after a slug.
-pub(super) async fn tools(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<String, StoreError> {
-    let base = &offering.base_url;
+pub(super) async fn tools(http: &Services, all: &Snapshot, after: &str) -> Result<String, StoreError> {
+    let base = &http.base_url;
     let mut text = format!(
         "# Tools\n\n> Call each with `POST {base}/tools/SLUG`. The builders wrote the titles and descriptions. About the host: [{base}/llms.txt]({base}/llms.txt)\n\n"
     );
@@ -91,7 +91,7 @@ pub(super) async fn tools(offering: &DiscoveryServices, all: &Snapshot, after: &
         }
         fits
     };
-    if offering.catalog.fill(active(all, after), take).await?.more {
+    if http.catalog.fill(active(all, after), take).await?.more {
         _ = write!(text, "\n- [More tools]({base}/llms-tools.txt?after={last})\n");
     }
     Ok(text)

@@ -19,7 +19,7 @@ use super::{
     schema_parts::{components, paths},
     tool::path_item,
 };
-use crate::services::DiscoveryServices;
+use crate::services::Services;
 
 /// Guidance for agents that read only this document.
 const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the PAYMENT-REQUIRED header, v1 in the body. Repeat the same request \
@@ -74,9 +74,9 @@ impl ToolFilter {
 }
 
 /// Builds the document for agents.
-pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, some: &ToolSelection) -> Result<Value, StoreError> {
-    let base = &offering.base_url;
-    let rows = &offering.documents.for_agents;
+pub(super) async fn build(http: &Services, all: &Snapshot, some: &ToolSelection) -> Result<Value, StoreError> {
+    let base = &http.base_url;
+    let rows = &http.documents.for_agents;
     let (mut paths, mut components) = (paths(rows), components(rows));
     let (mut remaining, mut bytes, mut last) = (TOOLS, 0, String::new());
     let take = |shown: Arc<ShownEndpoint>| {
@@ -92,7 +92,7 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, some: &T
         last = shown.endpoint.slug.to_string();
         true
     };
-    let filled = offering.catalog.fill(chosen(offering, all, some), take).await?;
+    let filled = http.catalog.fill(chosen(http, all, some), take).await?;
     let llms = json!({ "llmsTxtUrl": format!("{base}/llms.txt") });
     let mut document = json!({
         "openapi": "3.1.0",
@@ -100,7 +100,7 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, some: &T
             "title": "Tollhouse",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Paid tools for agents, called over HTTP or MCP and paid per call with x402.",
-            "contact": contact(offering),
+            "contact": contact(http),
             "x-guidance": GUIDANCE,
         },
         "servers": [{ "url": base }],
@@ -114,7 +114,7 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, some: &T
         match some {
             ToolSelection::CalledMost => query.append_pair("after", ""),
             ToolSelection::Named(_) => {
-                let remaining: Vec<_> = chosen(offering, all, some).skip(filled.passed).map(|entry| entry.slug.as_str()).collect();
+                let remaining: Vec<_> = chosen(http, all, some).skip(filled.passed).map(|entry| entry.slug.as_str()).collect();
                 query.append_pair("tools", &remaining.join(","))
             }
             ToolSelection::Behind(tag, _) => query.extend_pairs(tag.iter().map(|tag| ("tag", tag.as_str()))).append_pair("after", &last),
@@ -125,22 +125,18 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, some: &T
 }
 
 /// Builds the document of all operations.
-pub(super) fn whole(offering: &DiscoveryServices) -> Value {
-    let mut document = offering.documents.described.clone();
-    document["info"]["contact"] = contact(offering);
-    document["servers"] = json!([{ "url": offering.base_url }]);
+pub(super) fn whole(http: &Services) -> Value {
+    let mut document = http.documents.described.clone();
+    document["info"]["contact"] = contact(http);
+    document["servers"] = json!([{ "url": http.base_url }]);
     document
 }
 
 /// Iterates over the requested tools, which are read on demand. Free tools are included only if named.
-fn chosen<'a>(
-    offering: &DiscoveryServices,
-    all: &'a Snapshot,
-    some: &'a ToolSelection,
-) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
+fn chosen<'a>(http: &Services, all: &'a Snapshot, some: &'a ToolSelection) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
     match some {
         ToolSelection::CalledMost => {
-            let max = called_most(offering, all);
+            let max = called_most(http, all);
             let listed: HashSet<_> = max.iter().map(|entry| entry.slug.as_str()).collect();
             let others = paid(all, "").filter(move |entry| !listed.contains(entry.slug.as_str()));
             Box::new(max.into_iter().chain(others))
@@ -156,8 +152,8 @@ fn chosen<'a>(
 
 /// Returns the paid tools that were recently paid for, most called first. There is at most one more than the document
 /// has room for.
-fn called_most<'a>(offering: &DiscoveryServices, all: &'a Snapshot) -> Vec<&'a Arc<Entry>> {
-    let called = offering.about.metrics.called();
+fn called_most<'a>(http: &Services, all: &'a Snapshot) -> Vec<&'a Arc<Entry>> {
+    let called = http.metrics.called();
     // A heap sorts only the tools that are taken.
     let mut ranked: BinaryHeap<_> = called.iter().map(|(id, weight)| (weight, Reverse(id))).collect();
     let mut max = Vec::new();
@@ -169,9 +165,9 @@ fn called_most<'a>(offering: &DiscoveryServices, all: &'a Snapshot) -> Vec<&'a A
     max
 }
 
-fn contact(offering: &DiscoveryServices) -> Value {
+fn contact(http: &Services) -> Value {
     let mut contact = json!({ "name": "Tollhouse" });
-    match offering.contact.as_deref() {
+    match http.contact.as_deref() {
         Some(address) if address.contains('@') => contact["email"] = json!(address.trim_start_matches("mailto:")),
         Some(url) => contact["url"] = json!(url),
         None => {}

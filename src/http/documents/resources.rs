@@ -9,10 +9,10 @@ use tollhouse_money::WireVersion;
 use tollhouse_store::StoreError;
 
 use super::paged::{ADDRESSES, paid};
-use crate::services::DiscoveryServices;
+use crate::services::Services;
 
 /// Builds the page after the slug `after`.
-pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Resources, StoreError> {
+pub(super) async fn build(http: &Services, all: &Snapshot, after: &str) -> Result<Resources, StoreError> {
     let mut page = Vec::new();
     let take = |shown| {
         let fits = page.len() < ADDRESSES;
@@ -21,9 +21,9 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, after: &
         }
         fits
     };
-    let more = offering.catalog.fill(paid(all, after), take).await?.more;
-    let base = &offering.base_url;
-    let accepts = accepted(offering, &page);
+    let more = http.catalog.fill(paid(all, after), take).await?.more;
+    let base = &http.base_url;
+    let accepts = accepted(http, &page);
     let last = page.last().filter(|_| more);
     Ok(Resources {
         version: 1,
@@ -37,14 +37,14 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, after: &
 }
 
 /// Returns each way to pay that one of the tools accepts, without tool-specific fields.
-fn accepted(offering: &DiscoveryServices, tools: &[Arc<ShownEndpoint>]) -> Vec<Value> {
+fn accepted(http: &Services, tools: &[Arc<ShownEndpoint>]) -> Vec<Value> {
     let (mut alike, mut accepts) = (HashSet::new(), Vec::new());
     for live in tools {
         let terms = &live.terms;
         if !alike.insert((terms.metered, terms.settle, &terms.accepts, terms.wall)) {
             continue;
         }
-        for mut entry in offering.payments.accepts(terms, WireVersion::V2) {
+        for mut entry in http.payments.accepts(terms, WireVersion::V2) {
             if let Some(entry) = entry.as_object_mut() {
                 entry.retain(|name, _| !matches!(name.as_str(), "amount" | "maxTimeoutSeconds"));
             }

@@ -152,17 +152,13 @@ pub(super) enum TaskEnd {
 
 impl TaskView {
     pub(super) fn of(id: &str, record: &TaskRecord, end: TaskEnd, message: String) -> Self {
-        let mut task = record.task_view(id, message);
         let (payload, result) = match end {
             TaskEnd::Working => (TaskPayload::Working, None),
             TaskEnd::Completed(result) => (TaskPayload::Completed { result: JsonObject::new() }, Some(result)),
-            TaskEnd::Failed(error) => {
-                task.status = TaskStatus::Failed;
-                (TaskPayload::Failed { error }, None)
-            }
+            TaskEnd::Failed(error) => (TaskPayload::Failed { error }, None),
             TaskEnd::Cancelled => (TaskPayload::Cancelled, None),
         };
-        Self { task: GetTaskResult::new(DetailedTask::new(task, payload)), result }
+        Self { task: GetTaskResult::new(DetailedTask::new(record.task_view(id, message), payload)), result }
     }
 
     /// Returns a task that has a result as JSON, or `None` if rmcp's form is complete.

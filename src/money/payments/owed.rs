@@ -114,11 +114,12 @@ impl Payments {
     ///
     /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, was refunded, or is lost after a
     /// reorganization; [`Refusal::Reorganized`] until it is settled again; a limit on runs in flight.
-    pub async fn resume(
-        self: &Arc<Self>,
+    #[boxed]
+    pub async fn resume<'a>(
+        self: &'a Arc<Self>,
         owed: OwedPayment,
-        terms: &CallTerms,
-        request: PaymentRequest<'_>,
+        terms: &'a CallTerms,
+        request: PaymentRequest<'a>,
     ) -> Result<Option<OwedRun>, Refusal> {
         let OwedPayment { id, record, payer: sender } = owed;
         let receipt_id = record.receipt_id.clone().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::State,
-    response::{IntoResponse as _, Redirect, Response},
+    response::{IntoResponse as _, Redirect},
 };
 use maud::{Markup, html};
 use tollhouse_account::session::{OpenSession, Session, SessionKind, SessionName};
@@ -16,18 +16,19 @@ use crate::{
     forms::{PostedBySession, PostedForm},
     page::{Area, Page},
     parts::{
-        Column, facts, form, moment, table,
+        Column::Words,
+        facts, form, moment, table,
         text::{first, plain, words},
         word,
     },
     services::Services,
-    visitor::{ApiRefusal, SignedIn, Visitor},
+    visitor::{PageResult, SignedIn, Visitor},
 };
 
 /// Maximum length of a browser's user agent.
 const BROWSER: usize = 120;
 
-pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> PageResult {
     let Some(session) = visitor.session() else { return Err(ApiError::from(Code::Unauthorized).into()) };
     let sessions = services.sessions.list(&session.owner).await.map_err(ApiError::from)?;
     let answer = match session.kind {
@@ -48,7 +49,7 @@ pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor
 }
 
 /// `POST /dashboard/sessions/end`: ends the session in `name`, or all sessions.
-pub(crate) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> Result<Response, ApiRefusal> {
+pub(crate) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> PageResult {
     let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
     let Some(session) = visitor.session() else { return Err(ApiError::from(Code::Unauthorized).into()) };
     let Some(name) = fields.get("name").filter(|name| !name.is_empty()) else {
@@ -121,7 +122,7 @@ fn listed(visitor: &Visitor, own: &OpenSession, sessions: &[(SessionName, Sessio
     html! {
         section aria-labelledby="sessions" {
             h2 #sessions { "Sessions" }
-            (table("Sessions", ["Session", "Signed in", "Last used", "End"].map(Column::Words), sessions.iter().map(row)))
+            (table("Sessions", ["Session", "Signed in", "Last used", "End"].map(Words), sessions.iter().map(row)))
             form.form method="post" action="/dashboard/sessions/end" { (form::token(visitor)) button { "Sign out everywhere" } }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{Call, CallPage, Charged, Metrics, MetricsBucket, ReceiptKind};
@@ -11,14 +11,15 @@ use tollhouse_front::{Code, PathParams};
 use crate::{
     page::{Area, Page},
     parts::{
-        Column, FollowedList, Tab, api_section, curl_command, empty, follow,
-        follow::named,
+        Column::{Number, Words},
+        FollowedList, Tab, api_section, curl_command, empty,
+        follow::{self, named},
         followed, form, moment, money, onward, page_links, state, table, tabs, text,
         time_range::{day, series_span},
         word,
     },
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, segment, with_query},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html, segment, with_query},
 };
 
 const ROWS: usize = 40;
@@ -35,11 +36,7 @@ const OUTCOMES: [(&str, &str); 3] = [("", "all"), ("succeeded", "succeeded"), ("
 /// Selectable time spans: query value and label.
 const SPANS: [(&str, &str); 5] = [("", "all stored calls"), ("1h", "1 hour"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days")];
 
-pub(crate) async fn page(
-    SignedIn(visitor): SignedIn,
-    PathParams(slug): PathParams<String>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["code", "since", "until", "cursor"]);
     let api = format!("/ai/endpoints/{}", segment(&slug));
     let rows = follow::requested(raw.as_deref(), ROWS);
@@ -69,20 +66,17 @@ pub(crate) async fn page(
         return Ok(visitor.fragment(visitor.render(parts).await?));
     }
     let tabs = tabs::tool_tabs(&visitor, &slug, Tab::Calls);
-    let main = visitor
-        .render(|| {
-            html! {
-                (tabs)
-                (sums())
-                section {
-                    h2 { "Individual calls" }
-                    (shown.filters())
-                    (followed(shown.followed(&api).as_ref(), shown.calls(&visitor, &found, buckets)))
-                }
-                (api_section(&visitor, &path))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        (tabs)
+        (sums())
+        section {
+            h2 { "Individual calls" }
+            (shown.filters())
+            (followed(shown.followed(&api).as_ref(), shown.calls(&visitor, &found, buckets)))
+        }
+        (api_section(&visitor, &path))
+    };
+    let main = visitor.render(main).await?;
     let page = Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Tools, format!("Calls of {slug}"), main) };
     Ok(visitor.show(page.under("/dashboard", "Tools").under(&page_links::tool_path(&slug, ""), &slug)).await)
 }
@@ -127,7 +121,7 @@ impl CallsView<'_> {
             @if !codes.is_empty() {
                 section {
                     h2 { "Reasons for failures" }
-                    (table("Reasons for failures", [Column::Words("Code"), Column::Number("Calls"), Column::Words("Meaning")], codes.iter().map(|(code, calls)| [
+                    (table("Reasons for failures", [Words("Code"), Number("Calls"), Words("Meaning")], codes.iter().map(|(code, calls)| [
                         html! { code { (text::words(code)) } },
                         html! { a href=(with_code(code)) { (calls) } },
                         text::line(meaning(code)),
@@ -181,15 +175,15 @@ impl CallsView<'_> {
     fn table(&self, calls: &[Call]) -> Markup {
         let paid = money::heading("Paid", self.simulated);
         let columns = [
-            Column::Words("When"),
-            Column::Words("Outcome"),
-            Column::Number(&paid),
-            Column::Number("Duration, ms"),
-            Column::Number("CPU, ms"),
-            Column::Number("Input, bytes"),
-            Column::Words("Version"),
-            Column::Words("Receipt"),
-            Column::Words("Log"),
+            Words("When"),
+            Words("Outcome"),
+            Number(&paid),
+            Number("Duration, ms"),
+            Number("CPU, ms"),
+            Number("Input, bytes"),
+            Words("Version"),
+            Words("Receipt"),
+            Words("Log"),
         ];
         table("Calls", columns, calls.iter().map(|call| self.row(call)))
     }

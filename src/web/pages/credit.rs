@@ -2,7 +2,7 @@
 
 use axum::{
     extract::RawQuery,
-    response::{IntoResponse as _, Redirect, Response},
+    response::{IntoResponse as _, Redirect},
 };
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
@@ -11,9 +11,12 @@ use tollhouse_tool::{MicroUsd, Slug};
 
 use crate::{
     page::{Area, Page},
-    parts::{Column, api_section, empty, facts, form, moment, money, onward, page_links, state, table, text},
+    parts::{
+        Column::{Number, Words},
+        api_section, empty, facts, form, moment, money, onward, page_links, state, table, text,
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
 };
 
 const PATH: &str = "/dashboard/credit";
@@ -32,7 +35,7 @@ const PARTS: [BudgetPart; 4] = [
     ("alertAtUsd", "Alert at", "Answers include an alert when a day's spending reaches this amount.", |budget| budget.alert_at_usd),
 ];
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {
     // Admins have no credit of their own, but a page with all of them.
     if visitor.kind() == Some(SessionKind::Admin) {
         return Ok(Redirect::to("/dashboard/admin/credits").into_response());
@@ -41,18 +44,15 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
     let path = with_query("/ai/credits", [("limit", ROWS), ("cursor", query.get("cursor"))]);
     let credit = visitor.get::<CreditHistory>(&path).await?;
     let simulated = visitor.is_simulated().await?;
-    let main = visitor
-        .render(|| {
-            html! {
-                (balance(&credit, simulated))
-                div.split {
-                    section { h2 { "Movements" } (movement_list(&visitor, &credit, &query, simulated)) }
-                    aside aria-labelledby="budget" { h2 #budget { "Your budget" } (budget(&visitor, &credit, simulated)) }
-                }
-                (api_section(&visitor, &path))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        (balance(&credit, simulated))
+        div.split {
+            section { h2 { "Movements" } (movement_list(&visitor, &credit, &query, simulated)) }
+            aside aria-labelledby="budget" { h2 #budget { "Your budget" } (budget(&visitor, &credit, simulated)) }
+        }
+        (api_section(&visitor, &path))
+    };
+    let main = visitor.render(main).await?;
     Ok(visitor.show(Page::new(Area::Credit, "Credit", main)).await)
 }
 
@@ -91,8 +91,7 @@ fn movement_list(visitor: &Visitor, credit: &CreditHistory, query: &PageQuery, s
 /// Shows the movements of a credit, latest first, on the page at `path`.
 pub(super) fn movements(credit: &CreditHistory, query: &PageQuery, path: &str, simulated: bool) -> Markup {
     let [amount, remaining] = ["Amount", "Left"].map(|name| money::heading(name, simulated));
-    let columns =
-        [Column::Words("When"), Column::Words("What"), Column::Number(&amount), Column::Number(&remaining), Column::Words("Receipt")];
+    let columns = [Words("When"), Words("What"), Number(&amount), Number(&remaining), Words("Receipt")];
     html! {
         (table("Movements", columns, credit.movements.iter().map(row)))
         (onward(credit.movements.len(), query, path, credit.next_cursor.as_deref()))

@@ -7,10 +7,7 @@ mod search;
 
 use std::sync::Arc;
 
-use axum::{
-    http::{HeaderMap, HeaderValue, header},
-    response::Response,
-};
+use axum::http::{HeaderMap, HeaderValue, header};
 use maud::{Markup, PreEscaped, html};
 use tollhouse_front::{ApiError, Code, PathParams, accept::is_named};
 
@@ -26,19 +23,19 @@ use crate::{
     guides,
     page::Page,
     render_cache::RenderedDoc,
-    visitor::{ApiRefusal, Visitor, segment},
+    visitor::{ApiRefusal, PageResult, Visitor, segment},
 };
 
-pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> Result<Response, ApiRefusal> {
+pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> PageResult {
     show(&visitor, INDEX, &request).await
 }
 
-pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, request: HeaderMap) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams, request: HeaderMap) -> PageResult {
     show(&visitor, &name, &request).await
 }
 
 /// Returns the document as a page, or as Markdown if the name or the `Accept` header asks for it.
-async fn show(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Response, ApiRefusal> {
+async fn show(visitor: &Visitor, name: &str, request: &HeaderMap) -> PageResult {
     let path = format!("/docs/{}", segment(name));
     if name.ends_with(".md") || is_named(request, "text/markdown") {
         return Ok(visitor.pass(&path, request).await);

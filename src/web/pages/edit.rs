@@ -37,7 +37,7 @@ use crate::{
     answer::Answer,
     forms::{self, PostedBySession, PostedForm},
     refusal,
-    visitor::{ApiRefusal, SignedIn, Visitor},
+    visitor::{ApiRefusal, PageResult, SignedIn, Visitor},
 };
 
 fn started() -> ToolDraft {
@@ -49,7 +49,7 @@ fn started() -> ToolDraft {
     draft
 }
 
-pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, ApiRefusal> {
+pub(crate) async fn new(SignedIn(visitor): SignedIn) -> PageResult {
     if visitor.kind() == Some(SessionKind::Holder) {
         return Err(ApiError::new(Code::NotOwner, "only builders and admins can publish tools").into());
     }
@@ -57,7 +57,7 @@ pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, ApiRefu
 }
 
 /// Handles a button of the form for a new tool.
-pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): PostedBySession) -> Result<Response, ApiRefusal> {
+pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): PostedBySession) -> PageResult {
     let draft = ToolDraft::read(fields.all());
     let sheet = EditPage::new(&visitor, draft);
     let (mut body, problems) = visitor.render(|| sheet.draft.body()).await?;
@@ -86,14 +86,14 @@ pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): 
     }
 }
 
-pub(crate) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
+pub(crate) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams) -> PageResult {
     let now = CurrentTool::read(&visitor, &slug).await?;
     let (draft, given) = (now.draft.clone(), now.given());
     EditPage::for_tool(&visitor, &slug, &now, draft, given).answer().await
 }
 
 /// Handles a button of the form for an existing tool.
-pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, ApiRefusal> {
+pub(crate) async fn save(PathParams(slug): PathParams, posted: PostedBySession) -> PageResult {
     let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
     let now = CurrentTool::read(&visitor, &slug).await?;
     let given = InitialForm::read(&visitor, &slug, &now, &fields).await?;
@@ -162,7 +162,7 @@ async fn upload<T: DeserializeOwned + Send + 'static>(
 }
 
 /// Runs the handler in the form, or the current version if the form has no other.
-async fn run(sheet: EditPage<'_>) -> Result<Response, ApiRefusal> {
+async fn run(sheet: EditPage<'_>) -> PageResult {
     let input = sheet.draft.get("input").trim();
     let input = if input.is_empty() { "{}" } else { input };
     let (handler, problems) = sheet.visitor.render(|| sheet.draft.run(input)).await?;
@@ -189,7 +189,7 @@ async fn run(sheet: EditPage<'_>) -> Result<Response, ApiRefusal> {
 }
 
 /// Publishes the change, based on the revision that was read.
-async fn publish(sheet: EditPage<'_>, now: &CurrentTool) -> Result<Response, ApiRefusal> {
+async fn publish(sheet: EditPage<'_>, now: &CurrentTool) -> PageResult {
     let (mut body, problems) = sheet.visitor.render(|| sheet.draft.change(&now.draft)).await?;
     if !problems.is_empty() {
         return sheet.with(Feedback::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;

@@ -1,15 +1,19 @@
 //! `/dashboard/events`: events of a builder's tools and money, by kind and tool.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::EventPage;
 
 use crate::{
     page::{Area, Page},
-    parts::{FollowedList, api_section, curl_command, empty, event_lines, event_lines::KINDS, follow, followed, form, onward, text},
+    parts::{
+        FollowedList, api_section, curl_command, empty,
+        event_lines::{self, KINDS},
+        follow, followed, form, onward, text,
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
 };
 
 const PATH: &str = "/dashboard/events";
@@ -19,7 +23,7 @@ const ROWS: usize = 30;
 /// Selectable time spans: query value and label.
 const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "1 hour"), ("30d", "30 days"), ("90d", "90 days")];
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["builderId", "kind", "tool", "since", "until", "cursor"]);
     let rows = follow::requested(raw.as_deref(), ROWS);
     let limit = rows.unwrap_or(ROWS).to_string();
@@ -40,16 +44,13 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
         return Ok(visitor.fragment(visitor.render(list).await?));
     }
     let by = followed_by(&query);
-    let main = visitor
-        .render(|| {
-            html! {
-                p.lead { @if visitor.kind() == Some(SessionKind::Admin) { "Events of a builder's tools and money, newest first." } @else { "Events of your tools and money, newest first." } }
-                (filters(&query))
-                (followed(by.as_ref(), events(&visitor, &query, &found, simulated)))
-                (api_section(&visitor, &path))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        p.lead { @if visitor.kind() == Some(SessionKind::Admin) { "Events of a builder's tools and money, newest first." } @else { "Events of your tools and money, newest first." } }
+        (filters(&query))
+        (followed(by.as_ref(), events(&visitor, &query, &found, simulated)))
+        (api_section(&visitor, &path))
+    };
+    let main = visitor.render(main).await?;
     Ok(visitor.show(Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Events, "Events", main) }).await)
 }
 

@@ -17,8 +17,11 @@ use super::{docs, register::RegistrationTerms};
 use crate::{
     guides::{self, Guide},
     page::{Area, Page},
-    parts::{SnippetParts, sample, sample::quoted},
-    visitor::{ApiRefusal, Visitor, segment},
+    parts::{
+        SnippetParts,
+        sample::{self, quoted},
+    },
+    visitor::{ApiRefusal, PageResult, Visitor, segment},
 };
 
 /// Placeholder in examples if the host has no tools for sale.
@@ -30,7 +33,7 @@ const SHIPPED: [&str; 2] = ["receipt-echo-paid", "text-summary"];
 /// Number of the cheapest tools to consider. Some are paused, or charge by usage.
 const LOOKED_AT: usize = 5;
 
-pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, request: HeaderMap) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams, request: HeaderMap) -> PageResult {
     let (name, is_twin) = name.strip_suffix(".md").map_or((&*name, false), |name| (name, true));
     let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| ApiRefusal::from(ApiError::from(Code::NotFound)))?;
     let text = filled(&visitor, guide).await?;

@@ -6,7 +6,7 @@ mod view;
 
 use axum::{
     extract::RawQuery,
-    response::{IntoResponse as _, Redirect, Response},
+    response::{IntoResponse as _, Redirect},
 };
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
@@ -17,12 +17,13 @@ use super::events;
 use crate::{
     page::{Area, Page},
     parts::{
-        Bar, Chart, Column, api_section, code, event_lines, followed, table,
-        text::counted,
+        Bar, api_section,
+        chart::calls_by_day,
+        code, event_lines, followed,
         time_range::{MONTH, day},
     },
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
 };
 
 /// Tools on a page, and tools that are checked for tasks.
@@ -31,7 +32,7 @@ const LOOKED_AT: &str = "200";
 /// Number of latest events.
 const EVENTS: usize = 10;
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["builderId", "cursor"]);
     match visitor.kind() {
         Some(SessionKind::Admin) if query.get("builderId").is_empty() => return Ok(Redirect::to("/dashboard/admin").into_response()),
@@ -55,19 +56,16 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
         today: day(&now),
         simulated: visitor.is_simulated().await?,
     };
-    let main = visitor
-        .render(|| {
-            html! {
-                @if shown.checked.endpoints.is_empty() { (first_tool(&visitor)) } @else {
-                    (todos::view(&shown))
-                    (tools::view(&shown))
-                    (calls(&shown))
-                }
-                (last_events(&query, &events, shown.simulated))
-                (api_section(&visitor, &path))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        @if shown.checked.endpoints.is_empty() { (first_tool(&visitor)) } @else {
+            (todos::view(&shown))
+            (tools::view(&shown))
+            (calls(&shown))
+        }
+        (last_events(&query, &events, shown.simulated))
+        (api_section(&visitor, &path))
+    };
+    let main = visitor.render(main).await?;
     Ok(visitor.show(Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Home, "Home", main) }).await)
 }
 
@@ -100,30 +98,15 @@ fn first_tool(visitor: &Visitor) -> Markup {
 
 /// Shows a chart of calls of all tools by day.
 fn calls(shown: &HomeView) -> Markup {
-    let by_day: Vec<_> = shown
-        .days()
-        .into_iter()
-        .map(|name| {
-            let totals = shown.report.by_day.iter().find(|line| line.day == name).map(|line| line.totals).unwrap_or_default();
-            (name, totals.calls, totals.failed_calls)
-        })
-        .collect();
-    let (all, failed) = (shown.report.totals.calls, shown.report.totals.failed_calls);
-    let max = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
-    let chart = Chart {
-        id: "by-day",
-        caption: format!("{} in 30 days, {failed} failed. Maximum per day: {max}.", counted(all, "call", "calls")),
-        keys: [Some("calls"), Some("failed")],
-        max: max.to_string(),
-        table: table(
-            "Calls by day",
-            [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
-            by_day.iter().rev().map(|(name, calls, failed)| [html! { (name) }, html! { (calls) }, html! { (failed) }]),
-        ),
+    let bar = |name: String| {
+        let totals = shown.report.by_day.iter().find(|line| line.day == name).map(|line| line.totals).unwrap_or_default();
+        Bar { name, value: totals.calls as f64, bad: totals.failed_calls as f64 }
     };
-    let bars: Vec<_> =
-        by_day.iter().map(|(name, calls, failed)| Bar { name: name.clone(), value: *calls as f64, bad: *failed as f64 }).collect();
-    html! { @if all > 0 { section { h2 { "Calls" } (chart.bars(&bars)) } } }
+    let days: Vec<_> = shown.days().into_iter().map(bar).collect();
+    let totals = &shown.report.totals;
+    html! {
+        @if totals.calls > 0 { section { h2 { "Calls" } (calls_by_day("by-day", &days, totals.calls, Some(totals.failed_calls))) } }
+    }
 }
 
 fn last_events(query: &PageQuery, found: &EventPage, simulated: bool) -> Markup {

@@ -1,7 +1,7 @@
 //! `/dashboard/tools/{slug}/log`: a page of a tool's log in order. With scripts it follows the log
 //! live.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Call, CallPage, LogPage, OwnEndpoint};
 use tollhouse_front::PathParams;
@@ -16,7 +16,7 @@ use crate::{
         moment, page_links, state, text, word,
     },
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, segment, with_query},
+    visitor::{PageResult, SignedIn, Visitor, segment, with_query},
 };
 
 /// Lines of a page, and of a page that shows each line in full.
@@ -32,11 +32,7 @@ const SPANS: [(&str, &str); 5] = [("", "any time"), ("15m", "15 minutes"), ("1h"
 /// Filters that the API applies to a log.
 const NARROWS: [&str; 3] = ["level", "callId", "since"];
 
-pub(crate) async fn page(
-    SignedIn(visitor): SignedIn,
-    PathParams(slug): PathParams<String>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams, RawQuery(raw): RawQuery) -> PageResult {
     let filter = LogFilter { slug: &slug, query: PageQuery::read(raw.as_deref(), &["level", "callId", "since", "q", "lines", "cursor"]) };
     let record = owner_pages::record(&visitor, &slug).await?;
     let source = format!("{}/logs", owner_pages::api_path(&slug));

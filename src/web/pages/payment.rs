@@ -1,6 +1,5 @@
 //! `/dashboard/payments/{id}`: the state of a payment, for payers who lost the answer.
 
-use axum::response::Response;
 use maud::{Markup, html};
 use tollhouse_api::{PaymentResponse, PaymentState, Reorganization, ReorganizationState, SettlementLoss};
 use tollhouse_front::{Code, PathParams};
@@ -9,18 +8,17 @@ use super::receipt_lookup::not_found;
 use crate::{
     page::{Area, Page},
     parts::{facts, moment, page_links, state, state::badge, text, word},
-    visitor::{ApiRefusal, Visitor, segment},
+    visitor::{PageResult, Visitor, segment},
 };
 
-pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams) -> PageResult {
     let source = format!("/ai/payments/{}", segment(&id));
     let answer = match visitor.get::<PaymentResponse>(&source).await {
-        Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownPayment) => {
             let lead = html! { "No payment called " code { (text::first(&id, 100)) } " has reached a tool on this host, so nothing was charged for it." };
             return Ok(not_found(&visitor, "No payment has this id", &lead).await);
         }
-        Err(refused) => return Err(refused),
+        answer => answer?,
     };
     let payment = &answer.payment;
     let main = html! {

@@ -1,6 +1,6 @@
 //! `/dashboard/payouts/{id}`: a payout, its proof, and the receipts that it covers.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Payout, PayoutReceiptPage, PayoutStatus};
 use tollhouse_front::PathParams;
@@ -8,33 +8,29 @@ use tollhouse_front::PathParams;
 use super::payouts::{self, PATH};
 use crate::{
     page::{Area, Page},
-    parts::{Column, api_section, facts, moment, money, page_links, pager, state, table, text},
+    parts::{
+        Column::{Number, Words},
+        api_section, facts, moment, money, page_links, pager, state, table, text,
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, segment, with_query},
+    visitor::{PageResult, SignedIn, lazy_html, segment, with_query},
 };
 
 const ROWS: &str = "50";
 
-pub(crate) async fn page(
-    SignedIn(visitor): SignedIn,
-    PathParams(id): PathParams<String>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["builderId", "cursor"]);
     let fields = [("builderId", query.get("builderId")), ("limit", ROWS), ("cursor", query.get("cursor"))];
     let path = with_query(&format!("/ai/builders/payouts/{}", segment(&id)), fields);
     let answer = visitor.get::<PayoutReceiptPage>(&path).await?;
     let simulated = visitor.is_simulated().await?;
     let here = format!("{PATH}/{}", segment(&id));
-    let main = visitor
-        .render(|| {
-            html! {
-                (slip(&answer.payout, simulated))
-                section { h2 { "Paid receipts" } (receipts(&answer, &query, &here, simulated)) }
-                (api_section(&visitor, &path))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        (slip(&answer.payout, simulated))
+        section { h2 { "Paid receipts" } (receipts(&answer, &query, &here, simulated)) }
+        (api_section(&visitor, &path))
+    };
+    let main = visitor.render(main).await?;
     let page = Page::new(Area::Payouts, "Payout", main).under(&query.with(PATH, &[("cursor", "")]), "Payouts");
     Ok(visitor.show(page).await)
 }
@@ -69,7 +65,7 @@ fn slip(packet: &Payout, simulated: bool) -> Markup {
 }
 
 fn receipts(answer: &PayoutReceiptPage, query: &PageQuery, here: &str, simulated: bool) -> Markup {
-    let columns = [Column::Words("Receipt"), Column::Number(&money::heading("Net", simulated))];
+    let columns = [Words("Receipt"), Number(&money::heading("Net", simulated))];
     let rows = answer.receipts.iter().map(|receipt| [page_links::receipt(&receipt.receipt_id), html! { (money::usd(receipt.net_usd)) }]);
     html! {
         (table("Receipts", columns, rows))

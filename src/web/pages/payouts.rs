@@ -1,21 +1,24 @@
 //! `/dashboard/payouts`: payout settings, and the payouts so far.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AcceptedToken, PaymentInfo, PayoutPage, PayoutSettings, PayoutSettingsResponse, PayoutStatus, WaitingPayout};
 use tollhouse_tool::MicroUsd;
 
 use crate::{
     page::{Area, Page},
-    parts::{Column, api_section, curl_command, empty, facts, form, moment, money, onward, page_links, state, table, text, word},
+    parts::{
+        Column::{Number, Words},
+        api_section, curl_command, empty, facts, form, moment, money, onward, page_links, state, table, text, word,
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/payouts";
 const ROWS: &str = "25";
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["builderId", "cursor"]);
     let of = ("builderId", query.get("builderId"));
     let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", query.get("cursor"))]);
@@ -29,18 +32,15 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -
         waiting: &settings.waiting,
         payment: &manifest.payment,
     };
-    let main = visitor
-        .render(|| {
-            html! {
-                p.lead { "A payout is a signed sum of receipts. Each receipt is in only one payout. An admin sends the money." }
-                div.split {
-                    div { (shown.make()) section { h2 { "All payouts" } (shown.packets(&found)) } }
-                    aside aria-labelledby="to" { h2 #to { "Payout address" } (shown.address()) }
-                }
-                (api_section(&visitor, &path))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        p.lead { "A payout is a signed sum of receipts. Each receipt is in only one payout. An admin sends the money." }
+        div.split {
+            div { (shown.make()) section { h2 { "All payouts" } (shown.packets(&found)) } }
+            aside aria-labelledby="to" { h2 #to { "Payout address" } (shown.address()) }
+        }
+        (api_section(&visitor, &path))
+    };
+    let main = visitor.render(main).await?;
     Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::Payouts, "Payouts", main) }).await)
 }
 
@@ -103,13 +103,7 @@ impl PayoutsView<'_> {
             return empty("No payouts yet.", Some(("/dashboard/revenue", "See the revenue")), &curl_command(self.visitor, &earned));
         }
         let amount = money::heading("Amount", self.payment.simulated);
-        let columns = [
-            Column::Words("Payout"),
-            Column::Words("State"),
-            Column::Number(&amount),
-            Column::Number("Receipts"),
-            Column::Words("Created"),
-        ];
+        let columns = [Words("Payout"), Words("State"), Number(&amount), Number("Receipts"), Words("Created")];
         html! {
             (table("Payouts", columns, payouts.iter().map(|packet| [
                 page_links::payout(&packet.id, self.query.get("builderId")),

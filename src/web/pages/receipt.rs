@@ -1,6 +1,5 @@
 //! `/dashboard/receipts/{id}`: a receipt, whose signature is verified in the browser.
 
-use axum::response::Response;
 use maud::{Markup, html};
 use tollhouse_api::{Receipt, ReceiptKind, ReceiptResponse, Refund};
 use tollhouse_front::{Code, PathParams};
@@ -10,18 +9,17 @@ use super::{admin::refund, payment::reorganized, receipt_lookup::not_found};
 use crate::{
     page::{Area, Page},
     parts::{code, facts, link, moment, money, page_links, state, text, word},
-    visitor::{ApiRefusal, Visitor, segment},
+    visitor::{PageResult, Visitor, segment},
 };
 
-pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams) -> PageResult {
     let source = format!("/ai/receipts/{}", segment(&id));
     let answer = match visitor.get::<ReceiptResponse>(&source).await {
-        Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownReceipt) => {
             let lead = html! { "No receipt is called " code { (text::first(&id, 100)) } ". Receipts of free calls are stored only for some days." };
             return Ok(not_found(&visitor, "No receipt has this id", &lead).await);
         }
-        Err(refused) => return Err(refused),
+        answer => answer?,
     };
     let receipt = &answer.receipt;
     let main = html! {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use axum::{
     extract::State,
     http::{HeaderMap, header},
-    response::Response,
 };
 use maud::{Markup, html};
 use serde_json::json;
@@ -24,7 +23,7 @@ use crate::{
     parts::{code, form, money, text},
     play_wallet::{self, Payment, PaymentPurpose, PlayWallet, fund},
     services::Services,
-    visitor::{ApiRefusal, Visitor},
+    visitor::{ApiRefusal, PageResult, Visitor},
 };
 
 /// Slug of a registration in quotes.
@@ -57,7 +56,7 @@ impl RegistrationTerms {
     }
 }
 
-pub(crate) async fn page(visitor: Visitor) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor) -> PageResult {
     let terms = RegistrationTerms::read(&visitor).await?;
     let main = html! {
         p.lead {
@@ -81,7 +80,7 @@ pub(crate) async fn page(visitor: Visitor) -> Result<Response, ApiRefusal> {
 
 /// `POST /dashboard/register`: shows the price for this builder and the ways to pay. Charges
 /// nothing.
-pub(crate) async fn terms(State(services): State<Arc<Services>>, request: HeaderMap, posted: PostedForm) -> Result<Response, ApiRefusal> {
+pub(crate) async fn terms(State(services): State<Arc<Services>>, request: HeaderMap, posted: PostedForm) -> PageResult {
     let PostedForm { visitor, fields, .. } = posted;
     let terms = RegistrationTerms::read(&visitor).await?;
     let cookie = services.cookie.companion("play");

@@ -5,7 +5,7 @@ mod by_tool;
 mod csv;
 mod report;
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::Revenue;
@@ -17,32 +17,29 @@ use crate::{
     page::{Area, Page},
     parts::{api_section, curl_command, empty, money, time_range::day},
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
 };
 
 /// Selectable time spans.
 const SPANS: [(&str, &str); 4] = [("7d", "7 days"), (USUAL, "30 days"), ("90d", "90 days"), ("365d", "1 year")];
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {
     let query = parse(raw.as_deref());
     let path = path(&query);
     let report = visitor.get::<Revenue>(&path).await?;
     let [first, today] = [report.since.to_string(), visitor.now().to_string()].map(|at| day(&at).to_owned());
     let shown = RevenueView { query: &query, report: &report, simulated: visitor.is_simulated().await?, first, today };
-    let main = visitor
-        .render(|| {
-            html! {
-                p.lead { "What " (if visitor.kind() == Some(SessionKind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole UTC days. A sale counts when its receipt is written." }
-                (filters(&query))
-                @if report.totals.calls == 0 && report.totals.refunded_usd.is_zero() { (empty_report(&visitor, &query)) } @else {
-                    (sum(&shown))
-                    (by_day::view(&shown))
-                    (by_tool::view(&shown))
-                }
-                (api_section(&visitor, &path))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        p.lead { "What " (if visitor.kind() == Some(SessionKind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole UTC days. A sale counts when its receipt is written." }
+        (filters(&query))
+        @if report.totals.calls == 0 && report.totals.refunded_usd.is_zero() { (empty_report(&visitor, &query)) } @else {
+            (sum(&shown))
+            (by_day::view(&shown))
+            (by_tool::view(&shown))
+        }
+        (api_section(&visitor, &path))
+    };
+    let main = visitor.render(main).await?;
     Ok(visitor.show(Page::new(Area::Revenue, "Revenue", main)).await)
 }
 

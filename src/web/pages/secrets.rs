@@ -1,6 +1,5 @@
 //! `/dashboard/tools/{slug}/secrets`: names of a tool's secrets. Values are never shown.
 
-use axum::response::Response;
 use maud::{Markup, html};
 use tollhouse_api::{Secret, SecretList, SecretVisibility};
 use tollhouse_front::PathParams;
@@ -8,31 +7,28 @@ use tollhouse_front::PathParams;
 use super::owner_pages;
 use crate::{
     page::Page,
-    parts::{Column, Tab, code, curl_command, empty, form, moment, table, text, word},
-    visitor::{ApiRefusal, SignedIn, Visitor, segment},
+    parts::{Column::Words, Tab, code, curl_command, empty, form, moment, table, text, word},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html, segment},
 };
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams) -> PageResult {
     owner_pages::record(&visitor, &slug).await?;
     let source = format!("{}/secrets", owner_pages::api_path(&slug));
     let answer = visitor.get::<SecretList>(&source).await?;
-    let main = visitor
-        .render(|| {
-            html! {
-                p.lead {
-                    "Secret values for the handler, for example an API key. "
-                    "A value is stored encrypted and is never shown again."
-                }
-                (list(&visitor, &slug, &answer.secrets))
-                (set(&visitor, &slug))
-                section {
-                    h2 { "From the command line" }
-                    p.words { "Use this for a value with several lines, for example a private key." }
-                    (code::block("Command line, with the value in a file", "sh", &command(&visitor, &source)))
-                }
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        p.lead {
+            "Secret values for the handler, for example an API key. "
+            "A value is stored encrypted and is never shown again."
+        }
+        (list(&visitor, &slug, &answer.secrets))
+        (set(&visitor, &slug))
+        section {
+            h2 { "From the command line" }
+            p.words { "Use this for a value with several lines, for example a private key." }
+            (code::block("Command line, with the value in a file", "sh", &command(&visitor, &source)))
+        }
+    };
+    let main = visitor.render(main).await?;
     let page = owner_pages::page(&visitor, &slug, Tab::Secrets, format!("Secrets of {slug}"), &main);
     Ok(visitor.show(Page { script: Some("secrets.js"), ..page }).await)
 }
@@ -64,7 +60,7 @@ fn list(visitor: &Visitor, slug: &str, secrets: &[Secret]) -> Markup {
         );
         return empty("No secrets yet.", None, &set);
     }
-    let columns = ["Name", "Available to", "First set", "Last set", "Change"].map(Column::Words);
+    let columns = ["Name", "Available to", "First set", "Last set", "Change"].map(Words);
     table("Secrets", columns, secrets.iter().enumerate().map(|(position, secret)| row(visitor, slug, position, secret)))
 }
 

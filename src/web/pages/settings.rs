@@ -5,7 +5,7 @@ mod limits;
 use axum::{
     body::Body,
     http::{HeaderValue, Method, StatusCode, header},
-    response::{IntoResponse as _, Redirect, Response},
+    response::{IntoResponse as _, Redirect},
 };
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
@@ -19,19 +19,19 @@ use crate::{
     page::{BackLink, Page},
     page_frame::home,
     parts::{Tab, code, curl_command, form, moment, state, text, word},
-    visitor::{ApiRefusal, SignedIn, Visitor},
+    visitor::{PageResult, SignedIn, Visitor, lazy_html},
 };
 
 /// Choices: value in the API and text.
 const SETTLE_TIMES: [(&str, &str); 2] = [("after", "after the handler has succeeded"), ("before", "before the handler runs")];
 const ISOLATIONS: [(&str, &str); 2] = [("warm", "many calls, one after another"), ("fresh", "one call, then stops")];
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams) -> PageResult {
     show(&visitor, &slug, None).await
 }
 
 /// Deletes the tool if its name was typed.
-pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, ApiRefusal> {
+pub(crate) async fn delete(PathParams(slug): PathParams, posted: PostedBySession) -> PageResult {
     let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
     let typed = fields.get("typed").unwrap_or_default().trim();
     owner_pages::record(&visitor, &slug).await?;
@@ -49,20 +49,17 @@ pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedB
 }
 
 /// Shows the page, with an error if another text than the tool's name was typed.
-async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<Response, ApiRefusal> {
+async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> PageResult {
     let tool = &*owner_pages::record(visitor, slug).await?;
     let manifest = visitor.manifest().await?;
-    let main = visitor
-        .render(|| {
-            html! {
-                section { h2 { "Calls" } (calls(visitor, slug, tool)) }
-                section { h2 { "Limits" } (limits::limits(visitor, slug, tool, &manifest.builders.limits)) }
-                section { h2 { "Payment" } (settle(visitor, slug, tool)) }
-                section { h2 { "Isolation" } (isolation(visitor, slug, tool)) }
-                section { h2 { "Delete" } (deletion(visitor, slug, tool, mistyped)) }
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        section { h2 { "Calls" } (calls(visitor, slug, tool)) }
+        section { h2 { "Limits" } (limits::limits(visitor, slug, tool, &manifest.builders.limits)) }
+        section { h2 { "Payment" } (settle(visitor, slug, tool)) }
+        section { h2 { "Isolation" } (isolation(visitor, slug, tool)) }
+        section { h2 { "Delete" } (deletion(visitor, slug, tool, mistyped)) }
+    };
+    let main = visitor.render(main).await?;
     let status = if mistyped.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     Ok(visitor.show(Page { status, ..owner_pages::page(visitor, slug, Tab::Settings, format!("Settings of {slug}"), &main) }).await)
 }
@@ -85,14 +82,7 @@ fn hold_reason(review: ReviewState) -> Option<&'static str> {
 fn calls(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
     let (review, status) = (&tool.review, tool.common.status);
     let reason = review.decision.as_ref().and_then(|decision| decision.reason.as_deref());
-    let change = |to: &str, button: Markup| {
-        let fields = html! {
-            input type="hidden" name="text:/status" value=(to);
-            (owner_pages::if_match(tool))
-            (button)
-        };
-        form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields)
-    };
+    let change = |to: &str, button: Markup| update(visitor, slug, tool, form::hidden("text:/status", to), button);
     html! {
         p { (state(&word(status))) }
         @if let Some(cause) = hold_reason(review.state) {
@@ -110,33 +100,31 @@ fn calls(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
     }
 }
 
+/// Returns the form for a change of one field.
+fn update(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, field: Markup, button: Markup) -> Markup {
+    let fields = html! { (field) (owner_pages::if_match(tool)) (button) };
+    form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields)
+}
+
 fn settle(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
-    let fields = html! {
-        (form::choice("settle", "text:/settle", "A call is charged", &SETTLE_TIMES, &word(tool.settle)))
-        (owner_pages::if_match(tool))
-        button { "Save payment" }
-    };
+    let choice = form::choice("settle", "text:/settle", "A call is charged", &SETTLE_TIMES, &word(tool.settle));
     html! {
         p.words {
             "After: a call that fails costs nothing. Before: the payment is settled first, and then the handler runs. Use this for tools that send, order or spend something. "
             "If such a run fails, the caller can repeat it with the same payment."
         }
-        (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
+        (update(visitor, slug, tool, choice, html! { button { "Save payment" } }))
     }
 }
 
 fn isolation(visitor: &Visitor, slug: &str, tool: &OwnEndpoint) -> Markup {
-    let fields = html! {
-        (form::choice("isolation", "text:/isolation", "A process serves", &ISOLATIONS, &word(tool.isolation)))
-        (owner_pages::if_match(tool))
-        button { "Save isolation" }
-    };
+    let choice = form::choice("isolation", "text:/isolation", "A process serves", &ISOLATIONS, &word(tool.isolation));
     html! {
         p.words {
             "A warm process answers faster, and keeps the handler's variables for the next call, whoever makes that call. "
             "A fresh process starts each call without variables of earlier calls."
         }
-        (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
+        (update(visitor, slug, tool, choice, html! { button { "Save isolation" } }))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     page_frame,
     parts::{form, sign_in::sign_in as sign_in_form, time::span},
     services::Services,
-    visitor::{ApiRefusal, Visitor, own},
+    visitor::{ApiRefusal, PageResult, Visitor, own},
 };
 
 /// Error message of a failed sign-in.
@@ -92,7 +92,7 @@ async fn too_often(visitor: &Visitor, often: &ApiError, posted: Option<PostedInB
     Ok(response)
 }
 
-async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Result<Response, ApiRefusal> {
+async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> PageResult {
     let PostedForm { visitor, fields, .. } = posted;
     let sent = SentForm::carried(&fields);
     let to = fields.get("to").unwrap_or_default();
@@ -123,7 +123,7 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
 }
 
 /// Offers to send the form that was submitted before sign-in.
-async fn signed_in(visitor: &Visitor, sent: &SentForm) -> Result<Response, ApiRefusal> {
+async fn signed_in(visitor: &Visitor, sent: &SentForm) -> PageResult {
     let main = visitor.render(|| {
         html! {
             p.lead { "You are signed in. The form that you sent before was not processed yet." }
@@ -134,7 +134,7 @@ async fn signed_in(visitor: &Visitor, sent: &SentForm) -> Result<Response, ApiRe
 }
 
 /// `POST /dashboard/sign-out`: ends the session of this browser.
-pub(crate) async fn sign_out(State(services): State<Arc<Services>>, posted: PostedForm) -> Result<Response, ApiRefusal> {
+pub(crate) async fn sign_out(State(services): State<Arc<Services>>, posted: PostedForm) -> PageResult {
     if let Some(session) = posted.visitor.session() {
         services.sessions.end(&session.owner, &session.name).await.map_err(ApiError::from)?;
     }

@@ -1,6 +1,6 @@
 //! `/dashboard/tools/{slug}`: a tool's description, schemas, price, and ways to call it.
 
-use axum::{http::StatusCode, response::Response};
+use axum::http::StatusCode;
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -15,15 +15,17 @@ use tollhouse_tool::{MicroUsd, PricingMode, SettleTime, Status};
 use super::{admin::takedown, owner_pages, tools, versions};
 use crate::{
     page::{Area, Page},
-    parts::{Column, SnippetParts, Tab, calls, code, facts, moment, money, page_links, sample, schema, state, table, tabs, text, word},
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    parts::{
+        Column::{Number, Words},
+        SnippetParts, Tab, calls, code, facts, moment, money, page_links, sample, schema, state, table, tabs, text, word,
+    },
+    visitor::{PageResult, Visitor, segment, with_query},
 };
 
-pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams) -> PageResult {
     let answer = match visitor.get::<EndpointResponse>(&owner_pages::api_path(&slug)).await {
-        Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownEndpoint) => return unknown(&visitor, &slug).await,
-        Err(refused) => return Err(refused),
+        answer => answer?,
     };
     let manifest = visitor.manifest().await?;
     // A tool that takes no calls has no quote.
@@ -187,8 +189,7 @@ fn limits(changed: &Limits) -> String {
 
 /// Shows the accepted ways to pay, with the exact amounts.
 pub(super) fn paid_with(accepts: &[PaymentRequirements], price: MicroUsd, payment: &PaymentInfo) -> Markup {
-    let columns =
-        [Column::Words("Network"), Column::Words("Token"), Column::Words("Scheme"), Column::Number("Amount"), Column::Words("Paid to")];
+    let columns = [Words("Network"), Words("Token"), Words("Scheme"), Number("Amount"), Words("Paid to")];
     let row = |entry: &PaymentRequirements| {
         let [network, token] = money::token_names(payment, &entry.network, &entry.asset);
         [
@@ -210,7 +211,7 @@ pub(super) fn paid_with(accepts: &[PaymentRequirements], price: MicroUsd, paymen
 }
 
 /// Shows tools with a similar name or matching words, because no tool has this name.
-pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, ApiRefusal> {
+pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> PageResult {
     let mut near = tools::nearest(visitor, slug).await;
     if near.is_empty() {
         let words: String = slug.replace('-', " ").chars().take(100).collect();

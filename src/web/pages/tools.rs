@@ -1,6 +1,6 @@
 //! `/dashboard`: search and filters for the offered tools. The address contains each query.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Catalog, Endpoint, Manifest};
 use tollhouse_tool::{PricingMode, Status};
@@ -9,7 +9,7 @@ use crate::{
     page::{Area, Page},
     parts::{SnippetParts, calls, empty, form, money, page_links, pager, sample, state, text, word},
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, with_query},
+    visitor::{PageResult, Visitor, with_query},
 };
 
 const ROWS: &str = "50";
@@ -28,7 +28,7 @@ fn is_narrow(query: &PageQuery) -> bool {
     query.has_any(&NARROWS)
 }
 
-pub(crate) async fn page(visitor: Visitor, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &FIELDS);
     let fields = FIELDS.map(|name| (name, query.get(name)));
     let found = visitor.get::<Catalog>(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;

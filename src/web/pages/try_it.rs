@@ -27,7 +27,6 @@ mod tool;
 use axum::{
     extract::RawQuery,
     http::{HeaderMap, header},
-    response::Response,
 };
 use tollhouse_front::{Code, PathParams};
 
@@ -40,7 +39,7 @@ use self::{
 };
 use crate::{
     forms::{Fields, PostedForm},
-    visitor::{ApiRefusal, Visitor},
+    visitor::{PageResult, Visitor},
 };
 
 /// Maximum size of a form without a session: an input of usual length, escaped.
@@ -70,11 +69,7 @@ impl FormStep {
     }
 }
 
-pub(crate) async fn page(
-    visitor: Visitor,
-    PathParams(slug): PathParams<String>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams, RawQuery(query): RawQuery) -> PageResult {
     let tool = match TriedTool::find(&visitor, &slug).await {
         Err(refused) if refused.is(Code::UnknownEndpoint) => return super::tool::unknown(&visitor, &slug).await,
         tool => tool?,
@@ -86,11 +81,7 @@ pub(crate) async fn page(
 }
 
 /// `POST …/try`: handles the next step.
-pub(crate) async fn posted(
-    PathParams(slug): PathParams<String>,
-    headers: HeaderMap,
-    posted: PostedForm<MAX_BYTES>,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn posted(PathParams(slug): PathParams, headers: HeaderMap, posted: PostedForm<MAX_BYTES>) -> PageResult {
     let PostedForm { visitor, fields, .. } = posted;
     let started = visitor.now();
     let (tool, step) = (TriedTool::find(&visitor, &slug).await?, FormStep::from_fields(&fields));
@@ -111,7 +102,7 @@ pub(crate) async fn posted(
 
 impl CallRequest<'_> {
     /// Calls without a payment. Shows the answer if the tool is free, else the terms.
-    async fn call(&self, streams: bool) -> Result<Response, ApiRefusal> {
+    async fn call(&self, streams: bool) -> PageResult {
         let call = ToolCall { tool: self.tool, input: self.input, pays: &PaymentSource::Nothing };
         let response = call.send(self.visitor, streams).await?;
         if call::is_stream(&response) {
@@ -126,7 +117,7 @@ impl CallRequest<'_> {
     }
 
     /// Calls with the payment in the form.
-    async fn pay(&self, streams: bool) -> Result<Response, ApiRefusal> {
+    async fn pay(&self, streams: bool) -> PageResult {
         let pays = PaymentSource::read(self.fields, self.visitor)?;
         let response = ToolCall { tool: self.tool, input: self.input, pays: &pays }.send(self.visitor, streams).await?;
         if call::is_stream(&response) {
@@ -136,7 +127,7 @@ impl CallRequest<'_> {
     }
 
     /// Returns the answer as a file.
-    async fn save(&self) -> Result<Response, ApiRefusal> {
+    async fn save(&self) -> PageResult {
         let pays = if self.fields.get("way").is_some() { PaymentSource::read(self.fields, self.visitor)? } else { PaymentSource::Nothing };
         let response = ToolCall { tool: self.tool, input: self.input, pays: &pays }.send(self.visitor, false).await?;
         let answer = CallAnswer::read(response).await?;
@@ -144,7 +135,7 @@ impl CallRequest<'_> {
     }
 
     /// Shows the outcome as a page. Problems with the input appear in its form.
-    async fn respond(&self, pays: &PaymentSource, answer: &CallAnswer) -> Result<Response, ApiRefusal> {
+    async fn respond(&self, pays: &PaymentSource, answer: &CallAnswer) -> PageResult {
         match answer.code {
             None => answer::show(self, pays, answer).await,
             Some(Code::InvalidInput) => {

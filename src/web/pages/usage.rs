@@ -8,10 +8,10 @@ use tollhouse_front::Code;
 
 use crate::{
     parts::{
-        Bar, Chart, Column,
-        chart::Step,
+        Bar, Chart,
+        Column::{Number, Words},
+        chart::{Step, calls_by_day},
         page_links, table,
-        text::counted,
         time_range::{MONTH, day},
     },
     visitor::{ApiRefusal, Visitor, segment, with_query},
@@ -81,34 +81,9 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
     let (calls, failed) = (sum(|day| day.calls), sum(|day| day.failed));
     let millis = |millis: Option<f64>| html! { @if let Some(millis) = millis { (format_duration(millis)) } };
     let latest = || days.iter().rev();
-    let max = days.iter().map(|day| day.calls).max().unwrap_or_default();
     let slowest = days.iter().filter_map(|day| day.millis[1]).fold(0.0, f64::max);
     let bars: Vec<_> = days.iter().map(|day| Bar { name: day.name.clone(), value: day.calls as f64, bad: day.failed as f64 }).collect();
     let steps: Vec<_> = days.iter().map(|day| Step { name: day.name.clone(), values: day.millis }).collect();
-    let by_calls = match is_own {
-        true => Chart {
-            id: "by-calls",
-            caption: format!("{} in 30 days, {failed} failed. Maximum per day: {max}.", counted(calls, "call", "calls")),
-            keys: [Some("calls"), Some("failed")],
-            max: max.to_string(),
-            table: table(
-                "Calls by day",
-                [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
-                latest().map(|day| [html! { (day.name) }, html! { (day.calls) }, html! { (day.failed) }]),
-            ),
-        },
-        false => Chart {
-            id: "by-calls",
-            caption: format!("{} in 30 days. Maximum per day: {max}.", counted(calls, "call", "calls")),
-            keys: [Some("calls"), None],
-            max: max.to_string(),
-            table: table(
-                "Calls by day",
-                [Column::Words("Day"), Column::Number("Calls")],
-                latest().map(|day| [html! { (day.name) }, html! { (day.calls) }]),
-            ),
-        },
-    };
     let by_time = Chart {
         id: "by-time",
         caption: format!(
@@ -119,7 +94,7 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
         max: format!("{} ms", format_duration(slowest)),
         table: table(
             "Duration by day",
-            [Column::Words("Day"), Column::Number("p50, ms"), Column::Number("p95, ms")],
+            [Words("Day"), Number("p50, ms"), Number("p95, ms")],
             latest().map(|day| [html! { (day.name) }, millis(day.millis[0]), millis(day.millis[1])]),
         ),
     };
@@ -127,7 +102,7 @@ fn view(slug: &str, is_own: bool, days: &[Day]) -> Markup {
         section {
             h2 { "Last 30 days" }
             @if calls == 0 { p.muted { "No calls." } } @else {
-                (by_calls.bars(&bars))
+                (calls_by_day("by-calls", &bars, calls, is_own.then_some(failed)))
                 (by_time.steps(&steps))
                 @if is_own { p { a href=(page_links::tool_path(slug, "/calls")) { "See each call" } } }
             }

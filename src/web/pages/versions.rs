@@ -1,7 +1,7 @@
 //! `/dashboard/tools/{slug}/versions`: the source versions of a tool, each line by line, and
 //! comparisons of two.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{HandlerType, OwnEndpoint};
 use tollhouse_front::{ApiError, Code, PathParams};
@@ -9,9 +9,9 @@ use tollhouse_tool::{ChangedVia, Version, VersionMaker, finding::Finding};
 
 use super::owner_pages;
 use crate::{
-    parts::{Column, DiffNames, Tab, api_section, diff, facts, form, moment, source::part, state, table, text, word},
+    parts::{Column::Words, DiffNames, Tab, api_section, diff, facts, form, moment, source::part, state, table, text, word},
     query::PageQuery,
-    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
+    visitor::{ApiRefusal, PageResult, SignedIn, Visitor, lazy_html, with_query},
 };
 
 /// Digits of a hash in a version's short name.
@@ -22,11 +22,7 @@ struct ReadVersion {
     source: String,
 }
 
-pub(crate) async fn page(
-    SignedIn(visitor): SignedIn,
-    PathParams(slug): PathParams<String>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams, RawQuery(raw): RawQuery) -> PageResult {
     // `b` is the shown version, or the base of the comparison with `a`. `from` is the first line.
     let query = PageQuery::read(raw.as_deref(), &["a", "b", "from"]);
     let (b, from) = (query.get("b"), query.get("from").parse().unwrap_or_default());
@@ -35,19 +31,16 @@ pub(crate) async fn page(
     let has_source = matches!(tool.common.handler_type, HandlerType::JsRequestResponse | HandlerType::StaticJson);
     let one = if has_source { Some(read(&visitor, &slug, a).await?) } else { None };
     let other = if has_source && !b.is_empty() { Some(read(&visitor, &slug, b).await?) } else { None };
-    let main = visitor
-        .render(|| {
-            html! {
-                @match (&one, &other) {
-                    (Some(one), Some(other)) => (compared(&slug, one, other)),
-                    (Some(one), None) => (source_section(&visitor, &slug, tool, one, from)),
-                    (None, _) => p.lead { "This tool is built into the host. It has no source and no versions." },
-                }
-                @if has_source { (list(&slug, tool, [a, b])) }
-                (api_section(&visitor, &owner_pages::api_path(&slug)))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        @match (&one, &other) {
+            (Some(one), Some(other)) => (compared(&slug, one, other)),
+            (Some(one), None) => (source_section(&visitor, &slug, tool, one, from)),
+            (None, _) => p.lead { "This tool is built into the host. It has no source and no versions." },
+        }
+        @if has_source { (list(&slug, tool, [a, b])) }
+        (api_section(&visitor, &owner_pages::api_path(&slug)))
+    };
+    let main = visitor.render(main).await?;
     Ok(visitor.show(owner_pages::page(&visitor, &slug, Tab::Versions, format!("Versions of {slug}"), &main)).await)
 }
 
@@ -143,7 +136,7 @@ fn list(slug: &str, tool: &OwnEndpoint, [a, b]: [&str; 2]) -> Markup {
     };
     let before = versions.get(1).or(versions.first()).map_or("", |entry| &entry.version);
     let (old, new) = if b.is_empty() { (before, a) } else { (a, b) };
-    let columns = ["Version", "Published", "By", "Note", "State", "View"].map(Column::Words);
+    let columns = ["Version", "Published", "By", "Note", "State", "View"].map(Words);
     let rows = versions.iter().enumerate().map(|(position, entry)| row(slug, tool, entry, versions.get(position + 1)));
     html! {
         section {

@@ -6,6 +6,14 @@ use std::fmt::Write as _;
 
 use maud::{Markup, PreEscaped, html};
 
+use super::{
+    table::{
+        Column::{Number, Words},
+        table,
+    },
+    text::counted,
+};
+
 /// Width of one place and height of the drawing, in its own units. The drawing is stretched to its
 /// box.
 const PLACE: usize = 10;
@@ -60,6 +68,24 @@ pub(crate) fn spark(text: &str, bars: &[Bar]) -> Markup {
             }
         }
     }
+}
+
+/// Returns a chart of the calls by day, and of the `failed` ones if they are known.
+pub(crate) fn calls_by_day(id: &str, days: &[Bar], calls: u64, failed: Option<u64>) -> Markup {
+    let max = days.iter().map(|day| day.value).fold(0.0, f64::max).to_string();
+    let latest = days.iter().rev();
+    let (failures, table) = match failed {
+        Some(failed) => {
+            let row = |day: &Bar| [html! { (day.name) }, html! { (day.value) }, html! { (day.bad) }];
+            (format!(", {failed} failed"), table("Calls by day", [Words("Day"), Number("Calls"), Number("Failed")], latest.map(row)))
+        }
+        None => {
+            let row = |day: &Bar| [html! { (day.name) }, html! { (day.value) }];
+            (String::new(), table("Calls by day", [Words("Day"), Number("Calls")], latest.map(row)))
+        }
+    };
+    let caption = format!("{} in 30 days{failures}. Maximum per day: {max}.", counted(calls, "call", "calls"));
+    Chart { id, caption, keys: [Some("calls"), failed.map(|_| "failed")], max, table }.bars(days)
 }
 
 impl Chart<'_> {

@@ -14,11 +14,9 @@ const STRING: &str = "s";
 const NUMBER: &str = "n";
 const COMMENT: &str = "c";
 
-/// The features of a language that are highlighted.
+/// The features of a language that are highlighted. In all of them, both quotes enclose strings, and
+/// `#` after white space begins a comment that goes to the end of the line.
 struct Syntax {
-    /// Begins a comment that goes to the end of the line, after white space.
-    comment: &'static str,
-    quotes: &'static [char],
     /// Whether three quotes in a row enclose several lines.
     has_long_strings: bool,
     /// Whether the first word of each line is highlighted, as the name of a command or setting.
@@ -29,31 +27,19 @@ struct Syntax {
 }
 
 const SHELL: Syntax = Syntax {
-    comment: "#",
-    quotes: &['\'', '"'],
-    has_long_strings: false,
-    names_first: true,
     has_pipes: true,
     keywords: "case cd do done elif else esac exit export fi for function if in return set then until while",
+    ..SETTINGS
 };
 const PYTHON: Syntax = Syntax {
-    comment: "#",
-    quotes: &['\'', '"'],
     has_long_strings: true,
     names_first: false,
-    has_pipes: false,
     keywords: "False None True and as assert async await break class continue def del elif else except finally for from global if import \
         in is lambda nonlocal not or pass raise return try while with yield",
+    ..SETTINGS
 };
 /// TOML, INI, YAML, and the settings of proxies and containers.
-const SETTINGS: Syntax = Syntax {
-    comment: "#",
-    quotes: &['\'', '"'],
-    has_long_strings: false,
-    names_first: true,
-    has_pipes: false,
-    keywords: "false null off on true",
-};
+const SETTINGS: Syntax = Syntax { has_long_strings: false, names_first: true, has_pipes: false, keywords: "false null off on true" };
 
 /// Returns the pieces of a source in this language, with a class for each highlighted one.
 pub(super) fn pieces<'s>(language: &str, source: &'s str) -> Vec<Piece<'s>> {
@@ -150,9 +136,9 @@ impl<'s> Scanner<'s> {
     fn step(&mut self, char: char) {
         let rest = &self.source[self.at..];
         let follows = self.source[..self.at].chars().next_back();
-        if rest.starts_with(self.syntax.comment) && follows.is_none_or(char::is_whitespace) {
+        if char == '#' && follows.is_none_or(char::is_whitespace) {
             self.mark(COMMENT, rest.find('\n').unwrap_or(rest.len()));
-        } else if let Some(length) = self.syntax.quotes.contains(&char).then(|| self.string(rest, char)).flatten() {
+        } else if let Some(length) = matches!(char, '\'' | '"').then(|| self.string(rest, char)).flatten() {
             self.mark(STRING, length);
             self.is_first = false;
         } else if char.is_alphabetic() || char == '_' {

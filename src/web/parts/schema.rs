@@ -23,20 +23,8 @@ const ROW_BYTES: usize = 160;
 const BOUND_BYTES: usize = 40;
 
 /// Keywords that a table does not show.
-const UNSHOWN: [&str; 12] = [
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "dependentRequired",
-    "dependentSchemas",
-    "patternProperties",
-    "propertyNames",
-    "contains",
-    "prefixItems",
-    "unevaluatedProperties",
-];
+const UNSHOWN: &str = "allOf anyOf oneOf not if dependentRequired dependentSchemas patternProperties propertyNames contains prefixItems \
+    unevaluatedProperties";
 
 struct Row {
     name: String,
@@ -133,6 +121,11 @@ pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Mark
     }
 }
 
+/// Returns whether a schema has one of these keywords, which are separated by spaces.
+pub(super) fn has_any(schema: &Value, keywords: &str) -> bool {
+    keywords.split(' ').any(|word| schema.get(word).is_some())
+}
+
 /// Returns the schema itself, or the one in the same document that it references.
 pub(super) fn type_words<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
@@ -159,7 +152,7 @@ impl<'a> Reading<'a> {
     }
 
     fn members(&mut self, schema: &'a Value, prefix: &str, depth: usize) {
-        self.unshown |= UNSHOWN.iter().any(|word| schema.get(word).is_some());
+        self.unshown |= has_any(schema, UNSHOWN);
         let required = |name: &str| schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
         for (name, member) in schema["properties"].as_object().into_iter().flatten() {
             if self.rows.len() == ROWS || self.remaining == 0 {
@@ -168,7 +161,7 @@ impl<'a> Reading<'a> {
             }
             let member = self.type_of(member);
             let name = format!("{prefix}{}", name.chars().take(CHARS).collect::<String>());
-            self.unshown |= UNSHOWN.iter().any(|word| member.get(word).is_some());
+            self.unshown |= has_any(member, UNSHOWN);
             let row = Row {
                 kind: kind(member, self.type_of(&member["items"])),
                 required: required(name.strip_prefix(prefix).unwrap_or(&name)),

@@ -1,15 +1,15 @@
 //! `/dashboard/admin/audit`: the changes and who made them, latest first.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AuditEntry, AuditPage};
 
 use super::shared::{Admin, ROWS, owner};
 use crate::{
     page::{Area, Page},
-    parts::{Column, api_section, curl_command, empty, form, moment, onward, page_links::tool, state, table, text},
+    parts::{Column::Words, api_section, curl_command, empty, form, moment, onward, page_links::tool, state, table, text},
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, with_query},
+    visitor::{PageResult, Visitor, lazy_html, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/audit";
@@ -17,21 +17,18 @@ const PATH: &str = "/dashboard/admin/audit";
 /// Query fields of the page.
 const FILTERS: [&str; 3] = ["since", "actor", "slug"];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["since", "actor", "slug", "cursor"]);
     let fields = FILTERS.map(|name| (name, query.get(name)));
     let api = with_query("/ai/admin/audit", fields);
     let paged = fields.into_iter().chain([("limit", ROWS), ("cursor", query.get("cursor"))]);
     let found = visitor.get::<AuditPage>(&with_query("/ai/admin/audit", paged)).await?;
-    let main = visitor
-        .render(|| {
-            html! {
-                (filters(&query))
-                (trail(&visitor, &found, &query))
-                (api_section(&visitor, &api))
-            }
-        })
-        .await?;
+    let main = lazy_html! {
+        (filters(&query))
+        (trail(&visitor, &found, &query))
+        (api_section(&visitor, &api))
+    };
+    let main = visitor.render(main).await?;
     Ok(visitor.show(Page::new(Area::Audit, "Audit", main)).await)
 }
 
@@ -59,7 +56,7 @@ fn trail(visitor: &Visitor, AuditPage { entries, next_cursor, .. }: &AuditPage, 
     html! {
         @if entries.is_empty() { (empty("No matching changes.", Some((PATH, "Show all changes")), &curl_command(visitor, "/ai/admin/audit"))) }
         @else {
-            (table("Audit trail", ["When", "Who", "What", "Target", "Fields", "Outcome"].map(Column::Words), entries.iter().map(row)))
+            (table("Audit trail", ["When", "Who", "What", "Target", "Fields", "Outcome"].map(Words), entries.iter().map(row)))
             (onward(entries.len(), query, PATH, next_cursor.as_ref()))
         }
     }

@@ -1,6 +1,6 @@
 //! `/dashboard/admin/builders/{id}`: a builder, their tools and earnings, and decisions about them.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Builder, BuilderResponse, EndpointSummary, EndpointSummaryPage, Revenue, RevenueTotals};
 use tollhouse_front::PathParams;
@@ -12,18 +12,19 @@ use super::{
 use crate::{
     page::{Area, Page},
     parts::{
-        Column, curl_command, empty, facts, form, moment, money, onward, page_links::tool, state, table, text, text::counted,
-        time_range::MONTH, word,
+        Column::Words,
+        curl_command, empty, facts, form, moment, money, onward,
+        page_links::tool,
+        state, table,
+        text::{self, counted},
+        time_range::MONTH,
+        word,
     },
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    visitor::{PageResult, Visitor, lazy_html, segment, with_query},
 };
 
-pub(crate) async fn page(
-    Admin(visitor): Admin,
-    PathParams(id): PathParams<String>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["cursor"]);
     let found = visitor.get::<BuilderResponse>(&with_query("/ai/builders/me", [("builderId", &*id)])).await?;
     let fields = [("builderId", &*id), ("limit", ROWS), ("cursor", query.get("cursor"))];
@@ -32,19 +33,16 @@ pub(crate) async fn page(
     let builder = &found.builder;
     let simulated = visitor.is_simulated().await?;
     let path = format!("{}/{}", builders::PATH, segment(&id));
-    let main = visitor
-        .render(|| {
-            html! {
-                div.split {
-                    div {
-                        (about(builder, &revenue.totals, simulated))
-                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &query)) }
-                    }
-                    aside aria-labelledby="decide" { h2 #decide { "Decisions" } (decisions(&visitor, &id, builder, &path)) }
-                }
+    let main = lazy_html! {
+        div.split {
+            div {
+                (about(builder, &revenue.totals, simulated))
+                section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &query)) }
             }
-        })
-        .await?;
+            aside aria-labelledby="decide" { h2 #decide { "Decisions" } (decisions(&visitor, &id, builder, &path)) }
+        }
+    };
+    let main = visitor.render(main).await?;
     let page = Page { style: Some("make.css"), ..Page::new(Area::Builders, &*builder.name, main) }.under(builders::PATH, "Builders");
     Ok(visitor.show(page).await)
 }
@@ -92,7 +90,7 @@ fn offered(visitor: &Visitor, id: &str, found: &EndpointSummaryPage, path: &str,
     html! {
         @if endpoints.is_empty() { (empty("This builder has published no tools yet.", None, &curl_command(visitor, &with_query("/ai/builders/endpoints", [("builderId", id)])))) }
         @else {
-            (table("Tools", ["Tool", "Title", "State", "Changed", "Review"].map(Column::Words), endpoints.iter().map(row)))
+            (table("Tools", ["Tool", "Title", "State", "Changed", "Review"].map(Words), endpoints.iter().map(row)))
             (onward(endpoints.len(), query, path, found.next_cursor.as_deref()))
         }
     }

@@ -1,21 +1,24 @@
 //! `/dashboard/admin/builders`: the registered builders, oldest first, with their tools and
 //! earnings.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{BuilderListEntry, BuilderPage};
 
 use super::shared::{Admin, ROWS};
 use crate::{
     page::{Area, Page},
-    parts::{Column, curl_command, empty, moment, money, onward, state, table, text, word},
+    parts::{
+        Column::{Number, Words},
+        curl_command, empty, moment, money, onward, state, table, text, word,
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    visitor::{PageResult, Visitor, segment, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/builders";
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["cursor"]);
     let found = visitor.get::<BuilderPage>(&with_query("/ai/admin/builders", [("limit", ROWS), ("cursor", query.get("cursor"))])).await?;
     let simulated = visitor.is_simulated().await?;
@@ -26,15 +29,8 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Resu
 fn view(visitor: &Visitor, BuilderPage { builders, next_cursor, .. }: &BuilderPage, query: &PageQuery, simulated: bool) -> Markup {
     let command = curl_command(visitor, "/ai/admin/builders");
     let net = money::heading("Net, 30 days", simulated);
-    let columns = [
-        Column::Words("Builder"),
-        Column::Words("State"),
-        Column::Number("Tools"),
-        Column::Number("Calls, 30 days"),
-        Column::Number(&net),
-        Column::Words("Last seen"),
-        Column::Words("Tier"),
-    ];
+    let columns =
+        [Words("Builder"), Words("State"), Number("Tools"), Number("Calls, 30 days"), Number(&net), Words("Last seen"), Words("Tier")];
     html! {
         @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "Read the guide for builders")), &command)) }
         @else {

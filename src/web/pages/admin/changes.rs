@@ -4,8 +4,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_api::{OwnEndpoint, UploadedHandler};
 
-use crate::pages::owner_pages::source_text;
-use crate::parts::{Column, DiffNames, diff, source, table, text};
+use crate::{
+    pages::owner_pages::source_text,
+    parts::{Column, DiffNames, diff, source, table, text},
+};
 
 /// Maximum characters of a shown value.
 const CHARS: usize = 1_000;

@@ -1,6 +1,6 @@
 //! `/dashboard/admin/credits/{id}`: a credit, its movements, and decisions about it.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::CreditHistory;
 use tollhouse_front::PathParams;
@@ -14,32 +14,25 @@ use crate::{
     pages::credit::movements,
     parts::{facts, form, moment, money, state, text},
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    visitor::{PageResult, Visitor, lazy_html, segment, with_query},
 };
 
-pub(crate) async fn page(
-    Admin(visitor): Admin,
-    PathParams(id): PathParams<String>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["cursor"]);
     let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", query.get("cursor"))];
     let credit = visitor.get::<CreditHistory>(&with_query("/ai/credits", fields)).await?;
     let path = format!("{}/{}", credits::PATH, segment(&id));
     let simulated = visitor.is_simulated().await?;
-    let main = visitor
-        .render(|| {
-            html! {
-                div.split {
-                    div {
-                        (about(&credit, simulated))
-                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &query, &path, simulated)) }
-                    }
-                    aside aria-labelledby="decide" { h2 #decide { "Decisions" } (decisions(&visitor, &id, &credit, &path)) }
-                }
+    let main = lazy_html! {
+        div.split {
+            div {
+                (about(&credit, simulated))
+                section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &query, &path, simulated)) }
             }
-        })
-        .await?;
+            aside aria-labelledby="decide" { h2 #decide { "Decisions" } (decisions(&visitor, &id, &credit, &path)) }
+        }
+    };
+    let main = visitor.render(main).await?;
     let page = Page { style: Some("make.css"), ..Page::new(Area::Credits, "Credit", main) };
     Ok(visitor.show(page.under(credits::PATH, "Credits")).await)
 }

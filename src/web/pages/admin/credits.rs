@@ -1,20 +1,23 @@
 //! `/dashboard/admin/credits`: prepaid credits, oldest first, and a form for a new one.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Credit, CreditPage};
 
 use super::shared::{Admin, ROWS, once};
 use crate::{
     page::{Area, Page},
-    parts::{Column, curl_command, empty, form, moment, money, onward, state, table, text},
+    parts::{
+        Column::{Number, Words},
+        curl_command, empty, form, moment, money, onward, state, table, text,
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    visitor::{PageResult, Visitor, segment, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/credits";
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["cursor"]);
     let found = visitor.get::<CreditPage>(&with_query("/ai/credits", [("limit", ROWS), ("cursor", query.get("cursor"))])).await?;
     let simulated = visitor.is_simulated().await?;
@@ -24,8 +27,7 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Resu
 
 fn view(visitor: &Visitor, CreditPage { credits, next_cursor, .. }: &CreditPage, query: &PageQuery, simulated: bool) -> Markup {
     let balance = money::heading("Balance", simulated);
-    let columns =
-        [Column::Words("Credit"), Column::Words("Label"), Column::Number(&balance), Column::Words("Created"), Column::Words("State")];
+    let columns = [Words("Credit"), Words("Label"), Number(&balance), Words("Created"), Words("State")];
     html! {
         section aria-labelledby="credits" {
             h2 #credits { "Credits" }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::response::Response;
 use maud::{Markup, html};
 use tollhouse_api::{AllPayoutsPage, Health, HostRevenue, Metrics, PayoutCounts, RevenueTotals, ReviewPage};
 use tollhouse_front::Code;
@@ -12,17 +11,17 @@ use super::shared::Admin;
 use crate::{
     page::{Area, Page},
     parts::{
-        facts, money, text,
-        text::counted,
+        facts, money,
+        text::{self, counted},
         time_range::{MONTH, day},
     },
-    visitor::{ApiRefusal, with_query},
+    visitor::{PageResult, with_query},
 };
 
 /// Number of past minutes for the rate of calls. The current minute is left out.
 const MINUTES: usize = 5;
 
-pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin) -> PageResult {
     let reviews = visitor.get::<ReviewPage>("/ai/admin/reviews?limit=1").await?;
     let packets = visitor.get::<AllPayoutsPage>("/ai/admin/payouts?limit=1").await?;
     let health = visitor.get::<Health>("/health").await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AllPayoutsPage, Manifest, Payout, PayoutStatus};
 use tollhouse_tool::MicroUsd;
@@ -10,9 +10,13 @@ use tollhouse_tool::MicroUsd;
 use super::shared::{Admin, DecisionTarget, ROWS, owner_by_name};
 use crate::{
     page::{Area, Page},
-    parts::{curl_command, empty, facts, form, moment, money, onward, state, text, text::counted, word},
+    parts::{
+        curl_command, empty, facts, form, moment, money, onward, state,
+        text::{self, counted},
+        word,
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, with_query},
+    visitor::{PageResult, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/payouts";
@@ -21,7 +25,7 @@ const PATH: &str = "/dashboard/admin/payouts";
 const STATES: [(&str, &str); 6] =
     [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed"), ("rejected", "Rejected")];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["status", "cursor"]);
     let fields = [("status", query.get("status")), ("limit", ROWS), ("cursor", query.get("cursor"))];
     let found = visitor.get::<AllPayoutsPage>(&with_query("/ai/admin/payouts", fields)).await?;

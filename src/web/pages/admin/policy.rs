@@ -1,6 +1,6 @@
 //! `/dashboard/admin/policy`: what builders can do without approval, and their limits.
 
-use axum::{http::header, response::Response};
+use axum::http::header;
 use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -17,17 +17,18 @@ use crate::{
     forms::{self, PostedBySession, PostedForm},
     page::{Area, BackLink, Page},
     parts::{
-        Column, form,
+        Column::{Number, Words},
+        form,
         page_links::tool,
         table,
         text::{counted, grouped},
     },
-    visitor::{ApiRefusal, Visitor},
+    visitor::{ApiRefusal, PageResult, Visitor},
 };
 
 const PATH: &str = "/dashboard/admin/policy";
 
-pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin) -> PageResult {
     // Read the revision first. If the policy changes before it is read, the form will be refused.
     let head = visitor.head("/ai/admin/policy").await;
     let revision = head.get(header::ETAG).and_then(|revision| revision.to_str().ok()).unwrap_or_default();
@@ -40,7 +41,7 @@ pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, ApiRefusal> 
 }
 
 /// Shows what the edited policy would narrow. Saves nothing, and editing continues.
-pub(crate) async fn look(posted: PostedBySession) -> Result<Response, ApiRefusal> {
+pub(crate) async fn look(posted: PostedBySession) -> PageResult {
     let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
     only_admins(&visitor)?;
     let back = |refused: ApiRefusal| refused.with(BackLink(PATH.to_owned()));
@@ -131,7 +132,7 @@ fn edited(visitor: &Visitor, policy: &PolicyDraft, revision: &str) -> Markup {
 /// Shows fields for the ceilings of builders' limits, with the default and the highest possible
 /// value of each.
 fn ceilings(limits: &Map<String, Value>) -> Markup {
-    let columns = [Column::Words("Limit"), Column::Number("Default"), Column::Words("Ceiling"), Column::Number("Maximum")];
+    let columns = [Words("Limit"), Number("Default"), Words("Ceiling"), Number("Maximum")];
     html! {
         fieldset {
             legend { "Ceilings for builders' limits" }

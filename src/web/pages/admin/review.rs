@@ -1,7 +1,7 @@
 //! `/dashboard/admin/reviews/{slug}`: the review of a tool: pending requests, changes since the
 //! last approval, findings, and its builder.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{BuilderResponse, EndpointSummaryPage, Event, EventPage, OwnEndpoint, ReviewPage, ReviewState};
 use tollhouse_front::PathParams;
@@ -21,7 +21,7 @@ use crate::{
     pages::owner_pages,
     parts::{facts, moment, money, state, tabs, text, word},
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    visitor::{ApiRefusal, PageResult, Visitor, segment, with_query},
 };
 
 /// Maximum other tools of the builder whose last decisions are shown.
@@ -29,11 +29,7 @@ const OTHERS: &str = "50";
 /// Maximum changes shown to an admin who read an older revision.
 const CHANGES: &str = "20";
 
-pub(crate) async fn page(
-    Admin(visitor): Admin,
-    PathParams(slug): PathParams<String>,
-    RawQuery(raw): RawQuery,
-) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, PathParams(slug): PathParams, RawQuery(raw): RawQuery) -> PageResult {
     let tool = &*owner_pages::record(&visitor, &slug).await?;
     let approved = tool.review.approved_version.as_deref();
     let now = owner_pages::handler(&visitor, &slug, &tool.version).await?;

@@ -1,6 +1,6 @@
 //! `/dashboard/admin/reviews`: pending decisions, oldest first.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{PendingReview, ReviewPage};
 use tollhouse_tool::HoldKind;
@@ -8,9 +8,12 @@ use tollhouse_tool::HoldKind;
 use super::shared::{Admin, ROWS, owner_by_name};
 use crate::{
     page::{Area, Page},
-    parts::{curl_command, empty, form, moment, pager, state, text, text::counted},
+    parts::{
+        curl_command, empty, form, moment, pager, state,
+        text::{self, counted},
+    },
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    visitor::{PageResult, Visitor, segment, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/reviews";
@@ -18,7 +21,7 @@ const PATH: &str = "/dashboard/admin/reviews";
 /// Maximum names of hosts and rules in a row.
 const NAMED: usize = 5;
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> PageResult {
     let query = PageQuery::read(raw.as_deref(), &["cursor"]);
     let found = visitor.get::<ReviewPage>(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", query.get("cursor"))])).await?;
     let main = visitor.render(|| html! { (view(&visitor, &found, &query)) (rescan(&visitor)) }).await?;

@@ -1,14 +1,21 @@
 //! `/dashboard/admin/runtime`: the sandbox and its isolation.
 
-use axum::{extract::RawQuery, response::Response};
+use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Health, Replica, RuntimeEndpoint, RuntimeStats, SandboxHealth, SandboxTotals, UnresolvedPage};
 
 use super::{shared::Admin, unresolved};
 use crate::{
     page::{Area, Page},
-    parts::{Column, facts, follow, follow::renewed, moment, page_links, state, table, text, text::counted, word},
-    visitor::{ApiRefusal, with_query},
+    parts::{
+        Column::{Number, Words},
+        facts,
+        follow::{self, renewed},
+        moment, page_links, state, table,
+        text::{self, counted},
+        word,
+    },
+    visitor::{PageResult, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/runtime";
@@ -44,7 +51,7 @@ const SINCE_START: [Counter<SandboxTotals>; 13] = [
     ("replaced", "Processes replaced", |totals| totals.replaced),
 ];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(raw): RawQuery) -> PageResult {
     let rows = follow::requested(raw.as_deref(), TOOLS);
     let runtime = visitor.get::<RuntimeStats>(&with_query("/ai/admin/runtime", [("limit", &*rows.unwrap_or(TOOLS).to_string())])).await?;
     if rows.is_some() {
@@ -96,7 +103,7 @@ fn jail(sandbox: &SandboxHealth) -> Markup {
     });
     let held: Vec<_> = tiers.iter().flat_map(|tier| tier.jail.iter().map(|name| layer(name, tier.tier))).collect();
     let (missing, all) = (refused.len(), refused.len() + held.len());
-    let in_force = html! { (table("Layers in force", ["Layer", "Tier"].map(Column::Words), held)) };
+    let in_force = html! { (table("Layers in force", ["Layer", "Tier"].map(Words), held)) };
     html! {
         @if tiers.is_empty() { p.muted { "No worker has started yet. The first one reports which layers are in force." } }
         @else if missing == 0 {
@@ -104,7 +111,7 @@ fn jail(sandbox: &SandboxHealth) -> Markup {
             (in_force)
         } @else {
             p { (state("missing")) " " (missing) " of " (counted(all as u64, "layer", "layers")) "." }
-            (table("Layers that are missing", ["Layer", "Tier", "Why"].map(Column::Words), refused))
+            (table("Layers that are missing", ["Layer", "Tier", "Why"].map(Words), refused))
             p.note { code { "tollhouse doctor" } " shows how to enable a missing layer." }
             details.way { summary { "In force" } (in_force) }
         }
@@ -127,13 +134,13 @@ fn share(cold: u64, calls: u64) -> String {
 fn by_tool(runtime: &RuntimeStats) -> Markup {
     let tools = &runtime.endpoints;
     let columns = [
-        Column::Words("Tool"),
-        Column::Number("Running now"),
-        Column::Number("Calls"),
-        Column::Number("Cold"),
-        Column::Number("Stopped at a limit"),
-        Column::Number("Refused"),
-        Column::Number("CPU time"),
+        Words("Tool"),
+        Number("Running now"),
+        Number("Calls"),
+        Number("Cold"),
+        Number("Stopped at a limit"),
+        Number("Refused"),
+        Number("CPU time"),
     ];
     let row = |tool: &RuntimeEndpoint| {
         let [running, calls, stops, refused] = [tool.running, tool.calls, tool.stops, tool.refused].map(|count| html! { (count) });
@@ -180,8 +187,8 @@ fn replicas(hosts: &[Replica]) -> Markup {
             html! { (host.behind) },
         ]
     };
-    let [host, state, version, since, until] = ["Host", "State", "Version", "Since", "Lease until"].map(Column::Words);
-    let columns = [host, state, version, since, until, Column::Number("Unread changes")];
+    let [host, state, version, since, until] = ["Host", "State", "Version", "Since", "Lease until"].map(Words);
+    let columns = [host, state, version, since, until, Number("Unread changes")];
     table("Hosts that share the store", columns, hosts.iter().map(row))
 }
 
@@ -195,7 +202,7 @@ fn stored(health: &Health) -> Markup {
             ("Free disk space", Some(html! { (bytes(health.disk["freeBytes"].as_f64())) })),
             ("Workers' memory", Some(html! { (bytes(Some(health.sandbox.process_bytes as f64))) })),
         ]))
-        (table("Stored data", [Column::Words("Kind"), Column::Number("Count"), Column::Number("Bytes")], rows))
+        (table("Stored data", [Words("Kind"), Number("Count"), Number("Bytes")], rows))
     }
 }
 

@@ -4,7 +4,10 @@ use maud::{Markup, html};
 use tollhouse_api::{UnresolvedPage, UnresolvedSettlement};
 
 use crate::{
-    parts::{Column, moment, money, page_links, table, text},
+    parts::{
+        Column::{Number, Words},
+        moment, money, page_links, table, text,
+    },
     visitor::segment,
 };
 
@@ -16,14 +19,7 @@ pub(super) fn list(found: Option<&UnresolvedPage>, simulated: bool) -> Markup {
     let Some(found) = found else { return html! { p.note { "Unresolved settlements are not available right now." } } };
     let settlements = &found.settlements;
     let price = money::heading("Price", simulated);
-    let columns = [
-        Column::Words("Payment"),
-        Column::Words("Tool"),
-        Column::Words("Since"),
-        Column::Number(&price),
-        Column::Words("Network"),
-        Column::Words("Facilitator"),
-    ];
+    let columns = [Words("Payment"), Words("Tool"), Words("Since"), Number(&price), Words("Network"), Words("Facilitator")];
     let row = |settlement: &UnresolvedSettlement| {
         let id = &settlement.payment_id;
         [

@@ -3,7 +3,6 @@
 use axum::{
     extract::RawQuery,
     http::{HeaderMap, HeaderValue, header},
-    response::Response,
 };
 use maud::{Markup, html};
 use tollhouse_api::{DocsMatch, DocsSearchResponse};
@@ -16,7 +15,7 @@ use super::{
 use crate::{
     parts::text::plain,
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, with_query},
+    visitor::{PageResult, Visitor, with_query},
 };
 
 /// Minimum length of words that are marked, in characters.
@@ -25,7 +24,7 @@ const MIN_MARKED: usize = 2;
 const MAX_ENDING: usize = 3;
 
 /// Returns the matches as a page, or as JSON if the `Accept` header asks for it.
-pub(crate) async fn search(visitor: Visitor, RawQuery(query): RawQuery, request: HeaderMap) -> Result<Response, ApiRefusal> {
+pub(crate) async fn search(visitor: Visitor, RawQuery(query): RawQuery, request: HeaderMap) -> PageResult {
     let query = PageQuery::read(query.as_deref(), &["q"]);
     let words = query.get("q");
     let path = with_query(SEARCH, [("q", words)]);

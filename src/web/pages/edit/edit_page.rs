@@ -1,6 +1,6 @@
 //! The page: the result of the last button, and the form as typed.
 
-use axum::{http::StatusCode, response::Response};
+use axum::http::StatusCode;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{Manifest, OwnEndpoint, ReviewState, SafetyPolicyResponse};
@@ -16,7 +16,7 @@ use crate::{
     page::{Area, Page},
     pages::owner_pages,
     parts::{Tab, form, state, text, word},
-    visitor::{ApiRefusal, Visitor},
+    visitor::{PageResult, Visitor},
 };
 
 /// Path of the form for a new tool.
@@ -57,24 +57,24 @@ impl<'a> EditPage<'a> {
     }
 
     /// Returns the page without a result.
-    pub(super) async fn answer(self) -> Result<Response, ApiRefusal> {
+    pub(super) async fn answer(self) -> PageResult {
         self.with(Feedback::Nothing, StatusCode::OK).await
     }
 
     /// Shows the other change, before the user continues from it.
-    pub(super) async fn conflict(self, now: &CurrentTool) -> Result<Response, ApiRefusal> {
+    pub(super) async fn conflict(self, now: &CurrentTool) -> PageResult {
         let rendered = Feedback::Conflict { base: self.given.base.clone(), theirs: now.draft.clone(), revision: now.tool.revision };
         self.with(rendered, StatusCode::PRECONDITION_FAILED).await
     }
 
     /// Returns the form based on the latest revision, with the typed text.
-    pub(super) async fn next_step(mut self, now: &CurrentTool) -> Result<Response, ApiRefusal> {
+    pub(super) async fn next_step(mut self, now: &CurrentTool) -> PageResult {
         let taken = self.draft.next_step(&self.given.base, &now.draft);
         self.given = now.given();
         self.with(Feedback::Went { revision: now.tool.revision, taken }, StatusCode::OK).await
     }
 
-    pub(super) async fn with(self, rendered: Feedback, status: StatusCode) -> Result<Response, ApiRefusal> {
+    pub(super) async fn with(self, rendered: Feedback, status: StatusCode) -> PageResult {
         let manifest = self.visitor.manifest().await?;
         let policy = match rendered {
             Feedback::Review { .. } => Some(self.visitor.get::<SafetyPolicyResponse>("/ai/content-safety/policy").await?),

@@ -92,23 +92,11 @@ pub(super) fn each(error: &ErrorDetails) -> Vec<Problem> {
 
 /// Returns the form field for a pointer into an upload.
 fn field_at(pointer: &str) -> Option<&'static str> {
-    let fields = [
-        "slug",
-        "title",
-        "description",
-        "priceUsd",
-        "maxPriceUsd",
-        "tags",
-        "inputSchema",
-        "outputSchema",
-        "capabilities",
-        "allowedHosts",
-        "input",
-    ];
+    let mut fields = FIELDS.iter().map(|(name, _)| *name).filter(|name| !matches!(*name, "kind" | "source")).chain(["slug", "input"]);
     match pointer.split('/').nth(1)? {
         "handler" => Some("source"),
         "handlerType" => Some("kind"),
-        name => fields.into_iter().find(|field| *field == name),
+        name => fields.find(|field| *field == name),
     }
 }
 

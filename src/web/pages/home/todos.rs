@@ -7,7 +7,10 @@ use tollhouse_tool::EndpointState;
 
 use super::view::{HomeView, PATH};
 use crate::{
-    parts::{moment, money, page_links, state, text, text::counted},
+    parts::{
+        moment, money, page_links, state,
+        text::{self, counted},
+    },
     visitor::with_query,
 };
 
@@ -70,13 +73,8 @@ fn decided(tool: &EndpointSummary) -> Option<BuilderTask> {
 
 /// A tool that requests more capabilities or hosts.
 fn waiting(tool: &EndpointSummary) -> Option<BuilderTask> {
-    let query: Vec<_> = tool
-        .brief
-        .requested_capabilities
-        .names()
-        .map(|name| name as &str)
-        .chain(tool.brief.requested_hosts.iter().map(String::as_str))
-        .collect();
+    let hosts = tool.brief.requested_hosts.iter().map(String::as_str);
+    let query: Vec<_> = tool.brief.requested_capabilities.names().map(|name| name as &str).chain(hosts).collect();
     (!query.is_empty()).then(|| BuilderTask {
         words: html! {
             (page_links::tool(&tool.brief.slug)) " requests " (text::summary(&query.join(", "), 120)) ", which an admin has not granted yet."

@@ -7,22 +7,20 @@ use tollhouse_api::{EndpointRevenue, EndpointSummary};
 
 use super::view::{HomeView, PATH};
 use crate::{
-    parts::{Bar, Column, chart::spark, money, onward, page_links, state, table, text, word},
+    parts::{
+        Bar,
+        Column::{Number, Words},
+        chart::spark,
+        money, onward, page_links, state, table, text, word,
+    },
     visitor::with_query,
 };
 
 pub(super) fn view(shown: &HomeView) -> Markup {
     let tools = &shown.tools.endpoints;
     let net = money::heading("Net, 30 days", shown.simulated);
-    let columns = [
-        Column::Words("Tool"),
-        Column::Words("State"),
-        Column::Number("Price"),
-        Column::Number("Calls, 30 days"),
-        Column::Number("Failed"),
-        Column::Words("By day"),
-        Column::Number(&net),
-    ];
+    let columns =
+        [Words("Tool"), Words("State"), Number("Price"), Number("Calls, 30 days"), Number("Failed"), Words("By day"), Number(&net)];
     let days = shown.days();
     html! {
         section {

@@ -13,11 +13,11 @@ use tollhouse_api::{Revenue, RevenueTotals};
 use super::report::{SUMS, Sum, parse, path};
 use crate::{
     host_checks::set_security_headers,
-    visitor::{ApiRefusal, SignedIn},
+    visitor::{PageResult, SignedIn},
 };
 
 /// Returns the report by day, or by tool with `by=tool`.
-pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
+pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {
     let query = parse(raw.as_deref());
     let report = visitor.get::<Revenue>(&path(&query)).await?;
     let (text, file) = if query.get("by") == "tool" {

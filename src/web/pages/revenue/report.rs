@@ -5,7 +5,11 @@ use tollhouse_api::{Revenue, RevenueTotals};
 use tollhouse_tool::MicroUsd;
 
 use crate::{
-    parts::{Column, money, time_range::next_day},
+    parts::{
+        Column::{self, Number, Words},
+        money,
+        time_range::next_day,
+    },
     query::PageQuery,
     visitor::with_query,
 };
@@ -56,8 +60,8 @@ pub(super) fn headings(simulated: bool) -> [String; 7] {
 
 /// Returns the columns of a table of sums.
 pub(super) fn columns<'a>(name: &'a str, headings: &'a [String; 7]) -> [Column<'a>; 8] {
-    let [calls, paid, failed, gross, refunded, fees, net] = headings.each_ref().map(|heading| Column::Number(heading));
-    [Column::Words(name), calls, paid, failed, gross, refunded, fees, net]
+    let [calls, paid, failed, gross, refunded, fees, net] = headings.each_ref().map(|heading| Number(heading));
+    [Words(name), calls, paid, failed, gross, refunded, fees, net]
 }
 
 impl RevenueView<'_> {

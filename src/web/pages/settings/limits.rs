@@ -7,20 +7,17 @@ use tollhouse_protocol::limits::{LimitRow, TABLE};
 
 use crate::{
     pages::owner_pages,
-    parts::{Column, form, table, text},
+    parts::{
+        Column::{Number, Words},
+        form, table, text,
+    },
     visitor::Visitor,
 };
 
 /// Shows the limits with a form. `policy` contains the ceilings of builders' limits.
 pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: &Limits) -> Markup {
     let of_builder = tool.owner != "platform";
-    let columns = [
-        Column::Words("Limit"),
-        Column::Words("Owner's"),
-        Column::Number("Admin's cap"),
-        Column::Number("Policy's ceiling"),
-        Column::Number("In force"),
-    ];
+    let columns = [Words("Limit"), Words("Owner's"), Number("Admin's cap"), Number("Policy's ceiling"), Number("In force")];
     let fields = html! {
         // Limits that are not named below keep their defaults.
         input type="hidden" name="json:/limits" value="{}";

@@ -21,7 +21,7 @@ use crate::{
         schema_form::{minified, spread},
         state, text,
     },
-    visitor::{ApiRefusal, segment},
+    visitor::{ApiRefusal, PageResult, segment},
 };
 
 /// Maximum size of an answer, in bytes. Larger than any tool's answer.
@@ -94,7 +94,7 @@ impl CallAnswer {
     }
 }
 
-pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, answer: &CallAnswer) -> Result<Response, ApiRefusal> {
+pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, answer: &CallAnswer) -> PageResult {
     let receipt = match answer.header("x-receipt-id") {
         Some(id) => request.visitor.without_session().get::<ReceiptResponse>(&format!("/ai/receipts/{}", segment(id))).await.ok(),
         None => None,

@@ -13,7 +13,7 @@ use crate::{
     forms::Fields,
     host_checks::set_security_headers,
     play_wallet::Payment,
-    visitor::{ApiRefusal, Visitor},
+    visitor::{PageResult, Visitor},
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) struct ToolCall<'a> {
 
 impl ToolCall<'_> {
     /// Sends the call. Returns its answer, or the stream of its events.
-    pub(super) async fn send(&self, visitor: &Visitor, streams: bool) -> Result<Response, ApiRefusal> {
+    pub(super) async fn send(&self, visitor: &Visitor, streams: bool) -> PageResult {
         let mut headers = HeaderMap::new();
         if streams {
             headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));

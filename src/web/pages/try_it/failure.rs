@@ -1,6 +1,5 @@
 //! Failed calls: the reason, whether anything was charged, and next steps that cannot charge twice.
 
-use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_api::{ErrorDetails, PaymentResponse, PaymentState};
@@ -17,7 +16,7 @@ use crate::{
     page::Page,
     parts::{facts, moment, schema_form::Problem, state, text, word},
     refusal,
-    visitor::{ApiRefusal, segment},
+    visitor::{PageResult, segment},
 };
 
 /// Maximum shown problems of an input.
@@ -29,7 +28,7 @@ pub(super) fn problems(answer: &CallAnswer) -> Vec<Problem> {
     problems.iter().take(PROBLEMS).map(|problem| Problem::new(&text(problem.get("pointer")), text(problem.get("message")))).collect()
 }
 
-pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, code: Code, answer: &CallAnswer) -> Result<Response, ApiRefusal> {
+pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, code: Code, answer: &CallAnswer) -> PageResult {
     let error = refusal::read(&answer.body);
     let id = match pays {
         PaymentSource::Signed(payment) => Some(payment.id.clone()),

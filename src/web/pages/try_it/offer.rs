@@ -1,6 +1,6 @@
 //! The second step: the price, and the ways to pay. Each is a form that names the amount.
 
-use axum::{http::header, response::Response};
+use axum::http::header;
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -19,14 +19,14 @@ use crate::{
     pages::tool::paid_with,
     parts::{facts, form, moment, money, sample, schema_form::spread, state, text},
     play_wallet::Payment,
-    visitor::{ApiRefusal, segment},
+    visitor::{PageResult, segment},
 };
 
 /// Maximum shown characters of the input.
 const SHOWN: usize = 1_500;
 
 /// Shows the price and the ways to pay.
-pub(super) async fn show(request: &CallRequest<'_>, terms: &CallTerms<'_>) -> Result<Response, ApiRefusal> {
+pub(super) async fn show(request: &CallRequest<'_>, terms: &CallTerms<'_>) -> PageResult {
     let (cookies, now) = (&request.visitor.services.cookie, request.visitor.now());
     let (cookie, call) = (cookies.companion("try"), form_memory::call(request.tool.slug(), request.input));
     let mut memory: FormMemory = cookie.read(request.headers).unwrap_or_default();
@@ -89,7 +89,9 @@ impl PaymentPrompt<'_> {
         html! {
             p.figure { (self.price()) @if self.terms.simulated() { " " span.stamp { (state("simulated")) } } }
             p.lead {
-                @if matches!(self.play, PlayOption::Away(_) | PlayOption::Signed { state: None, .. }) { "Nothing is charged before you press a button. " }
+                @if matches!(self.play, PlayOption::Away(_) | PlayOption::Signed { state: None, .. }) {
+                    "Nothing is charged before you press a button. "
+                }
                 @if self.terms.is_upfront() {
                     "A call is charged once, before the tool runs. If the run fails, you can repeat it with the same payment."
                 } @else {
@@ -98,9 +100,11 @@ impl PaymentPrompt<'_> {
             }
             @match self.play {
                 PlayOption::Open { id, state } => (self.open(id, *state)),
-                PlayOption::Signed { payment, accepted, state: Some(SentState::Known(PaymentState::Settled)) } => (self.paid(payment, accepted)),
-                PlayOption::Signed { payment, accepted, state: Some(SentState::Known(PaymentState::Owed)) } => (self.owed(payment, accepted)),
-                PlayOption::Signed { payment, accepted, state: Some(state) } if state.is_open() => (self.in_progress(payment, accepted, *state)),
+                PlayOption::Signed { payment, accepted, state: Some(sent) }
+                    if !matches!(sent, SentState::Known(PaymentState::Refused | PaymentState::Released)) =>
+                {
+                    (self.sent_before(payment, accepted, *sent))
+                }
                 PlayOption::Signed { payment, accepted, .. } => {
                     (self.with_play_money(payment, accepted))
                     (self.options())
@@ -166,47 +170,26 @@ impl PaymentPrompt<'_> {
         }
     }
 
-    /// Shows that this call was paid before.
-    fn paid(&self, payment: &Payment, accepted: &PaymentRequirements) -> Markup {
-        html! {
-            section {
-                h2 { "You already paid for this call" }
-                p { (state("settled")) " " (facts::id(&payment.id)) }
-                (self.form("signed", Some(payment), html! {
-                    (signed(&payment.header, accepted))
-                    button.primary { "Show the answer · cannot be charged twice" }
-                }))
-                (restart(self.requested, NEW_ANSWER))
+    /// Shows that this call was sent before: it was paid, it is owed a run, or it is running.
+    fn sent_before(&self, payment: &Payment, accepted: &PaymentRequirements, sent: SentState) -> Markup {
+        let is_owed = sent == SentState::Known(PaymentState::Owed);
+        let (heading, button, again) = match sent {
+            SentState::Known(PaymentState::Settled) => {
+                ("You already paid for this call", "Show the answer · cannot be charged twice", Some(NEW_ANSWER))
             }
-        }
-    }
-
-    /// Shows that this call was charged before its run and has no answer.
-    fn owed(&self, payment: &Payment, accepted: &PaymentRequirements) -> Markup {
+            _ if is_owed => ("You are owed a run", RUN_AGAIN, Some(NEW_PAYMENT)),
+            _ => ("This call is running", "Send the same payment again · cannot be charged twice", None),
+        };
         html! {
             section {
-                h2 { "You are owed a run" }
-                p { (state("owed")) " " (facts::id(&payment.id)) }
-                p { "You have paid for this call, but no run has answered yet. Another run with the same payment charges nothing more." }
-                (self.form("signed", Some(payment), html! {
-                    (signed(&payment.header, accepted))
-                    button.primary { (RUN_AGAIN) }
-                }))
-                (restart(self.requested, NEW_PAYMENT))
-            }
-        }
-    }
-
-    /// Shows that this call is running.
-    fn in_progress(&self, payment: &Payment, accepted: &PaymentRequirements, sent: SentState) -> Markup {
-        html! {
-            section {
-                h2 { "This call is running" }
+                h2 { (heading) }
                 p { (state(&sent.word())) " " (facts::id(&payment.id)) }
+                @if is_owed { p { "You have paid for this call, but no run has answered yet. Another run with the same payment charges nothing more." } }
                 (self.form("signed", Some(payment), html! {
                     (signed(&payment.header, accepted))
-                    button.primary { "Send the same payment again · cannot be charged twice" }
+                    button.primary { (button) }
                 }))
+                @if let Some(label) = again { (restart(self.requested, label)) }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The first step: the input of the call.
 
-use axum::{http::StatusCode, response::Response};
+use axum::http::StatusCode;
 use maud::{Markup, html};
 
 use super::{
@@ -11,10 +11,10 @@ use super::{
 use crate::{
     page::Page,
     parts::{form, state, text, word},
-    visitor::{ApiRefusal, Visitor},
+    visitor::{PageResult, Visitor},
 };
 
-pub(super) async fn show(visitor: &Visitor, tool: &TriedTool, given: &GivenInput) -> Result<Response, ApiRefusal> {
+pub(super) async fn show(visitor: &Visitor, tool: &TriedTool, given: &GivenInput) -> PageResult {
     let costs = tool.costs(visitor).await;
     let simulated = visitor.is_simulated().await?;
     let start = StartPage { visitor, tool, given, costs, simulated };

@@ -4,7 +4,7 @@ use serde_json::{Value, value::RawValue};
 use tollhouse_base::invisible_chars::marked;
 
 use super::raw::{number, raw, string};
-use crate::parts::sample;
+use crate::parts::{sample, schema::has_any};
 
 /// Maximum number of choices, and maximum bytes of each.
 const CHOICES: usize = 50;
@@ -46,20 +46,7 @@ pub(super) enum ListItem {
 }
 
 /// Keywords that a simple field cannot represent.
-const FURTHER: [&str; 12] = [
-    "$ref",
-    "$dynamicRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "contains",
-    "prefixItems",
-    "patternProperties",
-    "dependentSchemas",
-    "unevaluatedItems",
-];
+const FURTHER: &str = "$ref $dynamicRef allOf anyOf oneOf not if contains prefixItems patternProperties dependentSchemas unevaluatedItems";
 
 /// Maximum length of a single-line text, in characters.
 const SHORT: u64 = 200;
@@ -68,7 +55,7 @@ impl FieldKind {
     /// Returns the kind for a schema that is not an object with properties. `items` is the schema
     /// of list entries.
     pub(super) fn from_schema(schema: &Value, items: &Value) -> Self {
-        if FURTHER.iter().any(|word| schema.get(word).is_some()) {
+        if has_any(schema, FURTHER) {
             return Self::Json;
         }
         if let Some(choices) = choices(schema) {
@@ -83,7 +70,7 @@ impl FieldKind {
             (Some("number"), _) => Self::Number { whole: false },
             (Some("integer"), _) => Self::Number { whole: true },
             (Some("boolean"), _) => Self::Flag,
-            (Some("array"), _) if !FURTHER.iter().any(|word| items.get(word).is_some()) => match type_of(items) {
+            (Some("array"), _) if !has_any(items, FURTHER) => match type_of(items) {
                 Some("string") => Self::Lines(ListItem::Text),
                 Some("number" | "integer") => Self::Lines(ListItem::Number),
                 Some("boolean") => Self::Lines(ListItem::Flag),

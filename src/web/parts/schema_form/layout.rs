@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::kind::{FieldKind, TextKind, type_of};
 use crate::parts::{
     sample,
-    schema::{MemberBounds, type_words},
+    schema::{MemberBounds, has_any, type_words},
     text,
 };
 
@@ -25,7 +25,7 @@ const NAME: usize = 100;
 pub(super) const WORDS: usize = 200;
 
 /// Keywords that make an object schema more than a list of properties.
-const FURTHER: [&str; 8] = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "patternProperties"];
+const FURTHER: &str = "$ref $dynamicRef allOf anyOf oneOf not if patternProperties";
 
 #[derive(Debug)]
 pub(crate) struct Form<'a> {
@@ -175,9 +175,7 @@ impl Limits {
 
 /// Returns whether a schema only lists properties.
 fn is_object(schema: &Value) -> bool {
-    type_of(schema).is_none_or(|kind| kind == "object")
-        && schema["properties"].is_object()
-        && !FURTHER.iter().any(|word| schema.get(word).is_some())
+    type_of(schema).is_none_or(|kind| kind == "object") && schema["properties"].is_object() && !has_any(schema, FURTHER)
 }
 
 /// Returns the first alternative of a schema, if it has any.
