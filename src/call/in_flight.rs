@@ -69,12 +69,9 @@ enum LookupEnd {
     RunsHere,
 }
 
-/// Calls by payment.
-type CallMap = Mutex<HashMap<PaymentId, JoinableCall>>;
-
 /// The payments whose calls are in flight in this process, and the requests that wait for calls.
 pub(super) struct InFlight {
-    pub(super) calls: Arc<CallMap>,
+    pub(super) calls: Arc<Mutex<HashMap<PaymentId, JoinableCall>>>,
     joins: Joins<LookupEnd>,
 }
 
@@ -166,7 +163,7 @@ impl InFlight {
 }
 
 /// Looks up the payment until its run at another replica has ended. All requests that wait for the run share this.
-async fn look_up(calls: Arc<CallMap>, payments: Arc<Payments>, payment: PaymentId) -> LookupEnd {
+async fn look_up(calls: Arc<Mutex<HashMap<PaymentId, JoinableCall>>>, payments: Arc<Payments>, payment: PaymentId) -> LookupEnd {
     let (mut poll, max_poll) = JOIN_POLL;
     let failed = |error| LookupEnd::Joined(JoinEnd::failed(error));
     // Number of runs that had ended without an answer when the payment was first looked up.

@@ -133,7 +133,7 @@ enum Phase<S: FollowSource> {
     Over,
 }
 
-/// What a stream does next.
+/// The next step of a stream.
 enum Step {
     /// Sends an event, if the reader still has access.
     Send(Event),

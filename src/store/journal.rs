@@ -15,7 +15,7 @@
 //!   there was data.
 //!
 //! A checkpoint ([`checkpoint`]) contains all rows, so that segments before it can be removed. The money in them is
-//! first copied to the archive ([`archive`]). What is damaged by then is recorded as a gap ([`archive_gap`]).
+//! first copied to the archive ([`archive`]). Damage until then is recorded as a gap ([`archive_gap`]).
 
 mod archive;
 mod archive_gap;

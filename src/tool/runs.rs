@@ -46,7 +46,9 @@ mod tests {
     fn endpoint(handler_type: &str, handler: &Value) -> Endpoint {
         let record = json!({
             "slug": "some-tool", "id": EndpointId::generate(), "title": "t", "description": "", "status": "active", "priceUsd": 0,
-            "handlerType": handler_type, "tags": [], "inputSchema": {}, "outputSchema": {}, "capabilities": {}, "contentSafety": null,
+            "handlerType": handler_type, "tags": [], "inputSchema": {}, "outputSchema": {}, "capabilities": {},
+            "requestedCapabilities": {}, "withheldCapabilities": {}, "allowedHosts": [], "requestedHosts": [], "withheldHosts": [],
+            "limits": {}, "limitCaps": {}, "isolation": "warm", "review": {}, "versions": [], "contentSafety": null,
             "owner": "platform", "handler": handler, "version": "v", "revision": 1, "createdAt": Timestamp(0), "updatedAt": Timestamp(0),
         });
         serde_json::from_value(record).unwrap()

@@ -72,6 +72,30 @@ async fn checks_pass_after_the_repair_of_any_segment() {
     assert!(gaps_found > 1, "{gaps_found} gaps of {count} segments");
 }
 
+/// Regression test: the host refused to start, and neither the check nor the repair found anything.
+#[tokio::test]
+async fn journal_that_ends_before_the_tree_is_reported_and_repaired_from_the_tree() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    drop(sold(&path).await);
+    let segment = segments(&folder).pop().unwrap();
+    let mut content = std::fs::read(&segment).unwrap();
+    let used = content.iter().rposition(|byte| *byte != 0).unwrap();
+    content[used / 1024 * 512..].fill(0);
+    std::fs::write(&segment, content).unwrap();
+    let refused = try_open(&folder).unwrap_err().to_string();
+    let checked = check(&path, &SledConfig::default()).unwrap();
+    assert_eq!(checked.damages.len(), 1, "{checked:?}");
+    let damage = checked.damages[0].to_string();
+    assert!(refused.contains("the journal ends before") && damage.contains("the journal ends before"), "{refused}: {damage}");
+    let planned = repair(&path, &SledConfig::default()).unwrap();
+    assert_eq!((planned.damages.len(), planned.dropped_frames()), (1, 0));
+    let gaps = planned.perform().unwrap().archive_gaps;
+    let lost: u64 = gaps.iter().map(|gap| gap.last - gap.first + 1).sum();
+    assert!(gaps.len() == 1 && lost > 0, "{gaps:?}");
+    assert_eq!(is_repaired(&folder, &gaps, "the end of the journal").await as u64, ROWS as u64 - lost);
+}
+
 #[tokio::test]
 async fn gap_of_the_archive_is_reported_until_a_repair_records_it() {
     let folder = folder();

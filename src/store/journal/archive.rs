@@ -28,7 +28,7 @@ pub(crate) struct Archive {
     pub(crate) frames: u64,
     /// Number of its last frame.
     pub(crate) last: u64,
-    /// What a repair has recorded as missing.
+    /// Frames that a repair has recorded as missing.
     pub(crate) gaps: Vec<ArchiveGap>,
 }
 

@@ -147,6 +147,9 @@ pub(super) fn check_frames(
     Ok(walk.end())
 }
 
+/// Damage that shows only beside the tree.
+pub(super) const JOURNAL_IS_SHORT: &str = "the journal ends before frames that were on disk; the tree still contains their rows";
+
 /// Verifies that checkpoint and journal are intact, so that a tree can be built from them.
 pub(super) fn check_all(store: &Path) -> Result<(), JournalError> {
     let CheckpointContents { base, holds_from, .. } = check_checkpoint(store)?;

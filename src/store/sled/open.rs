@@ -14,8 +14,8 @@ use tollhouse_base::fsync_dir;
 use super::{
     OpenError, SledConfig,
     common::{
-        JournalBase, RemainingCheck, ReplayError, TreeUnusable, base_of, check_all, check_checkpoint, corrupt, damaged, format, is_loose,
-        parts_of, writer_settings,
+        JOURNAL_IS_SHORT, JournalBase, RemainingCheck, ReplayError, TreeUnusable, base_of, check_all, check_checkpoint, corrupt, damaged,
+        format, is_loose, parts_of, writer_settings,
     },
     disk::{self, Disk},
     health::StoreHealth,
@@ -241,8 +241,7 @@ fn replay_from(
         }
         let end = walk.end();
         if position.synced > end.sequence {
-            let what = "the journal ends before frames that were on disk; the tree still contains their rows";
-            return Err(ReplayError::Journal(end.short_of(position.synced, what).into()));
+            return Err(ReplayError::Journal(end.short_of(position.synced, JOURNAL_IS_SHORT).into()));
         }
         if position.sequence > end.sequence {
             return Err(unfit("it is ahead of the journal"));

@@ -14,7 +14,10 @@ use sled::Db;
 
 use super::{
     OpenError, SledConfig,
-    common::{CheckpointContents, ReplayError, TreeUnusable, check_checkpoint, check_frames, corrupt, damaged, refusal, writer_settings},
+    common::{
+        CheckpointContents, JOURNAL_IS_SHORT, ReplayError, TreeUnusable, check_checkpoint, check_frames, corrupt, damaged, refusal,
+        writer_settings,
+    },
     open,
     position::TreePosition,
     recount,
@@ -25,8 +28,8 @@ use super::{
 use crate::{
     Space, StoreError,
     journal::{
-        Archive, ArchiveGap, CheckpointWriter, JournalDamage, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey, salvage_up_to,
-        salvage_up_to_journal,
+        Archive, ArchiveGap, CheckpointWriter, JournalDamage, JournalEnd, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey,
+        salvage_up_to, salvage_up_to_journal,
     },
 };
 
@@ -41,6 +44,16 @@ pub struct StoreReport {
     pub archive: Option<JournalDamage>,
     /// The last frame before any damage to the journal, if a checkpoint allows the store to end there.
     usable: Option<u64>,
+    /// The end of the journal, if all of it could be read.
+    end: Option<JournalEnd>,
+}
+
+impl StoreReport {
+    /// Adds the damage that the journal ends before frames that were on disk, if the tree has them.
+    fn compare(&mut self, tree: &TreePosition) {
+        let short = self.end.as_ref().filter(|end| tree.synced > end.sequence);
+        self.damages.extend(short.map(|end| end.short_of(tree.synced, JOURNAL_IS_SHORT)));
+    }
 }
 
 /// Checks all of a store.
@@ -51,10 +64,14 @@ pub struct StoreReport {
 pub fn check(store: &Path, config: &SledConfig) -> Result<StoreReport, OpenError> {
     let _lock = lock(store, config)?;
     let mut checked = look_at(store)?;
-    checked.found.push(match fit_tree(store, config)? {
-        Ok((_, position)) => format!("the tree is intact, at frame {}", position.sequence),
+    let found = match fit_tree(store, config)? {
+        Ok((_, position)) => {
+            checked.compare(&position);
+            format!("the tree is intact, at frame {}", position.sequence)
+        }
         Err(TreeUnusable(reason)) => format!("the tree is damaged, and the next start rebuilds it from the journal: {reason}"),
-    });
+    };
+    checked.found.push(found);
     Ok(checked)
 }
 
@@ -103,8 +120,10 @@ enum RepairSource {
 /// The same as for [`super::SledStore::open`], and [`OpenError::Unrepairable`] if nothing is left to repair from.
 pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let lock = lock(store, config)?;
-    let StoreReport { damages, archive, usable, .. } = look_at(store)?;
+    let mut checked = look_at(store)?;
     let tree = fit_tree(store, config)?.ok();
+    tree.iter().for_each(|(_, position)| checked.compare(position));
+    let StoreReport { damages, archive, usable, .. } = checked;
     let in_tree = tree.as_ref().map(|(_, position)| position.sequence);
     let Some(retained) = in_tree.max(usable) else {
         let nothing = || JournalDamage::new(store, "neither the journal nor the tree is left to repair it from");
@@ -192,7 +211,13 @@ fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
     }
     let mut last = base.sequence;
     match check_frames(store, base, &mut last, |_| true) {
-        Ok(_) => checked.found.push(format!("the journal after it ends with frame {last}")),
+        Ok(end) => {
+            checked.found.push(format!("the journal after it ends with frame {last}"));
+            if let Err(error) = end.reaches(holds_from) {
+                checked.damages.push(damage_of(error)?);
+            }
+            checked.end = Some(end);
+        }
         Err(error) => checked.damages.push(damage_of(error)?),
     }
     checked.usable = Some(last).filter(|last| *last >= holds_from);

@@ -17,7 +17,7 @@ use crate::{
 
 impl Check<'_> {
     pub(super) async fn unpaid(&mut self) -> Result<(), StoreError> {
-        // What waits and what was posted, by account.
+        // Amounts that wait and amounts that were posted, by account.
         let mut sums = std::collections::BTreeMap::<String, (i128, i128)>::new();
         let mut rows = UNPAID.inspect(self.store, PAGE);
         while let Some(Row { key: (builder, receipt), value: unpaid, .. }) = rows.next(&mut self.flaws).await? {
