@@ -276,10 +276,13 @@ async fn checks_pass_after_a_repair_and_name_the_gap() {
     fs::write(segment, bytes).unwrap();
     assert!(!run(&folder, &["store", "check", "--data", &data], &[]).await.status.success());
     let repaired = passes(&["store", "repair", "--yes"]).await;
-    assert!(repaired.contains("dropped: no written data") && repaired.contains("the archive lacks the money of frame "), "{repaired}");
+    assert!(
+        repaired.contains("dropped: no written data") && repaired.contains("the archive lacks the money records of frame "),
+        "{repaired}"
+    );
     for command in ["store", "ledger"] {
         let checked = passes(&[command, "check"]).await;
-        assert!(checked.contains("lacks the money of frame"), "{checked}");
+        assert!(checked.contains("lacks the money records of frame"), "{checked}");
     }
     assert_eq!(passes(&["store", "repair"]).await, "nothing is damaged\n");
     host.restart().await;

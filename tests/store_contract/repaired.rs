@@ -24,7 +24,7 @@ async fn is_repaired(folder: &TempDir, gaps: &[ArchiveGap], story: &str) -> usiz
     let StoreReport { found, damages, archive, .. } = check(&path, &SledConfig::default()).unwrap();
     assert!(damages.is_empty() && archive.is_none(), "{story}: {damages:?} {archive:?}");
     for gap in gaps {
-        assert!(found.iter().any(|found| found.ends_with(&format!("lacks the money of {gap}"))), "{story}: {found:?}");
+        assert!(found.iter().any(|found| found.ends_with(&format!("lacks the money records of {gap}"))), "{story}: {found:?}");
     }
     let mut rows = MoneyRows::of(&path).unwrap();
     let mut archived = 0;

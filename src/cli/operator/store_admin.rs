@@ -124,11 +124,11 @@ pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error
     });
     let mut repaired = String::new();
     if !is_well {
-        let question = if repair.damages.is_empty() { "record what the archive lacks?" } else { "drop the damaged rows?" };
+        let question = if repair.damages.is_empty() { "record the gaps in the archive?" } else { "drop the damaged rows?" };
         args.confirm.require(question)?;
         let Repaired { aside, archive_gaps } = repair.perform()?;
         for gap in &archive_gaps {
-            repaired += &format!("the archive lacks the money of {gap}; `ledger check` cannot compare the rows of these frames\n");
+            repaired += &format!("the archive lacks the money records of {gap}; `ledger check` cannot compare the rows of these frames\n");
         }
         repaired += &format!("repaired; the old files are in `{}`\n", aside.display());
         found["archiveGaps"] = archive_gaps.iter().map(|gap| json!({ "from": gap.first, "to": gap.last })).collect();
@@ -143,7 +143,7 @@ fn repair_summary(repair: &Repair) -> String {
     let mut text = String::new();
     if let Some(damage) = &repair.archive {
         text += &format!(
-            "damaged: {damage}; to keep these records, restore the file from a copy of the data folder; a repair records what is missing\n"
+            "damaged: {damage}; to keep these records, restore the file from a copy of the data folder; a repair only records the gap\n"
         );
     }
     if repair.damages.is_empty() {

@@ -223,8 +223,8 @@ fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
     checked.usable = Some(last).filter(|last| *last >= holds_from);
     match Archive::check(store) {
         Ok(archive) => {
-            checked.found.push(format!("the archive contains the money of {} frames", archive.frames));
-            let lacks = |gap: &ArchiveGap| format!("a repair recorded that the archive lacks the money of {gap}");
+            checked.found.push(format!("the archive contains the money records of {} frames", archive.frames));
+            let lacks = |gap: &ArchiveGap| format!("a repair recorded that the archive lacks the money records of {gap}");
             checked.found.extend(archive.gaps.iter().map(lacks));
         }
         Err(error) => checked.archive = Some(damage_of(error)?),

@@ -88,7 +88,9 @@ impl fmt::Display for LedgerReport {
             "{postings} postings in {accounts} accounts, {receipts} receipts, {movements} movements of {credits} credits, {unpaid} \
              amounts that wait to be paid out, {packets} payouts, {refunds} refunds; {archived} rows of the archive"
         )?;
-        archive_gaps.iter().try_for_each(|ArchiveGapReport { from, to }| write!(f, ", which lacks the money of frames {from} to {to}"))
+        archive_gaps
+            .iter()
+            .try_for_each(|ArchiveGapReport { from, to }| write!(f, ", which lacks the money records of frames {from} to {to}"))
     }
 }
 
