@@ -67,9 +67,7 @@ pub enum StartError {
          move, run `tollhouse store stay --data {data}`"
     )]
     Departed { data: String, to: String, at: Timestamp },
-    #[error(
-        "another host began to move its store to this database and has not restarted since: start that host with its data folder first"
-    )]
+    #[error("another host began to move its store to this database: restart that host with its data folder, then start this host again")]
     Taken,
     #[error("a restore to this store began at {0} and is not complete: restore the same dump again")]
     Unrestored(Timestamp),

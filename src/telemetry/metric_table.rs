@@ -74,7 +74,7 @@ table! {
     PAYMENTS Counter "tollhouse_payments_total" ["state"] "payments, by state that they reached";
     UNPAID_RUNS Counter "tollhouse_unpaid_runs_total" ["why"] "unpaid runs, by reason";
     SLOWED_RUNS Counter "tollhouse_slowed_runs_total" ["limit"] "runs refused by a limit on unpaid runs";
-    BURNED_GAS Counter "tollhouse_burned_gas_total" [] "gas that reverted settlements have used without paying";
+    BURNED_GAS Counter "tollhouse_burned_gas_total" [] "gas used by reverted settlements, which paid nothing";
     UNDERPAID_GAS Counter "tollhouse_underpaid_gas_total" [] "gas that settlements below `--least-settlement-usd` have used";
     GAS_BALANCE Gauge "tollhouse_gas_balance_wei" ["network"] "balance of the account for gas, in wei: the smallest unit of the network's currency";
     GAS_SETTLEMENTS_LEFT Gauge "tollhouse_gas_settlements_left" ["network"] "settlements that the account for gas still pays for";

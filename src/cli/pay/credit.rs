@@ -18,7 +18,7 @@ const TIMEOUT_SECS: u64 = 300;
 /// The address belongs to another host, which must not see the credit; the credit is missing; or the host quotes no price.
 pub(crate) async fn by_credit(session: &Session, target: &PaymentTarget, now: Timestamp) -> Result<SentPayment> {
     let (Some(slug), true) = (&target.slug, target.own) else {
-        return Err(Error::usage(format!("a credit pays only at its own host, and {} is not a tool there", target.name)));
+        return Err(Error::usage(format!("a credit pays only for tools of its own host, and {} is not one of them", target.name)));
     };
     token(session)?;
     let client = &session.client;

@@ -67,7 +67,7 @@ impl StoreHealth {
                 damage = %error,
                 remedy = "stop the host, then restore the file from a copy of the data folder, or record the gap with `tollhouse store \
                           repair`",
-                "the archive of money is damaged; the host runs without it"
+                "the archive of money records is damaged; the host runs without it"
             );
         }
     }

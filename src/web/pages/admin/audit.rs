@@ -75,7 +75,7 @@ fn row(entry: &AuditEntry) -> [Markup; 6] {
         text::words(entry.fields.join(", ")),
         html! {
             @match &entry.outcome {
-                None => { (state("unknown")) " (still running, or the host stopped first)" }
+                None => { (state("unknown")) " (still running, or the host stopped before it ended)" }
                 Some(outcome) if (200..300).contains(&outcome.status) => { (state("done")) span.aside { " " (outcome.status) } }
                 Some(outcome) => {
                     (state("refused")) " " (outcome.status) " " code { (text::words(outcome.code.as_deref().unwrap_or_default())) }
