@@ -34,7 +34,7 @@ pub mod time_param;
 
 /// Makes an async function return a boxed future.
 ///
-/// The code of a plain async function is compiled in every crate that awaits it, with everything that it awaits. That of a
-/// boxed one is compiled once, in its own crate. So public async functions that do much are boxed; an allocation costs
-/// about 50 ns.
+/// A plain async function is compiled in every crate that awaits it, with everything that it awaits. A boxed one is
+/// compiled once, in its own crate. So large public async functions are boxed. The allocation costs about 50 ns per
+/// call.
 pub use async_recursion::async_recursion as boxed;

@@ -33,7 +33,7 @@ pub struct Parsed {
     pub value: Value,
     /// The JSON text.
     pub text: Bytes,
-    /// Why no run can begin with it, as far as the host can tell.
+    /// Why no run can begin with this input, as far as the host knows.
     unfit: Option<Unfit>,
 }
 
@@ -58,8 +58,8 @@ impl Input {
         .await
     }
 
-    /// Does the same for a paid request, and also returns the binding of the payment. Does not reject one that exceeds
-    /// the tool's limits, since it can have been paid for under other limits.
+    /// Does the same for a paid request, and also returns the binding of the payment. Does not reject an input that
+    /// exceeds the tool's limits, because it can have been paid for under other limits.
     pub(super) async fn read_bound(
         self,
         live: &LiveEndpoint,

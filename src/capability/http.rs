@@ -229,8 +229,8 @@ impl Fetched {
         self.kind().is_some_and(|kind| is_json(&kind))
     }
 
-    /// Returns whether the response declares that it is something other than JSON. Otherwise its bytes must decide. Many
-    /// servers label JSON as plain text, a script or unspecified bytes.
+    /// Returns whether the response declares that it is something other than JSON. If not, its bytes decide, because
+    /// many servers label JSON as plain text, a script or unspecified bytes.
     fn declares_other(&self) -> bool {
         self.kind().is_some_and(|kind| !is_json(&kind) && !kind.starts_with("text/") && !VAGUE.contains(&kind.as_str()))
     }

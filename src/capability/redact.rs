@@ -1,11 +1,12 @@
 //! Hides the values of granted secrets in texts that leave the host.
 //!
 //! It finds values of at least [`MIN_BYTES`] bytes, plain and in base64, base64url, hex and percent-encoding, each also
-//! with JSON escapes in any spelling, as `\/` or `\u0073`. It does *not* stop a handler that encodes a secret in another
-//! way: grants decide what a handler may know, not this module.
+//! with JSON escapes in any spelling, for example `\/` or `\u0073`. It does *not* stop a handler that encodes a secret
+//! in another way: grants decide what a handler may know, not this module.
 //!
-//! JSON is searched in its names, strings and numbers, not parsed: a handler reads JSON that this host's parser rejects,
-//! for example `1e999`. Every other byte stays. If the search is not possible, it is an error, never the text itself.
+//! JSON is not parsed, because a handler can read JSON that this host's parser rejects, for example `1e999`. Only its
+//! names, strings and numbers are searched, and every other byte stays. If the search is not possible, the result is an
+//! error, never the text itself.
 
 mod escapes;
 mod tokens;
@@ -189,7 +190,8 @@ impl Redactor {
         places
     }
 
-    /// Returns where values are, each to its full extent, and the beginning of one at the end of a text that was cut.
+    /// Returns the ranges of the values. If the text was cut, also returns the range of a value that was cut at its
+    /// end.
     ///
     /// A head within a match of the same head is skipped, which keeps this linear for repetitive texts. A head within a
     /// match of another head is not skipped, because its value can extend beyond that match.

@@ -129,7 +129,7 @@ impl Catalog {
                 if removed.contains(&row.key) {
                     batch.append(self.sources.remove(&row.key).await?).delete(&VERSION_OWNERS, &row.key);
                 }
-                // A conflict means that it is being published again.
+                // A conflict means that the version is being published again.
                 batch.commit_if_unchanged(&*self.store, Durability::Buffered).await?;
             }
         }

@@ -190,7 +190,7 @@ impl Call<'_> {
         self.complete(&id, price, request, now, |_| Ok(sent)).await
     }
 
-    /// Counts a payment, creates and stores it, and sends it. Without a stored record it is not sent and not counted.
+    /// Counts a payment, creates and stores it, and sends it. If it cannot be stored, it is neither sent nor counted.
     async fn complete(
         self,
         id: &PaymentId,

@@ -1,7 +1,7 @@
 //! Macros that declare settings and merge them from several sources.
 
 /// Declares a group of settings. Each is a flag, an environment variable, which its row names, and a key of the file (in
-/// kebab-case). Further properties of the flag are in parentheses. None is required.
+/// kebab-case). Further properties of the flag are in parentheses. No setting is required.
 macro_rules! flags {
     ($(#[$struct:meta])* pub struct $Flags:ident {
         $($(#[$field:meta])* pub $name:ident: $Type:ty = $variable:tt $(($($property:tt)*))?,)*

@@ -178,7 +178,7 @@ impl Events {
 
     /// Announces an event to live followers. Call it after the commit.
     pub fn announce(&self, owner: &Owner, event: Event) {
-        // An owner's first event since the last sweep makes `trim` count the owner's events.
+        // If this is the owner's first event since the last sweep, `trim` counts the owner's events.
         lock(&self.counts).entry(owner.share().to_owned()).or_default().iter_mut().for_each(|count| *count += 1);
         self.feed.publish(owner.share(), || Arc::new(event));
     }

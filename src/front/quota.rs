@@ -38,7 +38,7 @@ pub enum QuotaFull {
 }
 
 impl QuotaFull {
-    /// Returns a message with the limit, which is one of `what`.
+    /// Returns a message with the limit. `what` names the limited things in the plural.
     pub(crate) fn reached(self, what: &str) -> String {
         match self {
             Self::All(max) => format!("the host has reached its limit of {max} {what}"),

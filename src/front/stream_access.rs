@@ -1,7 +1,7 @@
-//! Access to a stream: a stream ends once the credential that opened it no longer holds.
+//! Access to a stream: a stream ends once the credential that opened it is no longer valid.
 //!
-//! A check reads the store only if it must. This host counts changes of builders, also those that other hosts make, and
-//! the sessions that it ends itself. While these counts stay the same, a check stays valid for a while.
+//! A check reads the store only if it must. This host counts all changes of builders, including those by other hosts,
+//! and the sessions that it ends itself. While these counts stay the same, a check stays valid for a while.
 
 use std::{sync::Arc, time::Duration};
 use tollhouse_base::boxed;
@@ -13,7 +13,7 @@ use tollhouse_store::StoreError;
 
 use super::{api_error::ApiError, caller::Authenticator, error_codes::Code, header_names};
 
-/// How long a check allows events to be sent. Another host can end a session without this host knowing.
+/// How long events can be sent after a check, because another host can end a session without this host knowing.
 const VALID_FOR_EVENTS: Duration = Duration::from_secs(1);
 /// How long a check lasts while a stream is idle. With [`StreamAccess::CHECK_EVERY`], such a stream ends within five
 /// seconds.
@@ -27,7 +27,7 @@ pub struct RequestSession {
     name: SessionName,
 }
 
-/// Checks again and again whether the credential of an open stream still holds.
+/// Checks repeatedly whether the credential of an open stream is still valid.
 pub struct StreamAccess {
     callers: Arc<Authenticator>,
     /// The headers with the credential.
@@ -74,26 +74,26 @@ impl StreamAccess {
     ///
     /// # Errors
     ///
-    /// The credential no longer holds, its session has ended, or its builder is suspended. Errors of the store.
+    /// The credential is no longer valid, its session has ended, or its builder is suspended. Errors of the store.
     #[boxed]
     pub async fn check(&mut self) -> Result<(), ApiError> {
         self.checked_within(VALID_FOR_EVENTS).await?
     }
 
-    /// Does the same while there is nothing to send. Errors of the store are ignored, because nothing is sent before
-    /// the next check.
+    /// Checks the access while there is nothing to send. Errors of the store are ignored, because nothing is sent
+    /// before the next check.
     ///
     /// # Errors
     ///
-    /// The credential no longer holds, its session has ended, or its builder is suspended.
+    /// The credential is no longer valid, its session has ended, or its builder is suspended.
     #[boxed]
     pub async fn check_idle(&mut self) -> Result<(), ApiError> {
         self.checked_within(VALID_WHILE_IDLE).await.unwrap_or(Ok(()))
     }
 
-    /// Checks the access, unless a check within `age` still holds.
+    /// Checks the access, unless a check that is younger than `age` is still valid.
     async fn checked_within(&mut self, age: Duration) -> Result<Result<(), ApiError>, StoreError> {
-        // They are read first, so that a change during the check is noticed by the next one.
+        // The revisions are read first, so that the next check notices a change during this one.
         let now = AccessCheck { at: Instant::now(), revisions: self.revisions() };
         if self.checked.is_some_and(|last| last.revisions == now.revisions && last.at.elapsed() < age) {
             return Ok(Ok(()));

@@ -92,7 +92,7 @@ pub(super) fn written() -> Vec<Route> {
 
 query!(DocsQuery { q: String });
 
-// `after` is the slug after which the page of tools begins.
+// `after` is the last slug of the previous page of tools.
 query!(Behind { after: Option<String> });
 
 async fn openapi(

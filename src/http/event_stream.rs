@@ -3,8 +3,8 @@
 //! A slow reader costs only a buffer of fixed size. Entries that do not fit are dropped, and a `lagged` event gives
 //! their number. They are still in the store and can be read in pages.
 //!
-//! Before an event is sent, and while there is none, the credential of the reader is checked again. Once it no longer
-//! holds, the stream ends with an `error` event.
+//! The reader's credential is checked before each event, and repeatedly while there is none. Once the credential is no
+//! longer valid, the stream ends with an `error` event.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -173,7 +173,7 @@ impl<S: FollowSource> FollowStream<S> {
                 self.sent.remember(&entry.id);
                 return Some(Step::Send(event(&entry)));
             }
-            // Also while entries come that the reader does not want.
+            // This is also checked while all new entries are excluded by the reader's filter.
             if Instant::now() >= self.check_at && !matches!(self.phase, Phase::Over) {
                 return Some(Step::Wait);
             }

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_inspect_alone_and_without_a_value_asks_for_the_record() {
+    fn only_inspect_alone_and_without_a_value_requests_the_record() {
         for (query, is_asked) in [
             ("inspect", true),
             ("inspect=", true),

@@ -49,7 +49,7 @@ pub(super) fn members(headers: &HeaderMap, body: &Bytes, max: usize) -> Option<R
     Some(Ok(members.into_iter().map(|member| Member::read(member.get(), body)).collect()))
 }
 
-/// Parses an array of at most so many values. Of a longer one, no value is kept: the result is `None`.
+/// Parses an array of at most this many values. The result of a longer one is `None`.
 struct AtMost(usize);
 
 impl<'de> Visitor<'de> for AtMost {

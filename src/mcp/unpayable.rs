@@ -8,11 +8,12 @@
 //! | a text block that is JSON, or has JSON anywhere in it | the same; `x402.mcp` searches every text |
 //! | `_meta["x402/error"]` | Cloudflare's `agents` |
 //!
-//! An error of a tool has no structured content, and only the host sets `_meta`, also in its blocks. That leaves the
-//! text. Every challenge lists its payment options under the JSON key `accepts`. So if the text of an error has this key
-//! anywhere, it is sent as a JSON string: in quotes, with its own quotes escaped. No client finds the key in that, and
-//! parsing the string as JSON once returns the text. A block that has the key elsewhere, for example in the title of a
-//! link, is sent as such a text of its JSON. A result with either has `true` in `_meta["tollhouse/quoted"]`.
+//! An error of a tool has no structured content, and only the host sets `_meta`, even in its blocks. So only the text
+//! is left. Every challenge lists its payment options under the JSON key `accepts`. If the text of an error has this
+//! key anywhere, the text is sent as a JSON string: in quotes, with its own quotes escaped. No client finds the key in
+//! such a string, and parsing it as JSON once returns the text. If a block has the key elsewhere, for example in the
+//! title of a link, the JSON of the block is sent as such a string. In both cases, `_meta["tollhouse/quoted"]` of the
+//! result is true.
 //!
 //! A successful result has `isError: false`. No client pays for one, so it is sent unchanged, whatever it contains.
 

@@ -413,9 +413,9 @@ impl Admission {
         self.release().await;
     }
 
-    /// Ends the reservation of a call that did not run, or was free after all. If its payment was verified, that counts as
-    /// a refused payment of the caller's address, and a repetition is not verified for a few seconds. On credit nothing
-    /// counts, and no row is left.
+    /// Ends the reservation of a call that did not run, or was free after all. If its payment was verified, that counts
+    /// as a refused payment of the caller's address, and a repetition is not verified for a few seconds. A call with
+    /// credit counts nowhere, and leaves no row.
     #[boxed]
     pub async fn unused(mut self) {
         if let (PaymentMeans::X402(payment), Some(held)) = (&self.means, &self.held)

@@ -92,7 +92,7 @@ fn place(text: &[u8], at: usize) -> (usize, usize) {
 ///
 /// # Errors
 ///
-/// An explanation for the client, which calls the text "the body". A reserved key is an error even where the parser
+/// A message for the client. It calls the text "the body". A reserved key is an error even where the parser
 /// accepts it.
 pub fn parse_json(text: &[u8]) -> Result<Value, String> {
     read(text).map_err(|error| match error {
@@ -178,7 +178,7 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// Explains why a text from a client, which is a body, is not read as JSON, and where, given the parser's `error`.
+/// Explains why and where a client's body is not accepted as JSON. `error` is the parser's error.
 pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
         return "the body is not JSON: it is UTF-16 or UTF-32; send JSON as UTF-8 (RFC 8259, section 8.1)".to_owned();

@@ -295,7 +295,7 @@ impl Visitor {
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         request.extensions_mut().insert(FromPage);
-        // A session without a name is not stored: its credential was just entered.
+        // A session without a name is not stored, because its credential was just entered.
         if let Some(session) = self.session.as_ref().filter(|session| !session.name.is_empty()) {
             let sessions = Arc::clone(&self.services.sessions);
             request.extensions_mut().insert(RequestSession::new(sessions, session.owner.clone(), session.name.clone()));

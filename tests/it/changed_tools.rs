@@ -37,7 +37,7 @@ async fn over_mcp(host: &Host, slug: &str, payment: &Payment) -> Value {
 
 /// Regression test: a builder who lowered a limit of the input hid answers that were paid for.
 #[tokio::test]
-async fn paid_answer_is_replayed_whatever_its_tool_has_become() {
+async fn paid_answer_is_replayed_after_any_change_of_its_tool() {
     let host = Host::start().await;
     host.publish(&js("random", 0.01, "export default () => ({ r: Math.random() });")).await;
     let payer = Payer::funded(&host, 1.0).await;

@@ -84,9 +84,9 @@ pub struct PoolConfig {
     pub caller_queue_percent: usize,
     /// Time that a call computes before it gives its slot to shorter calls. It then continues at
     /// low priority, in the time that others leave free. If a call of another owner waits for the
-    /// slot, it gets the slot earlier, and they share the processor. If its caller has other calls
-    /// that compute, it continues at low priority after 10 ms. At most [`running`](Self::running)
-    /// calls are slowed at the same time. Default: 100 ms.
+    /// slot, the waiting call gets it earlier, and both share the processor. If the caller has other
+    /// calls that compute, the call continues at low priority after only 10 ms. At most
+    /// [`running`](Self::running) calls are slowed at the same time. Default: 100 ms.
     pub quantum: Duration,
     /// Number of stops within [`breaker_window`](Self::breaker_window) that slow a caller at an
     /// endpoint, or hold an endpoint whose code caused them. Default: 5.

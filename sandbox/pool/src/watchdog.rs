@@ -52,9 +52,9 @@ struct WatchedBudget {
     parked: bool,
     /// Whether the process gets low priority in the next round.
     slow: bool,
-    /// Whether it has a turn at normal priority, which ends with the next tick.
+    /// Whether the process has a turn at normal priority, which ends with the next tick.
     has_turn: bool,
-    /// When its last turn at normal priority began, or the call.
+    /// When its last turn at normal priority began, or when the call began if there was no turn.
     last_turn: Instant,
     ticks: u32,
     /// When its memory must be measured next.

@@ -64,7 +64,7 @@ impl Metrics {
         });
     }
 
-    /// Counts recent stored calls tool by tool. `rest` is what the count has not reached yet. Returns true once all are
+    /// Counts recent stored calls tool by tool. `rest` has the rows that are not counted yet. Returns true once all are
     /// counted.
     ///
     /// # Errors

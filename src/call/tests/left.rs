@@ -119,7 +119,7 @@ async fn a_paid_input_that_does_not_fit_gives_the_payment_back_and_leaves_nothin
 }
 
 #[tokio::test]
-async fn invalid_input_on_credit_is_refused_without_a_row() {
+async fn invalid_input_with_credit_leaves_no_row() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let token = fixture.payments.credits().mint(MicroUsd(10_000), "a test", None).await.unwrap().token.unwrap();

@@ -97,7 +97,7 @@ fn secret_in_a_json_pointer_is_found() {
 }
 
 #[test]
-fn secret_is_found_in_either_case_where_that_is_requested() {
+fn secret_is_found_in_either_case_on_request() {
     let redactor = Redactor::new(["K-AbCdEf0123456789"]);
     assert_eq!(redactor.redact("<k-ABCDEF0123456789>"), "<k-ABCDEF0123456789>");
     let redactor = redactor.ignoring_case();

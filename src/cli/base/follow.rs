@@ -161,8 +161,8 @@ impl Following {
                 let Lagged { missed } = serde_json::from_str(&event.data).map_err(unreadable)?;
                 self.notify(&format!("{missed} entries arrived too fast and were skipped; list them without --follow"));
             }
-            // The host's store is unavailable, and reconnecting will deliver what was missed meanwhile. Or the credential no
-            // longer holds, and the host will refuse the next request.
+            // The host's store is unavailable, and reconnecting will deliver the missed entries. Or the credential is
+            // no longer valid, and the host will refuse the next request.
             "error" => return Ok(Some(ConnectionEnd::Lost)),
             _ => {
                 let entry = serde_json::from_str(&event.data).map_err(unreadable)?;

@@ -95,12 +95,13 @@ impl SpendLog {
         Ok(self.read()?.open.into_iter().map(|open| open.id).collect())
     }
 
-    /// Counts a payment that is about to be signed. Unless `again`, of concurrent calls for the same request only one pays.
+    /// Counts a payment that is about to be signed. If several calls make the same request at once, only one of them
+    /// pays, unless `again` is set.
     ///
     /// # Errors
     ///
-    /// The payment would exceed the daily limit: an error with the exit code of payments, and nothing is counted. Another
-    /// payment is open for the same request.
+    /// The payment would exceed the daily limit, which has the exit code of payments. Another payment for the same
+    /// request is open. Nothing is counted in either case.
     pub(crate) fn count(&self, open: OpenPayment, limits: &PaymentLimits, name: &str, again: bool) -> Result {
         self.change(open.made_at, |spending, now| match spending.open.iter().find(|other| !again && other.request == open.request) {
             Some(other) => Err(open_payments(&other.id)),

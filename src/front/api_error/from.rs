@@ -1,7 +1,7 @@
 //! Converts the errors of all crates to API errors, in one place.
 //!
-//! The other crates know no API codes. No match that chooses a code has a `_` arm, so a new error does not compile until
-//! it has one.
+//! Only this crate knows API codes. No match that chooses a code has a `_` arm, so a new error does not compile until
+//! it has a code.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::Code;
 /// Seconds after which to repeat a search that arrived while the search index was loading.
 const SEARCHED_AGAIN_SECS: u64 = 5;
 
-/// Logs what went wrong in the host, which the caller does not learn.
+/// Logs what went wrong in the host. The caller only gets the code `internal`.
 macro_rules! internal {
     ($($log:tt)*) => {{
         tracing::error!($($log)*);

@@ -55,7 +55,7 @@ fn request_must_have_exactly_one_host() {
 }
 
 #[test]
-fn body_has_no_transfer_coding_but_chunked() {
+fn only_the_transfer_coding_chunked_is_accepted() {
     let checked = |values: &[&'static [u8]]| {
         let value = |bytes: &&'static [u8]| (header::TRANSFER_ENCODING, HeaderValue::from_bytes(bytes).unwrap());
         check_transfer_coding(&values.iter().map(value).collect())

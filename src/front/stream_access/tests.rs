@@ -121,7 +121,7 @@ async fn access_ends_with_its_session_on_this_host_or_another() {
 }
 
 #[tokio::test]
-async fn admin_keeps_access_and_a_wrong_credential_has_none() {
+async fn admin_keeps_access_and_a_wrong_credential_gets_none() {
     let fixture = Fixture::new().await;
     assert_eq!(checked(&mut fixture.access("x-admin-token", TOKEN, None), ALWAYS).await, Ok(()));
     for (header, credential) in [("x-admin-token", "adm_wrong"), ("x-builder-key", "bk_wrong"), ("accept", "*/*")] {

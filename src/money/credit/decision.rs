@@ -50,8 +50,8 @@ impl Credits {
         stopping.await.map(drop)
     }
 
-    /// Takes the balance of a stopped credit, which only another request that revokes it changes meanwhile. So the amount
-    /// of the revocation is the sum of what all of them took.
+    /// Takes the balance of a stopped credit. Only other requests that revoke it can change the balance at the same
+    /// time, so the amount of the revocation is the sum of the amounts that all these requests took.
     async fn drain(&self, id: &CreditId) -> Result<Credit, CreditError> {
         let taking = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;

@@ -16,8 +16,8 @@ use super::{
 /// A page of movements, newest first.
 #[derive(Debug)]
 pub struct MovementPage {
-    /// The movements, up to the limit, each with the balance after it. The balance is not stored with it, because it is
-    /// not known before the commit.
+    /// The movements, up to the limit, each with the balance after it. The balance is computed, because it is
+    /// not known before the commit of the movement.
     pub movements: Vec<CreditMovement>,
     /// The position of the next page, if there are older movements.
     pub next: Option<MovementPosition>,

@@ -133,8 +133,8 @@ impl Payments {
         }
         let payer = paid.payer;
         let running = RunParties {
-            // As its other runs are counted. A receipt has only the ends of an address, which payers can share. On credit, the
-            // digest is the credit's id.
+            // The same payer as for its other runs. A receipt has only the first and last characters of an address,
+            // which payers can share. With credit, the digest is the credit's id.
             payer: sender.unwrap_or_else(|| record.digest.clone()),
             tool: terms.slug.clone(),
             price: terms.price,

@@ -42,8 +42,8 @@ pub enum HeldPaymentEnd {
 
 impl Payments {
     /// Looks up what an offered payment has bought or is buying, for a request that cannot be paid for now. Returns
-    /// `None` if it is unspent or can be used only once. An unspent payment with a name stands for the one that its payer
-    /// sent under this name before.
+    /// `None` if it is unspent or can be used only once. If an unspent payment has a name, looks up the payment that
+    /// its payer sent under this name before.
     ///
     /// # Errors
     ///
@@ -84,13 +84,13 @@ impl Payments {
         }
     }
 
-    /// Returns what another payment with the name of an unspent one has bought. Only for a payment that its payer's key
-    /// has signed for this host, and that has not expired: a chain publishes the signatures of all others.
+    /// Returns what another payment with the name of an unspent one has bought. The unspent payment must be signed by
+    /// its payer's key for this host and must not have expired, because a chain publishes the signatures of all others.
     async fn seen_by_name(&self, shown: &ShownPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
         let Some(name) = shown.named().and_then(|(payer, name)| ExpiryInfo::new(0, Some((payer.as_str(), name))).named) else {
             return Ok(None);
         };
-        // Found first, because recovering a key takes long.
+        // Looked up first, because recovering a key is slow.
         let Some(other) = PAYMENT_NAMES.get(&*self.store, &name).await? else { return Ok(None) };
         let Some((asset, to)) = shown.signed_recipient(self.clock.now()) else { return Ok(None) };
         if !self.config.accepted.iter().any(|accepted| accepted.asset == asset && accepted.pay_to.parse() == Ok(to)) {

@@ -114,7 +114,7 @@ pub(crate) struct Owed {
 pub struct OwedPayment {
     pub(in crate::payments) id: PaymentId,
     pub(in crate::payments) record: Box<PaymentRecord>,
-    /// The address of the payer who sent it again, as its other runs are counted. `None` for credit.
+    /// The address of the payer who sent it again, which its other runs count for too. `None` for credit.
     pub(in crate::payments) payer: Option<String>,
 }
 

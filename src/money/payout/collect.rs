@@ -76,8 +76,8 @@ impl Payouts {
         if UNPAID.first(tx.store(), &UNPAID.under(&TerminatedText(builder.clone()))).await?.is_none() {
             return tx.answer(None);
         }
-        // The account has the same amount as its rows. It is compared first, because anybody who has earned something can
-        // request payouts that are too low, and each would sum all rows.
+        // The account has the sum of its rows, so compare it before reading them. Otherwise, anybody who has earned
+        // something could make the host sum all rows with each request for a payout below the minimum.
         let balance = u64::try_from(unpaid(tx.store(), builder).await?).unwrap_or(0);
         if !is_reached(&settings, balance)? {
             return tx.answer(None);

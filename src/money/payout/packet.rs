@@ -80,7 +80,7 @@ pub struct Packet {
 }
 tollhouse_store::json_values!(Packet, PayoutSettings);
 
-/// Returns whether a payout of `amount` micro-USD can be made. Nothing is paid out of an amount of zero.
+/// Returns whether a payout of `amount` micro-USD can be made. If the amount is zero, it cannot.
 ///
 /// # Errors
 ///

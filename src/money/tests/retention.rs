@@ -32,7 +32,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn call_on_credit_that_did_not_run_leaves_no_row() {
+async fn call_with_credit_that_did_not_run_leaves_no_row() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let fixture = Fixture::over(Arc::clone(&store) as _);
     let token = fixture.payments.credits().mint(PRICE, "", None).await.unwrap().token.unwrap();

@@ -141,8 +141,8 @@ impl ShownPayment {
         Some((self.payer()?, self.client_id.as_deref()?))
     }
 
-    /// Returns its token and recipient if the payer's key signed it and it has not expired. `None` also if that takes more
-    /// than its signature to know.
+    /// Returns its token and recipient if the payer's key signed it and it has not expired. Also returns `None` if the
+    /// signature alone cannot show this.
     pub(crate) fn signed_recipient(&self, now: Timestamp) -> Option<(&'static Asset, Address)> {
         let Exact { signed, asset } = self.exact.as_ref().ok()?;
         signed.valid_before_secs().filter(|until| *until > now.as_secs())?;

@@ -121,8 +121,8 @@ impl SignedPayload {
         }
     }
 
-    /// Returns the recipient if the payer's key signed it, or `None` if that takes more than its signature to know, as with
-    /// contract wallets and on Solana.
+    /// Returns the recipient if the payer's key signed it. Also returns `None` if the signature alone cannot show this:
+    /// for contract wallets, and on Solana.
     pub(super) fn recipient_by_key(&self, asset: &Asset) -> Option<Address> {
         match self {
             Self::Transfer { authorization, signature } => {

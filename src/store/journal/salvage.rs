@@ -20,7 +20,7 @@ use super::{
 
 /// Makes the archive lead to the chain `end` after frame `until`. It keeps the intact frames of the archive, and adds
 /// those of segments up to `until`, which stay. Files that it replaces are kept in the folder `aside`. Returns the
-/// frames whose money is missing, of earlier salvages too. If it was interrupted, salvage again.
+/// frames whose money is missing, including those of earlier salvages. After an interruption, run it again.
 pub(crate) fn salvage_up_to(store: &Path, aside: &Path, until: u64, end: Hash) -> Result<Vec<ArchiveGap>, JournalError> {
     for named in ArchiveGap::files(store)? {
         set_aside(&named.path, aside)?;

@@ -15,8 +15,8 @@ const WRITE: i16 = 1;
 const ADD_ABOVE: i16 = 2;
 const ADD_BELOW: i16 = 3;
 
-/// Prepares the SQL call. Whether to wait for the disk is set inside the transaction itself, so that money does not
-/// depend on a session setting, nor on a proxy between here and the server.
+/// Prepares the SQL call. The transaction itself sets whether to wait for the disk, so money depends neither on a
+/// session setting nor on a proxy in front of the server.
 pub(super) async fn prepare(client: &Client, durability: Durability) -> Result<Statement, Error> {
     let synchronous = if durability == Durability::Durable { "on" } else { "off" };
     let commit = format!(

@@ -34,8 +34,8 @@ pub(super) fn range<'t>(
     })
 }
 
-/// Passes rows from `position` on to `add` until about `max` bytes: the number of their space or of other data in the
-/// tree, the key, and the value. Moves `position` after them. Returns whether there were any.
+/// Passes about `max` bytes of rows, from `position` on, to `add`. Its arguments are the number of the space or of
+/// other data in the tree, the key, and the value. Moves `position` after these rows. Returns whether there were any.
 pub(super) fn walk_some(
     tree: &Tree,
     position: &mut Bound<Vec<u8>>,

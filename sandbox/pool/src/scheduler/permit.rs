@@ -128,8 +128,8 @@ impl<'a> Permit<'a> {
         self.shared.rules.quantum
     }
 
-    /// Returns whether its caller has other calls that compute. Together, they could keep every core from the short
-    /// calls of others.
+    /// Returns whether the call's caller has other calls that compute. Together, such calls could keep the short calls
+    /// of others from every core.
     pub(crate) fn is_one_of_several(&self) -> bool {
         self.shared.lock().computing_of(self.admission.caller) > 1
     }

@@ -160,7 +160,7 @@ fn secrets_are_hidden_in_bodies_and_headers_and_nothing_else_changes() {
 }
 
 #[test]
-fn json_that_cannot_be_searched_for_secrets_is_no_answer() {
+fn json_that_cannot_be_searched_for_secrets_is_rejected() {
     let redactor = Redactor::new(["super-secret-value"]);
     let cases = [
         (&br#"["super-secret-value", "\x"]"#[..], PortabilityIssue::NotJson),

@@ -179,7 +179,7 @@ async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_r
 
 /// Regression test: the command said that nothing was charged, but a seller that kept the signatures spent them.
 #[tokio::test]
-async fn refusal_of_a_stranger_is_no_proof_that_nothing_was_charged() {
+async fn refusal_by_another_seller_does_not_prove_that_nothing_was_charged() {
     let (_host, shell) = elsewhere().await;
     let cases = [
         (402, "{}".to_owned(), 4),

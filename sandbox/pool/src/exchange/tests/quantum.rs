@@ -43,7 +43,7 @@ async fn a_call_yields_early_to_another_owner_but_not_to_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn second_computing_call_of_a_caller_soon_continues_without_its_slot() {
+async fn second_computing_call_of_a_caller_loses_its_slot_early() {
     for (other, slots_after) in [([127, 0, 0, 1], 1), ([127, 0, 0, 2], 2)] {
         let scheduler = Scheduler::new(Rules { running: 2, caller_running: 2, ..rules() });
         let caller = |address: [u8; 4]| AdmissionRequest { owner: "a", endpoint: "x", caller: Some(address.into()), concurrency: 2 };
