@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tollhouse_api::{
     DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
-    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UsageDay,
+    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UnpaidHealth, UsageDay,
 };
 use tollhouse_tool::{MicroUsd, Slug};
 
@@ -120,8 +120,14 @@ async fn document<T: DeserializeOwned + Serialize>(session: &Session, path: &[&s
     session.out.print(&open::<T>(session, path).await?, |body| json_for_people(body) + "\n")
 }
 
-fn health(health: &Health) -> String {
-    let (sandbox, text) = (&health.sandbox, |value: &Value| value.as_str().unwrap_or_default().to_owned());
+/// The sandbox is read as a document: a newer host can name tiers that this version does not know.
+fn health(health: &Health<UnpaidHealth, Value>) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let field = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) if !value.is_null() => value.to_string(),
+        _ => String::new(),
+    };
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut facts = FactList::default();
     facts.add("version", &health.version);
@@ -131,12 +137,13 @@ fn health(health: &Health) -> String {
     }
     facts.add("open settlements", health.open_settlements.to_string());
     facts.add("unresolved settlements", optional(health.unresolved_settlements));
-    facts.add("sandbox", format!("{} workers, {} running, {} queued", sandbox.workers, sandbox.running, sandbox.queued));
-    facts.add("jail", list(sandbox.more.get("jail")).iter().map(text).collect::<Vec<_>>().join(" "));
-    facts.add("workers fail", optional(sandbox.starts_fail.as_ref()));
+    let sandbox = ["workers", "running", "queued"].map(|name| format!("{} {name}", field(health.sandbox.get(name))));
+    facts.add("sandbox", sandbox.join(", "));
+    facts.add("jail", list(health.sandbox.get("jail")).iter().map(text).collect::<Vec<_>>().join(" "));
+    facts.add("workers fail", field(health.sandbox.get("startsFail")));
     facts.add("hosts", health.replicas.iter().flatten().filter(|replica| replica.lives).count().to_string());
     facts.add("store", &health.stored.backend);
-    facts.add("connections", optional(health.intake.get("connections")));
+    facts.add("connections", field(health.intake.get("connections")));
     facts.text()
 }
 

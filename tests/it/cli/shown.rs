@@ -183,7 +183,7 @@ async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
     let shell = Shell::new();
     let folder = started(&shell, "shout").await;
     let secrets =
-        "\u{feff}A=1\nB=\"x\" # note\nC=x # note\nD=\"l1\\nl2\"\nE='a#b'\nF=\"-----BEGIN\nAAAA\n-----END\"\nexport G = spaced\r\nH=a=b==\n";
+        "\u{feff}A=1\nB=\"x\" # note\nC=x # note\nD=\"l1\\nl2\"\nE='a#b'\nF=\"m1\nm2\"\nexport G = spaced\r\nH=a=b==\n";
     fs::write(folder.join(".env.dev"), secrets).unwrap();
     fs::write(
         folder.join("handler.ts"),
@@ -199,7 +199,7 @@ async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
     let answer: serde_json::Value = serde_json::from_str(&called.stdout).unwrap();
     let env: serde_json::Value = serde_json::from_str(answer["text"].as_str().unwrap()).unwrap();
     let requested = json!({
-        "A": "1", "B": "x", "C": "x", "D": "l1\nl2", "E": "a#b", "F": "-----BEGIN\nAAAA\n-----END", "G": "spaced", "H": "a=b=="
+        "A": "1", "B": "x", "C": "x", "D": "l1\nl2", "E": "a#b", "F": "m1\nm2", "G": "spaced", "H": "a=b=="
     });
     assert_eq!(env, requested);
     eventually("the log line is shown", Duration::from_secs(20), async || {
