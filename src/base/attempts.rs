@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     hash::Hash,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -16,7 +16,7 @@ use tokio::{sync::Notify, time::timeout};
 use super::{
     failure_limiter::{Admission, FailureLimiter},
     gcra,
-    mutex::lock,
+    lock::Lock,
 };
 
 /// Maximum number of attempts of a key that wait. Further ones are refused.
@@ -42,7 +42,7 @@ pub enum AttemptError {
 pub struct Attempts<K> {
     penalties: Arc<FailureLimiter<K>>,
     /// The queues of keys that have an attempt open or waiting.
-    queues: Mutex<HashMap<K, KeyQueue>>,
+    queues: Lock<HashMap<K, KeyQueue>>,
 }
 
 /// A queue and the number of attempts in it.
@@ -67,7 +67,7 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
     /// Counts failed attempts in `penalties`.
     #[must_use]
     pub fn new(penalties: FailureLimiter<K>) -> Self {
-        Self { penalties: Arc::new(penalties), queues: Mutex::default() }
+        Self { penalties: Arc::new(penalties), queues: Lock::default() }
     }
 
     /// Returns the counted failures.
@@ -120,7 +120,7 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
 
     /// Takes a place in the queue of a key, or returns `None` if [`MAX_WAITING`] attempts of the key wait.
     fn enter(self: &Arc<Self>, key: K) -> Option<Place<K>> {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         let shared = queues.entry(key.clone()).or_default();
         let open = shared.queue.open.load(Ordering::SeqCst) as usize;
         if shared.attempts.saturating_sub(open) >= MAX_WAITING {
@@ -143,7 +143,7 @@ struct Place<K: Hash + Eq + Clone> {
 
 impl<K: Hash + Eq + Clone> Drop for Place<K> {
     fn drop(&mut self) {
-        let mut queues = lock(&self.attempts.queues);
+        let mut queues = self.attempts.queues.lock();
         if let Some(shared) = queues.get_mut(&self.key) {
             shared.attempts -= 1;
             if shared.attempts == 0 {

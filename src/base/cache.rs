@@ -7,13 +7,13 @@ use std::{
     borrow::Borrow,
     collections::{HashMap, HashSet, VecDeque},
     hash::Hash,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Instant,
 };
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::mutex::lock;
+use crate::lock::Lock;
 
 /// Maximum number of entries examined for eviction each time an entry is added.
 const MAX_EXAMINED: usize = 64;
@@ -63,9 +63,9 @@ impl<T: SharedCacheKey> CacheKey for Arc<T> {
 /// A cache of built values by key.
 pub struct Cache<K, T> {
     max_bytes: usize,
-    held: Mutex<CacheState<K, T>>,
+    held: Lock<CacheState<K, T>>,
     /// Locks by key, so that no value is built twice at the same time.
-    making: Mutex<HashMap<K, BuildTurn>>,
+    making: Lock<HashMap<K, BuildTurn>>,
 }
 
 /// When and why the last attempt to build the value failed.
@@ -91,7 +91,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
     /// Creates a cache for about `max_bytes` bytes.
     pub fn new(max_bytes: usize) -> Self {
         let held = CacheState { all: HashMap::new(), bytes: 0, turns: VecDeque::new() };
-        Self { max_bytes, held: Mutex::new(held), making: Mutex::default() }
+        Self { max_bytes, held: Lock::new(held), making: Lock::default() }
     }
 
     /// Returns the cached value of `key`.
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
     where
         K: Borrow<Q>,
     {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let entry = held.all.get_mut(key)?;
         entry.was_used = true;
         Some(entry.value.clone())
@@ -107,20 +107,20 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 
     /// Returns all cached values.
     pub fn all(&self) -> Vec<T> {
-        lock(&self.held).all.values().map(|one| one.value.clone()).collect()
+        self.held.lock().all.values().map(|one| one.value.clone()).collect()
     }
 
     /// Caches a value in place of the previous one. Returns the values that were evicted for it.
     pub fn put(&self, key: &K, stored: T) -> Vec<T> {
         let bytes = stored.bytes();
-        lock(&self.held).put(key, (stored, bytes), self.max_bytes)
+        self.held.lock().put(key, (stored, bytes), self.max_bytes)
     }
 
     /// Caches a built value and returns it with the values that were evicted for it. If a complete value is already cached, returns that
     /// instead. Returns `None` if the value is no longer `current`.
     pub fn keep(&self, key: &K, value: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
         let bytes = value.bytes();
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         if let Some(one) = held.all.get(key).filter(|one| one.value.is_whole()) {
             return Some((one.value.clone(), vec![]));
         }
@@ -137,7 +137,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
     where
         K: Borrow<Q>,
     {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let one = held.all.remove(key)?;
         held.bytes -= one.bytes;
         Some(one.value)
@@ -145,7 +145,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 
     /// Removes all values.
     pub fn clear(&self) {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         (held.bytes, held.turns) = (0, VecDeque::new());
         let removed = std::mem::take(&mut held.all);
         drop(held);
@@ -154,7 +154,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> Cache<K, T> {
 
     /// Waits for the lock on building the value of `key`. Dropping the result releases it.
     pub async fn turn(&self, key: &K) -> CacheBuild<'_, K, T> {
-        let lock = Arc::clone(lock(&self.making).entry(key.clone()).or_default());
+        let lock = Arc::clone(self.making.lock().entry(key.clone()).or_default());
         let mut making = CacheBuild { cache: self, key: key.clone(), lock: Some(Arc::clone(&lock)), turn: None };
         making.turn = Some(lock.lock_owned().await);
         making
@@ -219,7 +219,7 @@ impl<K: Clone + Eq + Hash, T: CacheKey> CacheBuild<'_, K, T> {
 
 impl<K: Clone + Eq + Hash, T: CacheKey> Drop for CacheBuild<'_, K, T> {
     fn drop(&mut self) {
-        let mut making = lock(&self.cache.making);
+        let mut making = self.cache.making.lock();
         self.turn = None;
         // A count of 2 means that no other task waits: one is in the map and one is here.
         if self.lock.take().is_some_and(|lock| Arc::strong_count(&lock) == 2) {

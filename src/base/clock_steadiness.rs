@@ -3,13 +3,13 @@
 //! A dead battery, a wrong time server or an operator can move a machine's clock by days for a moment. Everything that
 //! expires by age would then be removed for good. So nothing is removed by age soon after a jump.
 
-use std::{sync::Mutex, time::Duration};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{
     clock::{Clock, Timestamp},
-    mutex::lock,
+    lock::Lock,
 };
 
 /// How far the wall clock may differ from the monotonic clock between two checks.
@@ -25,7 +25,7 @@ const DOUBTED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug)]
 pub struct Steadiness {
     clock: Clock,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Steadiness {
     #[must_use]
     pub fn of(clock: Clock) -> Self {
         let steady = ClockReading { wall: clock.now(), at: Instant::now() };
-        Self { clock, state: Mutex::new(State { steady, jumped: None }) }
+        Self { clock, state: Lock::new(State { steady, jumped: None }) }
     }
 
     /// Doubts the clock if it has advanced more than a day since `before`, when it was last known to be right. Either
@@ -63,14 +63,14 @@ impl Steadiness {
         let now = ClockReading { wall: self.clock.now(), at: Instant::now() };
         if now.wall.0.saturating_sub(before.0) > u64::try_from(DOUBTED_AFTER.as_millis()).unwrap_or(u64::MAX) {
             let steady = ClockReading { wall: before, at: now.at };
-            *lock(&self.state) = State { steady, jumped: Some((now, now)) };
+            *self.state.lock() = State { steady, jumped: Some((now, now)) };
         }
     }
 
     /// Checks the clock. Returns whether it ran steadily since the last check, or for an hour since it jumped.
     pub fn is_steady(&self) -> bool {
         let now = ClockReading { wall: self.clock.now(), at: Instant::now() };
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.steady.leads_to(now) {
             if state.jumped.take().is_some() {
                 tracing::info!("this machine's clock is where it was before it jumped");

@@ -18,7 +18,7 @@ use std::{
     num::NonZeroU8,
     pin::pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -28,7 +28,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, sleep};
 
 use self::machine::Machine;
-use crate::mutex::lock;
+use crate::lock::Lock;
 
 /// Maximum time that an address waits for a turn before it is refused.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ pub struct CpuShares {
     /// Processor seconds per second for each address. `None` means no limit.
     share: Option<f64>,
     machine: Machine,
-    now: Mutex<CpuState>,
+    now: Lock<CpuState>,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl CpuShares {
 
     fn of(percent: Option<NonZeroU8>, machine: Machine) -> Arc<Self> {
         let share = percent.map(|percent| f64::from(percent.get()) / 100.0 * machine.cores());
-        Arc::new(Self { share, machine, now: Mutex::default() })
+        Arc::new(Self { share, machine, now: Lock::default() })
     }
 
     /// Waits for a turn of `address` for work that is expected to cost `expected`. The holder reports the real cost.
@@ -114,7 +114,7 @@ impl CpuShares {
     /// (`force`), the debt is reduced to a burst.
     fn take(&self, share: f64, address: IpAddr, expected: f64, force: bool) -> Option<Duration> {
         let burst = BURST.as_secs_f64() * share;
-        let (at, mut now) = (Instant::now(), lock(&self.now));
+        let (at, mut now) = (Instant::now(), self.now.lock());
         now.record_turn(address, at);
         let mut owed = now.accounts.get(&address).map_or(0.0, |account| account.owed(share, at));
         // Work that costs more than a whole burst gets its turn once nothing is owed.
@@ -132,7 +132,7 @@ impl CpuShares {
 
     /// Returns whether other addresses are active and no processor time is idle.
     fn is_contended(&self, address: IpAddr) -> bool {
-        lock(&self.now).is_contended_by_others(address) && self.machine.is_busy()
+        self.now.lock().is_contended_by_others(address) && self.machine.is_busy()
     }
 
     /// Ends a turn, replacing its `expected` cost with its real `cost`.
@@ -141,7 +141,7 @@ impl CpuShares {
         let burst = BURST.as_secs_f64() * share;
         let is_costly = cost > burst;
         let contended = is_costly && self.is_contended(address);
-        let (at, mut now) = (Instant::now(), lock(&self.now));
+        let (at, mut now) = (Instant::now(), self.now.lock());
         let Some(account) = now.accounts.get_mut(&address) else { return };
         let mut owed = (account.owed(share, at) + cost - expected).max(0.0);
         if is_costly && !contended {
@@ -159,7 +159,7 @@ impl CpuShares {
     pub fn spend(&self, address: IpAddr, time: Duration) {
         let Some(share) = self.share else { return };
         let contended = self.is_contended(address);
-        let (at, mut now) = (Instant::now(), lock(&self.now));
+        let (at, mut now) = (Instant::now(), self.now.lock());
         let account = now.accounts.entry(address).or_insert(CpuAccount { owed: 0.0, at, turns: 0 });
         let before = account.owed(share, at);
         let max = if contended { BURST + TIMEOUT / 2 } else { BURST }.as_secs_f64() * share;
@@ -170,7 +170,7 @@ impl CpuShares {
     /// Forgets addresses that owe nothing, so that memory use stays flat.
     pub fn prune_idle(&self) {
         let (share, at) = (self.share.unwrap_or_default(), Instant::now());
-        lock(&self.now).accounts.retain(|_, account| account.turns > 0 || account.owed(share, at) > 0.0);
+        self.now.lock().accounts.retain(|_, account| account.turns > 0 || account.owed(share, at) > 0.0);
     }
 }
 

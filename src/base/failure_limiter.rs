@@ -3,7 +3,7 @@
 use std::{
     hash::Hash,
     num::NonZeroU32,
-    sync::{Mutex, MutexGuard},
+    sync::MutexGuard,
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     gcra::{self, Gcra, Tally, named},
-    mutex::lock,
+    lock::Lock,
 };
 
 /// The period that a key's budget is for.
@@ -26,10 +26,10 @@ pub struct FailureLimiter<K> {
     per_minute: NonZeroU32,
     /// After this time all failures are forgiven, however many there were.
     longest: Duration,
-    uses: Mutex<Gcra<K>>,
+    uses: Lock<Gcra<K>>,
     /// A failure that is counted before a later lock, and the number of locks before that.
     #[cfg(test)]
-    interleaved: Mutex<Option<(usize, K)>>,
+    interleaved: Lock<Option<(usize, K)>>,
 }
 
 /// Whether an attempt of a key can begin.
@@ -50,9 +50,9 @@ impl<K: Hash + Eq + Clone> FailureLimiter<K> {
         Self {
             per_minute,
             longest: max_len,
-            uses: Mutex::default(),
+            uses: Lock::default(),
             #[cfg(test)]
-            interleaved: Mutex::default(),
+            interleaved: Lock::default(),
         }
     }
 
@@ -124,18 +124,18 @@ impl<K: Hash + Eq + Clone> FailureLimiter<K> {
     fn uses(&self) -> MutexGuard<'_, Gcra<K>> {
         #[cfg(test)]
         self.interleave();
-        lock(&self.uses)
+        self.uses.lock()
     }
 
     /// Counts a failure of the key between the next lock and the one after it, as another thread can.
     #[cfg(test)]
     pub(super) fn fail_after_next_lock(&self, key: K) {
-        *lock(&self.interleaved) = Some((1, key));
+        *self.interleaved.lock() = Some((1, key));
     }
 
     #[cfg(test)]
     fn interleave(&self) {
-        let mut interleaved = lock(&self.interleaved);
+        let mut interleaved = self.interleaved.lock();
         match interleaved.take() {
             Some((0, key)) => {
                 drop(interleaved);

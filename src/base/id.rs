@@ -1,12 +1,12 @@
 //! Identifiers: a ULID with a prefix that says which kind of item it names.
 
-use std::{fmt, str::FromStr, sync::Mutex};
+use std::{fmt, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::{clock::Timestamp, mutex::lock};
+use crate::{clock::Timestamp, lock::Lock};
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
@@ -82,8 +82,8 @@ macro_rules! ids {
 
 /// Returns a ULID for `at` that sorts after the last one generated for that time.
 fn ordered(at: Timestamp) -> Ulid {
-    static LAST: Mutex<Ulid> = Mutex::new(Ulid::nil());
-    let mut last = lock(&LAST);
+    static LAST: Lock<Ulid> = Lock::new(Ulid::nil());
+    let mut last = LAST.lock();
     *last = after(*last, at);
     *last
 }

@@ -25,7 +25,6 @@ pub mod id;
 pub mod invisible_chars;
 pub mod lexer;
 pub mod lock;
-pub mod mutex;
 pub mod offload;
 pub mod piles;
 pub mod rate_limit;

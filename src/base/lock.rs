@@ -8,7 +8,7 @@ pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
     /// Wraps a value.
-    pub fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     hash::Hash,
     num::NonZeroU32,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     gcra::{Gcra, Tally, named, now},
-    mutex::lock,
+    lock::Lock,
 };
 
 /// Size of a burst, as a multiple of the requests allowed per second.
@@ -30,7 +30,7 @@ pub struct RateLimiter<K> {
     per_second: NonZeroU32,
     /// The time in which a full burst recovers.
     whole: Duration,
-    uses: Mutex<Gcra<K>>,
+    uses: Lock<Gcra<K>>,
 }
 
 impl<K: Hash + Eq + Clone> RateLimiter<K> {
@@ -43,7 +43,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
     /// Allows `per_second` requests for each key, and bursts of `burst`.
     #[must_use]
     pub fn with_burst(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
-        Self { per_second, whole: time_of(burst.get().into(), per_second), uses: Mutex::default() }
+        Self { per_second, whole: time_of(burst.get().into(), per_second), uses: Lock::default() }
     }
 
     /// Returns the number of requests that one key may make per second.
@@ -64,7 +64,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
 
     /// Takes `some` requests from the key's budget, or returns how long to wait for them.
     fn admit(&self, key: &K, some: NonZeroU32, now: Instant) -> Result<(), Duration> {
-        let mut uses = lock(&self.uses);
+        let mut uses = self.uses.lock();
         let behind = uses.behind(key, now) + time_of(some.get().into(), self.per_second);
         match behind.checked_sub(self.whole).filter(|wait| !wait.is_zero()) {
             Some(wait) => Err(wait),
@@ -78,18 +78,18 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
 
     /// Forgets keys with a full budget, so that memory use stays flat.
     pub fn prune_idle(&self) {
-        lock(&self.uses).prune_idle(now());
+        self.uses.lock().prune_idle(now());
     }
 }
 
 impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Tally for RateLimiter<K> {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        lock(&self.uses).take(max)
+        self.uses.lock().take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
         if let Some(key) = named(name) {
-            let (now, mut uses) = (now(), lock(&self.uses));
+            let (now, mut uses) = (now(), self.uses.lock());
             let behind = uses.behind(&key, now) + time_of(used, self.per_second);
             uses.evict(&key, MAX_KEYS, now);
             uses.use_elsewhere(key, now, behind);
@@ -107,14 +107,14 @@ fn time_of(some: u64, per_second: NonZeroU32) -> Duration {
 pub struct ConcurrencyLimit<K: Hash + Eq + Clone> {
     max: usize,
     /// Number of permits in use, by key.
-    now: Arc<Mutex<HashMap<K, usize>>>,
+    now: Arc<Lock<HashMap<K, usize>>>,
 }
 
 /// Permission for one more concurrent operation of a key. Dropping it releases it.
 #[derive(Debug)]
 pub struct Permit<K: Hash + Eq + Clone> {
     key: K,
-    now: Arc<Mutex<HashMap<K, usize>>>,
+    now: Arc<Lock<HashMap<K, usize>>>,
 }
 
 impl<K: Hash + Eq + Clone> ConcurrencyLimit<K> {
@@ -133,7 +133,7 @@ impl<K: Hash + Eq + Clone> ConcurrencyLimit<K> {
     /// Returns a permit for `key`, or `None` if all of its permits are in use.
     #[must_use]
     pub fn take(&self, key: K) -> Option<Permit<K>> {
-        let mut now = lock(&self.now);
+        let mut now = self.now.lock();
         if now.get(&key).is_some_and(|permits| *permits >= self.max) {
             return None;
         }
@@ -144,7 +144,7 @@ impl<K: Hash + Eq + Clone> ConcurrencyLimit<K> {
 
 impl<K: Hash + Eq + Clone> Drop for Permit<K> {
     fn drop(&mut self) {
-        let mut now = lock(&self.now);
+        let mut now = self.now.lock();
         if let Some(permits) = now.get_mut(&self.key) {
             *permits -= 1;
             if *permits == 0 {

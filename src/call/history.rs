@@ -9,17 +9,13 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{CallId, EndpointId, ReceiptId, RequestId},
-    mutex::lock,
+    lock::Lock,
 };
 use tollhouse_event::feed::{Feed, Follower, TooManyFollowers};
 use tollhouse_money::receipt;
@@ -156,7 +152,7 @@ pub struct History {
     settings: HistorySettings,
     feed: Arc<Feed<Arc<StoredCall>>>,
     /// Number of stored calls of recently called tools. `None` if not counted yet.
-    counts: Mutex<HashMap<EndpointId, Option<u64>>>,
+    counts: Lock<HashMap<EndpointId, Option<u64>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -176,7 +172,7 @@ pub(super) struct CallBatch {
 impl History {
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: HistorySettings) -> Arc<Self> {
         let feed = Feed::of(&*store, &clock);
-        Arc::new(Self { store, clock, settings, feed, counts: Mutex::default() })
+        Arc::new(Self { store, clock, settings, feed, counts: Lock::default() })
     }
 
     /// Returns the rows that store `calls`, and the calls to announce after the commit.
@@ -196,7 +192,7 @@ impl History {
     pub(super) fn announce(&self, batches: Vec<CallBatch>) {
         for CallBatch { endpoint, calls } in batches {
             let more = calls.len() as u64;
-            lock(&self.counts).entry(endpoint.clone()).or_default().iter_mut().for_each(|count| *count += more);
+            self.counts.lock().entry(endpoint.clone()).or_default().iter_mut().for_each(|count| *count += more);
             for call in calls {
                 self.feed.publish(endpoint.as_str(), || Arc::new(call));
             }

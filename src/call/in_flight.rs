@@ -1,18 +1,14 @@
 //! Calls in flight by payment. If a payment is sent again while its call runs, the request joins that call and shares
 //! its outcome.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
 };
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use tollhouse_money::{HeldPaymentEnd, PaymentId, Payments};
 use tollhouse_telemetry::{Stage, enter};
 
@@ -71,7 +67,7 @@ enum LookupEnd {
 
 /// The payments whose calls are in flight in this process, and the requests that wait for calls.
 pub(super) struct InFlight {
-    pub(super) calls: Arc<Mutex<HashMap<PaymentId, JoinableCall>>>,
+    pub(super) calls: Arc<Lock<HashMap<PaymentId, JoinableCall>>>,
     joins: Joins<LookupEnd>,
 }
 
@@ -83,7 +79,7 @@ impl InFlight {
     /// Lets others join the call of `payment` until the returned value is dropped.
     pub(super) fn track(&self, payment: &PaymentId) -> TrackedCall<'_> {
         let end = EndSender::new(None);
-        lock(&self.calls).insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
+        self.calls.lock().insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
         TrackedCall { in_flight: self, payment: payment.clone(), end }
     }
 
@@ -119,7 +115,7 @@ impl InFlight {
         let until = Instant::now() + timeout;
         loop {
             // Under the lock, so that an abandoned call is not joined.
-            let joined = lock(&self.calls).get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
+            let joined = self.calls.lock().get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
             // If a call's task ended without an outcome, the record shows what became of the payment.
             if let Some((mut joined, is_abandoned)) = joined
                 && let Ok(ended) = joined.wait_for(Option::is_some).await
@@ -143,7 +139,7 @@ impl InFlight {
     /// Returns once no joined request waits for the call and none can join it.
     pub(super) async fn abandoned(&self, payment: &PaymentId) {
         loop {
-            let end = match lock(&self.calls).get_mut(payment) {
+            let end = match self.calls.lock().get_mut(payment) {
                 Some(call) if call.end.receiver_count() > 0 => call.end.clone(),
                 Some(call) => {
                     call.is_abandoned = true;
@@ -163,13 +159,13 @@ impl InFlight {
 }
 
 /// Looks up the payment until its run at another replica has ended. All requests that wait for the run share this.
-async fn look_up(calls: Arc<Mutex<HashMap<PaymentId, JoinableCall>>>, payments: Arc<Payments>, payment: PaymentId) -> LookupEnd {
+async fn look_up(calls: Arc<Lock<HashMap<PaymentId, JoinableCall>>>, payments: Arc<Payments>, payment: PaymentId) -> LookupEnd {
     let (mut poll, max_poll) = JOIN_POLL;
     let failed = |error| LookupEnd::Joined(JoinEnd::failed(error));
     // Number of runs that had ended without an answer when the payment was first looked up.
     let mut failed_before = None::<u32>;
     loop {
-        if lock(&calls).contains_key(&payment) {
+        if calls.lock().contains_key(&payment) {
             return LookupEnd::RunsHere;
         }
         match payments.ended(&payment).await {
@@ -209,7 +205,7 @@ impl TrackedCall<'_> {
 
 impl Drop for TrackedCall<'_> {
     fn drop(&mut self) {
-        let mut calls = lock(&self.in_flight.calls);
+        let mut calls = self.in_flight.calls.lock();
         // If the payment was released, it may have been admitted again, and its next call tracked.
         if calls.get(&self.payment).is_some_and(|call| call.end.same_channel(&self.end)) {
             calls.remove(&self.payment);

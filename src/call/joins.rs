@@ -3,18 +3,14 @@
 //! A client can send the payment of a running call as often as it likes, and nobody pays for the wait. So the requests
 //! that wait are limited for each payment and each address, and those of one payment share one lookup in the store.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use futures_util::{
     FutureExt as _,
     future::{BoxFuture, Shared},
 };
 use tokio_util::sync::CancellationToken;
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use tollhouse_money::PaymentId;
 
 use super::error::JoinsFull;
@@ -42,7 +38,7 @@ pub(super) type SharedLookup<T> = Shared<BoxFuture<'static, T>>;
 /// The requests that wait now. `T` is the outcome of their lookups.
 pub(super) struct Joins<T: Clone> {
     limits: JoinLimits,
-    waiting: Arc<Mutex<Waiting<T>>>,
+    waiting: Arc<Lock<Waiting<T>>>,
 }
 
 struct Waiting<T: Clone> {
@@ -57,7 +53,7 @@ struct WaitingForPayment<T: Clone> {
 
 impl<T: Clone> Joins<T> {
     pub(super) fn new(limits: JoinLimits) -> Self {
-        Self { limits, waiting: Arc::new(Mutex::new(Waiting { of_payments: HashMap::new(), of_addresses: HashMap::new() })) }
+        Self { limits, waiting: Arc::new(Lock::new(Waiting { of_payments: HashMap::new(), of_addresses: HashMap::new() })) }
     }
 
     /// Lets a request from this address wait for the run of `payment` until the permit is dropped.
@@ -67,7 +63,7 @@ impl<T: Clone> Joins<T> {
     /// The limit that was reached.
     pub(super) fn admit(&self, payment: &PaymentId, from: IpAddr) -> Result<JoinPermit<T>, JoinsFull> {
         let JoinLimits { of_payment, of_address } = self.limits;
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         if waiting.of_payments.get(payment).map_or(0, |joined| joined.requests) >= of_payment {
             return Err(JoinsFull::Payment(of_payment));
         }
@@ -83,14 +79,14 @@ impl<T: Clone> Joins<T> {
     /// Returns the number of payments and addresses with waiting requests.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
-        let waiting = lock(&self.waiting);
+        let waiting = self.waiting.lock();
         (waiting.of_payments.len(), waiting.of_addresses.len())
     }
 }
 
 /// The place of a request that waits. Dropping it releases the place.
 pub(super) struct JoinPermit<T: Clone> {
-    waiting: Arc<Mutex<Waiting<T>>>,
+    waiting: Arc<Lock<Waiting<T>>>,
     payment: PaymentId,
     from: IpAddr,
 }
@@ -99,7 +95,7 @@ impl<T: Clone> JoinPermit<T> {
     /// Returns the running lookup of the payment, or starts `lookup`. It runs while somebody awaits it, and is dropped
     /// with the last permit.
     pub(super) fn lookup(&self, lookup: impl FnOnce() -> BoxFuture<'static, T>) -> SharedLookup<T> {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let running = waiting.of_payments.get(&self.payment).and_then(|joined| joined.lookup.clone());
         if let Some(running) = running.filter(|running| running.peek().is_none()) {
             return running;
@@ -114,7 +110,7 @@ impl<T: Clone> JoinPermit<T> {
 
 impl<T: Clone> Drop for JoinPermit<T> {
     fn drop(&mut self) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         if let Some(left) = waiting.of_addresses.get_mut(&self.from) {
             *left -= 1;
             if *left == 0 {

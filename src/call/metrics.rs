@@ -12,14 +12,14 @@ mod tests;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex},
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{EndpointId, RequestId},
-    mutex::lock,
+    lock::Lock,
 };
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, TerminatedText, maintain};
 
@@ -75,11 +75,11 @@ pub struct Metrics {
     clock: Clock,
     settings: MetricsSettings,
     name: RequestId,
-    pending: Mutex<PendingBuckets>,
+    pending: Lock<PendingBuckets>,
     /// Held while buckets are written, so that an older state never follows a newer one.
     writing: tokio::sync::Mutex<()>,
     /// Figures of recent calls.
-    recent: Mutex<RecentDurations>,
+    recent: Lock<RecentDurations>,
 }
 
 #[derive(Default)]
@@ -131,9 +131,9 @@ impl Metrics {
             clock,
             settings,
             name: RequestId::generate(),
-            pending: Mutex::default(),
+            pending: Lock::default(),
             writing: tokio::sync::Mutex::default(),
-            recent: Mutex::default(),
+            recent: Lock::default(),
         })
     }
 
@@ -150,7 +150,7 @@ impl Metrics {
 
     /// Adds a call to its tool and to the sum of all.
     pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         // Otherwise free calls could raise a tool above paid ones.
         if call.charged == Charge::Yes && !call.owner {
             *Arc::make_mut(&mut pending.called).entry(endpoint.clone()).or_default() += CALL;
@@ -176,7 +176,7 @@ impl Metrics {
 
     /// Returns the weight of recent charged calls per tool, as counted by this process. The weight halves in a day.
     pub fn called(&self) -> Arc<HashMap<EndpointId, u64>> {
-        Arc::clone(&lock(&self.pending).called)
+        Arc::clone(&self.pending.lock().called)
     }
 
     /// Writes the changes.
@@ -190,7 +190,7 @@ impl Metrics {
         for batch in changed {
             if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
                 // Open buckets are marked as changed.
-                let mut pending = lock(&self.pending);
+                let mut pending = self.pending.lock();
                 pending.full.splice(..0, full);
                 pending.open.values_mut().for_each(|window| window.changed = true);
                 for (endpoint, lengths) in fresh {
@@ -199,13 +199,13 @@ impl Metrics {
                 return Err(error);
             }
         }
-        lock(&self.recent).add(fresh);
+        self.recent.lock().add(fresh);
         self.prune_idle();
         Ok(())
     }
 
     fn changed(&self) -> ChangedBuckets {
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         let (full, fresh) = (std::mem::take(&mut pending.full), std::mem::take(&mut pending.fresh));
         let open = pending.open.iter_mut().filter_map(|((endpoint, span), window)| {
             std::mem::take(&mut window.changed).then(|| (self.key(endpoint, *span, window.start), &window.bucket))
@@ -223,7 +223,7 @@ impl Metrics {
     /// Drops stored buckets whose time is over.
     fn prune_idle(&self) {
         let now = self.clock.now().0;
-        lock(&self.pending).open.retain(|(_, span), window| window.changed || now < window.start + span.millis());
+        self.pending.lock().open.retain(|(_, span), window| window.changed || now < window.start + span.millis());
     }
 
     /// Deletes old buckets of [some tools](tollhouse_store::sweep_cursor). Each call continues after the last tool of the previous one.
@@ -243,7 +243,7 @@ impl Metrics {
 
     /// Reduces the weight of calls, once an hour. Tools that are no longer called are forgotten after days.
     fn fade(&self) {
-        Arc::make_mut(&mut lock(&self.pending).called).retain(|_, weight| {
+        Arc::make_mut(&mut self.pending.lock().called).retain(|_, weight| {
             *weight -= weight.div_ceil(32);
             *weight > 0
         });

@@ -9,10 +9,7 @@ mod pending;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -20,7 +17,7 @@ use tokio::sync::Notify;
 use tollhouse_base::{
     clock::Timestamp,
     id::{CallId, EndpointId, ReceiptId},
-    mutex::lock,
+    lock::Lock,
 };
 use tollhouse_event::{Events, Kind};
 use tollhouse_money::{
@@ -55,7 +52,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct WriteBehind {
     store: Arc<dyn Store>,
     parts: WriteBehindParts,
-    waiting: Mutex<PendingWrites>,
+    waiting: Lock<PendingWrites>,
     /// The batch that is being written. The lock is held meanwhile.
     batch: tokio::sync::Mutex<Option<Batch>>,
     /// Notified after each batch.
@@ -94,7 +91,7 @@ impl WriteBehind {
         let weak = Arc::downgrade(&write_behind);
         tokio::spawn(async move {
             while let Some(write_behind) = weak.upgrade() {
-                if lock(&write_behind.waiting).is_empty() {
+                if write_behind.waiting.lock().is_empty() {
                     // The time-out lets the task notice that the value was dropped.
                     _ = tokio::time::timeout(RETRY, write_behind.work.notified()).await;
                 }
@@ -109,7 +106,7 @@ impl WriteBehind {
     }
 
     fn new(store: Arc<dyn Store>, parts: WriteBehindParts) -> Self {
-        let (waiting, batch) = (Mutex::default(), tokio::sync::Mutex::default());
+        let (waiting, batch) = (Lock::default(), tokio::sync::Mutex::default());
         Self { store, parts, waiting, batch, written: Notify::new(), work: Notify::new() }
     }
 
@@ -119,7 +116,7 @@ impl WriteBehind {
     ///
     /// [`StoreError::Away`] if too many records of the same owner wait and the store accepts none.
     pub(super) async fn succeeded(&self, closing: ReceiptContext) -> Result<(), StoreError> {
-        while !lock(&self.waiting).has_room(&closing.owner) {
+        while !self.waiting.lock().has_room(&closing.owner) {
             let written = self.written.notified();
             self.work.notify_one();
             let away = |_| StoreError::Away(format!("the store is behind: {MAX_WAITING} receipts wait to be written"));
@@ -137,7 +134,7 @@ impl WriteBehind {
         let (at, id) = (receipt.issued_at, receipt.receipt_id.clone());
         // It is signed when it is fetched.
         let record = Bytes::from(UnsignedReceipt::free(receipt).to_bytes());
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let first = waiting.is_empty();
         waiting.add_receipt(&owner, id, record);
         if let Some(event) = event {
@@ -161,7 +158,7 @@ impl WriteBehind {
             data["owner"] = json!(true);
         }
         let event = self.parts.events.event(Kind::CallFailed, Some(&slug), data);
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         waiting.add_failure(&owner, event);
         if by == CalledBy::Anyone {
             waiting.count(
@@ -180,7 +177,7 @@ impl WriteBehind {
         if !call.owner {
             self.parts.metrics.add(endpoint, &call);
         }
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let first = waiting.is_empty();
         waiting.add_call(endpoint, call);
         drop(waiting);
@@ -191,7 +188,7 @@ impl WriteBehind {
 
     /// Returns a receipt that is not in the store yet.
     pub fn receipt(&self, id: &ReceiptId) -> Option<Bytes> {
-        lock(&self.waiting).receipt(id)
+        self.waiting.lock().receipt(id)
     }
 
     /// Writes rows durably, before the answer.
@@ -203,7 +200,7 @@ impl WriteBehind {
     pub async fn write(&self) -> Result<(), StoreError> {
         let mut slot = self.batch.lock().await;
         if slot.is_none() {
-            let taken = lock(&self.waiting).take();
+            let taken = self.waiting.lock().take();
             *slot = Batch::build(taken, &self.parts.events, &self.parts.sales);
         }
         let Some(batch) = slot.as_mut() else { return Ok(()) };
@@ -214,7 +211,7 @@ impl WriteBehind {
             committed?;
         }
         let Some(batch) = slot.take() else { return Ok(()) };
-        lock(&self.waiting).written(&batch.receipts);
+        self.waiting.lock().written(&batch.receipts);
         for (owner, event) in batch.events {
             self.parts.events.announce(&owner, event);
         }
@@ -230,7 +227,7 @@ impl WriteBehind {
     pub async fn write_all(&self) -> Result<(), StoreError> {
         loop {
             self.write().await?;
-            if lock(&self.waiting).is_empty() {
+            if self.waiting.lock().is_empty() {
                 return Ok(());
             }
         }

@@ -1,7 +1,7 @@
 //! Iterates in parts over the tools that have keys, files, secrets or log lines.
 
 use futures_util::future::BoxFuture;
-use tollhouse_base::{boxed, clock::Timestamp, id::EndpointId};
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_store::{Direction, Store, StoreError};
 
 use super::{files::FILES, kv::KV, log::position::LOGS, secret::SECRETS};
@@ -35,7 +35,6 @@ impl DataKind {
         }
     }
 
-    #[boxed]
     pub async fn turn(self, store: &dyn Store, now: Timestamp) -> Result<KindTurn<'_>, StoreError> {
         macro_rules! turn {
             ($table:ident) => {{

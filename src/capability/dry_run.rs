@@ -1,8 +1,8 @@
 //! Temporary storage of a dry run: separate kv and files in memory, and its log. Dropping it discards everything.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tollhouse_base::{clock::Clock, mutex::lock};
+use tollhouse_base::{clock::Clock, lock::Lock};
 use tollhouse_objects::{ObjectLayout, Objects};
 use tollhouse_protocol::Limits;
 use tollhouse_store::memory::MemoryStore;
@@ -17,7 +17,7 @@ const BYTES: u64 = 4 << 20;
 pub struct DryRunStore {
     pub(super) kv: Kv,
     pub(super) files: Files,
-    lines: Mutex<Vec<LogEntry>>,
+    lines: Lock<Vec<LogEntry>>,
 }
 
 impl DryRunStore {
@@ -25,7 +25,7 @@ impl DryRunStore {
         let store = Arc::new(MemoryStore::new());
         let objects = Objects::new(Arc::clone(&store) as _, clock.clone(), Arc::new(ObjectLayout::in_memory()));
         let files = Files::new(Arc::clone(&store) as _, clock.clone(), objects);
-        Arc::new(Self { kv: Kv::new(store, clock.clone()), files, lines: Mutex::default() })
+        Arc::new(Self { kv: Kv::new(store, clock.clone()), files, lines: Lock::default() })
     }
 
     /// Narrows a call's limits to those of a dry run.
@@ -38,11 +38,11 @@ impl DryRunStore {
 
     /// Adds a log line. The call's limits bound their number.
     pub(super) fn log(&self, entry: LogEntry) {
-        lock(&self.lines).push(entry);
+        self.lines.lock().push(entry);
     }
 
     /// Takes the log, oldest line first.
     pub fn take_log(&self) -> Vec<LogEntry> {
-        std::mem::take(&mut *lock(&self.lines))
+        std::mem::take(&mut *self.lines.lock())
     }
 }

@@ -16,7 +16,7 @@ pub(super) mod list;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use serde_json::value::RawValue;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::EndpointId,
+    lock::Lock,
 };
 use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_BYTES};
 use tollhouse_store::{Batch, CountedText, Direction, Durability, Row, Store, StoreError, Table, Tx, UpdatePlan, schema, update};
@@ -60,13 +61,13 @@ pub struct Kv {
     clock: Clock,
     turns: Arc<WriteTurns>,
     /// When each tool was last swept for expired entries.
-    reclaimed: Mutex<HashMap<EndpointId, Timestamp>>,
+    reclaimed: Lock<HashMap<EndpointId, Timestamp>>,
 }
 
 impl Kv {
     /// Creates the keys and values of this store.
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { store, clock, turns: WriteTurns::new(CHANGES), reclaimed: Mutex::default() }
+        Self { store, clock, turns: WriteTurns::new(CHANGES), reclaimed: Lock::default() }
     }
 
     pub(super) fn scoped<'a>(&'a self, owner: &'a Owner, endpoint: &'a EndpointId, limits: &'a Limits) -> EndpointKv<'a> {
@@ -76,13 +77,13 @@ impl Kv {
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         KV.clear(&*self.store, &KV.under(&CountedText(endpoint.clone())), u64::MAX).await?;
         USAGE.forget(&*self.store, endpoint).await?;
-        self.reclaimed.lock().expect("no holder panics").remove(endpoint);
+        self.reclaimed.lock().remove(endpoint);
         Ok(())
     }
 
     /// Returns whether `endpoint` may be swept now. If so, it counts as swept.
     fn begin_reclaim(&self, endpoint: &EndpointId, now: Timestamp) -> bool {
-        let mut reclaimed = self.reclaimed.lock().expect("no holder panics");
+        let mut reclaimed = self.reclaimed.lock();
         reclaimed.retain(|_, at| at.plus_millis(RECLAIM_EVERY_MS) > now);
         if reclaimed.contains_key(endpoint) {
             return false;

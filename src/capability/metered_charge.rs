@@ -1,8 +1,6 @@
 //! `ctx.charge`: the charge that a handler sets for its call.
 
-use std::sync::Mutex;
-
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use tollhouse_protocol::OpFailure;
 use tollhouse_tool::MicroUsd;
 
@@ -13,18 +11,18 @@ use super::failure::invalid_argument;
 pub struct MeteredCharge {
     /// The maximum that the caller has agreed to pay. Zero if the price is fixed.
     max: MicroUsd,
-    charged: Mutex<Option<MicroUsd>>,
+    charged: Lock<Option<MicroUsd>>,
 }
 
 impl MeteredCharge {
     /// Creates the charge of a call that costs at most `max`, or zero if the price is fixed.
     pub fn new(max: MicroUsd) -> Self {
-        Self { max, charged: Mutex::default() }
+        Self { max, charged: Lock::default() }
     }
 
     /// Returns the last amount that was set.
     pub fn charged(&self) -> Option<MicroUsd> {
-        *lock(&self.charged)
+        *self.charged.lock()
     }
 
     /// Sets the charge. An invalid amount changes nothing.
@@ -36,7 +34,7 @@ impl MeteredCharge {
         if amount > self.max {
             return Err(invalid_argument(format!("{amount} USD is above the `maxPriceUsd` of {} USD", self.max)));
         }
-        *lock(&self.charged) = Some(amount);
+        *self.charged.lock() = Some(amount);
         Ok(())
     }
 }

@@ -1,11 +1,8 @@
 //! `ctx.progress`: messages to a caller while its call runs.
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use tollhouse_protocol::{Limits, ProgressMessage};
 
 use super::{Redactor, log::sanitize};
@@ -22,7 +19,7 @@ pub struct ProgressUpdate {
 /// Receives a call's messages, with a rate limit.
 pub(super) struct Listener {
     on_update: Box<dyn Fn(ProgressUpdate) + Send + Sync>,
-    rate: Mutex<MessageRate>,
+    rate: Lock<MessageRate>,
 }
 
 /// The messages of the current second.
@@ -34,12 +31,12 @@ struct MessageRate {
 
 impl Listener {
     pub(super) fn new(on_update: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
-        Self { on_update: Box::new(on_update), rate: Mutex::new(MessageRate { since: Instant::now(), sent: 0 }) }
+        Self { on_update: Box::new(on_update), rate: Lock::new(MessageRate { since: Instant::now(), sent: 0 }) }
     }
 
     /// Passes a message on, unless there were too many within a second.
     pub(super) fn update(&self, text: &ProgressMessage, limits: &Limits, redactor: &Redactor) {
-        let is_admitted = lock(&self.rate).admit(limits.progress_per_second);
+        let is_admitted = self.rate.lock().admit(limits.progress_per_second);
         if is_admitted {
             let message = redactor.redact_limited(&text.message, &sanitize(&text.message), limits.progress_bytes);
             (self.on_update)(ProgressUpdate { message, fraction: text.fraction });

@@ -1,12 +1,9 @@
 //! Usage records and writers' turns, shared by kv and files.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tollhouse_base::{id::EndpointId, mutex::lock};
+use tollhouse_base::{id::EndpointId, lock::Lock};
 use tollhouse_fair::{FairPermit, FairSemaphore, Share};
 use tollhouse_store::{Batch, CountedText, Durability, Formatted, Store, StoreError, Table};
 use tollhouse_tool::Owner;
@@ -77,14 +74,14 @@ impl UsageTable {
 #[derive(Debug)]
 pub(super) struct WriteTurns {
     /// Locks of tools with current or waiting writers.
-    endpoints: Mutex<HashMap<EndpointId, Arc<AsyncMutex<()>>>>,
+    endpoints: Lock<HashMap<EndpointId, Arc<AsyncMutex<()>>>>,
     changes: Arc<FairSemaphore<Owner>>,
 }
 
 impl WriteTurns {
     /// Allows `max` concurrent changes. The next one goes to the owner with the fewest in progress.
     pub(super) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { endpoints: Mutex::default(), changes: FairSemaphore::new(max, Share::All) })
+        Arc::new(Self { endpoints: Lock::default(), changes: FairSemaphore::new(max, Share::All) })
     }
 
     /// Waits for the turn of `owner` to change the data of `endpoint`.
@@ -96,7 +93,7 @@ impl WriteTurns {
 
     /// Waits until nobody else changes the data of `endpoint`.
     pub(super) async fn lock_endpoint(self: &Arc<Self>, endpoint: &EndpointId) -> EndpointLocks {
-        let own = Arc::clone(lock(&self.endpoints).entry(endpoint.clone()).or_default());
+        let own = Arc::clone(self.endpoints.lock().entry(endpoint.clone()).or_default());
         // Create the guard before waiting, so that it cleans up if it is dropped meanwhile.
         let mut alone = EndpointLocks { turns: Arc::clone(self), endpoint: endpoint.clone(), own, guard: None };
         alone.guard = Some(Arc::clone(&alone.own).lock_owned().await);
@@ -123,7 +120,7 @@ pub(super) struct EndpointLocks {
 
 impl Drop for EndpointLocks {
     fn drop(&mut self) {
-        let mut endpoints = lock(&self.turns.endpoints);
+        let mut endpoints = self.turns.endpoints.lock();
         self.guard = None;
         // A count of 2 means that only the map and this guard hold it.
         if Arc::strong_count(&self.own) == 2 {

@@ -54,7 +54,7 @@ mod warnings;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -67,6 +67,7 @@ use tollhouse_base::{
     cache::Cache,
     clock::Clock,
     id::BuilderId,
+    lock::Lock,
     rate_limit::{ConcurrencyLimit, Permit},
 };
 use tollhouse_capability::{AllowedHosts, CapabilityServices, Granted};
@@ -186,7 +187,7 @@ pub struct Catalog {
     rebuild: AtomicU64,
     /// Endpoints that the last scan with the current rules left out, because their sources could
     /// not be read.
-    unscanned: Mutex<Option<Vec<Slug>>>,
+    unscanned: Lock<Option<Vec<Slug>>>,
     /// Serializes changes of this host. Not taken by calls or by notifications of other hosts'
     /// changes, because it is held during commits, which may be slow. Never held while a worker
     /// runs, an upload or source is read, or data of a deleted endpoint is removed.

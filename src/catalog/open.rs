@@ -1,13 +1,13 @@
 //! Start-up of the catalog: reads every endpoint's card, and no records. Upkeep of the search index.
 
 use std::{
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use tokio::{sync::watch, task::spawn_blocking};
-use tollhouse_base::{boxed, cache::Cache, rate_limit::ConcurrencyLimit};
+use tollhouse_base::{boxed, cache::Cache, lock::Lock, rate_limit::ConcurrencyLimit};
 use tollhouse_fair::{FairSemaphore, Share};
 use tollhouse_store::{Store, StoreError, maintain};
 
@@ -52,7 +52,7 @@ impl Catalog {
             ready: Cache::new(room.called_bytes()),
             shown_cache: Cache::new(room.shown_cache_bytes()),
             rebuild: AtomicU64::new(0),
-            unscanned: Mutex::default(),
+            unscanned: Lock::default(),
             changing: tokio::sync::Mutex::new(()),
             showing: tokio::sync::Mutex::new(()),
             reads: FairSemaphore::new(MAX_UPLOAD_READS, Share::AllBut(MAX_UPLOAD_READS / 2)),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::json;
-use tollhouse_base::{boxed, mutex::lock};
+use tollhouse_base::boxed;
 use tollhouse_event::Kind;
 use tollhouse_replica::JobRun;
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
@@ -40,7 +40,7 @@ impl Catalog {
             return Ok(());
         }
         let ours = self.scanner.policy_version();
-        let (remaining, all) = (lock(&self.unscanned).take(), self.all());
+        let (remaining, all) = (self.unscanned.lock().take(), self.all());
         let found = match remaining {
             Some(remaining) => self.rescan_all(remaining.into_iter()).await?,
             None => self.rescan_all(builders_of(&all)).await?,
@@ -109,7 +109,7 @@ impl Catalog {
             }
         }
         let Some(error) = unread else { return Ok(found) };
-        *lock(&self.unscanned) = Some(remaining);
+        *self.unscanned.lock() = Some(remaining);
         Err(error)
     }
 

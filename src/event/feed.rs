@@ -4,10 +4,7 @@
 //! point where they are missing. If several hosts share a store, followers get the entries of all hosts from the store:
 //! see [`super::pull`].
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::{
     broadcast::{self, error::RecvError},
@@ -15,7 +12,7 @@ use tokio::sync::{
 };
 use tollhouse_base::{
     clock::{Clock, Timestamp},
-    mutex::lock,
+    lock::Lock,
 };
 use tollhouse_store::Store;
 
@@ -27,7 +24,7 @@ pub const MAX_FOLLOWERS: usize = 64;
 /// A feed of entries by subject. `T` should be cheap to clone.
 pub struct Feed<T> {
     /// The subjects that have followers.
-    subjects: Mutex<HashMap<String, Subject<T>>>,
+    subjects: Lock<HashMap<String, Subject<T>>>,
     /// The clock for pulling entries from the store, if the store is shared.
     pulled: Option<Clock>,
 }
@@ -81,7 +78,7 @@ impl<T: Clone> Feed<T> {
     /// Creates a feed of entries in `store`. If the store is shared, entries are delivered only after they have been
     /// pulled from it.
     pub fn of(store: &(impl Store + ?Sized), clock: &Clock) -> Arc<Self> {
-        Arc::new(Self { subjects: Mutex::default(), pulled: store.is_shared().then(|| clock.clone()) })
+        Arc::new(Self { subjects: Lock::default(), pulled: store.is_shared().then(|| clock.clone()) })
     }
 
     /// Delivers the entry from `make` to all followers of `subject`. Does not call `make` if there are none or if
@@ -93,7 +90,7 @@ impl<T: Clone> Feed<T> {
     }
 
     pub(super) fn send(&self, subject: &str, make: impl FnOnce() -> T) {
-        let mut subjects = lock(&self.subjects);
+        let mut subjects = self.subjects.lock();
         let Some(Subject { followers, .. }) = subjects.get(subject) else { return };
         if followers.receiver_count() == 0 || followers.send(make()).is_err() {
             subjects.remove(subject);
@@ -102,7 +99,7 @@ impl<T: Clone> Feed<T> {
 
     /// Follows all entries published about `subject` from now on.
     pub fn follow(&self, subject: &str) -> Result<Follower<T>, TooManyFollowers> {
-        let mut subjects = lock(&self.subjects);
+        let mut subjects = self.subjects.lock();
         // Drop buffers without followers, whichever subject is published to.
         subjects.retain(|_, subject| subject.followers.receiver_count() > 0);
         let subject = subjects.entry(subject.to_owned()).or_insert_with(|| Subject {
@@ -118,14 +115,14 @@ impl<T: Clone> Feed<T> {
 
     /// Marks that everything stored about `subject` from now on is delivered.
     pub(super) fn begin(&self, subject: &str) {
-        if let Some(Subject { started, .. }) = lock(&self.subjects).get(subject) {
+        if let Some(Subject { started, .. }) = self.subjects.lock().get(subject) {
             started.send_if_modified(|started| !std::mem::replace(started, true));
         }
     }
 
     /// Returns the subjects with followers, each with the time of its first follower.
     pub(super) fn followed(&self) -> HashMap<String, Timestamp> {
-        let mut subjects = lock(&self.subjects);
+        let mut subjects = self.subjects.lock();
         subjects.retain(|_, subject| subject.followers.receiver_count() > 0);
         subjects.iter().map(|(name, subject)| (name.clone(), subject.since)).collect()
     }
@@ -193,7 +190,7 @@ mod tests {
         let _one = feed.follow("one").unwrap();
         drop(feed.follow("other").unwrap());
         let _third = feed.follow("third").unwrap();
-        assert!(!lock(&feed.subjects).contains_key("other") && lock(&feed.subjects).len() == 2);
+        assert!(!feed.subjects.lock().contains_key("other") && feed.subjects.lock().len() == 2);
     }
 
     #[tokio::test]
@@ -205,6 +202,6 @@ mod tests {
         followers.push(feed.follow("one").unwrap());
         drop(followers);
         feed.publish("one", || 1);
-        assert!(lock(&feed.subjects).is_empty());
+        assert!(feed.subjects.lock().is_empty());
     }
 }

@@ -12,18 +12,14 @@ mod retention;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::EventId,
-    mutex::lock,
+    lock::Lock,
 };
 use tollhouse_store as store;
 use tollhouse_store::{Batch, Durability, Store, StoreError, Table, TerminatedText, schema};
@@ -143,7 +139,7 @@ pub struct Events {
     settings: EventSettings,
     feed: Arc<Feed<Arc<Event>>>,
     /// Number of stored events of owners with recent events. `None` if they have not been counted.
-    counts: Mutex<HashMap<String, Option<u64>>>,
+    counts: Lock<HashMap<String, Option<u64>>>,
 }
 
 impl fmt::Debug for Events {
@@ -156,7 +152,7 @@ impl Events {
     /// Creates the events of this store with these retention settings.
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
         let feed = Feed::of(&*store, &clock);
-        Self { store, clock, settings, feed, counts: Mutex::default() }
+        Self { store, clock, settings, feed, counts: Lock::default() }
     }
 
     /// Returns the current time of its clock.
@@ -179,7 +175,7 @@ impl Events {
     /// Announces an event to live followers. Call it after the commit.
     pub fn announce(&self, owner: &Owner, event: Event) {
         // If this is the owner's first event since the last sweep, `trim` counts the owner's events.
-        lock(&self.counts).entry(owner.share().to_owned()).or_default().iter_mut().for_each(|count| *count += 1);
+        self.counts.lock().entry(owner.share().to_owned()).or_default().iter_mut().for_each(|count| *count += 1);
         self.feed.publish(owner.share(), || Arc::new(event));
     }
 

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_base::mutex::lock;
 use tollhouse_store::{Direction, StoreError, TrimReport, maintain};
 
 use super::{EVENTS, EventPosition, Events, feed::Position as _, of, read::stored_after};
@@ -35,13 +34,13 @@ impl Events {
         let max = self.settings.count + self.settings.count / 10;
         let many = |count: &Option<u64>| count.is_none_or(|count| count > max);
         let due: Vec<_> =
-            lock(&self.counts).iter().filter(|(_, count)| many(count)).map(|(share, count)| (share.clone(), *count)).collect();
+            self.counts.lock().iter().filter(|(_, count)| many(count)).map(|(share, count)| (share.clone(), *count)).collect();
         for (share, known) in due {
             // This count does not include what other hosts of the store have added or removed.
             let known = known.filter(|_| !self.store.is_shared());
             let trimmed = EVENTS.trim(&*self.store, &EVENTS.under(&of(&share)), self.settings.count, known).await?;
             EVENTS.expired(trimmed.map_or(0, |trimmed| trimmed.removed));
-            let mut all = lock(&self.counts);
+            let mut all = self.counts.lock();
             // The first count may miss events that were added meanwhile. They are counted again later.
             let now = all.get(&share).copied().flatten().filter(|_| known.is_some());
             all.insert(share, trimmed.map(|TrimReport { stored, removed }| now.unwrap_or(stored).saturating_sub(removed)));
@@ -54,14 +53,14 @@ impl Events {
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = EVENTS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {
-            lock(&self.counts).clear();
+            self.counts.lock().clear();
         }
         let oldest = EventPosition::start_of(self.oldest());
         while let Some((owner, first)) = round.next().await? {
             if first < oldest.0 {
                 let old = EVENTS.under(&owner).before(&(owner.clone(), oldest.0.clone()));
                 EVENTS.expire(&*self.store, &old).await?;
-                lock(&self.counts).remove(&owner.0);
+                self.counts.lock().remove(&owner.0);
             }
             round.past(&owner);
         }

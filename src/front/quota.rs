@@ -1,10 +1,8 @@
 //! Quotas per address and for all clients: connections, bytes of bodies and bytes of answers.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
+
+use tollhouse_base::lock::Lock;
 
 use super::address::network;
 
@@ -18,7 +16,7 @@ pub struct Quota {
     max_per_address: Option<usize>,
     /// Whether a part is reserved for addresses that use little.
     has_reserve: bool,
-    used: Mutex<QuotaUse>,
+    used: Lock<QuotaUse>,
 }
 
 #[derive(Debug, Default)]
@@ -50,12 +48,12 @@ impl QuotaFull {
 impl Quota {
     /// Returns an unused quota: at most `max` in all and `max_per_address` for one address. `None` sets no limit.
     pub fn new(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: false, used: Mutex::default() })
+        Arc::new(Self { max, max_per_address, has_reserve: false, used: Lock::default() })
     }
 
     /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot take everything.
     pub(crate) fn with_reserve(max: Option<usize>, max_per_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { max, max_per_address, has_reserve: true, used: Mutex::default() })
+        Arc::new(Self { max, max_per_address, has_reserve: true, used: Lock::default() })
     }
 
     /// Returns an empty share for `address`.
@@ -74,7 +72,7 @@ impl Quota {
     ///
     /// The limit that was reached.
     pub(crate) fn has_room(&self, address: IpAddr, more: usize) -> Result<(), QuotaFull> {
-        self.room(&self.all(), &network(address), more)
+        self.room(&self.used.lock(), &network(address), more)
     }
 
     /// Checks whether `address` can take `more`, an amount that already exists. An amount larger than a limit is allowed while at most
@@ -84,7 +82,7 @@ impl Quota {
     ///
     /// The limit that was reached.
     pub(crate) fn has_room_or_is_large(&self, address: IpAddr, more: usize) -> Result<(), QuotaFull> {
-        let all = self.all();
+        let all = self.used.lock();
         let address_use = all.by_network.get(&network(address)).copied().unwrap_or_default();
         let is_full = |used: usize, max: usize| used.saturating_add(more) > max && (more < max || used > max / 2);
         if let Some(max) = self.max.filter(|max| is_full(all.all, *max)) {
@@ -96,7 +94,7 @@ impl Quota {
     /// Returns the limit of `address` if the address has reached it, whatever others use.
     pub(crate) fn has_all_of_its_share(&self, address: IpAddr) -> Option<usize> {
         let max = self.max_per_address?;
-        let address_use = self.all().by_network.get(&network(address)).copied().unwrap_or_default();
+        let address_use = self.used.lock().by_network.get(&network(address)).copied().unwrap_or_default();
         (address_use >= max).then_some(max)
     }
 
@@ -129,11 +127,7 @@ impl Quota {
 
     /// Returns the amount in use.
     pub(crate) fn used(&self) -> usize {
-        self.all().all
-    }
-
-    fn all(&self) -> MutexGuard<'_, QuotaUse> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock().all
     }
 }
 
@@ -152,7 +146,7 @@ impl QuotaShare {
     ///
     /// The limit that was reached. Then nothing is added.
     pub fn take(&mut self, more: usize) -> Result<(), QuotaFull> {
-        let mut used = self.quota.all();
+        let mut used = self.quota.used.lock();
         self.quota.room(&used, &self.address, more)?;
         self.quota.add(&mut used, self.address, more);
         self.amount += more;
@@ -165,7 +159,7 @@ impl QuotaShare {
     ///
     /// The limit was reached. Then nothing is added.
     pub(crate) fn take_of_all(&mut self, more: usize) -> Result<(), QuotaFull> {
-        let mut used = self.quota.all();
+        let mut used = self.quota.used.lock();
         match self.quota.max.filter(|max| used.all.saturating_add(more) > *max) {
             Some(max) => Err(QuotaFull::All(max)),
             None => {
@@ -179,7 +173,7 @@ impl QuotaShare {
     /// Takes `more` even beyond the limits, because it is already in memory.
     pub(crate) fn take_over_limit(&mut self, more: usize) {
         if more > 0 {
-            self.quota.add(&mut self.quota.all(), self.address, more);
+            self.quota.add(&mut self.quota.used.lock(), self.address, more);
             self.amount += more;
         }
     }
@@ -203,7 +197,7 @@ impl Drop for QuotaShare {
         if self.amount == 0 {
             return;
         }
-        let mut used = self.quota.all();
+        let mut used = self.quota.used.lock();
         used.all -= self.amount;
         if let Some(address_use) = used.by_network.get_mut(&self.address) {
             *address_use -= self.amount;

@@ -12,11 +12,9 @@ use serde::{
     de::{IgnoredAny, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
+use tollhouse_base::deserialize_error::ByName;
 
-use super::{
-    message::{MAX_ID_BYTES, object},
-    revision::sole,
-};
+use super::{message::MAX_ID_BYTES, revision::sole};
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Member {
@@ -100,7 +98,7 @@ fn is_present<'de, D: Deserializer<'de>>(field: D) -> Result<bool, D::Error> {
 impl Member {
     /// Parses a message. `text` is a part of `body`.
     fn read(text: &str, body: &Bytes) -> Self {
-        let Ok(member) = object::<_, MemberText<'_>>(&mut serde_json::Deserializer::from_str(text)) else {
+        let Ok(ByName(member)) = serde_json::from_str::<ByName<MemberText<'_>>>(text) else {
             return Self::Wrong("every entry of a batch must be a JSON-RPC message", None);
         };
         let id = || member.id.filter(|id| id.get().len() <= MAX_ID_BYTES).and_then(|id| serde_json::from_str(id.get()).ok());

@@ -7,13 +7,14 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use axum::http::{HeaderMap, HeaderValue};
 use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
+use tollhouse_base::lock::Lock;
 use tollhouse_front::header_names::MCP_SESSION;
 
 use super::{remote_cancel::Cancelable, revision::sole};
@@ -58,7 +59,7 @@ impl ClientSession {
 /// The running calls that their callers can cancel.
 #[derive(Debug, Default)]
 pub(super) struct CancelableCalls {
-    calls: Mutex<HashMap<(ClientSession, RequestId), CancelEntry>>,
+    calls: Lock<HashMap<(ClientSession, RequestId), CancelEntry>>,
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +82,7 @@ impl CancelableCalls {
             return None;
         }
         let (key, cancel) = ((session, id.clone()), CancellationToken::new());
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         if calls.len() >= MAX_CALLS {
             return None;
         }
@@ -99,7 +100,7 @@ impl CancelableCalls {
     }
 
     fn cancel_if(&self, key: &(ClientSession, RequestId), is_meant: impl FnOnce(&CancelEntry) -> bool) -> bool {
-        let started = self.calls().get(key).filter(|started| is_meant(started)).cloned();
+        let started = self.calls.lock().get(key).filter(|started| is_meant(started)).cloned();
         started.map(|started| started.cancel.cancel()).is_some()
     }
 
@@ -108,15 +109,11 @@ impl CancelableCalls {
         let id = Some(id).filter(|id| !is_long(id)).and_then(|id| serde_json::to_string(id).ok())?;
         Some(format!("{}/{id}", hex::encode(session.0)))
     }
-
-    fn calls(&self) -> MutexGuard<'_, HashMap<(ClientSession, RequestId), CancelEntry>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Cancelable for CancelableCalls {
     fn any(&self) -> bool {
-        !self.calls().is_empty()
+        !self.calls.lock().is_empty()
     }
 
     /// Skips a call that began after the cancellation, because a client can reuse an id.
@@ -135,7 +132,7 @@ pub(super) fn is_long(id: &RequestId) -> bool {
 
 impl Drop for CancelGuard {
     fn drop(&mut self) {
-        self.calls.calls().remove(&self.key);
+        self.calls.calls.lock().remove(&self.key);
     }
 }
 
@@ -158,7 +155,7 @@ mod tests {
         assert!(cancel(session, Duration::ZERO));
         assert!(held.cancel.is_cancelled());
         drop(held);
-        assert!(calls.calls().is_empty());
+        assert!(calls.calls.lock().is_empty());
         assert!(!calls.hold(session, &RequestId::Number(1)).unwrap().cancel.is_cancelled(), "a later call is not canceled");
     }
 
@@ -170,7 +167,7 @@ mod tests {
         let held: Vec<_> = (0..=MAX_CALLS as i64).filter_map(|id| calls.hold(session, &RequestId::Number(id))).collect();
         assert_eq!(held.len(), MAX_CALLS);
         drop(held);
-        assert!(calls.calls().is_empty());
+        assert!(calls.calls.lock().is_empty());
     }
 
     #[test]

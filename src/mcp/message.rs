@@ -1,15 +1,13 @@
 //! Parses the fields of a JSON-RPC message that this front end needs. rmcp parses only messages that no fast path
 //! answers.
 
-use std::{borrow::Cow, fmt, marker::PhantomData};
+use std::borrow::Cow;
 
 use axum::body::Bytes;
 use rmcp::model::{MetaObject, RequestId};
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
-};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
+use tollhouse_base::deserialize_error::ByName;
 use tollhouse_front::ApiError;
 
 use super::arguments::Arguments;
@@ -60,8 +58,8 @@ struct MessageText<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Cow<'a, str>,
-    #[serde(borrow, default, deserialize_with = "object")]
-    params: ParamsText<'a>,
+    #[serde(borrow, default)]
+    params: ByName<ParamsText<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -94,13 +92,11 @@ impl<'a> Message<'a> {
     ///
     /// 400 if `_meta` is longer than [`MAX_META_BYTES`], or an id than [`MAX_ID_BYTES`].
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, ApiError> {
-        let mut text = serde_json::Deserializer::from_slice(body);
-        let Some(message) = object::<_, MessageText<'a>>(&mut text).ok().filter(|_| text.end().is_ok()) else {
-            return Ok(Self::default());
-        };
+        let Ok(ByName(message)) = serde_json::from_slice::<ByName<MessageText<'a>>>(body) else { return Ok(Self::default()) };
+        let ByName(params) = &message.params;
         check_length("id", message.id, MAX_ID_BYTES)?;
-        check_length("params.requestId", message.params.request_id, MAX_ID_BYTES)?;
-        check_length("params._meta", message.params.meta, MAX_META_BYTES)?;
+        check_length("params.requestId", params.request_id, MAX_ID_BYTES)?;
+        check_length("params._meta", params.meta, MAX_META_BYTES)?;
         Ok(message.read().unwrap_or_default())
     }
 
@@ -114,7 +110,8 @@ impl<'a> MessageText<'a> {
     /// Parses the fields that are still text. Returns `None` if one that the method has is invalid, or the version is
     /// not 2.0.
     fn read(self) -> Option<Message<'a>> {
-        let Self { jsonrpc, id, method, params: ParamsText { name, arguments, cursor, meta, notifications, request_id } } = self;
+        let Self { jsonrpc, id, method, params: ByName(params) } = self;
+        let ParamsText { name, arguments, cursor, meta, notifications, request_id } = params;
         let notifications = field(notifications.filter(|_| method == LISTEN))?.unwrap_or_default();
         let request_id = field(request_id.filter(|_| method == CANCELLED))?;
         let (id, meta) = (field(id)?, field(meta)?.unwrap_or_default());
@@ -132,25 +129,6 @@ fn check_length(name: &str, field: Option<&RawValue>, max: usize) -> Result<(), 
 /// Parses a field. Returns `Some(None)` if it is absent or null, and `None` if it has another type.
 fn field<T: DeserializeOwned>(text: Option<&RawValue>) -> Option<Option<T>> {
     text.map(|text| serde_json::from_str(text.get()).ok()).map_or(Some(None), |value| value.map(Some))
-}
-
-/// Parses a structure from an object. serde itself also accepts an array of the fields' values.
-pub(super) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(text: D) -> Result<T, D::Error> {
-    struct Object<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
-        type Value = T;
-
-        fn expecting(&self, expected: &mut fmt::Formatter<'_>) -> fmt::Result {
-            expected.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(fields))
-        }
-    }
-
-    text.deserialize_map(Object(PhantomData))
 }
 
 impl Params<'_> {

@@ -12,12 +12,7 @@ mod poll;
 mod record;
 mod unpaid;
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
 
 use rmcp::model::CreateTaskResult;
 use tokio::sync::mpsc;
@@ -27,6 +22,7 @@ use tokio_util::{
 };
 use tollhouse_base::{
     clock::{Clock, Timestamp},
+    lock::Lock,
     offload::run_blocking,
 };
 use tollhouse_call::{Call, CallError, CompletedCall, Progress};
@@ -71,7 +67,7 @@ pub(super) struct Tasks {
     base_url: String,
     replica: Arc<Replica>,
     remote_cancels: Arc<RemoteCancels>,
-    running: Mutex<HashMap<String, RunningTask>>,
+    running: Lock<HashMap<String, RunningTask>>,
     slots: Arc<Quota>,
     unpaid: UnpaidTasks,
     /// How long the answer of an unpaid task is kept after its end.
@@ -111,7 +107,7 @@ impl Tasks {
             base_url: services.base_url.clone(),
             replica: Arc::clone(&services.replica),
             remote_cancels,
-            running: Mutex::default(),
+            running: Lock::default(),
             slots: Quota::new(Some(settings.running), Some(settings.running_of_address)),
             unpaid: UnpaidTasks::new(settings.bytes),
             retention: settings.kept,
@@ -167,11 +163,11 @@ impl Tasks {
         let record =
             TaskRecord { holder, payment, state: TaskState::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
         // The client must be able to find it at once.
-        self.running().insert(id.clone(), RunningTask { cancel: started.cancel.clone(), progress: None });
+        self.running.lock().insert(id.clone(), RunningTask { cancel: started.cancel.clone(), progress: None });
         let mut batch = Batch::new();
         batch.insert(&TASKS, &id, &record);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
-            self.running().remove(&id);
+            self.running.lock().remove(&id);
             return Err(error);
         }
         started.stop.take().map(DropGuard::disarm);
@@ -195,7 +191,7 @@ impl Tasks {
                         }
                         Progress::Admitted(_) | Progress::Accepted { .. } => {}
                         Progress::Update(received) => {
-                            if let Some(running) = self.running().get_mut(&id) {
+                            if let Some(running) = self.running.lock().get_mut(&id) {
                                 running.progress = Some(received.message);
                             }
                         }
@@ -213,7 +209,7 @@ impl Tasks {
                 self.add_unpaid(&id, permit.owner, bytes, None).await;
             }
         }
-        self.running().remove(&id);
+        self.running.lock().remove(&id);
     }
 
     /// Stores the end of a task whose answer is not stored with a payment.
@@ -331,20 +327,16 @@ impl Tasks {
         }
         Ok(())
     }
-
-    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, RunningTask>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Cancelable for Tasks {
     fn any(&self) -> bool {
-        !self.running().is_empty()
+        !self.running.lock().is_empty()
     }
 
     /// Ignores the time, because ids are never reused.
     fn cancel_named(&self, id: &str, _ago: Duration) -> bool {
-        self.running().get(id).map(|running| running.cancel.cancel()).is_some()
+        self.running.lock().get(id).map(|running| running.cancel.cancel()).is_some()
     }
 }
 

@@ -1,13 +1,10 @@
 //! Stores that wrap another one, and one of them with planned failures, for tests.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
-use tollhouse_base::{clock::Timestamp, mutex::lock};
+use tollhouse_base::{clock::Timestamp, lock::Lock};
 
 use super::{Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError};
 
@@ -102,7 +99,7 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct FaultyStore<S> {
     inner: Arc<S>,
-    plan: Mutex<Plan>,
+    plan: Lock<Plan>,
 }
 
 #[derive(Debug, Default)]
@@ -127,41 +124,41 @@ impl<S> FaultyStore<S> {
 
     /// Wraps a store that others also use directly, without faults.
     pub fn sharing(inner: Arc<S>) -> Self {
-        Self { inner, plan: Mutex::default() }
+        Self { inner, plan: Lock::default() }
     }
 
     /// Makes the `n`-th commit from now fail. 1 is the next.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
-        let mut plan = lock(&self.plan);
+        let mut plan = self.plan.lock();
         let number = plan.requested + n;
         plan.faults.insert(number, fault);
     }
 
     /// Makes every commit fail until [`FaultyStore::heal`] is called.
     pub fn fail_all(&self, fault: Fault) {
-        lock(&self.plan).always = Some(fault);
+        self.plan.lock().always = Some(fault);
     }
 
     /// Makes every read fail with [`StoreError::Away`] until [`FaultyStore::heal`] is called.
     pub fn fail_reads(&self) {
-        lock(&self.plan).blind = true;
+        self.plan.lock().blind = true;
     }
 
     /// Cancels all planned faults.
     pub fn heal(&self) {
-        let mut plan = lock(&self.plan);
+        let mut plan = self.plan.lock();
         *plan = Plan { requested: plan.requested, reads: plan.reads, ..Plan::default() };
     }
 
     /// Returns the number of commits requested so far, including failed ones. With it a test can fail each commit in
     /// turn.
     pub fn commits(&self) -> u64 {
-        lock(&self.plan).requested
+        self.plan.lock().requested
     }
 
     /// Returns the number of reads requested so far, including failed ones.
     pub fn reads(&self) -> u64 {
-        lock(&self.plan).reads
+        self.plan.lock().reads
     }
 
     /// Returns the wrapped store.
@@ -170,7 +167,7 @@ impl<S> FaultyStore<S> {
     }
 
     fn next_fault(&self) -> Option<Fault> {
-        let mut plan = lock(&self.plan);
+        let mut plan = self.plan.lock();
         plan.requested += 1;
         let number = plan.requested;
         plan.faults.remove(&number).or(plan.always)
@@ -184,7 +181,7 @@ impl<S: Store> StoreWrapper for FaultyStore<S> {
     }
 
     fn before_read(&self) -> Result<(), StoreError> {
-        let mut plan = lock(&self.plan);
+        let mut plan = self.plan.lock();
         plan.reads += 1;
         if plan.blind { Err(StoreError::Away("a planned fault".to_owned())) } else { Ok(()) }
     }

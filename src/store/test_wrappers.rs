@@ -1,13 +1,13 @@
 //! Store wrappers for tests.
 
 use std::sync::{
-    Arc, Mutex,
+    Arc,
     atomic::{AtomicUsize, Ordering},
 };
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 
 pub use super::faulty::StoreWrapper;
 use super::{Batch, Direction, Durability, KeyRange, KeyValues, Space, Store, StoreError, memory::MemoryStore};
@@ -18,7 +18,7 @@ pub struct InterleavingStore<S> {
     /// Number of calls left before that happens. `usize::MAX` if it never happens at this kind of call.
     scans: AtomicUsize,
     commits: AtomicUsize,
-    does: Mutex<Option<BoxFuture<'static, ()>>>,
+    does: Lock<Option<BoxFuture<'static, ()>>>,
 }
 
 impl<S: Store> InterleavingStore<S> {
@@ -34,13 +34,13 @@ impl<S: Store> InterleavingStore<S> {
 
     fn before(scans: usize, commits: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         let [scans, commits] = [scans, commits].map(AtomicUsize::new);
-        Arc::new(Self { inner, scans, commits, does: Mutex::new(Some(Box::pin(does))) })
+        Arc::new(Self { inner, scans, commits, does: Lock::new(Some(Box::pin(does))) })
     }
 
     /// Counts a call and runs the action if its turn has come.
     async fn pass(&self, remaining: &AtomicUsize) {
         if remaining.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let does = lock(&self.does).take();
+            let does = self.does.lock().take();
             if let Some(does) = does {
                 does.await;
             }

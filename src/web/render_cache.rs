@@ -1,15 +1,13 @@
 //! Cache of rendered documents, by name and text.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use axum::http::HeaderValue;
+use tollhouse_base::lock::Lock;
 
 /// The last rendering of each document, by name.
 #[derive(Debug, Default)]
-pub struct RenderCache(Mutex<HashMap<String, (HeaderValue, Arc<RenderedDoc>)>>);
+pub struct RenderCache(Lock<HashMap<String, (HeaderValue, Arc<RenderedDoc>)>>);
 
 /// A document rendered as part of a page.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ pub(super) struct RenderedDoc {
 impl RenderCache {
     /// Returns the rendering of a document if its text still has this tag.
     pub(super) fn get(&self, name: &str, tag: &HeaderValue) -> Option<Arc<RenderedDoc>> {
-        let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = self.0.lock();
         stored.get(name).filter(|(known, _)| known == tag).map(|(_, rendered)| Arc::clone(rendered))
     }
 
@@ -30,7 +28,7 @@ impl RenderCache {
     /// documents.
     pub(super) fn put(&self, name: &str, tag: HeaderValue, rendered: RenderedDoc) -> Arc<RenderedDoc> {
         let rendered = Arc::new(rendered);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), (tag, Arc::clone(&rendered)));
+        self.0.lock().insert(name.to_owned(), (tag, Arc::clone(&rendered)));
         rendered
     }
 }

@@ -25,7 +25,7 @@ fn spawn_attempt(attempts: &Arc<Attempts<u32>>) -> JoinHandle<Result<(), Attempt
 
 /// Waits until this many attempts of key 1 are open or waiting.
 async fn entered(attempts: &Arc<Attempts<u32>>, count: usize) {
-    while lock(&attempts.queues)[&1].attempts < count {
+    while attempts.queues.lock()[&1].attempts < count {
         yield_now().await;
     }
 }
@@ -60,7 +60,7 @@ async fn simultaneous_attempts_run_only_until_the_limit_is_reached() {
         assert_eq!(together(&attempts, true).await, max as usize);
         assert!(attempts.begin(1).await.is_err());
         assert!(attempts.begin(2).await.is_ok(), "another key");
-        assert!(lock(&attempts.queues).is_empty());
+        assert!(attempts.queues.lock().is_empty());
     }
 }
 
@@ -69,7 +69,7 @@ async fn simultaneous_attempts_that_succeed_all_run() {
     for max in [1, 3] {
         let attempts = attempts(max);
         assert_eq!(together(&attempts, false).await, TOGETHER);
-        assert!(!attempts.penalties().has_failures(&1, gcra::now()) && lock(&attempts.queues).is_empty());
+        assert!(!attempts.penalties().has_failures(&1, gcra::now()) && attempts.queues.lock().is_empty());
     }
 }
 
@@ -83,7 +83,7 @@ async fn abandoned_attempt_does_not_block_its_queue() {
             tokio::spawn(async move { attempts.begin(1).await.is_ok() })
         })
         .collect();
-    while lock(&attempts.queues)[&1].attempts < 3 {
+    while attempts.queues.lock()[&1].attempts < 3 {
         yield_now().await;
     }
     for abandoned in waiting {
@@ -92,7 +92,7 @@ async fn abandoned_attempt_does_not_block_its_queue() {
     }
     drop(first);
     assert!(attempts.begin(1).await.is_ok());
-    assert!(lock(&attempts.queues).is_empty());
+    assert!(attempts.queues.lock().is_empty());
 }
 
 /// Failures are also counted without an attempt, for example those on other hosts.
@@ -103,7 +103,7 @@ async fn failure_counted_while_an_attempt_begins_makes_none_wait_forever() {
     assert_eq!(ends(attempts.begin(1)).await.map(drop), Ok(()), "the failure came later");
     let refused = Err(AttemptError::Failed(Duration::from_secs(60)));
     assert_eq!(ends(attempts.begin(1)).await.map(drop), refused, "the limit is reached, and no attempt is open");
-    assert!(lock(&attempts.queues).is_empty());
+    assert!(attempts.queues.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn failure_counted_while_an_attempt_waits_refuses_it() {
     attempts.penalties().count(1, gcra::now());
     drop(open);
     assert_eq!(ends(waiting).await.unwrap(), Err(AttemptError::Failed(Duration::from_secs(30))));
-    assert!(lock(&attempts.queues).is_empty());
+    assert!(attempts.queues.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,7 +129,7 @@ async fn attempts_do_not_wait_forever() {
     assert!((MAX_WAIT..MAX_WAIT + BUSY).contains(&started.elapsed()), "{:?}", started.elapsed());
     drop(open);
     assert!(attempts.begin(1).await.is_ok());
-    assert!(lock(&attempts.queues).is_empty());
+    assert!(attempts.queues.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,5 +144,5 @@ async fn waiting_attempts_of_a_key_are_bounded() {
     assert!(attempts.begin(2).await.is_ok(), "another key");
     drop(open);
     assert!(ends(join_all(waiting)).await.into_iter().all(|result| result.unwrap().is_ok()));
-    assert!(lock(&attempts.queues).is_empty());
+    assert!(attempts.queues.lock().is_empty());
 }

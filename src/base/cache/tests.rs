@@ -30,7 +30,7 @@ async fn waiters_see_a_build_failure_and_later_callers_retry() {
     let (first, second, ()) = tokio::join!(waits(), waits(), fails);
     assert_eq!((first.as_deref(), second.as_deref()), (Some("away"), Some("away")));
     assert_eq!(waits().await, None);
-    assert!(lock(&ready.making).is_empty());
+    assert!(ready.making.lock().is_empty());
 }
 
 #[test]

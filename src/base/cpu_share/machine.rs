@@ -2,11 +2,10 @@
 
 use std::{
     fs,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
-use crate::mutex::lock;
+use crate::lock::Lock;
 
 /// Fraction of the cores above which the machine counts as busy. Using the rest still slows others, who compete for
 /// caches and scheduling.
@@ -19,7 +18,7 @@ const SPAN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Machine {
     cores: f64,
-    last: Mutex<Last>,
+    last: Lock<Last>,
 }
 
 #[derive(Debug)]
@@ -40,14 +39,14 @@ struct Used {
 impl Machine {
     pub(super) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        Self { cores, last: Mutex::new(Last { at: None, used: Used::default(), busy: true }) }
+        Self { cores, last: Lock::new(Last { at: None, used: Used::default(), busy: true }) }
     }
 
     /// A machine with a fixed number of cores and a fixed load.
     #[cfg(test)]
     pub(super) fn fixed(cores: f64, busy: bool) -> Self {
         let far = Instant::now() + Duration::from_secs(1 << 20);
-        Self { cores, last: Mutex::new(Last { at: Some(far), used: Used::default(), busy }) }
+        Self { cores, last: Lock::new(Last { at: Some(far), used: Used::default(), busy }) }
     }
 
     pub(super) fn cores(&self) -> f64 {
@@ -56,7 +55,7 @@ impl Machine {
 
     /// Returns whether the machine was busy in the last interval, or true if that is unknown.
     pub(super) fn is_busy(&self) -> bool {
-        let mut last = lock(&self.last);
+        let mut last = self.last.lock();
         if last.at.is_some_and(|at| at.elapsed() < SPAN) {
             return last.busy;
         }
@@ -107,8 +106,8 @@ mod tests {
     fn machine_is_measured_at_most_once_per_interval() {
         let machine = Machine::new();
         assert!(machine.is_busy(), "nothing is known yet");
-        let first = machine.last.lock().unwrap().at;
+        let first = machine.last.lock().at;
         machine.is_busy();
-        assert_eq!(machine.last.lock().unwrap().at, first);
+        assert_eq!(machine.last.lock().at, first);
     }
 }

@@ -79,10 +79,10 @@ async fn address_without_debt_is_forgotten() {
     let shares = shares(true);
     takes(&shares, OTHER, Duration::ZERO).await.unwrap();
     takes(&shares, ONE, millis(20)).await.unwrap();
-    assert_eq!(lock(&shares.now).accounts.len(), 1);
+    assert_eq!(shares.now.lock().accounts.len(), 1);
     sleep(millis(250)).await;
     shares.prune_idle();
-    assert!(lock(&shares.now).accounts.is_empty());
+    assert!(shares.now.lock().accounts.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn without_a_limit_nobody_waits_or_is_remembered() {
     for _ in 0..10 {
         assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
     }
-    assert!(lock(&shares.now).accounts.is_empty());
+    assert!(shares.now.lock().accounts.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use serde::{
 
 /// A struct that is read from an object only. The code that serde derives would also accept an array with the fields in
 /// order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ByName<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ByName<T> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_base::{boxed, id::EndpointId, mutex::lock};
+use tollhouse_base::{boxed, id::EndpointId};
 use tollhouse_store::{Batch, Direction, Durability, StoreError, maintain};
 
 use super::{CALLS, History, Key, StoredCall, all_of, read::stored_after};
@@ -32,10 +32,10 @@ impl History {
     pub async fn trim(&self) -> Result<(), StoreError> {
         let max = self.settings.count + self.settings.count / 10;
         let due: Vec<_> =
-            lock(&self.counts).iter().filter(|(_, count)| count.is_none_or(|count| count > max)).map(|(id, _)| id.clone()).collect();
+            self.counts.lock().iter().filter(|(_, count)| count.is_none_or(|count| count > max)).map(|(id, _)| id.clone()).collect();
         for endpoint in due {
             // The count does not include what other hosts of the store have added or deleted.
-            let known = lock(&self.counts).get(&endpoint).copied().flatten().filter(|_| !self.store.is_shared());
+            let known = self.counts.lock().get(&endpoint).copied().flatten().filter(|_| !self.store.is_shared());
             // Read the first pack before counting: a concurrent deletion deletes it, and is detected by that.
             let first = CALLS.first(&*self.store, &all_of(&endpoint)).await?;
             let stored = match known {
@@ -44,7 +44,7 @@ impl History {
             };
             let removed = self.remove(&endpoint, first, stored.saturating_sub(self.settings.count)).await?;
             // A counted tool may lack calls that came meanwhile, so it is counted again now and then.
-            let mut counts = lock(&self.counts);
+            let mut counts = self.counts.lock();
             let now = counts.get(&endpoint).copied().flatten().filter(|_| known.is_some()).unwrap_or(stored);
             counts.insert(endpoint, removed.map(|removed| now.saturating_sub(removed)));
         }
@@ -103,13 +103,13 @@ impl History {
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = CALLS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {
-            lock(&self.counts).clear();
+            self.counts.lock().clear();
         }
         let oldest = self.oldest();
         while let Some((own, first, ..)) = round.next().await? {
             if first < oldest {
                 CALLS.expire(&*self.store, &CALLS.under(&own).before(&(own.clone(), oldest))).await?;
-                lock(&self.counts).remove(&own.0);
+                self.counts.lock().remove(&own.0);
             }
             round.past(&own);
         }

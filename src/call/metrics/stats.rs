@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_base::{id::EndpointId, mutex::lock};
+use tollhouse_base::id::EndpointId;
 use tollhouse_store::{Direction, Range, StoreError, TerminatedText};
 
 use super::{
@@ -35,7 +35,7 @@ const REST: Duration = Duration::from_secs(60);
 impl Metrics {
     /// Returns a tool's figures of the last 30 days. `None` until the first count is complete.
     pub fn figures(&self, endpoint: &EndpointId) -> Option<RecentStats> {
-        lock(&self.recent).figures(endpoint)
+        self.recent.lock().figures(endpoint)
     }
 
     /// Returns the figures of all tools of the last 24 hours, including deleted ones.
@@ -51,7 +51,7 @@ impl Metrics {
             while let Some(metrics) = Weak::upgrade(&metrics) {
                 let rest = match metrics.count_some(&mut rest_of_count).await {
                     Ok(true) => COUNT_EVERY,
-                    Ok(false) if lock(&metrics.recent).is_counted() => REST,
+                    Ok(false) if metrics.recent.lock().is_counted() => REST,
                     Ok(false) => FIRST_REST,
                     Err(error) => {
                         tracing::warn!(%error, "calls could not be counted; the host will try again");
@@ -74,7 +74,7 @@ impl Metrics {
         let mut read = 0;
         while read < COUNTED_AT_ONCE {
             let Some((own, ..)) = CALL_METRICS.first(&*self.store, rest).await? else {
-                lock(&self.recent).counted();
+                self.recent.lock().counted();
                 *rest = CALL_METRICS.all();
                 return Ok(true);
             };
@@ -83,7 +83,7 @@ impl Metrics {
             let (lengths, rows) = self.stored(&own.0).await?;
             read += 1 + rows;
             *rest = rest.clone().behind(&own);
-            lock(&self.recent).set(own.0, lengths);
+            self.recent.lock().set(own.0, lengths);
         }
         Ok(false)
     }

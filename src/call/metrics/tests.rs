@@ -217,7 +217,7 @@ async fn nothing_is_lost_while_the_store_is_away_and_nothing_is_held_after() {
     assert_eq!(fixture.calls(4 * MINUTE, SeriesStep::Minute).await, [1; 5]);
     fixture.clock.set(NOW.plus_millis(HOUR));
     fixture.metrics.write().await.unwrap();
-    let pending = lock(&fixture.metrics.pending);
+    let pending = fixture.metrics.pending.lock();
     assert_eq!((pending.open.len(), pending.full.len()), (0, 0));
 }
 

@@ -1,12 +1,9 @@
 //! The sandbox's work for each tool since this process started, which shows the tools that use most of it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use serde::Serialize;
-use tollhouse_base::{id::EndpointId, mutex::lock};
+use tollhouse_base::{id::EndpointId, lock::Lock};
 use tollhouse_pool::{CompletedRun, PoolError};
 use tollhouse_protocol::Outcome;
 
@@ -30,7 +27,7 @@ pub struct EndpointCounts {
 
 /// The sandbox's work for all tools.
 #[derive(Debug, Default)]
-pub struct SandboxCounts(Mutex<HashMap<EndpointId, EndpointCounts>>);
+pub struct SandboxCounts(Lock<HashMap<EndpointId, EndpointCounts>>);
 
 /// A call that counts as running until this is dropped.
 pub(super) struct RunGuard {
@@ -41,11 +38,11 @@ pub(super) struct RunGuard {
 impl SandboxCounts {
     /// Returns the counts of each tool that was called.
     pub fn counts(&self) -> Vec<(EndpointId, EndpointCounts)> {
-        lock(&self.0).iter().map(|(id, counts)| (id.clone(), *counts)).collect()
+        self.0.lock().iter().map(|(id, counts)| (id.clone(), *counts)).collect()
     }
 
     pub(super) fn begin(self: &Arc<Self>, endpoint: &EndpointId) -> RunGuard {
-        lock(&self.0).entry(endpoint.clone()).or_default().running += 1;
+        self.0.lock().entry(endpoint.clone()).or_default().running += 1;
         RunGuard { tally: Arc::clone(self), endpoint: endpoint.clone() }
     }
 }
@@ -53,7 +50,7 @@ impl SandboxCounts {
 impl RunGuard {
     /// Counts the outcome of the call.
     pub(super) fn ended(self, ran: &Result<CompletedRun, PoolError>) {
-        let mut all = lock(&self.tally.0);
+        let mut all = self.tally.0.lock();
         let counts = all.entry(self.endpoint.clone()).or_default();
         match ran {
             Ok(ran) => {
@@ -71,7 +68,7 @@ impl RunGuard {
 
 impl Drop for RunGuard {
     fn drop(&mut self) {
-        if let Some(counts) = lock(&self.tally.0).get_mut(&self.endpoint) {
+        if let Some(counts) = self.tally.0.lock().get_mut(&self.endpoint) {
             counts.running -= 1;
         }
     }

@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use tollhouse_base::mutex::lock;
 use tollhouse_money::{Admit, CreditOffer, OwedRun};
 use tollhouse_tool::SettleTime;
 
@@ -19,7 +18,7 @@ async fn settling(fixture: &Fixture, live: &Arc<LiveEndpoint>) -> (RunningCall<C
     let first = fixture.begin(live, pays(1));
     let payment = tokio::time::timeout(LONG, async {
         loop {
-            if let Some(payment) = lock(&fixture.calls.in_flight.calls).keys().next() {
+            if let Some(payment) = fixture.calls.in_flight.calls.lock().keys().next() {
                 break payment.clone();
             }
             tokio::task::yield_now().await;
@@ -133,7 +132,7 @@ async fn two_at_once(fixture: &Fixture, live: &Arc<LiveEndpoint>, settles: Settl
     fixture.settle(Settles::Later);
     let both = async { tokio::join!(fixture.perform(live, pays(1)), fixture.perform(live, pays(1))) };
     let go = async {
-        while lock(&fixture.calls.in_flight.calls).is_empty() {
+        while fixture.calls.in_flight.calls.lock().is_empty() {
             tokio::task::yield_now().await;
         }
         assert!(!fixture.calls.drain(Duration::from_millis(50)).await, "they are under way");
@@ -153,7 +152,7 @@ async fn a_request_with_the_payment_of_a_running_call_joins_it() {
     assert!(!first.answer.receipt_id.is_empty());
     assert_eq!(fixture.records(&live).await.len(), 1);
     assert!(fixture.calls.drain(LONG).await, "none is in progress anymore");
-    assert_eq!(lock(&fixture.calls.in_flight.calls).len(), 0, "ended calls leave nothing in memory");
+    assert_eq!(fixture.calls.in_flight.calls.lock().len(), 0, "ended calls leave nothing in memory");
 }
 
 #[tokio::test]
@@ -356,7 +355,7 @@ async fn a_canceled_call_continues_for_those_who_joined_it() {
     let in_flight = InFlight::new(LIMITS);
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);
-    let joined = lock(&in_flight.calls).get(&payment).map(|call| call.end.subscribe()).unwrap();
+    let joined = in_flight.calls.lock().get(&payment).map(|call| call.end.subscribe()).unwrap();
     let remaining = in_flight.abandoned(&payment);
     tokio::pin!(remaining);
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut remaining).await.is_err(), "somebody waits for it");
@@ -365,9 +364,9 @@ async fn a_canceled_call_continues_for_those_who_joined_it() {
     // Admitted again, the payment has another call, which the first one must not remove.
     let again = in_flight.track(&payment);
     drop(tracked);
-    assert_eq!(lock(&in_flight.calls).len(), 1);
+    assert_eq!(in_flight.calls.lock().len(), 1);
     drop(again);
-    assert_eq!(lock(&in_flight.calls).len(), 0);
+    assert_eq!(in_flight.calls.lock().len(), 0);
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! Calls under a quote, before and after it expires.
 
-use tollhouse_base::mutex::lock;
 use tollhouse_money::{CreditOffer, QuoteRefusal};
 
 use super::*;
@@ -34,7 +33,7 @@ async fn a_payment_at_a_quoted_price_settles_though_its_quote_has_expired_meanwh
     fixture.settle(Settles::Later);
     let call = fixture.calls.perform(fixture.quoted(&live, pays(1), &quote));
     let go = async {
-        while lock(&fixture.calls.in_flight.calls).is_empty() {
+        while fixture.calls.in_flight.calls.lock().is_empty() {
             tokio::task::yield_now().await;
         }
         fixture.wait();

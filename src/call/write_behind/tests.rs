@@ -82,7 +82,7 @@ async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_forever() {
     write_behind.write().await.unwrap();
     write_behind.succeeded(free(MAX_WAITING)).await.unwrap();
     write_behind.write_all().await.unwrap();
-    assert_eq!(lock(&write_behind.waiting).receipts.len(), 0, "all that waited is written, however many batches that takes");
+    assert_eq!(write_behind.waiting.lock().receipts.len(), 0, "all that waited is written, however many batches that takes");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn records_of_calls_wait_up_to_forty_thousand() {
     for _ in 0..40_001 {
         write_behind.ended(&endpoint, record.clone());
     }
-    let mut waiting = lock(&write_behind.waiting);
+    let mut waiting = write_behind.waiting.lock();
     let (mut calls, mut left_out) = (0, 0);
     while !waiting.is_empty() {
         let taken = waiting.take();
@@ -171,7 +171,7 @@ async fn receipts_that_are_stored_take_nothing_of_their_owners_share() {
     let takes = |owner: &Owner, n| write_behind.succeeded(ReceiptContext { owner: owner.clone(), ..free(n) }).now_or_never().is_some();
     assert!((0..MAX_WAITING).all(|n| takes(&first, n)));
     {
-        let mut waiting = lock(&write_behind.waiting);
+        let mut waiting = write_behind.waiting.lock();
         while !waiting.is_empty() {
             let taken = waiting.take();
             waiting.written(&taken.receipts);
@@ -202,7 +202,7 @@ async fn flood_of_one_owner_costs_another_no_receipt_event_or_record() {
         write_behind.failed(failure(&other, &own));
     }
     assert!(write_behind.succeeded(of(&greedy, MAX_WAITING)).now_or_never().is_none());
-    let mut waiting = lock(&write_behind.waiting);
+    let mut waiting = write_behind.waiting.lock();
     let (mut calls, mut left_out, mut events, mut dropped) = (0, HashMap::new(), 0, HashMap::new());
     while !waiting.is_empty() {
         let taken = waiting.take();

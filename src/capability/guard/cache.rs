@@ -4,13 +4,10 @@
 //! host. This module limits the number of such hosts, of which owners have shares. A connection to any other host
 //! serves one request.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::time::Instant;
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use tollhouse_fair::{FairPermit, FairSemaphore, Share};
 use url::{Position, Url};
 
@@ -18,7 +15,7 @@ use super::limits::{CACHED_HOSTS, CACHED_HOSTS_TTL};
 
 pub(super) struct AddressCache {
     /// By scheme, name and port.
-    hosts: Mutex<HashMap<String, Host>>,
+    hosts: Lock<HashMap<String, Host>>,
     slots: Arc<FairSemaphore<Box<str>>>,
 }
 
@@ -30,13 +27,13 @@ struct Host {
 
 impl AddressCache {
     pub(super) fn new() -> Self {
-        Self { hosts: Mutex::default(), slots: FairSemaphore::new(CACHED_HOSTS, Share::OfFree) }
+        Self { hosts: Lock::default(), slots: FairSemaphore::new(CACHED_HOSTS, Share::OfFree) }
     }
 
     /// Returns whether the connection of this request may be kept.
     pub(super) fn keeps(&self, owner: &str, url: &Url) -> bool {
         let (host, now) = (&url[..Position::BeforePath], Instant::now());
-        let mut hosts = lock(&self.hosts);
+        let mut hosts = self.hosts.lock();
         if let Some(host) = hosts.get_mut(host) {
             host.used = now;
             return true;
@@ -68,6 +65,6 @@ mod tests {
         assert!(stored.keeps("greedy", &url(0)));
         tokio::time::advance(CACHED_HOSTS_TTL / 2).await;
         assert!(stored.keeps("greedy", &url(max)));
-        assert_eq!(stored.hosts.lock().unwrap().len(), 2);
+        assert_eq!(stored.hosts.lock().len(), 2);
     }
 }

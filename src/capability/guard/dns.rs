@@ -14,7 +14,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -33,7 +33,7 @@ use hickory_resolver::{
 };
 use moka::sync::Cache;
 use tokio::time::{Instant, sleep, timeout};
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use tollhouse_fair::{FairSemaphore, Share};
 
 use super::{
@@ -63,7 +63,7 @@ pub struct Dns(Arc<Inner>);
 struct Inner {
     settings: Box<dyn Fn() -> Settings + Send + Sync>,
     /// Created for the first lookup, and again from time to time.
-    servers: Mutex<Option<(Instant, Arc<Servers>)>>,
+    servers: Lock<Option<(Instant, Arc<Servers>)>>,
     slots: Arc<FairSemaphore<Box<str>>>,
     answers: Cache<String, Answer>,
 }
@@ -97,7 +97,7 @@ impl Dns {
         };
         let answers = Cache::builder().weigher(bytes).max_capacity(CACHED_NAMES_BYTES).build();
         let (settings, slots) = (Box::new(settings), FairSemaphore::new(LOOKUPS, Share::OfFree));
-        Self(Arc::new(Inner { settings, servers: Mutex::default(), slots, answers }))
+        Self(Arc::new(Inner { settings, servers: Lock::default(), slots, answers }))
     }
 }
 
@@ -136,7 +136,7 @@ impl Inner {
     }
 
     fn servers(&self) -> Result<Arc<Servers>, NetError> {
-        let mut cached_servers = lock(&self.servers);
+        let mut cached_servers = self.servers.lock();
         match &*cached_servers {
             Some((at, servers)) if at.elapsed() < SETTINGS_FOR => Ok(Arc::clone(servers)),
             _ => {

@@ -8,7 +8,7 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -17,7 +17,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 
 use super::{
     error::FetchError,
@@ -26,7 +26,7 @@ use super::{
 
 /// The byte counter of one connection. Responses carry it in their extensions. Clones share the count.
 #[derive(Clone)]
-pub(super) struct ConnectionMeter(Arc<Mutex<Counts>>);
+pub(super) struct ConnectionMeter(Arc<Lock<Counts>>);
 
 struct Counts {
     /// Number of response heads that have arrived.
@@ -38,20 +38,20 @@ struct Counts {
 
 impl ConnectionMeter {
     fn new() -> Self {
-        Self(Arc::new(Mutex::new(Counts { answers: 0, came: 0, limit: AWAITED_BYTES })))
+        Self(Arc::new(Lock::new(Counts { answers: 0, came: 0, limit: AWAITED_BYTES })))
     }
 
     /// Records that a response's head has arrived. Until the returned value is dropped, a body of `body_bytes` bytes is
     /// allowed as well.
     pub(super) fn reading(&self, body_bytes: usize) -> ReadGuard {
-        let mut counts = lock(&self.0);
+        let mut counts = self.0.lock();
         let limit = body_bytes.saturating_mul(WIRE_BYTES).saturating_add(AWAITED_BYTES);
         *counts = Counts { answers: counts.answers + 1, came: 0, limit };
         ReadGuard { meter: self.clone(), answer: counts.answers }
     }
 
     fn count(&self, bytes: usize) -> Result<(), FetchError> {
-        let mut counts = lock(&self.0);
+        let mut counts = self.0.lock();
         counts.came += bytes;
         if counts.came > counts.limit { Err(FetchError::Flooded(counts.limit)) } else { Ok(()) }
     }
@@ -65,7 +65,7 @@ pub(super) struct ReadGuard {
 
 impl Drop for ReadGuard {
     fn drop(&mut self) {
-        let mut counts = lock(&self.meter.0);
+        let mut counts = self.meter.0.lock();
         // A connection serves the next request as soon as a body has arrived, possibly before it has been read.
         if counts.answers == self.answer {
             *counts = Counts { answers: self.answer, came: 0, limit: AWAITED_BYTES };
@@ -159,7 +159,7 @@ mod tests {
             std::future::poll_fn(|cx| Pin::new(&mut ours).poll_read(cx, &mut buffer)).await.unwrap();
             received = buffer.filled().len();
         }
-        assert_eq!((&bytes[90..96], lock(&ours.meter.0).came), (&b"answer"[..], 6));
+        assert_eq!((&bytes[90..96], ours.meter.0.lock().came), (&b"answer"[..], 6));
     }
 
     #[test]

@@ -3,12 +3,10 @@
 //! They can be set only from inside the process of a builder's own host: no route accepts them. All other rules of the
 //! guard apply: forbidden addresses stay forbidden, redirects are followed, sizes are limited.
 
-use std::sync::Mutex;
-
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Response, StatusCode};
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use url::Url;
 
 /// A response for one request.
@@ -23,19 +21,19 @@ pub struct RecordedAnswer {
 
 /// Recorded responses, each used once. Several for one URL are used in order. A URL without a response is unreachable.
 #[derive(Debug, Default)]
-pub struct RecordedAnswers(Mutex<Vec<RecordedAnswer>>);
+pub struct RecordedAnswers(Lock<Vec<RecordedAnswer>>);
 
 impl RecordedAnswers {
     pub fn new(answers: Vec<RecordedAnswer>) -> Self {
-        Self(Mutex::new(answers))
+        Self(Lock::new(answers))
     }
 
     pub fn remaining(&self) -> Vec<Url> {
-        lock(&self.0).iter().map(|answer| answer.url.clone()).collect()
+        self.0.lock().iter().map(|answer| answer.url.clone()).collect()
     }
 
     pub(super) fn take(&self, url: &Url) -> Option<Response<Full<Bytes>>> {
-        let mut answers = lock(&self.0);
+        let mut answers = self.0.lock();
         let RecordedAnswer { status, headers, body, .. } =
             answers.iter().position(|answer| answer.url == *url).map(|at| answers.remove(at))?;
         let mut response = Response::new(Full::new(body));

@@ -11,7 +11,7 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, ToSocketAddrs},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,7 +20,7 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep, timeout},
 };
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 use tollhouse_fair::{FairSemaphore, Share};
 
 use super::{
@@ -44,7 +44,7 @@ pub(super) struct SystemResolver {
     threads: Arc<FairSemaphore<Box<str>>>,
     ask: Arc<LookupFn>,
     dns: Option<Arc<dyn Lookup>>,
-    cache: Arc<Mutex<LastAddresses>>,
+    cache: Arc<Lock<LastAddresses>>,
 }
 
 impl SystemResolver {
@@ -61,7 +61,7 @@ impl SystemResolver {
 impl Lookup for SystemResolver {
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let cache = Arc::clone(&self.cache);
-        let known = lock(&cache).get(&name).cloned();
+        let known = cache.lock().get(&name).cloned();
         if let Some((_, addresses)) = known.filter(|(at, _)| at.elapsed() < CACHE_TTL) {
             return Box::pin(future::ready(Ok(addresses)));
         }
@@ -92,7 +92,7 @@ impl Lookup for SystemResolver {
                 found = by_system => found?,
                 found = by_dns => found,
             };
-            lock(&cache).insert(name, (Instant::now(), found.clone()));
+            cache.lock().insert(name, (Instant::now(), found.clone()));
             Ok(found)
         })
     }

@@ -3,14 +3,11 @@
 use std::{
     collections::HashMap,
     num::NonZeroU32,
-    sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use tokio::sync::{Notify, oneshot};
-use tollhouse_base::{fair_queue::FairQueue, id::EndpointId, mutex::lock, rate_limit::RateLimiter};
+use tollhouse_base::{fair_queue::FairQueue, id::EndpointId, lock::Lock, rate_limit::RateLimiter};
 use tollhouse_tool::Owner;
 
 use super::{
@@ -43,7 +40,7 @@ pub(super) enum DropReason {
 
 /// One queue for each tool, served in turn.
 pub(super) struct PendingLines {
-    state: Mutex<State>,
+    state: Lock<State>,
     endpoints: RateLimiter<EndpointId>,
     owners: RateLimiter<Owner>,
     dropped: AtomicU64,
@@ -70,7 +67,7 @@ impl PendingLines {
         let per_owner = settings.rate.saturating_mul(OWNER);
         let (queues, flushes, unreported) = (FairQueue::new(settings.waiting), Vec::new(), HashMap::new());
         Self {
-            state: Mutex::new(State { queues, flushes, unreported, closed: false }),
+            state: Lock::new(State { queues, flushes, unreported, closed: false }),
             endpoints: RateLimiter::with_burst(settings.rate, settings.rate.saturating_mul(BURST)),
             owners: RateLimiter::with_burst(per_owner, per_owner.saturating_mul(BURST)),
             dropped: AtomicU64::new(0),
@@ -82,7 +79,7 @@ impl PendingLines {
     pub(super) fn push(&self, owner: &Owner, endpoint: &EndpointId, line: PendingLine) {
         let bytes = NonZeroU32::new(u32::try_from(line.bytes()).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN);
         let may_come = self.endpoints.take(endpoint, bytes) && self.owners.take(owner, bytes);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if may_come {
             let State { queues, unreported, .. } = &mut *state;
             queues.push(endpoint, line.bytes(), line, |lost| self.count(unreported, lost, DropReason::Room));
@@ -111,30 +108,30 @@ impl PendingLines {
     /// Waits until everything queued now is written or given up.
     pub(super) async fn flush(&self) {
         let (done, wait) = oneshot::channel();
-        lock(&self.state).flushes.push(done);
+        self.state.lock().flushes.push(done);
         self.some.notify_one();
         let _ = wait.await;
     }
 
     /// Makes the writer end when all lines are written.
     pub(super) fn close(&self) {
-        lock(&self.state).closed = true;
+        self.state.lock().closed = true;
         self.some.notify_one();
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        lock(&self.state).closed
+        self.state.lock().closed
     }
 
     /// Returns whether the writer should not wait for more lines, because somebody waits for the current ones.
     pub(super) fn is_nearly_full(&self) -> bool {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         state.closed || !state.flushes.is_empty()
     }
 
     /// Takes up to `some` lines, or all lines if somebody waits for them.
     pub(super) fn take(&self, some: usize) -> TakenLines {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let flushes = std::mem::take(&mut state.flushes);
         let some = if flushes.is_empty() { some } else { usize::MAX };
         let lines = std::iter::from_fn(|| state.queues.pop()).take(some).collect();
@@ -143,11 +140,11 @@ impl PendingLines {
 
     /// Returns the number of lines of each tool that were dropped since the last call.
     pub(super) fn take_unreported(&self) -> HashMap<(EndpointId, DropReason), u64> {
-        std::mem::take(&mut lock(&self.state).unreported)
+        std::mem::take(&mut self.state.lock().unreported)
     }
 
     pub(super) fn has_unreported(&self) -> bool {
-        !lock(&self.state).unreported.is_empty()
+        !self.state.lock().unreported.is_empty()
     }
 
     /// Forgets inactive tools and owners, so that memory use stays flat.

@@ -40,7 +40,7 @@ async fn endpoints_that_nobody_writes_to_are_forgotten() {
     drop(writing);
     drop(removed);
     drop(next.await);
-    assert!(lock(&turns.endpoints).is_empty());
+    assert!(turns.endpoints.lock().is_empty());
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Deletion of endpoints: nothing waits for it, nothing is left, and nothing is written afterwards,
 //! wherever it is interrupted.
 
+use std::sync::Mutex;
+
 use tokio::sync::watch;
 use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_capability::{

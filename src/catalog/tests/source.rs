@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tollhouse_base::{check_report::CheckReport, mutex::lock};
+use tollhouse_base::check_report::CheckReport;
 use tollhouse_objects::Bucket as _;
 use tollhouse_protocol::Language;
 use tollhouse_store as store;
@@ -348,10 +348,10 @@ async fn rescan_continues_after_the_bucket_was_down() {
     let due = || replica.alone("rescan", std::time::Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await });
     for _ in 0..2 {
         assert!(matches!(due().await, Err(PublishError::Lost(_))));
-        assert_eq!(lock(&fixture.catalog.unscanned).as_ref().unwrap().len(), 1, "the other is not scanned again");
+        assert_eq!(fixture.catalog.unscanned.lock().as_ref().unwrap().len(), 1, "the other is not scanned again");
     }
     std::fs::rename(&alongside, &object).unwrap();
     due().await.unwrap();
-    assert!(lock(&fixture.catalog.unscanned).is_none());
+    assert!(fixture.catalog.unscanned.lock().is_none());
     assert!(!fixture.catalog.rescan_is_due().await.unwrap());
 }

@@ -18,7 +18,7 @@ fn quota_limits_the_total_and_each_address_until_shares_drop() {
     drop(one);
     assert_eq!((quota.used(), again.take(6)), (4, Ok(())));
     drop((again, other));
-    assert_eq!((quota.used(), quota.all().by_network.len()), (0, 0), "a network that uses nothing has no entry");
+    assert_eq!((quota.used(), quota.used.lock().by_network.len()), (0, 0), "a network that uses nothing has no entry");
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn existing_amounts_count_beyond_the_limit_and_can_be_split() {
     drop(one);
     assert_eq!((quota.used(), quota.has_room(other, 1), quota.has_room(address, 1)), (9, Ok(()), Err(QuotaFull::Address(6))));
     drop(part);
-    assert_eq!((quota.used(), quota.has_room(address, 6), quota.all().by_network.len()), (0, Ok(()), 0));
+    assert_eq!((quota.used(), quota.has_room(address, 6), quota.used.lock().by_network.len()), (0, Ok(()), 0));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn unlimited_quota_rejects_and_remembers_nothing() {
     let quota = Quota::new(None, None);
     let mut share = share(&quota, ONE);
     assert_eq!(share.take(usize::MAX / 2), Ok(()));
-    assert!(quota.all().by_network.is_empty());
+    assert!(quota.used.lock().by_network.is_empty());
 }
 
 #[test]
@@ -89,5 +89,5 @@ fn addresses_that_use_little_have_a_reserve() {
     let taken = max.iter_mut().map(|share| share.take(LITTLE)).filter(Result::is_ok).count();
     assert_eq!((taken, quota.used()), (3, ALL), "never more than there is");
     drop((hoard, small, again, max));
-    assert_eq!((quota.used(), quota.all().by_network.len()), (0, 0));
+    assert_eq!((quota.used(), quota.used.lock().by_network.len()), (0, 0));
 }

@@ -1,12 +1,13 @@
 //! A cache of documents, rebuilt after changes.
 
 use std::{
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use tollhouse_api::DocsSearchResponse;
+use tollhouse_base::lock::Lock;
 use tollhouse_catalog::search::Query;
 
 use super::{
@@ -61,7 +62,7 @@ const CACHED_FOR: Duration = Duration::from_secs(60);
 
 /// The first page of a document, with the catalog's change count and the time when it was built.
 #[derive(Debug, Default)]
-pub(super) struct CachedPage(Mutex<Option<(u64, Instant, Document)>>);
+pub(super) struct CachedPage(Lock<Option<(u64, Instant, Document)>>);
 
 impl CachedPage {
     /// Returns the first page for this change count. Builds it if the cached one is too old.
@@ -71,7 +72,7 @@ impl CachedPage {
         now: Instant,
         make: impl Future<Output = Result<Document, E>>,
     ) -> Result<Document, E> {
-        let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = || self.0.lock();
         let current = |built: u64, at: Instant| built == changes && now.saturating_duration_since(at) < CACHED_FOR;
         if let Some((.., document)) = last().as_ref().filter(|(built, at, _)| current(*built, *at)) {
             return Ok(document.clone());

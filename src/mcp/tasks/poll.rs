@@ -38,7 +38,7 @@ impl Tasks {
             }
         }
         let Some(end) = self.end_of(id, &record).await? else { return Ok(None) };
-        let message = self.running().get(id).and_then(|running| running.progress.clone());
+        let message = self.running.lock().get(id).and_then(|running| running.progress.clone());
         Ok(Some(TaskView::of(id, &record, end, message.unwrap_or_else(|| "running".to_owned()))))
     }
 

@@ -7,10 +7,10 @@
 use std::{
     collections::{BTreeSet, HashMap},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
-use tollhouse_base::{clock::Timestamp, piles::Piles};
+use tollhouse_base::{clock::Timestamp, lock::Lock, piles::Piles};
 use tollhouse_call::CompletedCall;
 use tollhouse_tool::Owner;
 
@@ -39,7 +39,7 @@ pub(super) struct UnpaidEnd {
 /// The unpaid tasks that this process ran.
 pub(super) struct UnpaidTasks {
     max: usize,
-    state: Mutex<UnpaidState>,
+    state: Lock<UnpaidState>,
 }
 
 #[derive(Default)]
@@ -53,12 +53,12 @@ struct UnpaidState {
 
 impl UnpaidTasks {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, state: Mutex::default() }
+        Self { max, state: Lock::default() }
     }
 
     /// Adds the end of a task. Returns the ids of tasks dropped to make room.
     pub(super) fn put(&self, id: &str, task: UnpaidEnd) -> Vec<String> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.add(id, task);
         let mut removed = vec![];
         while state.bytes > self.max
@@ -72,12 +72,12 @@ impl UnpaidTasks {
 
     /// Returns the answer of a task, if it is in memory.
     pub(super) fn answer(&self, id: &str) -> Option<CompletedCall> {
-        self.state().tasks.get(id)?.done.clone()
+        self.state.lock().tasks.get(id)?.done.clone()
     }
 
     /// Removes expired tasks and returns their ids.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<String> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let mut removed = vec![];
         while let Some((_, id)) = state.ends.first().filter(|(until, _)| *until < now) {
             let id = id.clone();
@@ -85,10 +85,6 @@ impl UnpaidTasks {
             removed.push(id);
         }
         removed
-    }
-
-    fn state(&self) -> MutexGuard<'_, UnpaidState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +142,7 @@ mod tests {
     }
 
     fn has(tasks: &UnpaidTasks, number: usize) -> bool {
-        tasks.state().tasks.contains_key(&format!("task_{number:06}"))
+        tasks.state.lock().tasks.contains_key(&format!("task_{number:06}"))
     }
 
     #[test]
@@ -155,11 +151,11 @@ mod tests {
         for number in 0..1_000 {
             let removed = put(&tasks, number, 1, 1);
             assert_eq!(removed, if number < 20 { vec![] } else { vec![format!("task_{:06}", number - 20)] });
-            assert!(tasks.state().bytes <= MAX);
+            assert!(tasks.state.lock().bytes <= MAX);
         }
         assert_eq!(tasks.expire(Timestamp(990)).len(), 10);
         assert_eq!(tasks.expire(Timestamp(2_000)).len(), 10);
-        let stored = tasks.state();
+        let stored = tasks.state.lock();
         assert!(stored.bytes == 0 && stored.tasks.is_empty() && stored.piles.is_empty() && stored.ends.is_empty());
     }
 

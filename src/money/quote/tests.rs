@@ -1,7 +1,5 @@
-use std::sync::{Mutex, PoisonError};
-
 use serde_json::json;
-use tollhouse_base::id::EndpointId;
+use tollhouse_base::{id::EndpointId, lock::Lock};
 
 use super::*;
 use crate::SignedOffers;
@@ -119,9 +117,9 @@ fn an_id_fits_a_header_and_none_that_was_altered_in_any_place_holds() {
 
 #[test]
 fn quotes_survive_a_key_rotation_unless_the_old_key_signed_them_later() {
-    static KEYS: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-    let set = |keys: &[u8]| keys.clone_into(&mut KEYS.lock().unwrap_or_else(PoisonError::into_inner));
-    let in_force = || KEYS.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().map(key).collect();
+    static KEYS: Lock<Vec<u8>> = Lock::new(Vec::new());
+    let set = |keys: &[u8]| keys.clone_into(&mut KEYS.lock());
+    let in_force = || KEYS.lock().iter().copied().map(key).collect();
     let clock = Clock::fixed(NOW);
     let quotes = Quotes::new(Box::new(in_force), LIFETIME, clock.clone());
     let holds = |quote: &Quote| quotes.under(&terms(9), Some(&quote.id)).is_ok();

@@ -201,6 +201,8 @@ impl IntactFrames {
                 Ok(FrameAt::End) => return Ok(None),
                 Ok(FrameAt::Frame(_) | FrameAt::Zeros { .. }) => {}
                 // The length of a damaged frame is unknown, so every later sector can begin another one.
+                Err(JournalError::Damaged(_)) if self.reader.at() == at + SECTOR as u64 => {}
+                // Seeking discards the read buffer, so it is done once for a frame, not for each of its sectors.
                 Err(JournalError::Damaged(_)) => self.reader.seek(at + SECTOR as u64)?,
                 Err(error) => return Err(error),
             }

@@ -6,12 +6,11 @@
 use std::{
     collections::{HashSet, VecDeque},
     mem,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 
 use crate::{Batch, Durability, Space, StoreError};
 
@@ -47,7 +46,7 @@ pub(super) struct Ticket {
 pub(super) struct PendingCommits {
     /// Maximum number of commits in one transaction.
     together: usize,
-    waiting: Mutex<WaitingCommits>,
+    waiting: Lock<WaitingCommits>,
     came: [Notify; 2],
 }
 
@@ -61,7 +60,7 @@ struct WaitingCommits {
 
 impl PendingCommits {
     pub(super) fn of(together: usize) -> Self {
-        Self { together, waiting: Mutex::default(), came: [Notify::new(), Notify::new()] }
+        Self { together, waiting: Lock::default(), came: [Notify::new(), Notify::new()] }
     }
 
     /// Queues a commit.
@@ -73,7 +72,7 @@ impl PendingCommits {
     ) -> (Ticket, oneshot::Receiver<CommitOutcome>) {
         let (answer, outcome) = oneshot::channel();
         let positions = places(&batch);
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         waiting.numbers += 1;
         let number = waiting.numbers;
         waiting.queues[durability as usize].push_back(QueuedCommit {
@@ -91,7 +90,7 @@ impl PendingCommits {
 
     /// Withdraws a queued commit. Returns false if it has already been sent.
     pub(super) fn withdraw(&self, ticket: &Ticket) -> bool {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let queue = &mut waiting.queues[ticket.durability as usize];
         let before = queue.len();
         queue.retain(|job| job.number != ticket.number);
@@ -102,7 +101,7 @@ impl PendingCommits {
     pub(super) async fn take(&self, durability: Durability) -> Option<CommitGroup<'_>> {
         loop {
             {
-                let mut waiting = lock(&self.waiting);
+                let mut waiting = self.waiting.lock();
                 let jobs = waiting.take(durability, self.together);
                 let more = !waiting.queues[durability as usize].is_empty();
                 if !jobs.is_empty() {
@@ -124,12 +123,12 @@ impl PendingCommits {
 
     /// Returns whether the queue is closed.
     pub(super) fn has_ended(&self) -> bool {
-        lock(&self.waiting).ended
+        self.waiting.lock().ended
     }
 
     /// Closes the queue.
     pub(super) fn end(&self) {
-        lock(&self.waiting).ended = true;
+        self.waiting.lock().ended = true;
         for received in &self.came {
             received.notify_waiters();
             received.notify_one();
@@ -200,7 +199,7 @@ impl CommitGroup<'_> {
     pub(super) fn requeue(mut self) {
         let jobs = mem::take(&mut self.jobs);
         self.release(&jobs);
-        let mut waiting = lock(&self.pending.waiting);
+        let mut waiting = self.pending.waiting.lock();
         for job in jobs.into_iter().rev() {
             waiting.queues[self.durability as usize].push_front(job);
         }
@@ -212,7 +211,7 @@ impl CommitGroup<'_> {
         if jobs.is_empty() {
             return;
         }
-        let mut waiting = lock(&self.pending.waiting);
+        let mut waiting = self.pending.waiting.lock();
         for position in jobs.iter().flat_map(|job| &job.positions) {
             waiting.held.remove(position);
         }

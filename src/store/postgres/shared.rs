@@ -2,14 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use tokio::time::timeout;
-use tollhouse_base::{error_chain::full_message, mutex::lock};
+use tollhouse_base::{error_chain::full_message, lock::Lock};
 
 use super::{address::PostgresConfig, error::OpenError, pending::PendingCommits, readers::ReadPool, sizes::KnownSizes};
 use crate::{Batch, Durability, StoreError};
@@ -32,7 +32,7 @@ pub(super) struct PostgresShared {
     /// Whether some commits may not be on disk yet.
     pub(super) buffered: AtomicBool,
     /// Why the last attempt to connect failed.
-    failed: Mutex<String>,
+    failed: Lock<String>,
 }
 
 impl PostgresShared {
@@ -44,18 +44,18 @@ impl PostgresShared {
             syncs: AtomicU64::new(0),
             buffered: AtomicBool::new(false),
             config,
-            failed: Mutex::new("no connection took it in time".to_owned()),
+            failed: Lock::new("no connection took it in time".to_owned()),
         }
     }
 
     /// Records why a connection failed.
     pub(super) fn fails(&self, error: &OpenError) {
-        *lock(&self.failed) = full_message(error);
+        *self.failed.lock() = full_message(error);
     }
 
     /// Returns the error of a commit that was not sent.
     pub(super) fn away(&self) -> StoreError {
-        StoreError::Away(lock(&self.failed).clone())
+        StoreError::Away(self.failed.lock().clone())
     }
 
     /// Records that something was committed.

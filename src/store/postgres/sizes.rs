@@ -1,9 +1,9 @@
 //! The latest known sizes of spaces. Each partition's size has a version, so that late reports are ignored.
 
-use std::{collections::HashMap, sync::Mutex};
+use std::collections::HashMap;
 
 use tokio_postgres::{Error, Row};
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 
 use crate::{Space, SpaceSize, SpaceSizes};
 
@@ -19,12 +19,12 @@ pub(super) struct SizePart {
 
 /// The latest known size of each partition.
 #[derive(Debug, Default)]
-pub(super) struct KnownSizes(Mutex<HashMap<(i16, i16), SizePart>>);
+pub(super) struct KnownSizes(Lock<HashMap<(i16, i16), SizePart>>);
 
 impl KnownSizes {
     /// Records sizes that are newer than the known ones.
     pub(super) fn learn(&self, parts: impl IntoIterator<Item = SizePart>) {
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         for part in parts {
             let position = known.entry((part.space, part.part)).or_insert(part);
             if part.version > position.version {
@@ -50,7 +50,7 @@ impl KnownSizes {
     }
 
     pub(super) fn total(&self) -> SpaceSizes {
-        let known = lock(&self.0);
+        let known = self.0.lock();
         let mut sums = HashMap::<i16, (i64, i64)>::new();
         for part in known.values() {
             let (entries, bytes) = sums.entry(part.space).or_default();

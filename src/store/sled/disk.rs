@@ -7,7 +7,6 @@ use std::{
 };
 
 use sled::{Batch, Tree};
-use tollhouse_base::mutex::lock;
 
 use super::{changelog, group::CommitGroup, health::StoreHealth, position::TreePosition, read_guard::TreeHandle, sink::Sink, values};
 use crate::{
@@ -102,7 +101,7 @@ impl Disk {
         self.handle.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
         self.handle.behind.fetch_add(bytes, Relaxed);
-        lock(&self.handle.recount).follow(&changes);
+        self.handle.recount.lock().follow(&changes);
         self.newest = newest;
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The health of the store: whether it accepts commits, and other problems.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 
 use crate::{StoreError, journal::JournalError};
 
@@ -12,11 +12,11 @@ pub(super) struct StoreHealth {
     /// Why commits are refused until the host is restarted.
     ended: OnceLock<String>,
     /// Why commits are refused until there is free space.
-    full: Mutex<Option<String>>,
+    full: Lock<Option<String>>,
     /// Why an oversized tree could not be renewed, until a renewal succeeds.
-    grows: Mutex<Option<String>>,
+    grows: Lock<Option<String>>,
     /// Damage to a checkpoint or to frames, which the store does not need while its tree is intact.
-    damage: Mutex<Option<String>>,
+    damage: Lock<Option<String>>,
     /// Damage to the archive, which only a repair ends.
     archive: OnceLock<String>,
 }
@@ -36,26 +36,26 @@ impl StoreHealth {
 
     /// Returns why the store is full, if it is.
     pub(super) fn full(&self) -> Option<String> {
-        lock(&self.full).clone()
+        self.full.lock().clone()
     }
 
     /// Refuses commits until there is free space.
     pub(super) fn fill(&self, cause: &str) {
-        if lock(&self.full).replace(format!("the disk is full: {cause}; the store accepts commits again once there is room")).is_none() {
+        if self.full.lock().replace(format!("the disk is full: {cause}; the store accepts commits again once there is room")).is_none() {
             tracing::error!(cause, "the store's disk is full; commits are refused until there is room");
         }
     }
 
     /// Accepts commits again.
     pub(super) fn clear(&self) {
-        if lock(&self.full).take().is_some() {
+        if self.full.lock().take().is_some() {
             tracing::info!("the store has room again and accepts commits");
         }
     }
 
     /// Returns the damage to files that are not needed now, if any.
     pub(super) fn damage(&self) -> Option<String> {
-        let damage = lock(&self.damage).clone();
+        let damage = self.damage.lock().clone();
         let all: Vec<_> = damage.into_iter().chain(self.archive.get().cloned()).collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
@@ -75,7 +75,7 @@ impl StoreHealth {
     /// Records and logs damage to a checkpoint or to frames after it.
     pub(super) fn damaged(&self, error: &JournalError) {
         let text = error.to_string();
-        if lock(&self.damage).replace(text.clone()).is_none_or(|before| before != text) {
+        if self.damage.lock().replace(text.clone()).is_none_or(|before| before != text) {
             tracing::warn!(
                 damage = text,
                 remedy = "the host makes another checkpoint from its tree, which is intact; check the disk, and run `tollhouse store check` \
@@ -87,18 +87,18 @@ impl StoreHealth {
 
     /// Logs that a new checkpoint has replaced the damaged files.
     pub(super) fn mark_repaired(&self, frame: u64) {
-        if lock(&self.damage).take().is_some() {
+        if self.damage.lock().take().is_some() {
             tracing::info!(frame, "the store made a checkpoint in place of the damaged one");
         }
     }
 
     /// Returns why the tree could not be renewed, if so.
     pub(super) fn grown(&self) -> Option<String> {
-        lock(&self.grows).clone()
+        self.grows.lock().clone()
     }
 
     /// Records why the tree could not be renewed, or that it could. Returns the previous cause.
     pub(super) fn grows(&self, cause: Option<String>) -> Option<String> {
-        std::mem::replace(&mut *lock(&self.grows), cause)
+        std::mem::replace(&mut *self.grows.lock(), cause)
     }
 }

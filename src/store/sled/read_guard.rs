@@ -2,12 +2,12 @@
 
 use std::{
     ops::Bound,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64},
 };
 
 use arc_swap::{ArcSwap, Guard};
 use sled::{Db, Tree};
-use tollhouse_base::mutex::lock;
+use tollhouse_base::lock::Lock;
 
 use super::{position::TreePosition, recount::Recount, rows::walk_some};
 use crate::{Space, StoreError};
@@ -20,14 +20,14 @@ pub(super) struct TreeHandle {
     /// Locked shared by readers of more than one key, and exclusively while a group is applied.
     position: RwLock<TreePosition>,
     /// Progress of verifying a space while others write.
-    pub(super) recount: Mutex<Recount>,
+    pub(super) recount: Lock<Recount>,
     /// Bytes of frames that the tree has taken and may not have written out.
     pub(super) behind: AtomicU64,
 }
 
 impl TreeHandle {
     pub(super) fn new(tree: Db, position: TreePosition) -> Self {
-        Self { tree: ArcSwap::from_pointee(tree), position: RwLock::new(position), recount: Mutex::default(), behind: AtomicU64::new(0) }
+        Self { tree: ArcSwap::from_pointee(tree), position: RwLock::new(position), recount: Lock::default(), behind: AtomicU64::new(0) }
     }
 
     /// Returns the current tree. Readers of more than one key must hold [`TreeHandle::still`] when they call it.
@@ -66,13 +66,13 @@ impl TreeHandle {
     /// Verifies the total of a space while others write. Returns whether it is right, or `None` if `ended` returns true
     /// first.
     pub(super) fn recount(&self, tree: &Tree, space: Space, ended: impl Fn() -> bool) -> Option<Result<bool, StoreError>> {
-        lock(&self.recount).start(space);
+        self.recount.lock().start(space);
         loop {
             if ended() {
                 return None;
             }
             let position = self.still();
-            let found = lock(&self.recount).some(tree);
+            let found = self.recount.lock().some(tree);
             match found {
                 Ok(None) => {}
                 Ok(Some(found)) => {

@@ -182,8 +182,7 @@ async fn serve_shows_where_the_dashboard_and_the_admin_token_are() {
 async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
     let shell = Shell::new();
     let folder = started(&shell, "shout").await;
-    let secrets =
-        "\u{feff}A=1\nB=\"x\" # note\nC=x # note\nD=\"l1\\nl2\"\nE='a#b'\nF=\"m1\nm2\"\nexport G = spaced\r\nH=a=b==\n";
+    let secrets = "\u{feff}A=1\nB=\"x\" # note\nC=x # note\nD=\"l1\\nl2\"\nE='a#b'\nF=\"m1\nm2\"\nexport G = spaced\r\nH=a=b==\n";
     fs::write(folder.join(".env.dev"), secrets).unwrap();
     fs::write(
         folder.join("handler.ts"),

@@ -1,5 +1,7 @@
 //! Writes of several owners.
 
+use std::sync::Mutex;
+
 use tollhouse_base::id::BuilderId;
 
 use super::*;
