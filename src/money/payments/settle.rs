@@ -36,8 +36,7 @@ pub(super) struct PaymentConclusion {
 }
 
 impl Payments {
-    /// Takes the money for `answer`, and stores receipt and answer in the commit that records it. `draft` is the draft
-    /// of the receipt.
+    /// Takes the money for `answer`, and stores `answer` and the receipt made of `draft` in the commit that records it.
     ///
     /// # Errors
     ///
