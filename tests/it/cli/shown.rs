@@ -212,6 +212,6 @@ async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
     // A value that cannot be parsed is refused with its line. Unbalanced quotes are never dropped
     // silently.
     fs::write(folder.join(".env.dev"), format!("{secrets}I=\"un\n")).unwrap();
-    dev.wait_for("line 11 of ").await;
+    dev.wait_for("line 10 of ").await;
     assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));
 }
