@@ -96,12 +96,14 @@ async fn compared(receipts: &[u64], transfers: &[u64]) -> (Vec<String>, Vec<Stri
     (unknown, missing, page.doubled.len(), page.agrees)
 }
 
+/// Receipts and transfers of one transaction; transfers without a receipt, receipts without a transfer, and the number of
+/// amounts with too few transfers.
+type Case<'a> = (&'a [u64], &'a [u64], &'a [u64], &'a [u64], usize);
+
 #[tokio::test]
 async fn transfers_are_matched_with_receipts_by_their_amount() {
     let amounts = |amounts: &[u64]| amounts.iter().map(ToString::to_string).collect::<Vec<_>>();
-    // Receipts and transfers of one transaction; transfers without a receipt, receipts without a transfer, and the number of
-    // amounts with too few transfers.
-    let cases: [(&[u64], &[u64], &[u64], &[u64], usize); 8] = [
+    let cases: [Case<'_>; 8] = [
         (&[10], &[10], &[], &[], 0),
         (&[10], &[1], &[1], &[10], 0),
         (&[10], &[10, 10], &[10], &[], 0),

@@ -67,7 +67,7 @@ impl Archive {
         while archived.next()?.is_some() {
             frames += 1;
         }
-        Ok(Self { files, frames, last: archived.last(), gaps: archived.gaps().to_vec() })
+        Ok(Self { files, frames, last: archived.last(), gaps: archived.crossed_gaps().to_vec() })
     }
 
     /// Checks that no file is missing and that both ends of each file are intact. The frames between are not read.

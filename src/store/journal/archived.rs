@@ -72,7 +72,7 @@ impl ArchiveFrames {
     }
 
     /// Returns the recorded gaps between the frames read so far.
-    pub(crate) fn gaps(&self) -> &[ArchiveGap] {
+    pub(crate) fn crossed_gaps(&self) -> &[ArchiveGap] {
         &self.ends.crossed
     }
 }

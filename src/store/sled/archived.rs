@@ -36,7 +36,7 @@ impl MoneyRows {
 
     /// Returns the gaps so far, which a repair has recorded.
     pub fn gaps(&self) -> &[ArchiveGap] {
-        self.archived.gaps()
+        self.archived.crossed_gaps()
     }
 }
 
