@@ -85,8 +85,8 @@ pub struct PoolConfig {
     /// Time that a call computes before it gives its slot to shorter calls. It then continues at
     /// low priority, in the time that others leave free. If a call of another owner waits for the
     /// slot, the waiting call gets it earlier, and both share the processor. If the caller has other
-    /// calls that compute, the call continues at low priority after only 10 ms. At most
-    /// [`running`](Self::running) calls are slowed at the same time. Default: 100 ms.
+    /// calls that compute, beside calls of others, the call continues at low priority after only
+    /// 10 ms. At most [`running`](Self::running) calls are slowed at the same time. Default: 100 ms.
     pub quantum: Duration,
     /// Number of stops within [`breaker_window`](Self::breaker_window) that slow a caller at an
     /// endpoint, or hold an endpoint whose code caused them. Default: 5.

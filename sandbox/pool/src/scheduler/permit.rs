@@ -128,10 +128,12 @@ impl<'a> Permit<'a> {
         self.shared.rules.quantum
     }
 
-    /// Returns whether the call's caller has other calls that compute. Together, such calls could keep the short calls
-    /// of others from every core.
+    /// Returns whether its caller has other calls that compute, while calls of others compute too. Together, such calls
+    /// could keep every core from the short calls of others.
     pub(crate) fn is_one_of_several(&self) -> bool {
-        self.shared.lock().computing_of(self.admission.caller) > 1
+        let queue = self.shared.lock();
+        let own = queue.computing_of(self.admission.caller);
+        own > 1 && queue.computing() > own
     }
 
     /// Sends up to `room` waiters of this endpoint ahead, as long as they are first in the queue.

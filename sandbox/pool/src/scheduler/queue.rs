@@ -376,6 +376,11 @@ impl Queue {
         self.owners.change(owner, |owner| owner.running -= 1);
     }
 
+    /// Returns the number of calls that compute.
+    pub(super) fn computing(&self) -> usize {
+        self.running + self.background
+    }
+
     /// Returns the number of a caller's calls that compute.
     pub(super) fn computing_of(&self, caller: Option<IpAddr>) -> usize {
         self.of(caller).computing

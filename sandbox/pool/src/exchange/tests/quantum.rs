@@ -43,25 +43,26 @@ async fn a_call_yields_early_to_another_owner_but_not_to_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn second_computing_call_of_a_caller_loses_its_slot_early() {
-    for (other, slots_after) in [([127, 0, 0, 1], 1), ([127, 0, 0, 2], 2)] {
-        let scheduler = Scheduler::new(Rules { running: 2, caller_running: 2, ..rules() });
-        let caller = |address: [u8; 4]| AdmissionRequest { owner: "a", endpoint: "x", caller: Some(address.into()), concurrency: 2 };
+async fn second_computing_call_of_a_caller_soon_continues_without_its_slot_beside_others() {
+    for (others, slots_after) in [([1, 2], 2), ([1, 1], 3), ([2, 3], 3)] {
+        let scheduler = Scheduler::new(Rules { running: 3, caller_running: 3, ..rules() });
+        let caller =
+            |address: u8| AdmissionRequest { owner: "a", endpoint: "x", caller: Some([127, 0, 0, address].into()), concurrency: 3 };
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (link, host, limits, flow) = (link(ours), Host::default(), Limits::default(), FlowControl::new(0));
-        let mut permit = scheduler.acquire(caller([127, 0, 0, 1])).await.unwrap();
-        let second = scheduler.acquire(caller(other)).await.unwrap();
+        let mut permit = scheduler.acquire(caller(1)).await.unwrap();
+        let beside = [scheduler.acquire(caller(others[0])).await.unwrap(), scheduler.acquire(caller(others[1])).await.unwrap()];
         let mut buffers = Buffers::default();
         let call = drive(&link, &mut buffers, params(&limits, &flow), begin(), &host, &mut permit);
-        let others = async {
+        let script = async {
             let mut peer = Peer(theirs);
             peer.receive().await;
             tokio::time::sleep(Duration::from_millis(15)).await;
-            assert_eq!(scheduler.occupancy().running, slots_after, "{other:?}");
-            drop(second);
+            assert_eq!(scheduler.occupancy().running, slots_after, "{others:?}");
+            drop(beside);
             peer.send(&[done(b"1")]).await;
         };
-        let (ended, ()) = tokio::join!(call, others);
+        let (ended, ()) = tokio::join!(call, script);
         assert!(ended.clean.is_some());
     }
 }
