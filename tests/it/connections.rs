@@ -167,17 +167,21 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     // Calls with a small body still work.
     host.call("echo", &json!({ "small": true })).await.is(200);
     // For a body without room, the refusal comes when all of it was sent, or when the client stops.
-    let mut refused = 0;
+    let (mut refused, mut others) = (0, vec![]);
     for (sent, body) in &mut bodies {
-        if *sent && body.try_send(&vec![b' '; (4 << 20) - SENT], SECONDS).await {
-            let (head, answer) = body.answer().await;
-            if head.starts_with("http/1.1 503") {
-                assert!(head.contains("retry-after: 1") && answer.contains("\"busy\""), "{head}{answer}");
-                refused += 1;
-            }
+        if !*sent || !body.try_send(&vec![b' '; (4 << 20) - SENT], SECONDS).await {
+            others.push(format!("not sent: the first part {sent}"));
+            continue;
+        }
+        let (head, answer) = body.answer().await;
+        if head.starts_with("http/1.1 503") {
+            assert!(head.contains("retry-after: 1") && answer.contains("\"busy\""), "{head}{answer}");
+            refused += 1;
+        } else {
+            others.push(head.lines().next().unwrap_or_default().to_owned());
         }
     }
-    assert!(refused > 40, "{refused} of 60 were rejected for lack of room");
+    assert!(refused > 40, "{refused} of 60 were rejected for lack of room; the others: {others:?}");
     drop(bodies);
     eventually("all of it is given back", SECONDS, || async { (intake().await == 0).then_some(()) }).await;
 }

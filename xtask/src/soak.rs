@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: makes free calls at full rate for a long time, during attacks, and checks
 //! that memory, disk and descriptors do not grow.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use crate::{Failure, args::Args, engine, shell, workers};
 
@@ -20,16 +20,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let seconds = if args.short { SHORT_SECONDS } else { args.minutes.unwrap_or(MINUTES) * 60 };
     let engine = engine::pick(args.engine)?;
     let worker = workers::build(engine)?;
-    soak(&workers::build_host()?, &worker, seconds)
+    soak(shell::cargo(&["run", "--quiet", "--release"]), &workers::build_host()?, &worker, seconds)
 }
 
-/// Runs the short form with a host that is already built.
+/// Runs the short form with a host that is already built, and a debug build of the benchmark: the benchmark links the
+/// crates of the host, which `cargo xtask test` has compiled for debugging only.
 pub(crate) fn check(host: &Path, worker: &Path) -> Result<(), Failure> {
-    soak(host, worker, SHORT_SECONDS)
+    soak(shell::cargo(&["run", "--quiet"]), host, worker, SHORT_SECONDS)
 }
 
-fn soak(host: &Path, worker: &Path, seconds: u32) -> Result<(), Failure> {
-    let mut bench = shell::cargo(&["run", "--quiet", "--release", "--package", "tollhouse-bench", "--"]);
+fn soak(mut bench: Command, host: &Path, worker: &Path, seconds: u32) -> Result<(), Failure> {
+    bench.args(["--package", "tollhouse-bench", "--"]);
     bench.arg("--host").arg(host).arg("--worker").arg(worker).args(["--subject", "soak", "--seconds", &seconds.to_string()]);
     shell::run(&mut bench)
 }

@@ -5,7 +5,7 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -29,6 +29,9 @@ const SILENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Prefix of the line with the result of a test binary.
 const RESULT: &str = "test result: ";
+
+/// Cargo's words for the worker's tests.
+const WORKER_TESTS: [&str; 5] = ["test", "--release", "--no-fail-fast", "--package", "tollhouse-worker"];
 
 /// Printed by a check that this system does not allow, with the reason after it.
 const SKIPPED: &str = "skipped: ";
@@ -57,12 +60,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     packages.join().map_err(|_| "the installation of a builder's packages broke")??;
 
     let mut tally = Tally::default();
+    shell::run(host(&worker, &clients)?.arg("--no-run"))?;
+    let worker_tests = build_worker_tests(engines.clone());
     tally.add(host(&worker, &clients)?, &args)?;
+    worker_tests.join().map_err(|_| "the build of the worker's tests broke")?;
     for &engine in &engines {
-        let words = ["test", "--release", "--no-fail-fast", "--package", "tollhouse-worker"];
-        tally.add(workers::cargo(engine, &words)?, &args)?;
+        tally.add(workers::cargo(engine, &WORKER_TESTS)?, &args)?;
         if engine == Engine::V8 {
-            let mut jitless = workers::cargo(engine, &words)?;
+            let mut jitless = workers::cargo(engine, &WORKER_TESTS)?;
             jitless.env(TIER, "jitless");
             tally.add(jitless, &args)?;
         }
@@ -90,6 +95,18 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     println!("\n{} passed, {} failed, {} checks skipped", tally.passed, tally.failed, tally.skipped);
     if tally.broken == 0 { Ok(()) } else { Err(format!("{} of the runs above did not pass", tally.broken)) }
+}
+
+/// Starts to build the worker's tests in the background, on processors that the running tests leave idle. A failure shows
+/// when these tests run.
+fn build_worker_tests(engines: Vec<Engine>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        for engine in engines {
+            if let Ok(mut cargo) = workers::cargo(engine, &WORKER_TESTS) {
+                shell::succeeds(&mut shell::at_lowest_priority(cargo.arg("--no-run")));
+            }
+        }
+    })
 }
 
 /// Returns the command for the host's tests, with a worker to start and payers to pay with.
