@@ -1364,7 +1364,7 @@ declare var DOMException: {
  * await new Promise<void>((done) => setTimeout(done, 200));
  * ```
  */
-declare function setTimeout<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+declare function setTimeout(callback: (...args: any[]) => void, ms?: number, ...args: any[]): number;
 /**
  * Calls a function every `ms` milliseconds, until `clearInterval` or the end of the call.
  *
@@ -1377,7 +1377,7 @@ declare function setTimeout<A extends any[]>(callback: (...args: A) => void, ms?
  * clearInterval(timer);
  * ```
  */
-declare function setInterval<A extends any[]>(callback: (...args: A) => void, ms?: number, ...args: A): number;
+declare function setInterval(callback: (...args: any[]) => void, ms?: number, ...args: any[]): number;
 /**
  * Stops a timer of `setTimeout` or `setInterval`. Ignores an unknown number.
  *

@@ -194,7 +194,7 @@ fn builder_json(builder: &Builder) -> Value {
         "ok": true,
         "builderId": builder.id,
         "builder": builder.own(),
-        "note": "Only a hash of the key is kept. Until the key is first used, the same request gets it again if its payment carries what no chain shows: x402's `payment-identifier`, the `replay-token` of the challenge, or a credit's `Idempotency-Key`. Later, an admin makes a new one: POST /ai/builders/keys?builderId=…",
+        "note": "The host stores only a hash of the key. Until the key is first used, the same request returns it again. For that, the payment must contain x402's `payment-identifier`, the `replay-token` of the challenge, or a credit's `Idempotency-Key`. If you lose the key, an admin makes a new one: POST /ai/builders/keys?builderId=…",
     })
 }
 

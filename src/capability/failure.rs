@@ -12,11 +12,11 @@ pub(super) fn is_the_hosts(failure: &OpFailure) -> bool {
     failure.code == STORE_UNAVAILABLE
 }
 
-/// The call has no grant for the op. `field` is the line of the manifest that requests one.
+/// The call has no grant for the op. `field` is the line of `tool.json` that requests one.
 pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
     OpFailure::new(
         "not_granted",
-        format!("{what} is not granted: request it with {field} in the manifest; some requests need an admin's approval"),
+        format!("{what} is not granted: request it with {field} in `tool.json`; some requests need an admin's approval"),
     )
 }
 
@@ -29,7 +29,7 @@ pub(super) fn deleted() -> OpFailure {
 pub(super) fn no_secret(name: &str) -> OpFailure {
     OpFailure::new(
         "not_granted",
-        format!("the tool has no secret `{name}`; its builder can set it with POST /ai/endpoints/{{slug}}/secrets"),
+        format!("the tool has no secret `{name}`; its builder can set it: `tollhouse secrets set {name}`, or locally in `.env.dev`"),
     )
 }
 

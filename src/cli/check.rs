@@ -60,7 +60,11 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
             found.types = types.map_err(Error::refused)?;
             let (host, tried) = hosts?;
             match host {
-                Ok(host) => found.host = Some(host),
+                Ok((name, mut check)) => {
+                    let reviewed = upload.reviewed(&check);
+                    check.warnings.extend(reviewed);
+                    found.host = Some((name, check));
+                }
                 Err(problems) => found.problems.extend(problems),
             }
             if let Some(TypesOutcome::Checked(problems)) = &mut found.types {

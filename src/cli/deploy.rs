@@ -194,6 +194,11 @@ async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Re
     } else if compared.waits() {
         shown += "  an admin reviews it before it takes calls\n";
     }
+    if compared.waits() {
+        for reviewed in compared.upload.reviewed(&compared.check) {
+            shown += &format!("  warning       {}\n", line(&reviewed));
+        }
+    }
     for warning in &compared.check.warnings {
         shown += &format!("  warning       {}\n", line(warning));
     }

@@ -21,7 +21,7 @@ pub enum FetchError {
     InvalidUrl(String),
     #[error("{0}")]
     Forbidden(String),
-    #[error("the host `{0}` is not in `allowedHosts` of the manifest")]
+    #[error("the host `{0}` is not in `allowedHosts` of `tool.json`")]
     HostNotAllowed(String),
     #[error("a secret can only be sent over https")]
     InsecureCredential,

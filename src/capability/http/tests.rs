@@ -143,7 +143,7 @@ async fn hosts_outside_the_grant_are_refused_and_reported_where_to_allow_them() 
     let refused = caller.get("https://example.com/").await.unwrap_err();
     assert_eq!(
         (refused.code.as_str(), refused.message.as_str()),
-        ("not_granted", "the host `example.com` is not in `allowedHosts` of the manifest")
+        ("not_granted", "the host `example.com` is not in `allowedHosts` of `tool.json`")
     );
     assert_eq!(caller.get("https://127.0.0.1/").await.unwrap_err().code, "not_granted");
     assert_eq!(caller.get("nonsense").await.unwrap_err().code, "invalid_argument");

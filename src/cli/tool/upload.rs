@@ -7,9 +7,9 @@ use std::{
 
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
-use tollhouse_api::{EndpointPatch, Handler};
+use tollhouse_api::{EndpointCheck, EndpointPatch, Handler};
 use tollhouse_protocol::Language;
-use tollhouse_tool::finding::Finding;
+use tollhouse_tool::finding::{Finding, Severity};
 
 use super::{
     bundle::Bundle,
@@ -87,6 +87,12 @@ impl Upload {
             None => found[0].to_owned(),
         };
         SOURCE_LINE.replace_all(text, placed).into_owned()
+    }
+
+    /// Returns a warning with a place in the folder for each finding that an admin has to decide about.
+    pub(crate) fn reviewed(&self, check: &EndpointCheck) -> Vec<String> {
+        let reviewed = check.findings.iter().filter(|finding| check.needs_review && finding.severity == Severity::Review);
+        reviewed.map(|finding| self.finding(finding, "an admin would review this").to_string()).collect()
     }
 
     fn found(&self, problem: &ErrorBody) -> Vec<Problem> {
@@ -209,6 +215,33 @@ mod tests {
         let upload = Upload { tool: Tool::read(folder.path()).unwrap(), bundle: Some(bundle) };
         assert_eq!(upload.warning("`ctx.kv` is refused (line 2): request it"), "`ctx.kv` is refused (lib/x.ts:3): request it");
         assert_eq!(upload.warning("the bundler's own (line 9)"), "the bundler's own (line 9)");
+    }
+
+    #[test]
+    fn content_for_a_review_has_its_place_in_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tool.json"), "{\n  \"slug\": \"abc\",\n  \"title\": \"x\"\n}").unwrap();
+        std::fs::write(folder.path().join("handler.ts"), "x").unwrap();
+        let bundle =
+            Bundle { source: "x".to_owned(), language: "ts", map: SourceMap::Same("handler.ts".to_owned()), files: vec![], is_made: false };
+        let upload = Upload { tool: Tool::read(folder.path()).unwrap(), bundle: Some(bundle) };
+        let check = |needs_review: bool| {
+            let check = json!({
+                "version": "sha256:8be07d1122", "existing": true, "granted": { "capabilities": {}, "hosts": [] },
+                "requested": { "capabilities": {}, "hosts": [] }, "needsReview": needs_review, "outcome": "review", "findings": [
+                    { "rule": "code.eval", "severity": "review", "field": "/handler/source", "line": 4 },
+                    { "rule": "text.link", "severity": "note", "field": "/title" },
+                    { "rule": "text.brand", "severity": "review", "field": "/title" },
+                ], "limits": {}, "warnings": [],
+            });
+            serde_json::from_value::<EndpointCheck>(check).unwrap()
+        };
+        let expected = [
+            "handler.ts:4:1  an admin would review this: code.eval (review)",
+            "tool.json:3:12  an admin would review this: text.brand (review)",
+        ];
+        assert_eq!(upload.reviewed(&check(true)), expected);
+        assert!(upload.reviewed(&check(false)).is_empty());
     }
 
     #[test]
