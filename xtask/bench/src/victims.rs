@@ -8,8 +8,8 @@ mod bounded;
 
 use std::{
     fs,
-    io::Write,
-    net::{SocketAddr, TcpStream},
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::Path,
     sync::{
         Arc,
@@ -50,6 +50,17 @@ const SHORT_ENDPOINTS: usize = 100;
 const MAX_SLOWER: f64 = 2.0;
 const MAX_MB: u64 = 300;
 
+/// Limits of one address that a host on loopback does not have by default, with the values of a public host. Its limit of
+/// requests per second is the attacker's [`PACE`], since the victims have one address too.
+const PUBLIC: [(&str, &str); 6] = [
+    ("TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD", "16777216"),
+    ("TOLLHOUSE_ADDRESS_BODY_BYTES_HELD", "33554432"),
+    ("TOLLHOUSE_ADDRESS_CONNECTIONS", "256"),
+    ("TOLLHOUSE_ADDRESS_FAILURES", "60"),
+    ("TOLLHOUSE_ADDRESS_FOLLOWERS", "64"),
+    ("TOLLHOUSE_ADDRESS_JOINS", "64"),
+];
+
 /// Maximum time that an attacker waits for an answer to a call that runs to its end.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -60,14 +71,15 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     write_tools(&tools, endpoints)?;
     let tools = tools.to_string_lossy().into_owned();
     let started = Instant::now();
-    let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), ("TOLLHOUSE_AUTH_FAILURES", "0")])?;
+    let settings: Vec<_> = [("TOLLHOUSE_TOOLS", tools.as_str()), ("TOLLHOUSE_AUTH_FAILURES", "0")].into_iter().chain(PUBLIC).collect();
+    let host = Host::start(options, data.path(), &settings)?;
     println!("{endpoints} endpoints published in {:.0} s, the host holds {} MB", started.elapsed().as_secs_f64(), host.memory_mb()?);
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
     println!("{:<44}{:>18}{:>20}{:>17}{:>8}  {:<19} met", "", "victims' calls/s", "p99", "/health/live p99", "MB", "aims");
     for (what, attack) in attacks(&host)? {
         measure_during(&host, VICTIM, &what, Arc::new(attack), options)?;
     }
-    for (what, attack) in over_http2().into_iter().chain(over_mcp(&host)?).chain(bounded::attacks(&host)?) {
+    for (what, attack) in over_http2()?.into_iter().chain(over_mcp(&host)?).chain(bounded::attacks(&host)?) {
         measure_during(&host, VICTIM, &what, Arc::new(attack), options)?;
     }
     for (what, attack) in hogs(&host)? {
@@ -205,13 +217,26 @@ fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
 }
 
 /// Returns attacks over HTTP/2: frames that belong to no request, and answers that are not read.
-fn over_http2() -> Vec<(String, Attack)> {
-    vec![
+fn over_http2() -> Result<Vec<(String, Attack)>, Failure> {
+    Ok(vec![
+        ("frames to a server that closes, as a measure".to_owned(), Attack::FloodsElsewhere(4, closing_server()?)),
         ("PING ACKs over 1 connection".to_owned(), Attack::Floods(1, Flood::Pongs)),
         ("PING ACKs over 4 connections".to_owned(), Attack::Floods(4, Flood::Pongs)),
         ("SETTINGS over 4 connections".to_owned(), Attack::Floods(4, Flood::Settings)),
         ("long lists that nobody takes".to_owned(), Attack::Hoards(HeldRequest::Get("/ai/endpoints?form=older"))),
-    ]
+    ])
+}
+
+/// Starts a server that reads a little and closes. It shows what floods cost on a machine that is both attacker and host.
+fn closing_server() -> Result<SocketAddr, Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            _ = stream.read(&mut [0; 16 << 10]);
+        }
+    });
+    Ok(address)
 }
 
 /// Returns attacks specific to MCP: batches, permanent streams, and calls that outlive their
@@ -387,6 +412,7 @@ impl Attackers {
                     thread::spawn(move || met(http2::flood(address, kind, &ending)))
                 })
                 .collect(),
+            Attack::FloodsElsewhere(count, server) => Self::threads(server, &Arc::new(Attack::Floods(count, Flood::Unknown)), ending),
             Attack::Hoards(ref query) => {
                 let (ending, query) = (Arc::clone(ending), query.clone());
                 vec![thread::spawn(move || met(http2::hoard(address, &query, PACE, &ending)))]

@@ -1,6 +1,6 @@
 //! The parts of attacks, and the tools that they call.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::json;
 
@@ -30,6 +30,8 @@ pub(super) enum Attack {
     Holds(usize, Vec<u8>),
     /// Sends frames that belong to no request over a number of HTTP/2 connections.
     Floods(usize, Flood),
+    /// Sends such frames over a number of connections to a server that is not the host.
+    FloodsElsewhere(usize, SocketAddr),
     /// Sends this over HTTP/2 as often as an address can, and reads no answers.
     Hoards(HeldRequest),
     /// Sends this many requests per second, each from another address, which is a key of every limiter.
