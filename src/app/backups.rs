@@ -17,7 +17,7 @@ use tollhouse_backup::{
     control::{self, ControlEvent, ControlRequest},
     copy_back, copy_in, newest, read_back, restore, write_dump,
 };
-use tollhouse_base::{boxed, clock::Clock};
+use tollhouse_base::{boxed, clock::Clock, plural::plural};
 use tollhouse_capability as capability;
 use tollhouse_catalog as catalog;
 use tollhouse_config::Home;
@@ -49,9 +49,9 @@ impl fmt::Display for BackupReport {
         let CopyReport { copied, there, remaining, missing } = &self.files;
         write!(
             f,
-            "{}: {} rows, {} bytes; contents of files: {copied} copied, {there} there already",
+            "{}: {}, {} bytes; contents of files: {copied} copied, {there} there already",
             self.dump.display(),
-            self.rows,
+            plural(self.rows, "row"),
             self.bytes
         )?;
         if *remaining > 0 {

@@ -19,7 +19,7 @@ use tollhouse_backup::{
     control::{self, ControlEvent, ControlRequest},
     depart, departed,
 };
-use tollhouse_base::{boxed, clock::Clock, id::RequestId};
+use tollhouse_base::{boxed, clock::Clock, id::RequestId, plural::plural};
 use tollhouse_config::Home;
 use tollhouse_store::{
     StoreError,
@@ -104,13 +104,13 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
     while leaving.copy_some().await.map_err(BackupError::from)? {
         pages += 1;
         if last.elapsed() >= REPORT_INTERVAL {
-            log_progress(&report, format!("{} rows in {pages} pages", leaving.rows)).await?;
+            log_progress(&report, format!("{} in {}", plural(leaving.rows, "row"), plural(pages, "page"))).await?;
             last = Instant::now();
         }
     }
-    log_progress(&report, format!("{} rows in {pages} pages; copying the latest commits", leaving.rows)).await?;
+    log_progress(&report, format!("{} in {}; copying the latest commits", plural(leaving.rows, "row"), plural(pages, "page"))).await?;
     follow(&mut leaving, false, &report).await?;
-    log_progress(&report, format!("{} changes; comparing all rows", leaving.changes)).await?;
+    log_progress(&report, format!("{}; comparing all rows", plural(leaving.changes, "change"))).await?;
     leaving.compare().await.map_err(BackupError::from)?;
     follow(&mut leaving, true, &report).await?;
     log_progress(&report, "all spaces are equal; commits wait for the last changes".to_owned()).await?;

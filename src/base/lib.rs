@@ -27,6 +27,7 @@ pub mod lexer;
 pub mod lock;
 pub mod offload;
 pub mod piles;
+pub mod plural;
 pub mod rate_limit;
 pub mod sentence;
 pub mod time_param;

@@ -37,10 +37,10 @@ pub enum PaidCause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JoinsFull {
     /// The limit for one payment.
-    #[error("{0} requests are already waiting for its result, the maximum")]
+    #[error("no more requests can wait for its result; the maximum is {0}")]
     Payment(usize),
     /// The limit for one address.
-    #[error("{0} requests from your address are already waiting for running calls, the maximum")]
+    #[error("no more requests from your address can wait for running calls; the maximum is {0}")]
     Address(usize),
 }
 

@@ -126,7 +126,7 @@ impl Input {
         let unfit = match size {
             Err(too_large) => Some(Unfit::Limit(Box::new(too_large))),
             Ok(()) if depth(&value) as u64 > limits.input_depth => {
-                let message = format!("the input is nested deeper than {} levels", limits.input_depth);
+                let message = format!("the nesting of the input exceeds its maximum depth of {}", limits.input_depth);
                 Some(Unfit::Limit(Box::new(CallError::InvalidJson(message))))
             }
             Ok(()) => live.input.check(&value).err().map(Unfit::Schema),

@@ -68,7 +68,7 @@ pub enum QuoteError {
     Route(#[from] RouteError),
     #[error(transparent)]
     Seller(#[from] SellerError),
-    #[error("your address has reached its limit of {0} concurrent requests to other hosts; wait until one ends")]
+    #[error("your address has reached its limit on concurrent requests to other hosts, {0}; wait until one ends")]
     Crowded(usize),
 }
 

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::EndpointId,
+    plural::plural,
 };
 use tollhouse_fair::{FairSemaphore, Share};
 use tollhouse_objects::{EndedObjects, Objects, PendingObject};
@@ -265,7 +266,11 @@ impl EndpointFiles {
     fn usage_with(&self, before: Usage, old: Option<&Entry>, size: Option<u64>) -> Result<Usage, OpFailure> {
         let usage = before.replaced(old.map(|old| old.size), size);
         if usage.items > self.limits.files && usage.items > before.items {
-            return Err(quota_exceeded(format!("there would be {} files, and the maximum is {}", usage.items, self.limits.files)));
+            return Err(quota_exceeded(format!(
+                "the tool would have {}, and the maximum is {}",
+                plural(usage.items, "file"),
+                self.limits.files
+            )));
         }
         if usage.bytes > self.limits.files_bytes && usage.bytes > before.bytes {
             return Err(quota_exceeded(format!(

@@ -115,7 +115,7 @@ impl OutgoingRequest<'_> {
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         let credential = auth.map(|auth| self.credential(&auth)).transpose()?;
         if self.counters.used.fetch_add(1, Ordering::Relaxed) >= limits.http_requests {
-            let message = format!("the call has used up its {} requests of ctx.httpGetJson", limits.http_requests);
+            let message = format!("the call has reached its limit on requests of ctx.httpGetJson, {}", limits.http_requests);
             return Err(failure::quota_exceeded(message));
         }
         let wall = Duration::from_millis(timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));

@@ -25,6 +25,7 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::EndpointId,
     lock::Lock,
+    plural::plural,
 };
 use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_BYTES};
 use tollhouse_store::{Batch, CountedText, Direction, Durability, Row, Store, StoreError, Table, Tx, UpdatePlan, schema, update};
@@ -222,7 +223,11 @@ impl EndpointKv<'_> {
     /// lowered quota can still shrink.
     fn over_quota(&self, before: Usage, after: Usage) -> Option<OpFailure> {
         if after.items > self.limits.kv_keys && after.items > before.items {
-            return Some(quota_exceeded(format!("kv would hold {} keys, and the maximum is {}", after.items, self.limits.kv_keys)));
+            return Some(quota_exceeded(format!(
+                "kv would hold {}, and the maximum is {}",
+                plural(after.items, "key"),
+                self.limits.kv_keys
+            )));
         }
         if after.bytes > self.limits.kv_bytes && after.bytes > before.bytes {
             return Some(quota_exceeded(format!("kv would hold {} bytes, and the maximum is {}", after.bytes, self.limits.kv_bytes)));

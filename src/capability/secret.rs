@@ -37,6 +37,7 @@ use tollhouse_base::{
     cache::{Cache, CacheKey},
     clock::{Clock, Timestamp},
     id::EndpointId,
+    plural::plural,
 };
 use tollhouse_event::{Event, Events, Kind};
 use tollhouse_store::{
@@ -239,7 +240,10 @@ impl Secrets {
             }
             let known = SECRETS.unread(tx.store(), &of(&to.id), PAGE, Direction::Forward).await?.len() as u64;
             if known >= to.names {
-                return Err(SecretError::field("/name", format!("the tool has {known} secrets, and the maximum is {}", to.names)));
+                return Err(SecretError::field(
+                    "/name",
+                    format!("the tool has {}, and the maximum is {}", plural(known, "secret"), to.names),
+                ));
             }
             tx.put(&ADDED, &to.id, &added.one_more());
         }

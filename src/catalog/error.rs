@@ -35,13 +35,13 @@ pub enum PublishError {
     TakenDown,
     #[error("the builder is suspended until an admin restores them")]
     OwnerSuspended,
-    #[error("a builder can have at most {0} tools on this host")]
+    #[error("this builder has reached the maximum number of tools on this host, {0}")]
     TooMany(u64),
-    #[error("this host has reached its maximum of {0} tools")]
+    #[error("this host has reached its maximum number of tools, {0}")]
     Full(usize),
-    #[error("you have reached the maximum of {0} reserved slugs of deleted tools; reuse one of them")]
+    #[error("you have reached the maximum number of reserved slugs of deleted tools, {0}; reuse one of them")]
     TooManyRetired(usize),
-    #[error("you have reached the limit of {0} concurrent uploads and changes; retry when one of them is done")]
+    #[error("you have reached the limit on concurrent uploads and changes, {0}; retry when one of them is done")]
     Crowded(usize),
     #[error("the tool has nothing that needs this decision")]
     NothingToDecide,

@@ -41,8 +41,7 @@ pub(crate) use self::{
     session::Session,
     table::{FactList, Table},
     text::{
-        call_price, clock, dollars, endpoint_price, found_at, granted, moment, name, now, optional, plural, price, signed_usd, usd,
-        with_hosts,
+        call_price, clock, dollars, endpoint_price, found_at, granted, moment, name, now, optional, price, signed_usd, usd, with_hosts,
     },
     tool_state::{Folder, State},
 };

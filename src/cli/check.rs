@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use tollhouse_api::{EndpointCheck, EndpointCheckResponse, EndpointPatch, SafetyAttestation};
+use tollhouse_base::plural::plural;
 use tollhouse_capability::secret;
 use tollhouse_tool::Slug;
 
 use super::{
-    base::{Client, Error, GlobalArgs, Output, Result, Session, Style, line, plural, short, with_hosts},
+    base::{Client, Error, GlobalArgs, Output, Result, Session, Style, line, short, with_hosts},
     envfile,
     local::{LocalHost, Port},
     tool::{

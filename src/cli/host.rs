@@ -6,6 +6,7 @@ use tollhouse_api::{
     DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
     RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UnpaidHealth, UsageDay,
 };
+use tollhouse_base::plural::plural;
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::base::{
@@ -104,7 +105,7 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
             let answer = session.client.post(&["ai", "admin", "rescan"]).by(CredentialChoice::Admin).send().await?.body;
             session.out.print(&answer, |RescanResponse { rescan: found, .. }| {
                 let (endpoints, review, blocked) = (found.endpoints, found.review, found.blocked);
-                format!("scanned {endpoints} tools: {review} wait for review, {blocked} are blocked\n")
+                format!("scanned {}: {review} to review, {blocked} blocked\n", plural(endpoints, "tool"))
             })
         }
     }

@@ -5,6 +5,7 @@ use tollhouse_api::{
     AllPayoutsPage, CreatePayoutResponse, CreatedPayout, Payout, PayoutDecision, PayoutPage, PayoutReceiptPage, PayoutResponse,
     PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict,
 };
+use tollhouse_base::plural::plural;
 use tollhouse_money::{Asset, Network};
 use tollhouse_tool::MicroUsd;
 
@@ -240,7 +241,7 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
             facts.add("asset", asset(&settings.network, &settings.asset));
             facts.add("minimum", usd(settings.minimum_usd));
         }
-        facts.add("waiting", format!("{} of {} receipts", usd(waiting.amount_usd), waiting.receipt_count));
+        facts.add("waiting", format!("{} of {}", usd(waiting.amount_usd), plural(waiting.receipt_count, "receipt")));
         let none = "no payout address is set; set one: tollhouse payouts settings --address 0x…\n";
         format!("{}{}", if payout_settings.is_none() { none } else { "" }, facts.text())
     })

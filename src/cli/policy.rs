@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 use tollhouse_api::{PolicyCheckResponse, PolicyResponse};
+use tollhouse_base::plural::plural;
 
 use super::base::{Answer, CredentialChoice, Error, Result, Session, changes, json_for_people, line, private_files, prompt};
 
@@ -128,7 +129,7 @@ async fn check(session: &Session, policy: &Value) -> Result<PolicyCheckResponse>
 fn narrowed(PolicyCheckResponse { narrows, .. }: &PolicyCheckResponse) -> String {
     let slugs = line(&narrows.slugs.join(", "));
     let (all, long) = (narrows.endpoints, narrows.long_running);
-    let expected = format!("this would restrict {all} tools, {long} of which would stop being long-running");
+    let expected = format!("this would restrict {}, {long} of which would stop being long-running", plural(all, "tool"));
     if slugs.is_empty() { expected + "\n" } else { format!("{expected}: {slugs}\n") }
 }
 

@@ -1,6 +1,7 @@
 //! `tollhouse reconcile`: compares the chain's transfers to the receiving address with the ledger.
 
 use tollhouse_api::Reconciliation;
+use tollhouse_base::plural::{plural, plural_range};
 
 use super::base::{CredentialChoice, Error, Result, Session, Table};
 
@@ -35,7 +36,9 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         }
         session.out.table(&table, "chain and ledger agree")?;
         let Reconciliation { transfers, receipts, network, from_block, to_block, .. } = &all;
-        session.out.note(&format!("{transfers} transfers and {receipts} receipts on {network}, blocks {from_block} to {to_block}"));
+        let (transfers, receipts) = (plural(transfers, "transfer"), plural(receipts, "receipt"));
+        let blocks = plural_range("block", *from_block, *to_block);
+        session.out.note(&format!("{transfers} and {receipts} on {network}, {blocks}"));
     }
     match all {
         Reconciliation { agrees: true, .. } => Ok(()),

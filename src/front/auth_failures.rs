@@ -160,7 +160,7 @@ impl Failures {
     }
 
     fn too_many(&self, wait: Duration) -> ApiError {
-        self.rate_limited(wait, format!("more than {} wrong credentials per minute from your address", self.per_minute()))
+        self.rate_limited(wait, format!("too many wrong credentials per minute from your address; the maximum is {}", self.per_minute()))
     }
 
     fn rate_limited(&self, wait: Duration, message: String) -> ApiError {

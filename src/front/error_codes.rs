@@ -123,7 +123,8 @@ codes! {
     CreditFrozen "credit_frozen" FORBIDDEN Caller No "The credit is frozen"
         "The holder or the admin who froze the credit can unfreeze it: PUT /ai/credits/budget, with the same budget and without `frozen`";
     NotFound "not_found" NOT_FOUND Caller No "Nothing is at this path";
-    UnknownEndpoint "unknown_endpoint" NOT_FOUND Caller No "No tool has this name";
+    UnknownEndpoint "unknown_endpoint" NOT_FOUND Caller No "No tool has this name"
+        "Check the name. GET /ai/endpoints?near=NAME lists similar ones";
     UnknownVersion "unknown_version" NOT_FOUND Caller No "The tool has no such version";
     UnknownReceipt "unknown_receipt" NOT_FOUND Caller No "No receipt has this id";
     UnknownBuilder "unknown_builder" NOT_FOUND Caller No "No builder has this id";

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use tollhouse_base::{
     cpu_share::{CpuShares, CpuTurn},
     gcra::Tally,
+    plural::plural,
     rate_limit::RateLimiter,
 };
 use tollhouse_call::CallError;
@@ -84,7 +85,7 @@ impl Limits {
     /// 429 if the address exceeds its rate.
     pub(crate) fn count(&self, address: IpAddr) -> Result<(), ApiError> {
         let (Some(rate), Some(seconds)) = (&self.rate, self.wait(address)) else { return Ok(()) };
-        let message = format!("more than {} requests per second from your address", rate.per_second());
+        let message = format!("more than {} per second from your address", plural(rate.per_second(), "request"));
         let policy = RateLimitPolicy { name: "address", max: rate.per_second(), window_secs: 1 };
         Err(ApiError::rate_limited(policy, seconds, message))
     }

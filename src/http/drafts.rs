@@ -154,7 +154,7 @@ fn granted_to(granted: &Granted) -> Map<String, Value> {
 
 /// Takes one of the caller's concurrent checks and dry runs until the permit is dropped.
 fn draft_permit(http: &Services, caller: &Caller) -> Result<Permit<String>, ApiError> {
-    let message = || format!("you have reached the limit of {} concurrent checks and dry runs", http.dry_runs.max());
+    let message = || format!("you have reached the limit on concurrent checks and dry runs, {}", http.dry_runs.max());
     let turn = http.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| ApiError::new(Code::RateLimited, message()).retry_after(1))
 }

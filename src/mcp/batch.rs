@@ -12,7 +12,7 @@ use serde::{
     de::{IgnoredAny, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use tollhouse_base::deserialize_error::ByName;
+use tollhouse_base::{deserialize_error::ByName, plural::plural};
 
 use super::{message::MAX_ID_BYTES, revision::sole};
 
@@ -40,7 +40,7 @@ pub(super) fn members(headers: &HeaderMap, body: &Bytes, max: usize) -> Option<R
     }
     let mut body_text = serde_json::Deserializer::from_slice(body);
     let members = body_text.deserialize_seq(AtMost(max)).ok().filter(|_| body_text.end().is_ok())?;
-    let Some(members) = members else { return Some(Err(format!("a batch can have at most {max} messages"))) };
+    let Some(members) = members else { return Some(Err(format!("a batch can have at most {}", plural(max, "message")))) };
     if members.is_empty() {
         return None;
     }

@@ -12,7 +12,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use rmcp::{ErrorData, model::CallToolResponse};
 use tokio::time::Instant;
-use tollhouse_base::{id::RequestId, offload::run_blocking};
+use tollhouse_base::{id::RequestId, offload::run_blocking, plural::plural};
 use tollhouse_call::{Call, CallError, CompletedCall, ReplayRequest, RunningCall};
 use tollhouse_front::{ApiError, Code, bought, network, peer};
 use tollhouse_money::{EntryMethod, OfferedPayment};
@@ -148,7 +148,7 @@ fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), Api
     let Some(rate) = &services.settings.rate else { return Ok(()) };
     let key = (network(address), name);
     let Some(seconds) = rate.wait(&key) else { return Ok(()) };
-    let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), key.1.as_str());
+    let message = format!("more than {} per second of `{}` from your address", plural(rate.per_second(), "call"), key.1.as_str());
     Err(ApiError::new(Code::RateLimited, message).hint(format!("Retry in {seconds} s")))
 }
 

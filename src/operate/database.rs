@@ -1,7 +1,7 @@
 //! Checks a store's database: whether it is durable, and which hosts serve the store.
 
 use std::sync::Arc;
-use tollhouse_base::boxed;
+use tollhouse_base::{boxed, plural::plural};
 
 use tollhouse_replica::{CLOCK_APART_MS, Replica, SeenReplica};
 use tollhouse_store::{
@@ -64,7 +64,7 @@ impl DatabaseReport {
             let (state, until) = (if host.lives { "serves" } else { "ended" }, host.lease_until);
             let until = until.map(|until| format!(", lease until {until}")).unwrap_or_default();
             let reads = format!("version {}, row formats up to {}", host.version, host.formats);
-            Finding::ok("database", format!("host {} {state}, {reads}{until}, {} changes behind", host.id, host.behind))
+            Finding::ok("database", format!("host {} {state}, {reads}{until}, {} behind", host.id, plural(host.behind, "change")))
         });
         let mut reported: Vec<_> = reported.collect();
         let mut formats: Vec<_> = self.hosts.iter().filter(|host| host.lives).map(|host| host.formats).collect();
@@ -107,7 +107,7 @@ impl DatabaseReport {
             "use the same time server for both: the host checks payments by this machine's clock",
         );
         let hosts = about.connections as usize / self.each;
-        let connections = format!("max_connections: {}, for {hosts} hosts", about.connections);
+        let connections = format!("max_connections: {}, for {}", about.connections, plural(hosts, "host"));
         line(
             about.connections == 0 || hosts >= 2,
             warn,

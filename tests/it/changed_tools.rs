@@ -100,7 +100,8 @@ async fn lowered_limit_does_not_deny_a_charge_before_the_run() {
         // A payment that bought nothing is not charged.
         let error = host.call_paid("second", &input(), &unused).await.fails(status, code, "caller");
         let message = error["message"].as_str().unwrap();
-        let expected = if status == 413 { "The body is larger than 1024 bytes" } else { "The input is nested deeper than 1 levels" };
+        let expected =
+            if status == 413 { "The body is larger than 1024 bytes" } else { "The nesting of the input exceeds its maximum depth of 1" };
         assert_eq!(message, expected);
     }
     host.change("second", &json!({ "limits": { "wallMs": 60_000 } })).await;

@@ -317,7 +317,7 @@ async fn the_command_rotates_a_running_host_and_a_stopped_one() {
         (output.status.success(), text)
     };
     let (done, text) = rotate(&["--url", &host.url], &mut keys);
-    assert!(done && text.starts_with("re-encrypted 1 secrets"), "{text}");
+    assert!(done && text.starts_with("re-encrypted 1 secret with"), "{text}");
     let data = host.folder().join("data").display().to_string();
     let (done, text) = rotate(&["--data", &data], &mut keys);
     assert!(!done && text.contains("store cannot be opened"), "a running host keeps its store: {text}");

@@ -37,7 +37,7 @@ pub enum PoolError {
     Stopped(StopReason),
     /// There are fewer users than processes, and each process needs its own.
     #[error(
-        "there are {users} users for {processes} worker processes, and each process needs its own: add users to `--sandbox-users`, or lower `--sandbox-processes`"
+        "the number of users is {users}, but each of up to {processes} worker processes needs its own: add users to `--sandbox-users`, or lower `--sandbox-processes`"
     )]
     FewUsers {
         /// Number of users available.

@@ -124,7 +124,7 @@ pub enum StopReason {
         limit_bytes: u64,
     },
     /// The answer is nested too deep.
-    #[error("the result is nested deeper than {limit} levels")]
+    #[error("the nesting of the result exceeds its maximum depth of {limit}")]
     OutputDepth {
         /// Limit in levels.
         limit: u64,

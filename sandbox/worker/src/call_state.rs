@@ -165,7 +165,7 @@ impl CallState {
 
     fn finish_log(&mut self) {
         if self.log.dropped > 0 {
-            let message = format!("{} more log lines were dropped", self.log.dropped);
+            let message = format!("further log lines dropped: {}", self.log.dropped);
             self.log.dropped = 0;
             self.put_log(LogLine { level: LogLevel::Warn, message, fields: String::new() });
         }

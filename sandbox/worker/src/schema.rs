@@ -274,10 +274,16 @@ fn describe_error(error: &ValidationError<'_>, originals: &Originals) -> String 
         ValidationErrorKind::Required { property } => format!("{property} is required"),
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let named = unexpected.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let noun = if unexpected.len() == 1 { "property" } else { "properties" };
             match unexpected.len().saturating_sub(MAX_NAMES) {
-                0 => format!("unknown properties: {named}"),
-                more => format!("unknown properties: {named} and {more} more"),
+                0 => format!("unknown {noun}: {named}"),
+                more => format!("unknown {noun}: {named} and {more} more"),
             }
+        }
+        // The validator's own text names two, but a model can correct its input only if it sees all.
+        ValidationErrorKind::Enum { options } => {
+            let named: Vec<_> = options.as_array().into_iter().flatten().map(Value::to_string).collect();
+            format!("the value is not one of {}", named.join(", "))
         }
         // References to other documents are never fetched.
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::de::{self, Expected, Unexpected};
 
+use crate::plural::plural;
+
 /// Maximum number of characters of a wrong value that an error message repeats.
 const MAX_REPEATED: usize = 40;
 
@@ -44,7 +46,7 @@ impl de::Error for SerdeError {
     }
 
     fn invalid_length(length: usize, requested: &dyn Expected) -> Self {
-        Self::Shape { got: format!("of {length} items"), requested: plain(&requested.to_string()) }
+        Self::Shape { got: format!("of {}", plural(length, "item")), requested: plain(&requested.to_string()) }
     }
 
     fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {

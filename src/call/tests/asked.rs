@@ -28,7 +28,7 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
     let depths = [(json!([]), true), (json!([[[]]]), true), (json!([[[[]]]]), false)];
     for (value, is_read) in depths {
         let read = read(Input::Body(json_bytes(&value))).await;
-        let is_too_deep = |error: CallError| error.to_string() == "the input is nested deeper than 3 levels";
+        let is_too_deep = |error: CallError| error.to_string() == "the nesting of the input exceeds its maximum depth of 3";
         assert!(if is_read { read.is_ok() } else { read.is_err_and(is_too_deep) }, "{value}");
     }
     // An empty or blank body is an empty object.

@@ -4,6 +4,7 @@ mod writing;
 use std::time::Duration;
 
 use serde_json::json;
+use tollhouse_base::plural::plural;
 use tollhouse_event::feed::FeedItem;
 use tollhouse_protocol::{Limits, LogLine};
 use tollhouse_store::{Durability, memory::MemoryStore, sweep_cursor::TURN, test_wrappers::CountingStore};
@@ -170,7 +171,7 @@ async fn a_stuck_store_costs_lines_and_no_time() {
     logs.flush().await;
     logs.flush().await;
     let stored = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
-    let expected = format!("{} log lines were dropped because the log could not keep up", logs.dropped());
+    let expected = format!("dropped {} because the log could not keep up", plural(logs.dropped(), "log line"));
     assert!(stored.contains(&expected) && stored.contains(&"0".to_owned()), "{stored:?}");
 }
 

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::EndpointId,
+    plural::plural,
 };
 use tollhouse_protocol::LogLevel;
 use tollhouse_store::{Batch, CountedText, Direction, Durability, Store, StoreError, Value as _};
@@ -115,9 +116,9 @@ impl LogWriter {
     fn drop_notice(&self, at: Timestamp, reason: DropReason, count: u64) -> LogEntry {
         let fields = Map::from_iter([("dropped".to_owned(), count.into())]);
         let message = match reason {
-            DropReason::Room => format!("{count} log lines were dropped because the log could not keep up"),
+            DropReason::Room => format!("dropped {} because the log could not keep up", plural(count, "log line")),
             DropReason::Rate => {
-                format!("{count} log lines were dropped because a log accepts only {} bytes per second", self.settings.rate)
+                format!("dropped {} because a log accepts only {} bytes per second", plural(count, "log line"), self.settings.rate)
             }
         };
         LogEntry { at, level: LogLevel::Warn, message, fields, call_id: None, owner: false }

@@ -119,6 +119,7 @@ fn in_commands(error: Error) -> Error {
     match error.code() {
         "unauthorized" => error.hint("sign in with another credential: tollhouse login"),
         "invalid_request" => with_flags(error),
+        "unknown_endpoint" => error.hint("find it: tollhouse list --search WORDS"),
         "wrong_credit" => error.hint("sign in with another developer credit: tollhouse login"),
         "payout_settings_missing" => {
             Error { message: "no payout address is set".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
@@ -266,11 +267,13 @@ mod tests {
             let error = refusal(StatusCode::CONFLICT, &HeaderMap::new(), Some(error));
             format!("{} {}", error.message, error.hint.unwrap_or_default())
         };
-        for (code, hint, command) in
-            [("payout_settings_missing", "", "tollhouse payouts settings"), ("unauthorized", "send `X-Admin-Token`", "tollhouse login")]
-        {
+        for (code, hint, command) in [
+            ("payout_settings_missing", "", "tollhouse payouts settings"),
+            ("unauthorized", "send `X-Admin-Token`", "tollhouse login"),
+            ("unknown_endpoint", "GET /ai/endpoints?near=NAME lists similar ones", "tollhouse list --search"),
+        ] {
             let describe = describe(code, hint);
-            assert!(describe.contains(command) && !describe.contains("X-Admin-Token"), "{describe}");
+            assert!(describe.contains(command) && !describe.contains("X-Admin-Token") && !describe.contains("GET "), "{describe}");
         }
         assert!(describe("payout_settings_missing", "").starts_with("no payout address"));
     }

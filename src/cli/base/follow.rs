@@ -9,6 +9,7 @@ use reqwest::header;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
+use tollhouse_base::plural::plural;
 
 use super::{
     answer::Answer,
@@ -159,7 +160,7 @@ impl Following {
         match event.name.as_str() {
             "lagged" => {
                 let Lagged { missed } = serde_json::from_str(&event.data).map_err(unreadable)?;
-                self.notify(&format!("{missed} entries arrived too fast and were skipped; list them without --follow"));
+                self.notify(&format!("skipped {} because they arrived too fast; list them without --follow", plural(missed, "entry")));
             }
             // The host's store is unavailable, and reconnecting will deliver the missed entries. Or the credential is
             // no longer valid, and the host will refuse the next request.

@@ -17,11 +17,6 @@ pub(crate) fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Formats a count: `1 problem`, `2 problems`.
-pub(crate) fn plural(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
 /// Lists the granted capabilities in alphabetical order.
 pub(crate) fn granted(capabilities: &Capabilities) -> String {
     let mut names: Vec<_> = capabilities.names().collect();

@@ -5,6 +5,7 @@ use std::{error::Error, path::PathBuf};
 use serde_json::json;
 use tollhouse_app as app;
 use tollhouse_app::CopyReport;
+use tollhouse_base::plural::plural;
 use tollhouse_capability::secret;
 use tollhouse_config as config;
 use tollhouse_config::{Flags, HiddenValue, Home, HostFlags, SecretFlags};
@@ -111,6 +112,8 @@ pub(crate) async fn stay(args: StayArgs, out: Output) -> Result<(), Box<dyn Erro
 fn complete(stored: &CopyReport) -> Result<(), Box<dyn Error>> {
     match stored.files.missing.len() {
         0 => Ok(()),
-        missing => Err(format!("the contents of {missing} files are missing or different: {}", stored.files.missing.join(", ")).into()),
+        missing => {
+            Err(format!("the contents of {} are missing or different: {}", plural(missing, "file"), stored.files.missing.join(", ")).into())
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::{error::Error, path::PathBuf};
 
 use tollhouse_app as app;
+use tollhouse_base::plural::plural;
 
 use crate::base::Output;
 
@@ -22,6 +23,6 @@ pub(crate) async fn check(args: &Args, out: Output) -> Result<(), Box<dyn Error>
     })?;
     match found.disagreements {
         0 => Ok(()),
-        wrong => Err(format!("{wrong} inconsistencies found").into()),
+        wrong => Err(format!("{} found", plural(wrong, "inconsistency")).into()),
     }
 }

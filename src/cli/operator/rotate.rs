@@ -5,6 +5,7 @@ use std::{error::Error, path::PathBuf};
 
 use tollhouse_api::KeyRotation;
 use tollhouse_app as app;
+use tollhouse_base::plural::plural;
 use tollhouse_capability::secret::{self, RotationReport};
 use tollhouse_config::{HiddenValue, SecretSettings};
 
@@ -37,14 +38,14 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
 /// Describes the result of a rotation.
 pub(crate) fn summary(rotated: &KeyRotation) -> String {
     let key = line(&rotated.key_id);
-    format!("re-encrypted {} secrets with key {key}; retired keys: {}\n", rotated.resealed, ids(&rotated.retired))
+    format!("re-encrypted {} with key {key}; retired keys: {}\n", plural(rotated.resealed, "secret"), ids(&rotated.retired))
 }
 
 /// Describes the secrets that the rotation could not open, if there are any.
 pub(crate) fn unopened(rotated: &KeyRotation) -> Option<String> {
     let needed = || ids(&rotated.needed);
     (rotated.unopened != 0)
-        .then(|| format!("{} secrets could not be decrypted and were not changed; old keys kept: {}", rotated.unopened, needed()))
+        .then(|| format!("cannot decrypt {}, and changed nothing there; old keys kept: {}", plural(rotated.unopened, "secret"), needed()))
 }
 
 fn ids(ids: &[String]) -> String {

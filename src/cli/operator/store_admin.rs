@@ -4,6 +4,7 @@ use std::{error::Error, path::PathBuf};
 
 use serde_json::json;
 use tollhouse_app as app;
+use tollhouse_base::plural::plural;
 use tollhouse_store::sled::{self, Repair, Repaired, SledConfig, StoreReport};
 
 use crate::base::{ConfirmArgs, Output, error};
@@ -154,7 +155,7 @@ fn repair_summary(repair: &Repair) -> String {
     if repair.dropped.is_empty() {
         return text + "dropped: no written data\n";
     }
-    text += &format!("dropped: {} frames\n", repair.dropped_frames());
+    text += &format!("dropped: {}\n", plural(repair.dropped_frames(), "frame"));
     for (frame, rows) in repair.dropped.iter().take(MAX_LISTED) {
         let rows = rows.as_ref().map_or_else(|| "unreadable".to_owned(), |rows| rows.join(", "));
         text += &format!("  frame {frame}: {rows}\n");

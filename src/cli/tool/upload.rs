@@ -8,6 +8,7 @@ use std::{
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 use tollhouse_api::{EndpointCheck, EndpointPatch, Handler};
+use tollhouse_base::plural::plural;
 use tollhouse_protocol::Language;
 use tollhouse_tool::finding::{Finding, Severity};
 
@@ -16,7 +17,7 @@ use super::{
     folder::{Code, Tool, counted},
     position::{FilePosition, Problem},
 };
-use crate::base::{Error, ErrorBody, Result, name, plural};
+use crate::base::{Error, ErrorBody, Result, name};
 
 /// A line of the uploaded source in a host's warning.
 static SOURCE_LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\(line ([0-9]+)\)").expect("it is a pattern"));

@@ -1,6 +1,7 @@
 //! Warnings for operators, which the state of the host shows and the log repeats as alarms.
 
 use serde_json::{Value, json};
+use tollhouse_base::plural::plural;
 
 use super::{Payments, alarms::KINDS};
 
@@ -31,12 +32,14 @@ impl Payments {
             }),
             refused.map(|(network, refused)| {
                 format!(
-                    "the node of {network} rejected {refused} requests in the last minute because there were too many: raise its quota, or set another node"
+                    "the node of {network} rejected {} in the last minute because there were too many: raise its quota, or set another node",
+                    plural(refused, "request")
                 )
             }),
             (elsewhere > 0).then(|| {
                 format!(
-                    "{elsewhere} payments in the last hour were used before this host used them: check whether another store has the same `payTo`"
+                    "the authorizations of {} in the last hour were used before this host used them: check whether another store has the same `payTo`",
+                    plural(elsewhere, "payment")
                 )
             }),
         ]

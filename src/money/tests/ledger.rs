@@ -161,8 +161,8 @@ async fn check_names_tampered_rows_and_the_difference() {
     let other = fixture.sell(&owner, Payer::new(1).pays(1)).await.unwrap();
     let (net, fee) = (PRICE.0 - PRICE.0 / 20, PRICE.0 / 20);
     ledger_agrees(&fixture, "before").await;
-    let checked_at = "4 postings in 8 accounts, 2 receipts, 2 movements of 1 credits, 1 amounts that wait to be paid out, 1 payouts, \
-                     0 refunds; 0 rows of the archive";
+    let checked_at = "4 postings in 8 accounts, 2 receipts, 2 movements of 1 credit, 1 amount to be paid out, 1 payout, 0 refunds; \
+                     0 rows of the archive";
     assert_eq!(found(&fixture).await.to_string(), checked_at);
 
     let raised = |sum: u64| Sum(i128::from(sum) + 7).to_bytes();

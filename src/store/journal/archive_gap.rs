@@ -4,6 +4,8 @@
 
 use std::{fmt, fs, path::Path};
 
+use tollhouse_base::plural::plural_range;
+
 use super::{
     damage::{JournalDamage, JournalError},
     hash_chain::{ChainLink, Hash},
@@ -55,9 +57,6 @@ impl ArchiveGap {
 
 impl fmt::Display for ArchiveGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self { first, last, .. } if first == last => write!(f, "frame {first}"),
-            Self { first, last, .. } => write!(f, "frames {first} to {last}"),
-        }
+        f.write_str(&plural_range("frame", self.first, self.last))
     }
 }

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tollhouse_base::plural::plural_range;
+
 use crate::{Space, schema::TABLES};
 
 /// Maximum number of rows that a message lists. It gives the number of the others.
@@ -53,8 +55,7 @@ impl fmt::Display for JournalDamage {
         }
         write!(f, ": {}", self.what)?;
         match self.sequences {
-            Some((from, to)) if from == to => write!(f, "; frame {from}")?,
-            Some((from, to)) => write!(f, "; frames {from} to {to}")?,
+            Some((from, to)) => write!(f, "; {}", plural_range("frame", from, to))?,
             None => {}
         }
         if !self.rows.is_empty() {

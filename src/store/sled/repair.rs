@@ -11,6 +11,7 @@ use std::{
 };
 
 use sled::Db;
+use tollhouse_base::plural::plural;
 
 use super::{
     OpenError, SledConfig,
@@ -223,7 +224,7 @@ fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
     checked.usable = Some(last).filter(|last| *last >= holds_from);
     match Archive::check(store) {
         Ok(archive) => {
-            checked.found.push(format!("the archive contains the money records of {} frames", archive.frames));
+            checked.found.push(format!("the archive contains the money records of {}", plural(archive.frames, "frame")));
             let lacks = |gap: &ArchiveGap| format!("a repair recorded that the archive lacks the money records of {gap}");
             checked.found.extend(archive.gaps.iter().map(lacks));
         }

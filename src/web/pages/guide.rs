@@ -11,7 +11,7 @@ use maud::{PreEscaped, html};
 use serde_json::{Value, json};
 use tollhouse_api::{Catalog, Endpoint, EndpointResponse, EndpointView};
 use tollhouse_front::{ApiError, Code, PathParams, accept::is_named};
-use tollhouse_tool::{PricingMode, Status};
+use tollhouse_tool::{MicroUsd, PricingMode, Status};
 
 use super::{docs, register::RegistrationTerms};
 use crate::{
@@ -26,6 +26,8 @@ use crate::{
 
 /// Placeholder in examples if the host has no tools for sale.
 const NO_TOOL: &str = "your-tool";
+/// Price of that tool.
+const NO_PRICE: MicroUsd = MicroUsd(10_000);
 
 /// Built-in tools for examples, in order of preference.
 const SHIPPED: [&str; 2] = ["receipt-echo-paid", "text-summary"];
@@ -86,7 +88,8 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, ApiRefusal> 
     let networks: Vec<_> = payment.accepts.iter().map(|accepted| &*accepted.network).collect();
     let schema = tool.as_ref().map_or(&Value::Null, |tool| &tool.common.input_schema.0);
     let input = if tool.as_ref().is_some_and(is_shipped) { sample::input(schema) } else { sample::typed(schema) };
-    let method = SnippetParts { base: visitor.base_url(), slug, input: input.clone(), networks };
+    let max_price = tool.as_ref().map_or(NO_PRICE, |tool| tool.common.price_usd);
+    let method = SnippetParts { base: visitor.base_url(), slug, input: input.clone(), networks, max_price };
     let facts = [
         ("base", visitor.base_url().to_owned()),
         ("slug", slug.to_owned()),

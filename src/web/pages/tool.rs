@@ -70,7 +70,13 @@ impl ToolView<'_> {
         let payment = &self.manifest.payment;
         let accepts = self.accepts();
         let networks = accepts.iter().map(|accepted| &*accepted.network).collect();
-        let method = SnippetParts { base: self.visitor.base_url(), slug, input: sample::input(&tool.input_schema.0), networks };
+        let method = SnippetParts {
+            base: self.visitor.base_url(),
+            slug,
+            input: sample::input(&tool.input_schema.0),
+            networks,
+            max_price: self.tool.max_price_usd().unwrap_or(tool.price_usd),
+        };
         let is_active = tool.status == Status::Active;
         let own = if let EndpointView::Own(own) = self.tool { Some(&**own) } else { None };
         let main = html! {

@@ -163,7 +163,8 @@ fn row(tool: &Endpoint, simulated: bool) -> Markup {
 
 /// Shows how to call the first active tool.
 fn sidebar(base: &str, found: &Catalog, manifest: &Manifest) -> Markup {
-    let Some(tool) = found.endpoints.iter().map(|tool| &tool.common).find(|tool| tool.status == Status::Active) else {
+    let Some(Endpoint { common: tool, max_price_usd, .. }) = found.endpoints.iter().find(|tool| tool.common.status == Status::Active)
+    else {
         return html! {};
     };
     let slug = tool.slug.as_str();
@@ -173,6 +174,7 @@ fn sidebar(base: &str, found: &Catalog, manifest: &Manifest) -> Markup {
         slug,
         input: sample::input(&tool.input_schema.0),
         networks: if is_free { vec![] } else { manifest.payment.accepts.iter().map(|accepted| &*accepted.network).collect() },
+        max_price: max_price_usd.unwrap_or(tool.price_usd),
     };
     html! {
         aside aria-labelledby="ways" {

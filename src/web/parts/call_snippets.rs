@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_tool::MicroUsd;
 
 use super::{
     code,
@@ -16,6 +17,8 @@ pub(crate) struct SnippetParts<'a> {
     pub(crate) input: Value,
     /// Networks on which the tool is paid, as CAIP-2 ids. Empty if it is free.
     pub(crate) networks: Vec<&'a str>,
+    /// Maximum price of a call. The scripts sign no more than that.
+    pub(crate) max_price: MicroUsd,
 }
 
 impl SnippetParts<'_> {
@@ -59,9 +62,11 @@ impl SnippetParts<'_> {
              import {{ privateKeyToAccount }} from \"viem/accounts\";\n\n\
              const account = privateKeyToAccount(process.env.PRIVATE_KEY);\n\
              const schemes = [ExactEvmScheme, UptoEvmScheme].map((Scheme) => ({{ network: \"{network}\", client: new Scheme(account) }}));\n\
-             const pay = wrapFetchWithPaymentFromConfig(fetch, {{ schemes }});\n\
+             const spendControls = {{ maxAmountPerPayment: \"${}\" }};\n\
+             const pay = wrapFetchWithPaymentFromConfig(fetch, {{ schemes, spendControls }});\n\
              const answer = await pay(\"{}\", {request});\n\
              console.log(answer.headers.get(\"x-receipt-id\"), await answer.text());\n",
+            self.max_price,
             self.url()
         )
     }
@@ -69,20 +74,24 @@ impl SnippetParts<'_> {
     /// Returns the same in Python.
     fn python(&self) -> String {
         let (url, json) = (self.url(), sample::json(&self.input));
+        // All tokens that hosts accept have six decimals.
+        let MicroUsd(max) = self.max_price;
         // A raw string cannot contain its own quotes, but a JSON string is also a Python string.
         let content = if json.contains("'''") { Value::String(json).to_string() } else { format!("r'''{json}'''") };
         format!(
             "# pip install \"x402[httpx,evm]\"\n\
              import asyncio, os\n\
              from eth_account import Account\n\
-             from x402 import x402Client\n\
+             from x402 import max_amount, x402Client\n\
              from x402.http.clients.httpx import x402HttpxClient\n\
              from x402.mechanisms.evm import EthAccountSigner\n\
              from x402.mechanisms.evm.exact.register import register_exact_evm_client\n\n\
              async def main():\n\
              \x20   client = x402Client()\n\
-             \x20   register_exact_evm_client(client, EthAccountSigner(Account.from_key(os.environ[\"PRIVATE_KEY\"])))\n\
-             \x20   async with x402HttpxClient(client) as payer:\n\
+             \x20   signer = EthAccountSigner(Account.from_key(os.environ[\"PRIVATE_KEY\"]))\n\
+             \x20   register_exact_evm_client(client, signer, policies=[max_amount({max})])\n\
+             \x20   # No call takes longer than 300 seconds.\n\
+             \x20   async with x402HttpxClient(client, timeout=330) as payer:\n\
              \x20       answer = await payer.post(\"{url}\", content={content}, headers={{\"content-type\": \"application/json\"}})\n\
              \x20   print(answer.headers.get(\"x-receipt-id\"), answer.text)\n\n\
              asyncio.run(main())\n"

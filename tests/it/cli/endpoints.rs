@@ -56,7 +56,7 @@ changed   …Z
         .warned("error: Delete shout: this question needs a terminal\nhint: answer with --yes");
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
     shell.run(&["delete", "shout", "--yes"]).await.is(0).stderr_text("deleted shout");
-    shell.run(&["show", "shout"]).await.is(1).warned("error: No tool …`shout`…\n(unknown_endpoint, req_…)");
+    shell.run(&["show", "shout"]).await.is(1).warned("error: No tool …`shout`…\nhint: find it: …\n(unknown_endpoint, req_…)");
 }
 
 /// Without a terminal, the output goes to a program or a file unchanged.

@@ -124,7 +124,7 @@ async fn followed_calls_and_events_are_an_object_a_line() {
 async fn unfollowable_log_is_rejected_at_once() {
     let host = Host::start().await;
     let shell = Shell::admin(&host);
-    shell.run(&["logs", "nothing", "--follow"]).await.is(1).warned("error: …\n…(unknown_endpoint, req_…)");
+    shell.run(&["logs", "nothing", "--follow"]).await.is(1).warned("error: …\nhint: find it: …\n(unknown_endpoint, req_…)");
     shell.run(&["events", "--follow", "--until", "1h"]).await.is(2);
     let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     shell.run(&["logs", "nothing", "--follow", "--url", &format!("http://{nobody}")]).await.is(5);

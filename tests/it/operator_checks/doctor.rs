@@ -152,7 +152,7 @@ async fn doctor_shows_the_host_as_indexers_see_it() {
     assert!(warned.is_empty(), "{warned:?}");
     // On loopback the only failures are about missing https.
     let fails: Vec<_> = lines.lines().filter(|line| line.starts_with("fail")).collect();
-    assert!(fails.iter().all(|line| line.contains("not absolute https URLs") && line.contains(" → ")), "{lines}");
+    assert!(fails.iter().all(|line| line.contains("without an absolute https URL") && line.contains(" → ")), "{lines}");
     assert_eq!(answer.status.code(), Some(1));
     let away = run(folder.path(), &["doctor", "--public", "http://127.0.0.1:1"], &[]).await;
     assert!(away.status.code() == Some(1) && text(&away.stdout).starts_with("fail  public: "), "{away:?}");

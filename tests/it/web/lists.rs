@@ -189,8 +189,12 @@ async fn the_lines_that_call_a_tool_call_it() {
     }
     let payer = Payer::funded(&host, 1.0).await;
     let html = html(&page(&host, "/dashboard/tools/text-summary").await.is(200));
-    for (language, program, file) in [("js", "node", "call.mjs"), ("py", ".venv/bin/python", "call.py")] {
-        std::fs::write(clients.join(file), &code(&html, language)[0]).unwrap();
+    for (language, program, file, limit) in
+        [("js", "node", "call.mjs", "maxAmountPerPayment: \"$0.002\""), ("py", ".venv/bin/python", "call.py", "max_amount(2000)")]
+    {
+        let script = code(&html, language)[0].clone();
+        assert!(script.contains(limit), "it can sign more than the price: {script}");
+        std::fs::write(clients.join(file), script).unwrap();
         let done = docs::run(&format!("cd fixtures/clients && PRIVATE_KEY={} {program} {file}", payer.secret()), folder.path()).await;
         let message = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(message.starts_with("rcpt_") && message.contains("summary"), "{done:?}");

@@ -240,7 +240,7 @@ fn log_flood_is_cut_and_counted() {
         Worker::handler("for (let i = 0; i < 1000; i++) ctx.log.info('line ' + i); ctx.log.info('x'.repeat(10000)); return 1;");
     worker.json(&Value::Null);
     assert_eq!(worker.logs.len(), 257);
-    assert_eq!(worker.logs[256].message, "745 more log lines were dropped");
+    assert_eq!(worker.logs[256].message, "further log lines dropped: 745");
     let mut worker =
         Worker::handler("ctx.log.info('\u{e4}'.repeat(10000)); for (let i = 0; i < 40; i++) ctx.log.info('x'.repeat(4000)); return 1;");
     worker.json(&Value::Null);

@@ -87,6 +87,17 @@ fn problems_are_limited_in_number_and_length() {
 }
 
 #[test]
+fn wrong_choices_list_all_options_and_one_unknown_property_reads_as_one() {
+    let options: Vec<_> = (0..9).map(|at| format!("choice-{at}")).collect();
+    let mut worker = with(Some(json!({ "properties": { "a": { "enum": options } }, "additionalProperties": false })), None);
+    let problems = invalid(worker.call(&json!({ "a": "x" })).outcome, Side::Input);
+    let message = &problems[0].message;
+    assert!(message.starts_with("the value is not one of \"choice-0\"") && message.ends_with(", \"choice-8\""), "{message}");
+    let problems = invalid(worker.call(&json!({ "b": 1 })).outcome, Side::Input);
+    assert_eq!(problems[0].message, "unknown property: b");
+}
+
+#[test]
 fn successful_json_results_are_checked_against_their_schema() {
     let schema = json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] });
     let mut worker = with(None, Some(schema));

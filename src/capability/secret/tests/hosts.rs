@@ -22,7 +22,7 @@ async fn hosts_that_add_secrets_at_once_keep_to_the_limit_together() {
     let second = second_host(&host.store, &host.folder, meanwhile).await;
     let refused = second.set(&tool, name("SECOND"), VALUE, Visibility::Env).await.unwrap_err();
     assert!(
-        matches!(&refused, SecretError::Field { message, .. } if message == "the tool has 1 secrets, and the maximum is 1"),
+        matches!(&refused, SecretError::Field { message, .. } if message == "the tool has 1 secret, and the maximum is 1"),
         "{refused}"
     );
     let names: Vec<_> = host.secrets.list(&tool.id).await.unwrap().into_iter().map(|one| one.name.as_str().to_owned()).collect();

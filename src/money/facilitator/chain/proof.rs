@@ -52,7 +52,7 @@ impl Node {
         self.prove().await?;
         let Some((receipt, blocks)) = self.confirmations_of(hash).await? else { return Ok(None) };
         if blocks < self.confirmations() {
-            return Err(ChainError(format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())));
+            return Err(ChainError(format!("confirmations of `{hash}`: {blocks} of {}", self.confirmations())));
         }
         let made = self.made(payment, &spends, &receipt).await?;
         Ok((made == Some(true)).then(|| evidence(&receipt, true)))
@@ -87,7 +87,7 @@ impl Node {
                 Ok(Some((receipt, blocks))) if blocks >= self.confirmations() => return Ok(receipt),
                 Ok(Some((_, blocks))) => {
                     has = Some(blocks);
-                    format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())
+                    format!("confirmations of `{hash}`: {blocks} of {}", self.confirmations())
                 }
                 Ok(None) => format!("the node does not know a block with `{hash}`"),
                 Err(error) => error.to_string(),

@@ -2,6 +2,7 @@
 
 use alloy_primitives::B256;
 use serde_json::{Value, json};
+use tollhouse_base::plural::plural_range;
 
 use super::{
     events::{CANCELED, EventLog, USED},
@@ -73,9 +74,8 @@ impl<'a> Walk<'a> {
     /// The error for a nonce that is spent although no event so far shows how.
     pub(super) fn inconclusive(&self) -> Undecided {
         Undecided::Evidence(format!(
-            "the nonce is spent, but no event from block {} to {} shows how",
-            self.first,
-            self.from.min(self.last + 1) - 1
+            "the nonce is spent, but no event in {} shows how",
+            plural_range("block", self.first, self.from.min(self.last + 1) - 1)
         ))
     }
 }

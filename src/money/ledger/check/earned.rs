@@ -1,7 +1,7 @@
 //! Checks builders' earnings: unpaid earnings minus owed refunds equal the account's balance, and a payout is the sum
 //! of its receipts.
 
-use tollhouse_base::id::ReceiptId;
+use tollhouse_base::{id::ReceiptId, plural::plural};
 use tollhouse_store::{Row, StoreError, TerminatedText};
 
 use super::{Check, PAGE};
@@ -78,7 +78,7 @@ impl Check<'_> {
             self.report.expect_equal(what(), ("its receipts come to", sum), ("its account has", posted));
             let most: i128 = if packet.status == PayoutStatus::Rejected { 0 } else { packet.receipt_count.into() };
             if count > most {
-                self.report.mismatch(what(), format!("is `{}` and has {count} receipts", packet.status.as_str()));
+                self.report.mismatch(what(), format!("is `{}` and has {}", packet.status.as_str(), plural(count, "receipt")));
             }
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use tollhouse_base::plural::{plural, plural_range};
 
 const MAX_LISTED: usize = 100;
 
@@ -85,12 +86,20 @@ impl fmt::Display for LedgerReport {
         let Self { postings, accounts, receipts, credits, movements, unpaid, packets, refunds, archived, archive_gaps, .. } = self;
         write!(
             f,
-            "{postings} postings in {accounts} accounts, {receipts} receipts, {movements} movements of {credits} credits, {unpaid} \
-             amounts that wait to be paid out, {packets} payouts, {refunds} refunds; {archived} rows of the archive"
+            "{} in {}, {}, {} of {}, {} to be paid out, {}, {}; {} of the archive",
+            plural(postings, "posting"),
+            plural(accounts, "account"),
+            plural(receipts, "receipt"),
+            plural(movements, "movement"),
+            plural(credits, "credit"),
+            plural(unpaid, "amount"),
+            plural(packets, "payout"),
+            plural(refunds, "refund"),
+            plural(archived, "row")
         )?;
-        archive_gaps
-            .iter()
-            .try_for_each(|ArchiveGapReport { from, to }| write!(f, ", which lacks the money records of frames {from} to {to}"))
+        archive_gaps.iter().try_for_each(|ArchiveGapReport { from, to }| {
+            write!(f, ", which lacks the money records of {}", plural_range("frame", *from, *to))
+        })
     }
 }
 

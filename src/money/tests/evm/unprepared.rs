@@ -147,5 +147,5 @@ async fn node_that_refuses_requests_for_their_rate_causes_a_warning() {
     let refused = payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await;
     assert!(matches!(refused, Err(Refusal::FacilitatorUnavailable(_))), "{}", what(&refused));
     let warnings = payments.unpaid()["warnings"].to_string();
-    assert!(warnings.contains("rejected 1 requests in the last minute"), "{warnings}");
+    assert!(warnings.contains("rejected 1 request in the last minute"), "{warnings}");
 }

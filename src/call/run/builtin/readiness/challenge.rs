@@ -3,6 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, HeaderMap, HeaderName};
 use serde_json::{Number, Value, json};
+use tollhouse_base::plural::plural;
 use tollhouse_capability::guard::Fetched;
 
 use super::{
@@ -159,7 +160,7 @@ fn version_2(challenge: &Value, fetched: &Fetched, terms: &mut Vec<AcceptedTerms
             notes.warning("extension", format!("PAYMENT-REQUIRED: extension `{}` has no `info`", short(name)));
         }
     }
-    notes.ok("v2", format!("version 2 challenge with {} ways to pay", entries.len()));
+    notes.ok("v2", format!("version 2 challenge with {} to pay", plural(entries.len(), "way")));
 }
 
 fn resource_texts(resource: &Value, notes: &mut Notes) {
@@ -203,7 +204,7 @@ fn version_1(challenge: &Value, terms: &mut Vec<AcceptedTerms>, notes: &mut Note
         }
         terms.push(entry.common(1, network, amount));
     }
-    notes.ok("v1", format!("version 1 challenge with {} ways to pay", entries.len()));
+    notes.ok("v1", format!("version 1 challenge with {} to pay", plural(entries.len(), "way")));
 }
 
 fn accepts<'a>(challenge: &'a Value, position: &str, notes: &mut Notes) -> &'a [Value] {

@@ -3,6 +3,7 @@
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tollhouse_base::plural::plural;
 use tollhouse_capability::guard::Fetched;
 use url::Url;
 
@@ -52,7 +53,7 @@ fn recognize(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes)
         server_json(document, found, notes);
         Kind::McpServerJson
     } else if document["kinds"].is_array() {
-        notes.ok("facilitator", format!("a facilitator that supports {} kinds of payment", length(document, "kinds")));
+        notes.ok("facilitator", format!("a facilitator that supports {} of payment", plural(length(document, "kinds"), "kind")));
         Kind::Facilitator
     } else if has("resources") || has("products") || has("routes") {
         well_known(document, url, found, notes);
@@ -185,16 +186,19 @@ fn well_known(document: &Value, url: &Url, found: &mut Object, notes: &mut Notes
     let bad =
         resources.iter().filter(|one| !one.as_str().is_some_and(|one| Url::parse(one).is_ok_and(|one| one.scheme() == "https"))).count();
     if bad > 0 {
-        notes.error("well_known", format!("{bad} entries of `resources` are not absolute https URLs"));
+        notes.error("well_known", format!("`resources` has {} without an absolute https URL", plural(bad, "entry")));
     }
     let foreign = resources.iter().filter_map(Value::as_str).filter(|one| Url::parse(one).is_ok() && !same_host(one, url)).count();
     if foreign > 0 {
-        notes.warning("well_known", format!("{foreign} entries of `resources` are on another host, and need `ownershipProofs`"));
+        notes.warning(
+            "well_known",
+            format!("`resources` has {} on another host, which requires `ownershipProofs`", plural(foreign, "entry")),
+        );
     }
     if resources.is_empty() {
         notes.warning("well_known", "`resources` is empty");
     } else {
-        notes.ok("well_known", format!("lists {} paid resources", resources.len()));
+        notes.ok("well_known", format!("lists {}", plural(resources.len(), "paid resource")));
     }
     let first: Vec<String> = resources.iter().take(10).filter_map(Value::as_str).map(short).collect();
     found.insert("resources".into(), json!({ "count": resources.len(), "first": first }));
@@ -212,10 +216,10 @@ fn catalog(document: &Value, found: &mut Object, notes: &mut Notes) {
     };
     let broken = endpoints.len() - endpoints.iter().filter(is_complete).count();
     if broken > 0 {
-        notes.error("catalog", format!("{broken} endpoints lack `slug`, `url`, `priceUsd` or `inputSchema`"));
+        notes.error("catalog", format!("has {} without `slug`, `url`, `priceUsd` or `inputSchema`", plural(broken, "endpoint")));
     }
     let paid = endpoints.iter().filter(|endpoint| endpoint["priceUsd"].as_f64().is_some_and(|price| price > 0.0)).count();
-    notes.ok("catalog", format!("{} endpoints, {paid} of them paid", endpoints.len()));
+    notes.ok("catalog", format!("{}, {paid} of them paid", plural(endpoints.len(), "endpoint")));
     let first: Vec<String> = endpoints.iter().take(10).filter_map(|endpoint| endpoint["url"].as_str()).map(short).collect();
     found.insert("catalog".into(), json!({ "endpoints": endpoints.len(), "paid": paid, "first": first }));
 }
@@ -267,9 +271,9 @@ fn mcp_metadata(document: &Value, found: &mut Object, notes: &mut Notes) {
     if let Some(servers) = document["mcpServers"].as_object() {
         let insecure = servers.values().filter(|server| server["url"].as_str().is_some_and(|url| !url.starts_with("https://"))).count();
         if insecure > 0 {
-            notes.warning("mcp", format!("{insecure} servers have a `url` that is not https"));
+            notes.warning("mcp", format!("has {} whose `url` is not https", plural(insecure, "server")));
         }
-        notes.ok("mcp", format!("names {} MCP servers", servers.len()));
+        notes.ok("mcp", format!("names {}", plural(servers.len(), "MCP server")));
     }
     if document.get("serverInfo").is_some() && !document["serverInfo"]["name"].is_string() {
         notes.error("mcp", "`serverInfo.name` is missing");

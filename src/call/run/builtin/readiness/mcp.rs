@@ -9,7 +9,10 @@ use reqwest::{
     header::{ACCEPT, HeaderName, HeaderValue},
 };
 use serde_json::{Map, Value, json};
-use tollhouse_base::offload::{DropOffThread, length, run_blocking};
+use tollhouse_base::{
+    offload::{DropOffThread, length, run_blocking},
+    plural::plural,
+};
 use tollhouse_capability::guard::{Fetch, Fetched};
 use url::Url;
 
@@ -71,7 +74,7 @@ pub(super) fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
         return notes.warning("mcp_tools", "`tools/list` does not return a list of tools");
     };
     let more = listed["result"]["nextCursor"].is_string();
-    notes.ok("mcp_tools", format!("lists {} tools{}", tools.len(), if more { " on its first page" } else { "" }));
+    notes.ok("mcp_tools", format!("lists {}{}", plural(tools.len(), "tool"), if more { " on its first page" } else { "" }));
     about["tools"] = tools.len().into();
     if more {
         about["moreTools"] = true.into();
@@ -79,15 +82,15 @@ pub(super) fn tools(listed: &Value, about: &mut Value, notes: &mut Notes) {
     about["firstTools"] = tools.iter().take(20).filter_map(|tool| tool["name"].as_str().map(short)).collect();
     let nameless = tools.iter().filter(|tool| !tool["name"].is_string() || !tool["inputSchema"].is_object()).count();
     if nameless > 0 {
-        notes.error("mcp_tools", format!("{nameless} tools lack `name` or `inputSchema`"));
+        notes.error("mcp_tools", format!("lists {} without `name` or `inputSchema`", plural(nameless, "tool")));
     }
     let long = tools.iter().filter_map(|tool| tool["name"].as_str()).filter(|name| name.len() > 64).count();
     if long > 0 {
-        notes.warning("mcp_tool_name", format!("{long} tools have names above 64 characters, which models refuse"));
+        notes.warning("mcp_tool_name", format!("lists {} with a name above 64 characters, which models refuse", plural(long, "tool")));
     }
     let priced =
         tools.iter().filter(|tool| tool["_meta"].as_object().is_some_and(|meta| meta.keys().any(|key| key.contains("x402")))).count();
-    notes.info("mcp_prices", format!("{priced} tools publish their x402 terms in `_meta`"));
+    notes.info("mcp_prices", format!("lists {} with x402 terms in `_meta`", plural(priced, "tool")));
 }
 
 /// A conversation with an endpoint. Dropping it ends the session that the endpoint opened.

@@ -215,7 +215,7 @@ async fn catalogs_and_servers_are_counted() {
     let mut endpoints = vec![whole.clone(), with(whole.clone(), "/priceUsd", json!(0))];
     endpoints.extend(["slug", "priceUsd", "url", "inputSchema"].map(without));
     let report = check_document(json!({ "schema": "x.hosted-endpoint-catalog.v1", "endpoints": endpoints })).await;
-    assert!(has_note(&report, "4 endpoints lack") && has_note(&report, "6 endpoints, 4 of them paid"), "{report:#}");
+    assert!(has_note(&report, "has 4 endpoints without") && has_note(&report, "6 endpoints, 4 of them paid"), "{report:#}");
     let packages = check_document(json!({ "name": "a/b", "version": "1", "description": "d", "packages": [1, 2] })).await;
     assert_eq!(packages["found"]["serverJson"]["packages"], 2);
     assert!(!has_note(&packages, "there is nothing to connect to"), "{packages:#}");
@@ -224,7 +224,7 @@ async fn catalogs_and_servers_are_counted() {
     let kinds = check_document(json!({ "kinds": [1, 2, 3] })).await;
     assert!(has_note(&kinds, "supports 3 kinds"), "{kinds:#}");
     let servers = check_document(json!({ "mcpServers": { "a": { "url": "https://x.example" } } })).await;
-    assert!(has_note(&servers, "names 1 MCP servers") && !has_note(&servers, "that is not https"), "{servers:#}");
+    assert!(has_note(&servers, "names 1 MCP server") && !has_note(&servers, "`url` is not https"), "{servers:#}");
 }
 
 #[tokio::test]
