@@ -10,7 +10,7 @@ use axum::{
 };
 use tollhouse_front::{ApiError, Code, ErrorWording, code_of};
 
-use super::{forms::check_form_token, host_checks::set_security_headers, services::Services, visitor::Visitor};
+use crate::{Services, Visitor, forms::check_form_token, set_security_headers};
 
 /// Header in which a script sends the form token, in place of the form's hidden field.
 const FORM_TOKEN: HeaderName = HeaderName::from_static("x-csrf-token");

@@ -18,7 +18,7 @@ use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest as _, Sha256};
 use tollhouse_front::{ApiError, Code, PathParams, takes_gzip};
 
-use super::host_checks::set_security_headers;
+use crate::set_security_headers;
 
 /// Number of hex digits of the hash in addresses.
 const DIGITS: usize = 16;

@@ -24,12 +24,10 @@ pub(super) use self::{
     posted::{PostedBySession, PostedForm, PostedInBrief, PostedToSignIn, check_form_token},
     resubmit::SentForm,
 };
-use super::{
+use crate::{
+    ApiOperation, ApiRefusal, Area, BackLink, Page, Visitor, facts,
     form_table::{self, form, is_once},
-    page::{Area, BackLink, Page},
-    parts::facts,
-    services::ApiOperation,
-    visitor::{ApiRefusal, Visitor, segment},
+    segment,
 };
 
 /// Maximum size of an answer that is shown once, in bytes.

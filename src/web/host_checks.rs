@@ -12,7 +12,7 @@ use axum::{
 use tollhouse_front::{ApiError, Code, HostCheck};
 use url::Url;
 
-use super::services::Services;
+use crate::Services;
 
 /// The relation of the requesting site, which browsers send on trustworthy connections (Fetch
 /// Metadata).

@@ -56,6 +56,23 @@ pub use self::{
     render_cache::RenderCache,
     services::{ApiOperation, Services},
 };
+// What most pages need.
+pub(crate) use self::{
+    answer::Answer,
+    forms::{Fields, PostedBySession, PostedForm},
+    host_checks::set_security_headers,
+    page::{Area, BackLink, Page},
+    parts::{
+        Bar, Chart,
+        Column::{self, Number, Words},
+        DiffNames, FollowedList, SnippetParts, Tab, api_section, code, curl_command, diff, empty, facts, follow, followed, form, lines,
+        link, moment, money, onward, page_links, pager, sample, state, table, tabs, text,
+        text::counted,
+        word,
+    },
+    query::PageQuery,
+    visitor::{ApiRefusal, PageResult, SignedIn, Visitor, lazy_html, segment, with_query},
+};
 
 /// Handlers of a page: GET and HEAD, which change nothing.
 type Pages = MethodRouter<Arc<Services>>;

@@ -7,7 +7,7 @@ use axum::{
 };
 use maud::Markup;
 
-use super::host_checks::set_security_headers;
+use crate::set_security_headers;
 
 /// The navigation entry that a page belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,10 +3,9 @@
 use maud::{DOCTYPE, Markup, html};
 use tollhouse_account::session::{OpenSession, SessionKind};
 
-use super::{
-    assets,
-    page::{Area, Page},
-    parts::text::{line, plain},
+use crate::{
+    Area, Page, assets,
+    text::{line, plain},
 };
 
 pub(super) struct PageContext<'a> {

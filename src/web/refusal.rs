@@ -15,13 +15,8 @@ use tollhouse_account::session::Token;
 use tollhouse_api::{Charged, ErrorDetails, FaultParty};
 use tollhouse_front::{ErrorWording, ErrorWriter, accept::is_named, code_of};
 
-use super::{
-    host_checks::is_ours,
-    page::{Area, BackLink, Page},
-    pages::docs::SEARCH,
-    parts::{facts, text::plain, time::span},
-    services::Services,
-    visitor::{ApiRefusal, Visitor},
+use crate::{
+    ApiRefusal, Area, BackLink, Page, Services, Visitor, facts, host_checks::is_ours, pages::docs::SEARCH, parts::time::span, text::plain,
 };
 
 /// Maximum size of an error envelope, in bytes.

@@ -21,12 +21,9 @@ use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, id::RequestId, offloa
 use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, RequestSession, Sender, code_of, header_names, peer};
 use tower::ServiceExt as _;
 
-use super::{
-    answer::Answer,
-    form_table,
-    page::{Area, BackLink, Page},
+use crate::{
+    Answer, Area, BackLink, Page, Services, form_table,
     page_frame::{self, PageContext},
-    services::Services,
 };
 
 /// Maximum size of an answer for a page, in bytes.

@@ -17,12 +17,7 @@ use super::{
     form_urls::is_page,
     resubmit::{CARRIED_SENT, SentForm},
 };
-use crate::{
-    page::{Area, Page},
-    parts::sign_in::sign_in,
-    services::Services,
-    visitor::{ApiRefusal, Visitor},
-};
+use crate::{ApiRefusal, Area, Page, Services, Visitor, parts::sign_in::sign_in};
 
 /// Maximum size of a form without a session, in bytes. Large enough for a form whose session ended
 /// while it was filled in.

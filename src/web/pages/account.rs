@@ -13,16 +13,9 @@ use tollhouse_front::{ApiError, Code};
 
 use super::sign_in::forgotten;
 use crate::{
-    forms::{PostedBySession, PostedForm},
-    page::{Area, Page},
-    parts::{
-        Column::Words,
-        facts, form, moment, table,
-        text::{first, plain, words},
-        word,
-    },
-    services::Services,
-    visitor::{PageResult, SignedIn, Visitor},
+    Area, Page, PageResult, PostedBySession, PostedForm, Services, SignedIn, Visitor, Words, facts, form, moment, table,
+    text::{first, plain, words},
+    word,
 };
 
 /// Maximum length of a browser's user agent.

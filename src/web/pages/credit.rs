@@ -10,13 +10,8 @@ use tollhouse_api::{Budget, CreditHistory, CreditMovement, MovementKind};
 use tollhouse_tool::{MicroUsd, Slug};
 
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        api_section, empty, facts, form, moment, money, onward, page_links, state, table, text,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, Number, Page, PageQuery, PageResult, SignedIn, Visitor, Words, api_section, empty, facts, form, lazy_html, moment, money, onward,
+    page_links, state, table, text, with_query,
 };
 
 const PATH: &str = "/dashboard/credit";

@@ -19,12 +19,7 @@ pub(crate) use self::{
     frame::{SEARCH, STYLE},
     search::search,
 };
-use crate::{
-    guides,
-    page::Page,
-    render_cache::RenderedDoc,
-    visitor::{ApiRefusal, PageResult, Visitor, segment},
-};
+use crate::{ApiRefusal, Page, PageResult, Visitor, guides, render_cache::RenderedDoc, segment};
 
 pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> PageResult {
     show(&visitor, INDEX, &request).await

@@ -33,12 +33,7 @@ use self::{
     problems::Problem,
 };
 use super::owner_pages;
-use crate::{
-    answer::Answer,
-    forms::{self, PostedBySession, PostedForm},
-    refusal,
-    visitor::{ApiRefusal, PageResult, SignedIn, Visitor},
-};
+use crate::{Answer, ApiRefusal, PageResult, PostedBySession, PostedForm, SignedIn, Visitor, forms, refusal};
 
 fn started() -> ToolDraft {
     let mut draft = ToolDraft::default();

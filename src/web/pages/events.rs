@@ -6,14 +6,10 @@ use tollhouse_account::session::SessionKind;
 use tollhouse_api::EventPage;
 
 use crate::{
-    page::{Area, Page},
-    parts::{
-        FollowedList, api_section, curl_command, empty,
-        event_lines::{self, KINDS},
-        follow, followed, form, onward, text,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, FollowedList, Page, PageQuery, PageResult, SignedIn, Visitor, api_section, curl_command, empty, follow, followed, form,
+    lazy_html, onward,
+    parts::event_lines::{self, KINDS},
+    text, with_query,
 };
 
 const PATH: &str = "/dashboard/events";

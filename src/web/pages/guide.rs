@@ -15,13 +15,10 @@ use tollhouse_tool::{PricingMode, Status};
 
 use super::{docs, register::RegistrationTerms};
 use crate::{
+    ApiRefusal, Area, Page, PageResult, SnippetParts, Visitor,
     guides::{self, Guide},
-    page::{Area, Page},
-    parts::{
-        SnippetParts,
-        sample::{self, quoted},
-    },
-    visitor::{ApiRefusal, PageResult, Visitor, segment},
+    sample::{self, quoted},
+    segment,
 };
 
 /// Placeholder in examples if the host has no tools for sale.

@@ -15,15 +15,13 @@ use tollhouse_api::{EndpointSummaryPage, EventPage, PayoutSettingsResponse, Reve
 use self::view::HomeView;
 use super::events;
 use crate::{
-    page::{Area, Page},
+    Area, Bar, Page, PageQuery, PageResult, SignedIn, Visitor, api_section, code, followed, lazy_html,
     parts::{
-        Bar, api_section,
         chart::calls_by_day,
-        code, event_lines, followed,
+        event_lines,
         time_range::{MONTH, day},
     },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    with_query,
 };
 
 /// Tools on a page, and tools that are checked for tasks.

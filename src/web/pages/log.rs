@@ -9,14 +9,9 @@ use tollhouse_tool::Capability;
 
 use super::owner_pages;
 use crate::{
-    page::Page,
-    parts::{
-        Tab, api_section, curl_command, empty, facts, form, lines,
-        lines::{are_cut, contains},
-        moment, page_links, state, text, word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, segment, with_query},
+    Page, PageQuery, PageResult, SignedIn, Tab, Visitor, api_section, curl_command, empty, facts, form,
+    lines::{self, are_cut, contains},
+    moment, page_links, segment, state, text, with_query, word,
 };
 
 /// Lines of a page, and of a page that shows each line in full.

@@ -6,9 +6,9 @@ use tollhouse_front::{Code, PathParams};
 
 use super::receipt_lookup::not_found;
 use crate::{
-    page::{Area, Page},
-    parts::{facts, moment, page_links, state, state::badge, text, word},
-    visitor::{PageResult, Visitor, segment},
+    Area, Page, PageResult, Visitor, facts, moment, page_links, segment,
+    state::{self, badge},
+    text, word,
 };
 
 pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams) -> PageResult {

@@ -6,13 +6,8 @@ use tollhouse_api::{AcceptedToken, PaymentInfo, PayoutPage, PayoutSettings, Payo
 use tollhouse_tool::MicroUsd;
 
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        api_section, curl_command, empty, facts, form, moment, money, onward, page_links, state, table, text, word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, Number, Page, PageQuery, PageResult, SignedIn, Visitor, Words, api_section, curl_command, empty, facts, form, lazy_html, moment,
+    money, onward, page_links, state, table, text, with_query, word,
 };
 
 pub(super) const PATH: &str = "/dashboard/payouts";

@@ -8,10 +8,7 @@ use axum::{
 };
 use maud::{Markup, html};
 
-use crate::{
-    page::{Area, Page},
-    visitor::{Visitor, segment},
-};
+use crate::{Area, Page, Visitor, segment};
 
 pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();

@@ -16,14 +16,10 @@ use tollhouse_api::QuoteResponse;
 use tollhouse_tool::MicroUsd;
 
 use crate::{
-    answer::Answer,
-    forms::{Fields, PostedForm},
-    page::{Area, Page},
+    Answer, ApiRefusal, Area, Fields, Page, PageResult, PostedForm, Services, Visitor, code, form, money,
     pages::try_it::name::FormName,
-    parts::{code, form, money, text},
     play_wallet::{self, Payment, PaymentPurpose, PlayWallet, fund},
-    services::Services,
-    visitor::{ApiRefusal, PageResult, Visitor},
+    text,
 };
 
 /// Slug of a registration in quotes.

@@ -14,10 +14,8 @@ use tollhouse_tool::MicroUsd;
 pub(crate) use self::csv::csv;
 use self::report::{PATH, RevenueView, USUAL, parse, path};
 use crate::{
-    page::{Area, Page},
-    parts::{api_section, curl_command, empty, money, time_range::day},
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, Page, PageQuery, PageResult, SignedIn, Visitor, api_section, curl_command, empty, lazy_html, money, parts::time_range::day,
+    with_query,
 };
 
 /// Selectable time spans.

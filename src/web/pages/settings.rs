@@ -15,11 +15,8 @@ use tollhouse_tool::Status;
 
 use super::owner_pages;
 use crate::{
-    forms::{PostedBySession, PostedForm, done},
-    page::{BackLink, Page},
-    page_frame::home,
-    parts::{Tab, code, curl_command, form, moment, state, text, word},
-    visitor::{PageResult, SignedIn, Visitor, lazy_html},
+    BackLink, Page, PageResult, PostedBySession, PostedForm, SignedIn, Tab, Visitor, code, curl_command, form, forms::done, lazy_html,
+    moment, page_frame::home, state, text, word,
 };
 
 /// Choices: value in the API and text.

@@ -19,12 +19,11 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_money::CREDIT_PREFIX;
 
 use crate::{
-    forms::{self, PostedForm, PostedInBrief, PostedToSignIn, SentForm},
-    page::{Area, Page},
+    ApiRefusal, Area, Page, PageResult, PostedForm, Services, Visitor, form,
+    forms::{self, PostedInBrief, PostedToSignIn, SentForm},
     page_frame,
-    parts::{form, sign_in::sign_in as sign_in_form, time::span},
-    services::Services,
-    visitor::{ApiRefusal, PageResult, Visitor, own},
+    parts::{sign_in::sign_in as sign_in_form, time::span},
+    visitor::own,
 };
 
 /// Error message of a failed sign-in.

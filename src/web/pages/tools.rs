@@ -6,10 +6,8 @@ use tollhouse_api::{Catalog, Endpoint, Manifest};
 use tollhouse_tool::{PricingMode, Status};
 
 use crate::{
-    page::{Area, Page},
-    parts::{SnippetParts, calls, empty, form, money, page_links, pager, sample, state, text, word},
-    query::PageQuery,
-    visitor::{PageResult, Visitor, with_query},
+    Area, Page, PageQuery, PageResult, SnippetParts, Visitor, empty, form, money, page_links, pager, parts::calls, sample, state, text,
+    with_query, word,
 };
 
 const ROWS: &str = "50";

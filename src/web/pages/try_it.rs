@@ -37,10 +37,7 @@ use self::{
     terms::CallTerms,
     tool::{CallRequest, TriedTool},
 };
-use crate::{
-    forms::{Fields, PostedForm},
-    visitor::{PageResult, Visitor},
-};
+use crate::{Fields, PageResult, PostedForm, Visitor};
 
 /// Maximum size of a form without a session: an input of usual length, escaped.
 const MAX_BYTES: usize = 1 << 20;

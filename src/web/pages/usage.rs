@@ -7,14 +7,12 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_front::Code;
 
 use crate::{
+    ApiRefusal, Bar, Chart, Number, Visitor, Words, page_links,
     parts::{
-        Bar, Chart,
-        Column::{Number, Words},
         chart::{Step, calls_by_day},
-        page_links, table,
         time_range::{MONTH, day},
     },
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    segment, table, with_query,
 };
 
 /// Returns charts of the number of calls and their duration.

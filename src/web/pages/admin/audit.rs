@@ -6,10 +6,8 @@ use tollhouse_api::{AuditEntry, AuditPage};
 
 use super::shared::{Admin, ROWS, owner};
 use crate::{
-    page::{Area, Page},
-    parts::{Column::Words, api_section, curl_command, empty, form, moment, onward, page_links::tool, state, table, text},
-    query::PageQuery,
-    visitor::{PageResult, Visitor, lazy_html, with_query},
+    Area, Page, PageQuery, PageResult, Visitor, Words, api_section, curl_command, empty, form, lazy_html, moment, onward, page_links::tool,
+    state, table, text, with_query,
 };
 
 const PATH: &str = "/dashboard/admin/audit";

@@ -10,18 +10,8 @@ use super::{
     shared::{Admin, DecisionTarget, ROWS, reason, tiers},
 };
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::Words,
-        curl_command, empty, facts, form, moment, money, onward,
-        page_links::tool,
-        state, table,
-        text::{self, counted},
-        time_range::MONTH,
-        word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, lazy_html, segment, with_query},
+    Area, Page, PageQuery, PageResult, Visitor, Words, counted, curl_command, empty, facts, form, lazy_html, moment, money, onward,
+    page_links::tool, parts::time_range::MONTH, segment, state, table, text, with_query, word,
 };
 
 pub(crate) async fn page(Admin(visitor): Admin, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {

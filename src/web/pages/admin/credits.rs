@@ -6,13 +6,8 @@ use tollhouse_api::{Credit, CreditPage};
 
 use super::shared::{Admin, ROWS, once};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        curl_command, empty, form, moment, money, onward, state, table, text,
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, segment, with_query},
+    Area, Number, Page, PageQuery, PageResult, Visitor, Words, curl_command, empty, form, moment, money, onward, segment, state, table,
+    text, with_query,
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/credits";

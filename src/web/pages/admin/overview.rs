@@ -9,13 +9,9 @@ use tollhouse_tool::MicroUsd;
 
 use super::shared::Admin;
 use crate::{
-    page::{Area, Page},
-    parts::{
-        facts, money,
-        text::{self, counted},
-        time_range::{MONTH, day},
-    },
-    visitor::{PageResult, with_query},
+    Area, Page, PageResult, counted, facts, money,
+    parts::time_range::{MONTH, day},
+    text, with_query,
 };
 
 /// Number of past minutes for the rate of calls. The current minute is left out.

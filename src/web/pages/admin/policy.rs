@@ -14,16 +14,8 @@ use super::{
     shared::{Admin, only_admins, tiers},
 };
 use crate::{
-    forms::{self, PostedBySession, PostedForm},
-    page::{Area, BackLink, Page},
-    parts::{
-        Column::{Number, Words},
-        form,
-        page_links::tool,
-        table,
-        text::{counted, grouped},
-    },
-    visitor::{ApiRefusal, PageResult, Visitor},
+    ApiRefusal, Area, BackLink, Number, Page, PageResult, PostedBySession, PostedForm, Visitor, Words, counted, form, forms,
+    page_links::tool, table, text::grouped,
 };
 
 const PATH: &str = "/dashboard/admin/policy";

@@ -16,12 +16,8 @@ use super::{
     shared::{Admin, owner, owner_by_name},
 };
 use crate::{
-    answer::Answer,
-    page::{Area, Page},
-    pages::owner_pages,
-    parts::{facts, moment, money, state, tabs, text, word},
-    query::PageQuery,
-    visitor::{ApiRefusal, PageResult, Visitor, segment, with_query},
+    Answer, ApiRefusal, Area, Page, PageQuery, PageResult, Visitor, facts, moment, money, pages::owner_pages, segment, state, tabs, text,
+    with_query, word,
 };
 
 /// Maximum other tools of the builder whose last decisions are shown.

@@ -7,13 +7,7 @@ use tollhouse_tool::HoldKind;
 
 use super::shared::{Admin, ROWS, owner_by_name};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        curl_command, empty, form, moment, pager, state,
-        text::{self, counted},
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, segment, with_query},
+    Area, Page, PageQuery, PageResult, Visitor, counted, curl_command, empty, form, moment, pager, segment, state, text, with_query,
 };
 
 const PATH: &str = "/dashboard/admin/reviews";

@@ -6,16 +6,9 @@ use tollhouse_api::{Health, Replica, RuntimeEndpoint, RuntimeStats, SandboxHealt
 
 use super::{shared::Admin, unresolved};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        facts,
-        follow::{self, renewed},
-        moment, page_links, state, table,
-        text::{self, counted},
-        word,
-    },
-    visitor::{PageResult, with_query},
+    Area, Number, Page, PageResult, Words, counted, facts,
+    follow::{self, renewed},
+    moment, page_links, state, table, text, with_query, word,
 };
 
 const PATH: &str = "/dashboard/admin/runtime";

@@ -13,11 +13,7 @@ use tollhouse_base::id::RequestId;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_protocol::Tier;
 
-use crate::{
-    parts::{form, text, word},
-    services::Services,
-    visitor::{SignedIn, Visitor, segment},
-};
+use crate::{Services, SignedIn, Visitor, form, segment, text, word};
 
 pub(super) const ROWS: &str = "50";
 

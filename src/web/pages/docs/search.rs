@@ -12,11 +12,7 @@ use super::{
     contents::Contents,
     frame::{SEARCH, framed, index_text},
 };
-use crate::{
-    parts::text::plain,
-    query::PageQuery,
-    visitor::{PageResult, Visitor, with_query},
-};
+use crate::{PageQuery, PageResult, Visitor, text::plain, with_query};
 
 /// Minimum length of words that are marked, in characters.
 const MIN_MARKED: usize = 2;

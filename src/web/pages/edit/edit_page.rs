@@ -12,12 +12,7 @@ use super::{
     fields::{self, FormContext},
     problems,
 };
-use crate::{
-    page::{Area, Page},
-    pages::owner_pages,
-    parts::{Tab, form, state, text, word},
-    visitor::{PageResult, Visitor},
-};
+use crate::{Area, Page, PageResult, Tab, Visitor, form, pages::owner_pages, state, text, word};
 
 /// Path of the form for a new tool.
 const NEW: &str = "/dashboard/new";

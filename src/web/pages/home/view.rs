@@ -3,8 +3,8 @@
 use tollhouse_api::{EndpointSummaryPage, PayoutSettingsResponse, Revenue};
 
 use crate::{
+    PageQuery,
     parts::time_range::{day, days},
-    query::PageQuery,
 };
 
 pub(super) const PATH: &str = "/dashboard/home";

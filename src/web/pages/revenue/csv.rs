@@ -11,10 +11,7 @@ use axum::{
 use tollhouse_api::{Revenue, RevenueTotals};
 
 use super::report::{SUMS, Sum, parse, path};
-use crate::{
-    host_checks::set_security_headers,
-    visitor::{PageResult, SignedIn},
-};
+use crate::{PageResult, SignedIn, set_security_headers};
 
 /// Returns the report by day, or by tool with `by=tool`.
 pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {

@@ -14,14 +14,9 @@ use tollhouse_front::{ApiError, Code, code_of};
 
 use super::{call::PaymentSource, step, tool::CallRequest};
 use crate::{
-    host_checks::set_security_headers,
-    page::Page,
-    parts::{
-        facts, moment, money, page_links,
-        schema_form::{minified, spread},
-        state, text,
-    },
-    visitor::{ApiRefusal, PageResult, segment},
+    ApiRefusal, Page, PageResult, facts, moment, money, page_links,
+    parts::schema_form::{minified, spread},
+    segment, set_security_headers, state, text,
 };
 
 /// Maximum size of an answer, in bytes. Larger than any tool's answer.

@@ -9,12 +9,7 @@ use tollhouse_account::session::SessionKind;
 use tollhouse_front::{ApiError, Code, header_names};
 
 use super::tool::{TriedTool, send_unpaid};
-use crate::{
-    forms::Fields,
-    host_checks::set_security_headers,
-    play_wallet::Payment,
-    visitor::{PageResult, Visitor},
-};
+use crate::{Fields, PageResult, Visitor, play_wallet::Payment, set_security_headers};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PaymentSource {

@@ -15,11 +15,8 @@ use super::{
     tool::CallRequest,
 };
 use crate::{
-    page::Page,
-    pages::tool::paid_with,
-    parts::{facts, form, moment, money, sample, schema_form::spread, state, text},
-    play_wallet::Payment,
-    visitor::{PageResult, segment},
+    Page, PageResult, facts, form, moment, money, pages::tool::paid_with, parts::schema_form::spread, play_wallet::Payment, sample,
+    segment, state, text,
 };
 
 /// Maximum shown characters of the input.

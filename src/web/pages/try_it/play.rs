@@ -6,9 +6,9 @@ use tollhouse_front::Code;
 
 use super::{name::FormName, terms::CallTerms, tool::CallRequest};
 use crate::{
-    parts::word,
+    Visitor,
     play_wallet::{Payment, PaymentPurpose, PlayWallet, fund},
-    visitor::{Visitor, segment},
+    segment, word,
 };
 
 /// The offer of the play wallet.

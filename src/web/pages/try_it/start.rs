@@ -8,11 +8,7 @@ use super::{
     name::FormName,
     tool::{CallCost, TriedTool},
 };
-use crate::{
-    page::Page,
-    parts::{form, state, text, word},
-    visitor::{PageResult, Visitor},
-};
+use crate::{Page, PageResult, Visitor, form, state, text, word};
 
 pub(super) async fn show(visitor: &Visitor, tool: &TriedTool, given: &GivenInput) -> PageResult {
     let costs = tool.costs(visitor).await;

@@ -13,14 +13,7 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_front::{Code, code_of};
 use tollhouse_tool::PricingMode;
 
-use crate::{
-    answer::Answer,
-    forms::Fields,
-    page::{Area, Page},
-    pages::owner_pages,
-    parts::{money, text},
-    visitor::{ApiRefusal, Visitor, segment},
-};
+use crate::{Answer, ApiRefusal, Area, Fields, Page, Visitor, money, pages::owner_pages, segment, text};
 
 /// A tool, as far as the visitor can see it.
 pub(super) struct TriedTool {

@@ -7,11 +7,10 @@ use tollhouse_base::exact;
 use tollhouse_protocol::limits::TABLE;
 
 use crate::{
+    facts, lines,
     pages::edit::problems::findings,
-    parts::{
-        facts, lines, state,
-        text::{first, line, words},
-    },
+    state,
+    text::{first, line, words},
 };
 
 /// Maximum shown characters of a result.
