@@ -7,11 +7,7 @@ use tollhouse_front::{ApiError, Code, QueryParams, body::SMALL_BODY_BYTES};
 use tollhouse_money::{Asset, Ledger, Network};
 use tollhouse_tool::MicroUsd;
 
-use super::{
-    json_body::{Body, JsonResult},
-    route::{Route, open},
-    services::Http,
-};
+use crate::{Body, Http, JsonResult, Route, open};
 
 pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];

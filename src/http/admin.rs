@@ -10,15 +10,10 @@ use tollhouse_catalog::{PolicyDraft, PolicyInForce, ReviewDecision, ReviewQueueP
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, cursor};
 use tollhouse_tool::{EndpointState, Owner};
 
-use super::{
-    auth::Admin,
-    convert,
-    endpoints::{self, if_match, owned, with_etag},
-    json_body::{Answer, Body, JsonResult, Subject as _},
-    page::{PageLimit, PageQuery, bad_cursor},
-    query::query,
-    route::{Route, get, post, put},
-    services::{Http, Services},
+use crate::{
+    Admin, Answer, Body, Http, JsonResult, PageLimit, PageQuery, Route, Services, Subject as _, bad_cursor, convert,
+    endpoints::{self, owned},
+    get, if_match, post, put, query, with_etag,
 };
 
 pub(super) fn routes() -> Vec<Route> {

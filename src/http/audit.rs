@@ -23,15 +23,10 @@ use tollhouse_base::{
 use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
 use tollhouse_tool::Slug;
 
-use super::{
+use crate::{
+    Admin, Http, JsonResult, PageLimit, Route,
     audit_subject::{self, NamedItems},
-    auth::Admin,
-    convert,
-    json_body::JsonResult,
-    page::{PageLimit, parse_cursor},
-    query::query,
-    route::{Route, get},
-    services::Http,
+    convert, get, parse_cursor, query,
 };
 
 /// Maximum number of body field names that are recorded, and their maximum length in bytes.

@@ -17,11 +17,7 @@ use tollhouse_catalog::{DeletedEndpoint, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, PathParams, QueryParams, header_names, not_suspended};
 use tollhouse_tool::Owner;
 
-use super::{
-    operation::Access,
-    route::{CallerExtractor, NoQuery},
-    services::Http,
-};
+use crate::{Access, CallerExtractor, Http, route::NoQuery};
 
 /// Authenticates a request, and rejects suspended builders.
 async fn admitted(parts: &Parts, http: &Http) -> Result<Caller, ApiError> {

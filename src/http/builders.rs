@@ -24,16 +24,11 @@ use tollhouse_money::{EntryMethod, OfferedPayment, sale::ReportDetail};
 use tollhouse_store::Batch;
 use tollhouse_tool::{EndpointState, Mismatch, Owner};
 
-use super::{
+use crate::{
+    Admin, AdminOrBuilder, Answer, Body, Everyone, ForBuilder, Http, JsonResult, PageLimit, PageQuery, Route, Subject as _,
     audit_subject::ChangedItem,
-    auth::{Admin, AdminOrBuilder, Everyone, ForBuilder},
     endpoints::{self, ForBuilderQuery, resolve_owner},
-    json_body::{Answer, Body, JsonResult, Subject as _},
-    page::{PageLimit, PageQuery, last_if_full, parse_cursor},
-    query::query,
-    reply,
-    route::{Route, get, post},
-    services::Http,
+    get, last_if_full, parse_cursor, post, query, reply,
     tools::{OF_PAYERS, OF_PAYMENTS},
 };
 

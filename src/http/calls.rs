@@ -12,15 +12,12 @@ use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, sse};
 use tollhouse_store::StoreError;
 
-use super::{
-    auth::{Admin, ManagedEndpoint},
-    convert,
+use crate::{
+    Admin, Answer, Http, JsonResult, ManagedEndpoint, PageLimit, Route, Services, bad_cursor, convert,
     event_stream::{self, FollowSource, StreamEntry},
-    json_body::{Answer, JsonResult},
-    page::{PageLimit, bad_cursor, reject_until},
-    query::query,
-    route::{Route, get},
-    services::{Http, Services},
+    get,
+    page::reject_until,
+    query,
 };
 
 /// Default period and bucket width of metrics.

@@ -4,7 +4,7 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use tollhouse_base::cpu_share::CpuTurn;
 use tollhouse_front::{ApiError, peer};
 
-use super::services::Http;
+use crate::Http;
 
 /// A processor turn of the caller. The handler records the cost of its work.
 pub(super) struct CpuBudget(pub(super) CpuTurn);

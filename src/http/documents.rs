@@ -35,14 +35,7 @@ pub use self::document_cache::Documents;
 pub(super) use self::schema_parts::PARTS;
 pub(super) use self::schema_parts::described;
 use self::{document::Document, document_cache::CachedPage, openapi::ToolSelection, schema_parts::MARKDOWN};
-use super::{
-    cpu_budget::CpuBudget,
-    json_body::{Answer, JsonResult},
-    operation::ResponseKind,
-    query::query,
-    route::{Route, open},
-    services::{Http, Services},
-};
+use crate::{Answer, CpuBudget, Http, JsonResult, ResponseKind, Route, Services, open, query};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 

@@ -21,15 +21,12 @@ use tollhouse_front::{
 };
 use tollhouse_tool::{CapabilityScope, ContentSafety, finding::Finding};
 
-use super::{
-    auth::{AdminOrBuilder, ManagedEndpoint},
-    convert,
-    cpu_budget::CpuBudget,
+use crate::{
+    AdminOrBuilder, Answer, CpuBudget, Http, JsonResult, ManagedEndpoint, Route, Services, Uploaded, convert,
     endpoints::{ForBuilderQuery, OF_UPLOADS, resolve_owner, unknown_version},
     invoke_response::ResultBody,
-    json_body::{Answer, JsonResult, Uploaded, cut_response, management_body},
-    route::{Route, post},
-    services::{Http, Services},
+    json_body::{cut_response, management_body},
+    post,
 };
 
 pub(super) fn routes() -> Vec<Route> {

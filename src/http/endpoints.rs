@@ -20,14 +20,12 @@ use tollhouse_catalog::{Draft, HandlerDraft, Patch, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, PathParams, entry_point};
 use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner};
 
-use super::{
-    auth::{AdminOrBuilder, Deletable, Everyone, ManagedEndpoint},
-    cpu_budget::CpuBudget,
-    json_body::{Answer, JsonResult, Uploaded},
-    page::{PageLimit, behind, cursor_at},
-    query::query,
-    route::{Route, codes, delete, get, patch, post},
-    services::{Http, Services},
+use crate::{
+    AdminOrBuilder, Answer, CpuBudget, Everyone, Http, JsonResult, ManagedEndpoint, PageLimit, Route, Services, Uploaded,
+    auth::Deletable,
+    codes, delete, get,
+    page::{behind, cursor_at},
+    patch, post, query,
 };
 
 /// The entry point of the request.

@@ -28,7 +28,7 @@ use tollhouse_event::feed::{FeedItem, Follower, Position, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, FrontServices, Places, StreamAccess, peer, sse};
 use tollhouse_store::StoreError;
 
-use super::json_body::Answer;
+use crate::Answer;
 
 /// Stored entries read at once.
 const PAGE: usize = 100;

@@ -15,15 +15,12 @@ use tollhouse_front::sse;
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Owner, Slug};
 
-use super::{
-    auth::ForBuilder,
-    convert,
+use crate::{
+    Answer, ForBuilder, Http, PageLimit, Route, bad_cursor, convert,
     event_stream::{self, FollowSource, StreamEntry},
-    json_body::Answer,
-    page::{PageLimit, bad_cursor, reject_until},
-    query::query,
-    route::{Route, get},
-    services::Http,
+    get,
+    page::reject_until,
+    query,
 };
 
 /// Default period of a list.

@@ -20,13 +20,10 @@ use tollhouse_front::{
 use tollhouse_money::EntryMethod;
 use tollhouse_protocol::limits::Limits;
 
-use super::{
+use crate::{
+    Answer, Http, Route, Services,
     invoke_response::{ResponseStyle, invoke_response_json},
-    json_body::Answer,
-    reply,
-    route::{Route, open},
-    services::{Http, Services},
-    stream, tools,
+    open, reply, stream, tools,
 };
 
 pub(super) fn routes() -> Vec<Route> {

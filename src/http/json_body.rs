@@ -13,7 +13,7 @@ use tollhouse_catalog::{KeepsResponse, PolicyDraft};
 use tollhouse_front::{ApiError, Code, body, peer};
 use tollhouse_tool::StaticResponse;
 
-use super::services::Http;
+use crate::Http;
 
 /// A response, or the error in the envelope.
 pub(super) type Answer = Result<Response, ApiError>;

@@ -4,13 +4,7 @@ use axum::{Json, extract::State};
 use tollhouse_api::Ledger;
 use tollhouse_money::ledger;
 
-use super::{
-    auth::Admin,
-    json_body::JsonResult,
-    page::PageQuery,
-    route::{Route, get},
-    services::Http,
-};
+use crate::{Admin, Http, JsonResult, PageQuery, Route, get};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "the accounts of the ledger, and the result of its checks";

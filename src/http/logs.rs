@@ -16,15 +16,10 @@ use tollhouse_front::sse;
 use tollhouse_protocol::LogLevel;
 use tollhouse_store::StoreError;
 
-use super::{
-    auth::ManagedEndpoint,
-    convert,
+use crate::{
+    Answer, Http, ManagedEndpoint, PageLimit, Route, bad_cursor, convert,
     event_stream::{self, FollowSource, StreamEntry},
-    json_body::Answer,
-    page::{PageLimit, bad_cursor},
-    query::query,
-    route::{Route, get},
-    services::Http,
+    get, query,
 };
 
 query!(Query { since: Option<TimeParam>, level: Option<LogLevel>, call_id: Option<CallId>, limit: PageLimit, cursor: Option<String> });

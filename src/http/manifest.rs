@@ -15,14 +15,11 @@ use tollhouse_api::{
 use tollhouse_catalog::ShownEndpoint;
 use tollhouse_tool::{CatalogForm, HandlerType};
 
-use super::{
-    convert,
-    cpu_budget::CpuBudget,
-    json_body::Answer,
+use crate::{
+    Answer, CpuBudget, Http, Route, convert,
     listing::{Listing, with_records},
+    open,
     record_extras::ExtraMembers,
-    route::{Route, open},
-    services::Http,
 };
 
 /// Version of the interface description.

@@ -10,12 +10,7 @@ use axum::{
 use tollhouse_front::{ApiError, Code, CredentialCheck, bearer, header_names, peer};
 use tollhouse_telemetry::Format;
 
-use super::{
-    auth::only_admins,
-    operation::ResponseKind,
-    route::{Route, open},
-    services::Http,
-};
+use crate::{Http, ResponseKind, Route, auth::only_admins, open};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, for who has the token \

@@ -10,11 +10,7 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
 
-use super::{
-    json_body::JsonResult,
-    route::{Route, open},
-    services::{Http, Services},
-};
+use crate::{Http, JsonResult, Route, Services, open};
 
 /// Maximum time that health, readiness and metrics wait for the store, for all that they ask it together. Probes give up
 /// after a few seconds, and a disk that hangs returns no error.

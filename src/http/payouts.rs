@@ -9,15 +9,9 @@ use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, not_suspended};
 use tollhouse_money::payout::{PayoutError, PayoutSettings, PayoutStatus};
 
-use super::{
-    auth::{Admin, ForBuilder, ForBuilderReadOnly},
-    convert,
-    endpoints::{if_match, with_etag},
-    json_body::{Answer, Body, JsonResult, Subject as _},
-    page::{PageLimit, last_if_full, parse_cursor},
-    query::query,
-    route::{Route, get, post},
-    services::{Http, Services},
+use crate::{
+    Admin, Answer, Body, ForBuilder, ForBuilderReadOnly, Http, JsonResult, PageLimit, Route, Services, Subject as _, convert, get,
+    if_match, last_if_full, parse_cursor, post, query, with_etag,
 };
 
 pub(super) fn routes() -> Vec<Route> {

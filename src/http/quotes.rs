@@ -15,12 +15,7 @@ use tollhouse_call::SellerMethod;
 use tollhouse_front::{Code, body::SMALL_BODY_BYTES, header_names};
 use tollhouse_money::RouteStart;
 
-use super::{
-    cpu_budget::CpuBudget,
-    json_body::{Answer, Body},
-    route::{Route, open},
-    services::Http,
-};
+use crate::{Answer, Body, CpuBudget, Http, Route, open};
 
 /// Error codes of quotes with a route.
 const ROUTE_FIELDS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];

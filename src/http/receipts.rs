@@ -12,12 +12,7 @@ use tollhouse_call::CalledBy;
 use tollhouse_front::{ApiError, Caller, Code, PathParams, header_names::shows_caller, offered};
 use tollhouse_money::PaymentId;
 
-use super::{
-    convert,
-    json_body::JsonResult,
-    route::{Route, open},
-    services::{Http, Services},
-};
+use crate::{Http, JsonResult, Route, Services, convert, open};
 
 /// Headers that identify a buyer.
 const OF_BUYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit"];

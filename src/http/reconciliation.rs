@@ -6,14 +6,7 @@ use tollhouse_base::time_param::TimeParam;
 use tollhouse_front::{Code, cursor};
 use tollhouse_money::BlockRange;
 
-use super::{
-    auth::Admin,
-    json_body::JsonResult,
-    page::bad_cursor,
-    query::query,
-    route::{Route, get},
-    services::Http,
-};
+use crate::{Admin, Http, JsonResult, Route, bad_cursor, get, query};
 
 /// The default period.
 const DEFAULT_SINCE: TimeParam = TimeParam::days(1);

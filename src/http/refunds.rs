@@ -7,13 +7,7 @@ use tollhouse_base::id::ReceiptId;
 use tollhouse_front::Code;
 use tollhouse_money::refund::{self, RefundError};
 
-use super::{
-    auth::Admin,
-    credits::idempotency_key,
-    json_body::{Body, JsonResult},
-    route::{Route, post},
-    services::Http,
-};
+use crate::{Admin, Body, Http, JsonResult, Route, credits::idempotency_key, post};
 
 pub(super) fn routes() -> Vec<Route> {
     let give = post("/ai/admin/refunds", "giveRefund", "refunds a receipt, in full or in part", give);

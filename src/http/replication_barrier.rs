@@ -6,7 +6,7 @@ use axum::{
     response::Response,
 };
 
-use super::services::Http;
+use crate::Http;
 
 /// Middleware that runs a possible change, then waits until no host that takes calls uses the previous state.
 pub(super) async fn wait(State(http): State<Http>, request: Request, next: Next) -> Response {

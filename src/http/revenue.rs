@@ -6,13 +6,7 @@ use tollhouse_base::time_param::TimeParam;
 use tollhouse_money::sale::ReportDetail;
 use tollhouse_tool::Owner;
 
-use super::{
-    auth::{Admin, ForBuilder, ForBuilderReadOnly},
-    json_body::JsonResult,
-    query::query,
-    route::{Route, get},
-    services::Http,
-};
+use crate::{Admin, ForBuilder, ForBuilderReadOnly, Http, JsonResult, Route, get, query};
 
 const DEFAULT_SINCE: TimeParam = TimeParam::days(30);
 

@@ -10,13 +10,7 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
 
-use super::{
-    auth::{Admin, ManagedEndpoint},
-    convert,
-    json_body::{Body, JsonResult},
-    route::{Route, delete, get, post},
-    services::{Http, Services},
-};
+use crate::{Admin, Body, Http, JsonResult, ManagedEndpoint, Route, Services, convert, delete, get, post};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![

@@ -5,12 +5,7 @@ use tollhouse_account::session::SessionKind;
 use tollhouse_api::{SignInLink, True};
 use tollhouse_front::{Caller, Code, header_names};
 
-use super::{
-    auth::AdminOrBuilder,
-    json_body::JsonResult,
-    route::{Route, post},
-    services::Http,
-};
+use crate::{AdminOrBuilder, Http, JsonResult, Route, post};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "a link that signs the caller in to the dashboard: once, within a minute";

@@ -15,9 +15,9 @@ use tollhouse_capability::ProgressUpdate;
 use tollhouse_front::{ApiError, REQUEST, sse};
 use tollhouse_money::Unanswered;
 
-use super::{
+use crate::{
+    Http, Services,
     invoke_response::{ResponseStyle, invoke_response_json},
-    services::{Http, Services},
 };
 
 /// Maximum events waiting for a slow reader. Further progress of the handler is dropped.

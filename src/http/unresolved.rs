@@ -6,13 +6,7 @@ use tollhouse_base::id::PaymentId;
 use tollhouse_front::{ApiError, Code, PathParams};
 use tollhouse_money::Resolution;
 
-use super::{
-    auth::Admin,
-    json_body::{Body, JsonResult, Subject as _},
-    page::{PageQuery, last_if_full, parse_cursor},
-    route::{Route, get, post},
-    services::Http,
-};
+use crate::{Admin, Body, Http, JsonResult, PageQuery, Route, Subject as _, get, last_if_full, parse_cursor, post};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "settlements whose result was still unknown when the host stopped checking";

@@ -4,12 +4,7 @@ use axum::{Json, extract::State};
 use tollhouse_api::{DailyUsage, True, UsageDay};
 use tollhouse_front::{ApiError, Code, PathParams};
 
-use super::{
-    cpu_budget::CpuBudget,
-    json_body::JsonResult,
-    route::{Route, open},
-    services::Http,
-};
+use crate::{CpuBudget, Http, JsonResult, Route, open};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "calls of a tool in the last 30 days, by day, and their durations";
