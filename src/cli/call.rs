@@ -18,9 +18,7 @@ use super::{
     base::{Error, Exit, Result, Role, Session, private_files, prompt},
     pay::{
         Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
-        SentPayment, SpendLog, choose, credit, key_file,
-        money::{dollars, usd},
-        open_payments, over_limit, state,
+        SentPayment, SpendLog, choose, credit, key_file, money::dollars, open_payments, over_limit, state, usd,
     },
 };
 

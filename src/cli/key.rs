@@ -10,10 +10,7 @@ use tollhouse_tool::MicroUsd;
 
 use super::{
     base::{CredentialChoice, Error, Profile, Result, Session},
-    pay::{
-        PaymentLimits, chain, key_file,
-        money::{dollars, usd},
-    },
+    pay::{PaymentLimits, chain, key_file, money::dollars, usd},
 };
 
 /// Arguments of `key`.

@@ -12,10 +12,7 @@ use tollhouse_api::Charged;
 use tollhouse_front::{Charged as ChargedByCode, Code};
 use tollhouse_tool::finding::Finding;
 
-use super::{
-    error::{Error, Exit, Result},
-    text::{found_at, name},
-};
+use super::{Error, Exit, Result, found_at, name};
 
 /// Maximum number of bytes that are read of a response, more than the host ever sends.
 const MAX_BYTES: usize = 64 << 20;

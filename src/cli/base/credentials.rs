@@ -10,13 +10,7 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize, Serializer};
 use tollhouse_config::HiddenValue;
 
-use super::{
-    address::{self, same_place},
-    environment,
-    error::{Error, Result},
-    global::Role,
-    private_files,
-};
+use super::{Error, Result, Role, address, environment, private_files, same_place};
 
 /// Credentials for a host.
 #[derive(Debug, Default, Serialize, Deserialize)]

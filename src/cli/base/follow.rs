@@ -11,10 +11,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    answer::Answer,
-    client::{PendingRequest, SILENCE},
-    error::{Error, Exit, Result},
-    output::{Output, Style},
+    Answer, Error, Exit, Output, PendingRequest, Result, Style,
+    client::SILENCE,
     sse::{Event, Reader},
 };
 

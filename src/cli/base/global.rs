@@ -3,10 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 use reqwest::Url;
 
-use super::{
-    address, environment,
-    error::{Error, Result},
-};
+use super::{Error, Result, address, environment};
 
 /// The kind of credential to use if there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

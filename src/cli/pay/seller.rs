@@ -9,10 +9,7 @@ use reqwest::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    reply::{LostReply, Progress, Reply, cause},
-    stream,
-};
+use super::{LostReply, Progress, Reply, reply::cause, stream};
 use crate::base::{Error, Result, below, connecting};
 
 /// Most bytes of a response.

@@ -8,7 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tollhouse_front::Code;
 
-use super::reply::{LostReply, Progress, Reply, ResultExtras, cause};
+use super::{
+    LostReply, Progress, Reply,
+    reply::{ResultExtras, cause},
+};
 use crate::base::sse::{Event, Reader};
 
 /// Most events of a stream.

@@ -11,11 +11,7 @@ use tollhouse_api::{EndpointPatch, Handler};
 use tollhouse_protocol::Language;
 use tollhouse_tool::finding::Finding;
 
-use super::{
-    bundle::Bundle,
-    folder::{Code, Tool, counted},
-    position::{FilePosition, Problem},
-};
+use super::{Code, FilePosition, Problem, Tool, bundle::Bundle, counted};
 use crate::base::{Error, ErrorBody, Result, name, plural};
 
 /// A line of the uploaded source in a host's warning.
