@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tollhouse_front::Code;
 
-use super::{
-    LostReply, Progress, Reply,
-    reply::{ResultExtras, cause},
+use super::{LostReply, Progress, Reply, reply::ResultExtras};
+use crate::base::{
+    cause,
+    sse::{Event, Reader},
 };
-use crate::base::sse::{Event, Reader};
 
 /// Most events of a stream.
 const MAX_EVENTS: usize = 10_000;
