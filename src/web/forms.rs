@@ -8,12 +8,7 @@ mod form_urls;
 mod posted;
 mod resubmit;
 
-use axum::{
-    Json,
-    body::{Body, to_bytes},
-    http::{HeaderMap, HeaderValue, header},
-    response::{IntoResponse as _, Redirect, Response},
-};
+use axum::{Json, body::to_bytes};
 use maud::html;
 use serde_json::{Value, json};
 use tollhouse_front::{ApiError, Code, PathParams, header_names};
@@ -25,9 +20,9 @@ pub(super) use self::{
     resubmit::SentForm,
 };
 use crate::{
-    ApiOperation, ApiRefusal, Area, BackLink, Page, Visitor, facts,
+    ApiOperation, ApiRefusal, Area, BackLink, Body, HeaderMap, HeaderValue, IntoResponse as _, Page, Redirect, Response, Visitor, facts,
     form_table::{self, form, is_once},
-    segment,
+    header, segment,
 };
 
 /// Maximum size of an answer that is shown once, in bytes.

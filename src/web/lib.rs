@@ -44,7 +44,6 @@ use std::sync::Arc;
 
 use axum::{
     Router, middleware,
-    response::Redirect,
     routing::{MethodRouter, any, get, post},
 };
 use tollhouse_front::ErrorWording;
@@ -56,7 +55,15 @@ pub use self::{
     render_cache::RenderCache,
     services::{ApiOperation, Services},
 };
+
 // What most pages need.
+pub(crate) use axum::{
+    body::Body,
+    extract::{RawQuery, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
+};
+
 pub(crate) use self::{
     answer::Answer,
     forms::{Fields, PostedBySession, PostedForm},

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    body::to_bytes,
-    extract::Request,
-    http::{StatusCode, header},
-    response::{IntoResponse as _, Response},
-};
+use axum::body::to_bytes;
 use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -16,7 +11,8 @@ use tollhouse_api::{Charged, ErrorDetails, FaultParty};
 use tollhouse_front::{ErrorWording, ErrorWriter, accept::is_named, code_of};
 
 use crate::{
-    ApiRefusal, Area, BackLink, Page, Services, Visitor, facts, host_checks::is_ours, pages::docs::SEARCH, parts::time::span, text::plain,
+    ApiRefusal, Area, BackLink, IntoResponse as _, Page, Request, Response, Services, StatusCode, Visitor, facts, header,
+    host_checks::is_ours, pages::docs::SEARCH, parts::time::span, text::plain,
 };
 
 /// Maximum size of an error envelope, in bytes.

@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    response::{IntoResponse as _, Redirect},
-};
 use maud::{Markup, html};
 use tollhouse_account::session::{OpenSession, Session, SessionKind, SessionName};
 use tollhouse_api::{Builder, BuilderResponse};
@@ -13,7 +9,8 @@ use tollhouse_front::{ApiError, Code};
 
 use super::sign_in::forgotten;
 use crate::{
-    Area, Page, PageResult, PostedBySession, PostedForm, Services, SignedIn, Visitor, Words, facts, form, moment, table,
+    Area, IntoResponse as _, Page, PageResult, PostedBySession, PostedForm, Redirect, Services, SignedIn, State, Visitor, Words, facts,
+    form, moment, table,
     text::{first, plain, words},
     word,
 };

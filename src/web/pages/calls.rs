@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{Call, CallPage, Charged, Metrics, MetricsBucket, ReceiptKind};
 use tollhouse_front::{Code, PathParams};
 
 use crate::{
-    Area, FollowedList, Number, Page, PageQuery, PageResult, SignedIn, Tab, Visitor, Words, api_section, curl_command, empty,
+    Area, FollowedList, Number, Page, PageQuery, PageResult, RawQuery, SignedIn, Tab, Visitor, Words, api_section, curl_command, empty,
     follow::{self, named},
     followed, form, lazy_html, moment, money, onward, page_links,
     parts::time_range::{day, series_span},

@@ -7,7 +7,6 @@ mod search;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderValue, header};
 use maud::{Markup, PreEscaped, html};
 use tollhouse_front::{ApiError, Code, PathParams, accept::is_named};
 
@@ -19,7 +18,7 @@ pub(crate) use self::{
     frame::{SEARCH, STYLE},
     search::search,
 };
-use crate::{ApiRefusal, Page, PageResult, Visitor, guides, render_cache::RenderedDoc, segment};
+use crate::{ApiRefusal, HeaderMap, HeaderValue, Page, PageResult, Visitor, guides, header, render_cache::RenderedDoc, segment};
 
 pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> PageResult {
     show(&visitor, INDEX, &request).await

@@ -12,11 +12,6 @@ mod feedback;
 mod fields;
 mod problems;
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
-    response::{IntoResponse as _, Redirect, Response},
-};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tollhouse_account::session::SessionKind;
@@ -33,7 +28,10 @@ use self::{
     problems::Problem,
 };
 use super::owner_pages;
-use crate::{Answer, ApiRefusal, PageResult, PostedBySession, PostedForm, SignedIn, Visitor, forms, refusal};
+use crate::{
+    Answer, ApiRefusal, Body, HeaderMap, HeaderValue, IntoResponse as _, Method, PageResult, PostedBySession, PostedForm, Redirect,
+    Response, SignedIn, StatusCode, Visitor, forms, header, refusal,
+};
 
 fn started() -> ToolDraft {
     let mut draft = ToolDraft::default();

@@ -1,12 +1,11 @@
 //! `/dashboard/events`: events of a builder's tools and money, by kind and tool.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::EventPage;
 
 use crate::{
-    Area, FollowedList, Page, PageQuery, PageResult, SignedIn, Visitor, api_section, curl_command, empty, follow, followed, form,
+    Area, FollowedList, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, api_section, curl_command, empty, follow, followed, form,
     lazy_html, onward,
     parts::event_lines::{self, KINDS},
     text, with_query,

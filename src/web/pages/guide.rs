@@ -1,11 +1,6 @@
 //! `/guides/{name}`: the host's guides, with its addresses, prices and one of its tools in every
 //! example. With the suffix `.md`, or if the request prefers Markdown, the Markdown text.
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderValue, header},
-    response::Response,
-};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
@@ -15,8 +10,9 @@ use tollhouse_tool::{PricingMode, Status};
 
 use super::{docs, register::RegistrationTerms};
 use crate::{
-    ApiRefusal, Area, Page, PageResult, SnippetParts, Visitor,
+    ApiRefusal, Area, Body, HeaderMap, HeaderValue, Page, PageResult, Response, SnippetParts, Visitor,
     guides::{self, Guide},
+    header,
     sample::{self, quoted},
     segment,
 };

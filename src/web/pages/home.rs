@@ -4,10 +4,6 @@ mod todos;
 mod tools;
 mod view;
 
-use axum::{
-    extract::RawQuery,
-    response::{IntoResponse as _, Redirect},
-};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{EndpointSummaryPage, EventPage, PayoutSettingsResponse, Revenue};
@@ -15,7 +11,8 @@ use tollhouse_api::{EndpointSummaryPage, EventPage, PayoutSettingsResponse, Reve
 use self::view::HomeView;
 use super::events;
 use crate::{
-    Area, Bar, Page, PageQuery, PageResult, SignedIn, Visitor, api_section, code, followed, lazy_html,
+    Area, Bar, IntoResponse as _, Page, PageQuery, PageResult, RawQuery, Redirect, SignedIn, Visitor, api_section, code, followed,
+    lazy_html,
     parts::{
         chart::calls_by_day,
         event_lines,

@@ -1,7 +1,6 @@
 //! `/dashboard/tools/{slug}/log`: a page of a tool's log in order. With scripts it follows the log
 //! live.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Call, CallPage, LogPage, OwnEndpoint};
 use tollhouse_front::PathParams;
@@ -9,7 +8,7 @@ use tollhouse_tool::Capability;
 
 use super::owner_pages;
 use crate::{
-    Page, PageQuery, PageResult, SignedIn, Tab, Visitor, api_section, curl_command, empty, facts, form,
+    Page, PageQuery, PageResult, RawQuery, SignedIn, Tab, Visitor, api_section, curl_command, empty, facts, form,
     lines::{self, are_cut, contains},
     moment, page_links, segment, state, text, with_query, word,
 };

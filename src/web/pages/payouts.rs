@@ -1,13 +1,12 @@
 //! `/dashboard/payouts`: payout settings, and the payouts so far.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AcceptedToken, PaymentInfo, PayoutPage, PayoutSettings, PayoutSettingsResponse, PayoutStatus, WaitingPayout};
 use tollhouse_tool::MicroUsd;
 
 use crate::{
-    Area, Number, Page, PageQuery, PageResult, SignedIn, Visitor, Words, api_section, curl_command, empty, facts, form, lazy_html, moment,
-    money, onward, page_links, state, table, text, with_query, word,
+    Area, Number, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, Words, api_section, curl_command, empty, facts, form,
+    lazy_html, moment, money, onward, page_links, state, table, text, with_query, word,
 };
 
 pub(super) const PATH: &str = "/dashboard/payouts";

@@ -5,10 +5,6 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{HeaderMap, header},
-};
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -16,7 +12,7 @@ use tollhouse_api::QuoteResponse;
 use tollhouse_tool::MicroUsd;
 
 use crate::{
-    Answer, ApiRefusal, Area, Fields, Page, PageResult, PostedForm, Services, Visitor, code, form, money,
+    Answer, ApiRefusal, Area, Fields, HeaderMap, Page, PageResult, PostedForm, Services, State, Visitor, code, form, header, money,
     pages::try_it::name::FormName,
     play_wallet::{self, Payment, PaymentPurpose, PlayWallet, fund},
     text,

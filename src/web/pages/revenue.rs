@@ -5,7 +5,6 @@ mod by_tool;
 mod csv;
 mod report;
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::Revenue;
@@ -14,8 +13,8 @@ use tollhouse_tool::MicroUsd;
 pub(crate) use self::csv::csv;
 use self::report::{PATH, RevenueView, USUAL, parse, path};
 use crate::{
-    Area, Page, PageQuery, PageResult, SignedIn, Visitor, api_section, curl_command, empty, lazy_html, money, parts::time_range::day,
-    with_query,
+    Area, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, api_section, curl_command, empty, lazy_html, money,
+    parts::time_range::day, with_query,
 };
 
 /// Selectable time spans.

@@ -2,11 +2,6 @@
 
 mod limits;
 
-use axum::{
-    body::Body,
-    http::{HeaderValue, Method, StatusCode, header},
-    response::{IntoResponse as _, Redirect},
-};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{OwnEndpoint, ReviewState};
@@ -15,8 +10,8 @@ use tollhouse_tool::Status;
 
 use super::owner_pages;
 use crate::{
-    BackLink, Page, PageResult, PostedBySession, PostedForm, SignedIn, Tab, Visitor, code, curl_command, form, forms::done, lazy_html,
-    moment, page_frame::home, state, text, word,
+    BackLink, Body, HeaderValue, IntoResponse as _, Method, Page, PageResult, PostedBySession, PostedForm, Redirect, SignedIn, StatusCode,
+    Tab, Visitor, code, curl_command, form, forms::done, header, lazy_html, moment, page_frame::home, state, text, word,
 };
 
 /// Choices: value in the API and text.

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{FromRequest as _, FromRequestParts as _, RawQuery, Request, State},
-    http::{StatusCode, header},
-    response::{IntoResponse, Redirect, Response},
-};
+use axum::extract::{FromRequest as _, FromRequestParts as _};
 use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_account::{
@@ -19,9 +15,10 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_money::CREDIT_PREFIX;
 
 use crate::{
-    ApiRefusal, Area, Page, PageResult, PostedForm, Services, Visitor, form,
+    ApiRefusal, Area, IntoResponse, Page, PageResult, PostedForm, RawQuery, Redirect, Request, Response, Services, State, StatusCode,
+    Visitor, form,
     forms::{self, PostedInBrief, PostedToSignIn, SentForm},
-    page_frame,
+    header, page_frame,
     parts::{sign_in::sign_in as sign_in_form, time::span},
     visitor::own,
 };

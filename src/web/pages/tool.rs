@@ -1,6 +1,5 @@
 //! `/dashboard/tools/{slug}`: a tool's description, schemas, price, and ways to call it.
 
-use axum::http::StatusCode;
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -14,7 +13,7 @@ use tollhouse_tool::{MicroUsd, PricingMode, SettleTime, Status};
 
 use super::{admin::takedown, owner_pages, tools, versions};
 use crate::{
-    Area, Number, Page, PageResult, SnippetParts, Tab, Visitor, Words, code, facts, moment, money, page_links,
+    Area, Number, Page, PageResult, SnippetParts, StatusCode, Tab, Visitor, Words, code, facts, moment, money, page_links,
     parts::{calls, schema},
     sample, segment, state, table, tabs, text, with_query, word,
 };

@@ -1,13 +1,12 @@
 //! `/dashboard/admin/audit`: the changes and who made them, latest first.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AuditEntry, AuditPage};
 
 use super::shared::{Admin, ROWS, owner};
 use crate::{
-    Area, Page, PageQuery, PageResult, Visitor, Words, api_section, curl_command, empty, form, lazy_html, moment, onward, page_links::tool,
-    state, table, text, with_query,
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, Words, api_section, curl_command, empty, form, lazy_html, moment, onward,
+    page_links::tool, state, table, text, with_query,
 };
 
 const PATH: &str = "/dashboard/admin/audit";

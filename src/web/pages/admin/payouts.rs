@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AllPayoutsPage, Manifest, Payout, PayoutStatus};
 use tollhouse_tool::MicroUsd;
 
 use super::shared::{Admin, DecisionTarget, ROWS, owner_by_name};
 use crate::{
-    Area, Page, PageQuery, PageResult, Visitor, counted, curl_command, empty, facts, form, moment, money, onward, state, text, with_query,
-    word,
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, counted, curl_command, empty, facts, form, moment, money, onward, state, text,
+    with_query, word,
 };
 
 const PATH: &str = "/dashboard/admin/payouts";

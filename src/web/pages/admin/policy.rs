@@ -1,6 +1,5 @@
 //! `/dashboard/admin/policy`: what builders can do without approval, and their limits.
 
-use axum::http::header;
 use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -14,7 +13,7 @@ use super::{
     shared::{Admin, only_admins, tiers},
 };
 use crate::{
-    ApiRefusal, Area, BackLink, Number, Page, PageResult, PostedBySession, PostedForm, Visitor, Words, counted, form, forms,
+    ApiRefusal, Area, BackLink, Number, Page, PageResult, PostedBySession, PostedForm, Visitor, Words, counted, form, forms, header,
     page_links::tool, table, text::grouped,
 };
 

@@ -1,12 +1,11 @@
 //! `/dashboard/admin/runtime`: the sandbox and its isolation.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Health, Replica, RuntimeEndpoint, RuntimeStats, SandboxHealth, SandboxTotals, UnresolvedPage};
 
 use super::{shared::Admin, unresolved};
 use crate::{
-    Area, Number, Page, PageResult, Words, counted, facts,
+    Area, Number, Page, PageResult, RawQuery, Words, counted, facts,
     follow::{self, renewed},
     moment, page_links, state, table, text, with_query, word,
 };

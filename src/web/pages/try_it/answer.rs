@@ -1,10 +1,6 @@
 //! A tool's answer, and the page that shows it.
 
-use axum::{
-    body::{Body, to_bytes},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::Response,
-};
+use axum::body::to_bytes;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use maud::{Markup, html};
@@ -14,7 +10,7 @@ use tollhouse_front::{ApiError, Code, code_of};
 
 use super::{call::PaymentSource, step, tool::CallRequest};
 use crate::{
-    ApiRefusal, Page, PageResult, facts, moment, money, page_links,
+    ApiRefusal, Body, HeaderMap, HeaderValue, Page, PageResult, Response, StatusCode, facts, header, moment, money, page_links,
     parts::schema_form::{minified, spread},
     segment, set_security_headers, state, text,
 };

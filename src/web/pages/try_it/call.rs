@@ -1,15 +1,13 @@
 //! The request of a call, with its payment.
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
-    response::Response,
-};
+use axum::http::HeaderName;
 use tollhouse_account::session::SessionKind;
 use tollhouse_front::{ApiError, Code, header_names};
 
 use super::tool::{TriedTool, send_unpaid};
-use crate::{Fields, PageResult, Visitor, play_wallet::Payment, set_security_headers};
+use crate::{
+    Body, Fields, HeaderMap, HeaderValue, Method, PageResult, Response, Visitor, header, play_wallet::Payment, set_security_headers,
+};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PaymentSource {

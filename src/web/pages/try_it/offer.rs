@@ -1,6 +1,5 @@
 //! The second step: the price, and the ways to pay. Each is a form that names the amount.
 
-use axum::http::header;
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -15,7 +14,7 @@ use super::{
     tool::CallRequest,
 };
 use crate::{
-    Page, PageResult, facts, form, moment, money, pages::tool::paid_with, parts::schema_form::spread, play_wallet::Payment, sample,
+    Page, PageResult, facts, form, header, moment, money, pages::tool::paid_with, parts::schema_form::spread, play_wallet::Payment, sample,
     segment, state, text,
 };
 

@@ -1,12 +1,11 @@
 //! Payments with play money, signed for the form that is shown.
 
-use axum::http::HeaderValue;
 use tollhouse_api::{PaymentRequirements, PaymentResponse, PaymentState};
 use tollhouse_front::Code;
 
 use super::{name::FormName, terms::CallTerms, tool::CallRequest};
 use crate::{
-    Visitor,
+    HeaderValue, Visitor,
     play_wallet::{Payment, PaymentPurpose, PlayWallet, fund},
     segment, word,
 };
