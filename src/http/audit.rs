@@ -3,12 +3,10 @@
 use std::{fmt, panic::AssertUnwindSafe, str::FromStr};
 
 use axum::{
-    Json,
     body::Body,
-    extract::{MatchedPath, Request, State},
-    http::{Method, StatusCode, Uri, request::Parts},
+    extract::MatchedPath,
+    http::{Method, Uri},
     middleware::Next,
-    response::{IntoResponse as _, Response},
 };
 use futures_util::FutureExt as _;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
@@ -24,7 +22,7 @@ use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_o
 use tollhouse_tool::Slug;
 
 use crate::{
-    Admin, Http, JsonResult, PageLimit, Route,
+    Admin, Http, IntoResponse as _, Json, JsonResult, PageLimit, Parts, Request, Response, Route, State, StatusCode,
     audit_subject::{self, NamedItems},
     convert, get, parse_cursor, query,
 };

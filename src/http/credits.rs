@@ -1,10 +1,6 @@
 //! `/ai/credits`: developer credits and their movements.
 
-use axum::{
-    Extension, Json,
-    extract::{FromRequestParts, State},
-    http::{HeaderMap, request::Parts},
-};
+use axum::Extension;
 use serde_json::{Value, json};
 use tollhouse_api::{
     self as api, CreditHistory, CreditPage, CreditResponse, CreditVerdict, CreditsResponse, MintCreditRequest, MintCreditResponse, True,
@@ -14,7 +10,8 @@ use tollhouse_front::{ApiError, Code, CredentialCheck, PathParams, QueryParams, 
 use tollhouse_money::{Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
 
 use crate::{
-    Access, Admin, Answer, Body, CallerExtractor, Http, JsonResult, PageLimit, Route, Services, Subject as _,
+    Access, Admin, Answer, Body, CallerExtractor, FromRequestParts, HeaderMap, Http, Json, JsonResult, PageLimit, Parts, Route, Services,
+    State, Subject as _,
     audit_subject::ChangedItem,
     auth::{missing, only_admins},
     convert, get, if_match, last_if_full, parse_cursor, post, put, query, with_etag,

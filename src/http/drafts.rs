@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{FromRequest, Request, State},
-    response::IntoResponse as _,
-};
+use axum::extract::FromRequest;
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
@@ -22,7 +18,8 @@ use tollhouse_front::{
 use tollhouse_tool::{CapabilityScope, ContentSafety, finding::Finding};
 
 use crate::{
-    AdminOrBuilder, Answer, CpuBudget, Http, JsonResult, ManagedEndpoint, Route, Services, Uploaded, convert,
+    AdminOrBuilder, Answer, CpuBudget, Http, IntoResponse as _, Json, JsonResult, ManagedEndpoint, Request, Route, Services, State,
+    Uploaded, convert,
     endpoints::{ForBuilderQuery, OF_UPLOADS, resolve_owner, unknown_version},
     invoke_response::ResultBody,
     json_body::{cut_response, management_body},

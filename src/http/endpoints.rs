@@ -2,12 +2,6 @@
 
 use std::convert::Infallible;
 
-use axum::{
-    Json,
-    extract::{FromRequestParts, State},
-    http::{HeaderMap, HeaderValue, header, request::Parts},
-    response::{IntoResponse as _, Response},
-};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,9 +15,10 @@ use tollhouse_front::{ApiError, Caller, Code, PathParams, entry_point};
 use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner};
 
 use crate::{
-    AdminOrBuilder, Answer, CpuBudget, Everyone, Http, JsonResult, ManagedEndpoint, PageLimit, Route, Services, Uploaded,
+    AdminOrBuilder, Answer, CpuBudget, Everyone, FromRequestParts, HeaderMap, HeaderValue, Http, IntoResponse as _, Json, JsonResult,
+    ManagedEndpoint, PageLimit, Parts, Response, Route, Services, State, Uploaded,
     auth::Deletable,
-    codes, delete, get,
+    codes, delete, get, header,
     page::{behind, cursor_at},
     patch, post, query,
 };

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{EventPage, True};
 use tollhouse_base::{id::EventId, time_param::TimeParam};
@@ -16,7 +15,7 @@ use tollhouse_store::StoreError;
 use tollhouse_tool::{Owner, Slug};
 
 use crate::{
-    Answer, ForBuilder, Http, PageLimit, Route, bad_cursor, convert,
+    Answer, ForBuilder, Http, IntoResponse as _, Json, PageLimit, Parts, Route, State, bad_cursor, convert,
     event_stream::{self, FollowSource, StreamEntry},
     get,
     page::reject_until,

@@ -2,11 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::{
-    extract::{ConnectInfo, Request, State},
-    http::{StatusCode, header, request::Parts},
-    response::IntoResponse as _,
-};
+use axum::extract::ConnectInfo;
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 use tollhouse_api::InvokeRequest;
@@ -21,7 +17,7 @@ use tollhouse_money::EntryMethod;
 use tollhouse_protocol::limits::Limits;
 
 use crate::{
-    Answer, Http, Route, Services,
+    Answer, Http, IntoResponse as _, Parts, Request, Route, Services, State, StatusCode, header,
     invoke_response::{ResponseStyle, invoke_response_json},
     open, reply, stream, tools,
 };

@@ -62,7 +62,15 @@ pub use self::{
     operations::{STORE_TIMEOUT, check_commits},
     services::Services,
 };
+
 // What most routes need.
+pub(crate) use axum::{
+    Json,
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+
 pub(crate) use self::{
     auth::{Admin, AdminOrBuilder, Everyone, ForBuilder, ForBuilderReadOnly, ManagedEndpoint},
     cpu_budget::CpuBudget,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{LogPage, True};
 use tollhouse_base::{
@@ -17,7 +16,7 @@ use tollhouse_protocol::LogLevel;
 use tollhouse_store::StoreError;
 
 use crate::{
-    Answer, Http, ManagedEndpoint, PageLimit, Route, bad_cursor, convert,
+    Answer, Http, IntoResponse as _, Json, ManagedEndpoint, PageLimit, Parts, Route, State, bad_cursor, convert,
     event_stream::{self, FollowSource, StreamEntry},
     get, query,
 };

@@ -2,15 +2,13 @@
 
 use std::net::IpAddr;
 
-use axum::{
-    extract::{FromRequestParts, State},
-    http::{HeaderMap, header, request::Parts, uri::Authority},
-    response::{IntoResponse as _, Response},
-};
+use axum::http::uri::Authority;
 use tollhouse_front::{ApiError, Code, CredentialCheck, bearer, header_names, peer};
 use tollhouse_telemetry::Format;
 
-use crate::{Http, ResponseKind, Route, auth::only_admins, open};
+use crate::{
+    FromRequestParts, HeaderMap, Http, IntoResponse as _, Parts, Response, ResponseKind, Route, State, auth::only_admins, header, open,
+};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, for who has the token \

@@ -1,12 +1,11 @@
 //! `/ai/admin/reconciliation`: compares transfers on the chain to the paid address with the ledger.
 
-use axum::{Json, extract::State};
 use tollhouse_api::Reconciliation;
 use tollhouse_base::time_param::TimeParam;
 use tollhouse_front::{Code, cursor};
 use tollhouse_money::BlockRange;
 
-use crate::{Admin, Http, JsonResult, Route, bad_cursor, get, query};
+use crate::{Admin, Http, Json, JsonResult, Route, State, bad_cursor, get, query};
 
 /// The default period.
 const DEFAULT_SINCE: TimeParam = TimeParam::days(1);

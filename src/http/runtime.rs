@@ -2,10 +2,9 @@
 
 use std::cmp::Reverse;
 
-use axum::{Json, extract::State};
 use tollhouse_api::{RuntimeEndpoint, RuntimeStats, True};
 
-use crate::{Admin, Http, PageLimit, Route, get, query};
+use crate::{Admin, Http, Json, PageLimit, Route, State, get, query};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "sandbox usage of each endpoint since the process started, highest CPU time first";

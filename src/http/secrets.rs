@@ -1,6 +1,5 @@
 //! `/ai/endpoints/{slug}/secrets` and `/ai/admin/secrets/rotate`. No response contains a value.
 
-use axum::{Json, extract::State};
 use serde::Deserialize;
 use tollhouse_api::{
     KeyRotation, KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SecretVisibility, SetSecretRequest, True,
@@ -10,7 +9,7 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
 
-use crate::{Admin, Body, Http, JsonResult, ManagedEndpoint, Route, Services, convert, delete, get, post};
+use crate::{Admin, Body, Http, Json, JsonResult, ManagedEndpoint, Route, Services, State, convert, delete, get, post};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
