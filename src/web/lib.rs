@@ -72,10 +72,9 @@ pub(crate) use self::{
     parts::{
         Bar, Chart,
         Column::{self, Number, Words},
-        DiffNames, FollowedList, SnippetParts, Tab, api_section, code, curl_command, diff, empty, facts, follow, followed, form, lines,
-        link, moment, money, onward, page_links, pager, sample, state, table, tabs, text,
-        text::counted,
-        word,
+        DiffNames, FollowedList, MONTH, SnippetParts, Tab, api_section, code, counted, curl_command, day, diff, empty, facts, first,
+        follow, followed, form, line, lines, link, moment, money, onward, page_links, pager, plain, sample, state, table, tabs, text, word,
+        words,
     },
     query::PageQuery,
     visitor::{ApiRefusal, PageResult, SignedIn, Visitor, lazy_html, segment, with_query},

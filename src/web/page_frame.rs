@@ -3,10 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 use tollhouse_account::session::{OpenSession, SessionKind};
 
-use crate::{
-    Area, Page, assets,
-    text::{line, plain},
-};
+use crate::{Area, Page, assets, line, plain};
 
 pub(super) struct PageContext<'a> {
     /// Whether money is simulated.

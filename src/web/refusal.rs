@@ -12,7 +12,7 @@ use tollhouse_front::{ErrorWording, ErrorWriter, accept::is_named, code_of};
 
 use crate::{
     ApiRefusal, Area, BackLink, IntoResponse as _, Page, Request, Response, Services, StatusCode, Visitor, facts, header,
-    host_checks::is_ours, pages::docs::SEARCH, parts::time::span, text::plain,
+    host_checks::is_ours, pages::docs::SEARCH, parts::time::span, plain,
 };
 
 /// Maximum size of an error envelope, in bytes.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use tollhouse_account::session::OpenSession;
 
 use super::{fields::Fields, form_urls::is_form};
-use crate::{facts, page_frame::home, text::first};
+use crate::{facts, first, page_frame::home};
 
 /// Prefix of the names of carried fields, plain and as browsers encode it.
 const CARRIED: &str = "sent:";

@@ -10,9 +10,7 @@ use tollhouse_front::{ApiError, Code};
 use super::sign_in::forgotten;
 use crate::{
     Area, IntoResponse as _, Page, PageResult, PostedBySession, PostedForm, Redirect, Services, SignedIn, State, Visitor, Words, facts,
-    form, moment, table,
-    text::{first, plain, words},
-    word,
+    first, form, moment, plain, table, word, words,
 };
 
 /// Maximum length of a browser's user agent.

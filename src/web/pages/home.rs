@@ -11,13 +11,9 @@ use tollhouse_api::{EndpointSummaryPage, EventPage, PayoutSettingsResponse, Reve
 use self::view::HomeView;
 use super::events;
 use crate::{
-    Area, Bar, IntoResponse as _, Page, PageQuery, PageResult, RawQuery, Redirect, SignedIn, Visitor, api_section, code, followed,
-    lazy_html,
-    parts::{
-        chart::calls_by_day,
-        event_lines,
-        time_range::{MONTH, day},
-    },
+    Area, Bar, IntoResponse as _, MONTH, Page, PageQuery, PageResult, RawQuery, Redirect, SignedIn, Visitor, api_section, code, day,
+    followed, lazy_html,
+    parts::{chart::calls_by_day, event_lines},
     with_query,
 };
 

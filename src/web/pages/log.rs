@@ -8,8 +8,8 @@ use tollhouse_tool::Capability;
 
 use super::owner_pages;
 use crate::{
-    Page, PageQuery, PageResult, RawQuery, SignedIn, Tab, Visitor, api_section, curl_command, empty, facts, form,
-    lines::{self, are_cut, contains},
+    Page, PageQuery, PageResult, RawQuery, SignedIn, Tab, Visitor, api_section, curl_command, empty, facts, form, lines,
+    lines::{are_cut, contains},
     moment, page_links, segment, state, text, with_query, word,
 };
 

@@ -13,8 +13,7 @@ use tollhouse_tool::MicroUsd;
 pub(crate) use self::csv::csv;
 use self::report::{PATH, RevenueView, USUAL, parse, path};
 use crate::{
-    Area, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, api_section, curl_command, empty, lazy_html, money,
-    parts::time_range::day, with_query,
+    Area, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, api_section, curl_command, day, empty, lazy_html, money, with_query,
 };
 
 /// Selectable time spans.

@@ -7,11 +7,8 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_front::Code;
 
 use crate::{
-    ApiRefusal, Bar, Chart, Number, Visitor, Words, page_links,
-    parts::{
-        chart::{Step, calls_by_day},
-        time_range::{MONTH, day},
-    },
+    ApiRefusal, Bar, Chart, MONTH, Number, Visitor, Words, day, page_links,
+    parts::chart::{Step, calls_by_day},
     segment, table, with_query,
 };
 

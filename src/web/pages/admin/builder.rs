@@ -9,8 +9,8 @@ use super::{
     shared::{Admin, DecisionTarget, ROWS, reason, tiers},
 };
 use crate::{
-    Area, Page, PageQuery, PageResult, RawQuery, Visitor, Words, counted, curl_command, empty, facts, form, lazy_html, moment, money,
-    onward, page_links::tool, parts::time_range::MONTH, segment, state, table, text, with_query, word,
+    Area, MONTH, Page, PageQuery, PageResult, RawQuery, Visitor, Words, counted, curl_command, empty, facts, form, lazy_html, moment,
+    money, onward, page_links::tool, segment, state, table, text, with_query, word,
 };
 
 pub(crate) async fn page(Admin(visitor): Admin, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use tollhouse_front::{ApiError, Code};
 
 use super::contents::{Contents, INDEX};
-use crate::{ApiRefusal, Area, Page, Visitor, text::plain};
+use crate::{ApiRefusal, Area, Page, Visitor, plain};
 
 /// Style sheet of documents.
 pub(crate) const STYLE: &str = "docs.css";

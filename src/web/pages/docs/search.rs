@@ -8,7 +8,7 @@ use super::{
     contents::Contents,
     frame::{SEARCH, framed, index_text},
 };
-use crate::{HeaderMap, HeaderValue, PageQuery, PageResult, RawQuery, Visitor, header, text::plain, with_query};
+use crate::{HeaderMap, HeaderValue, PageQuery, PageResult, RawQuery, Visitor, header, plain, with_query};
 
 /// Minimum length of words that are marked, in characters.
 const MIN_MARKED: usize = 2;

@@ -2,10 +2,7 @@
 
 use tollhouse_api::{EndpointSummaryPage, PayoutSettingsResponse, Revenue};
 
-use crate::{
-    PageQuery,
-    parts::time_range::{day, days},
-};
+use crate::{PageQuery, day, parts::time_range::days};
 
 pub(super) const PATH: &str = "/dashboard/home";
 /// Number of days in sums.
