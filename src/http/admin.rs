@@ -1,7 +1,6 @@
 //! `/ai/admin/policy`, `/ai/admin/endpoints`, `/ai/admin/reviews` and `/ai/admin/rescan`: policy, tools, reviews and
 //! rescans for admins.
 
-use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use tollhouse_api::{
     EndpointSummaryPage, Narrowing, PendingReview, Policy, PolicyCheckResponse, PolicyResponse, RescanCounts, RescanResponse, ReviewPage,
     ReviewVerdict, True,
@@ -11,7 +10,8 @@ use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, cursor};
 use tollhouse_tool::{EndpointState, Owner};
 
 use crate::{
-    Admin, Answer, Body, Http, JsonResult, PageLimit, PageQuery, Route, Services, Subject as _, bad_cursor, convert,
+    Admin, Answer, Body, HeaderMap, Http, Json, JsonResult, PageLimit, PageQuery, Response, Route, Services, State, Subject as _,
+    bad_cursor, convert,
     endpoints::{self, owned},
     get, if_match, post, put, query, with_etag,
 };

@@ -3,9 +3,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
-    Extension, Json,
-    extract::{ConnectInfo, FromRequest as _, Request, State},
-    response::IntoResponse as _,
+    Extension,
+    extract::{ConnectInfo, FromRequest as _},
 };
 use serde_json::json;
 use tollhouse_account::{builder::BuilderError, registration};
@@ -25,7 +24,8 @@ use tollhouse_store::Batch;
 use tollhouse_tool::{EndpointState, Mismatch, Owner};
 
 use crate::{
-    Admin, AdminOrBuilder, Answer, Body, Everyone, ForBuilder, Http, JsonResult, PageLimit, PageQuery, Route, Subject as _,
+    Admin, AdminOrBuilder, Answer, Body, Everyone, ForBuilder, Http, IntoResponse as _, Json, JsonResult, PageLimit, PageQuery, Request,
+    Route, State, Subject as _,
     audit_subject::ChangedItem,
     endpoints::{self, ForBuilderQuery, resolve_owner},
     get, last_if_full, parse_cursor, post, query, reply,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{CallPage, Metrics, MetricsBucket, True};
 use tollhouse_base::{id::EndpointId, time_param::TimeParam};
@@ -13,7 +12,8 @@ use tollhouse_front::{ApiError, Code, sse};
 use tollhouse_store::StoreError;
 
 use crate::{
-    Admin, Answer, Http, JsonResult, ManagedEndpoint, PageLimit, Route, Services, bad_cursor, convert,
+    Admin, Answer, Http, IntoResponse as _, Json, JsonResult, ManagedEndpoint, PageLimit, Parts, Route, Services, State, bad_cursor,
+    convert,
     event_stream::{self, FollowSource, StreamEntry},
     get,
     page::reject_until,

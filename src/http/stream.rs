@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use axum::response::{IntoResponse as _, Response, sse::Event};
+use axum::response::sse::Event;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::{
@@ -16,7 +16,7 @@ use tollhouse_front::{ApiError, REQUEST, sse};
 use tollhouse_money::Unanswered;
 
 use crate::{
-    Http, Services,
+    Http, IntoResponse as _, Response, Services,
     invoke_response::{ResponseStyle, invoke_response_json},
 };
 

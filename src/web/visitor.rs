@@ -4,10 +4,9 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
-    body::{Body, to_bytes},
-    extract::{ConnectInfo, FromRequestParts, Request},
-    http::{HeaderMap, HeaderValue, Method, header, request::Parts},
-    response::{IntoResponse, Redirect, Response},
+    body::to_bytes,
+    extract::{ConnectInfo, FromRequestParts},
+    http::request::Parts,
 };
 use bytes::Bytes;
 use maud::{Markup, html};
@@ -22,7 +21,8 @@ use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, RequestSession,
 use tower::ServiceExt as _;
 
 use crate::{
-    Answer, Area, BackLink, Page, Services, form_table,
+    Answer, Area, BackLink, Body, HeaderMap, HeaderValue, IntoResponse, Method, Page, Redirect, Request, Response, Services, form_table,
+    header,
     page_frame::{self, PageContext},
 };
 
