@@ -77,7 +77,7 @@ pub struct Endpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<CallLimits>,
     /// Result of the scan of a builder's upload. Absent in the older form of the catalog.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present_value")]
     #[schemars(extend("nullable" = true))]
     pub content_safety: Option<Option<ContentSafety>>,
 }

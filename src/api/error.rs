@@ -1,9 +1,7 @@
 //! Errors, and challenges of x402.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// An error.
@@ -68,7 +66,9 @@ pub enum FaultParty {
 }
 
 /// Whether a caller was charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "Value", try_from = "Value")]
+#[schemars(inline, extend("enum" = [false, true, "unknown"]))]
 pub enum Charged {
     /// Not charged.
     No,
@@ -78,38 +78,26 @@ pub enum Charged {
     Unknown,
 }
 
-impl Serialize for Charged {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::No => serializer.serialize_bool(false),
-            Self::Yes => serializer.serialize_bool(true),
-            Self::Unknown => serializer.serialize_str("unknown"),
+impl From<Charged> for Value {
+    fn from(charged: Charged) -> Self {
+        match charged {
+            Charged::No => false.into(),
+            Charged::Yes => true.into(),
+            Charged::Unknown => "unknown".into(),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Charged {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
+impl TryFrom<Value> for Charged {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        match value {
             Value::Bool(false) => Ok(Self::No),
             Value::Bool(true) => Ok(Self::Yes),
             Value::String(text) if text == "unknown" => Ok(Self::Unknown),
-            _ => Err(D::Error::custom("expected true, false or `unknown`")),
+            _ => Err("expected true, false or `unknown`"),
         }
-    }
-}
-
-impl JsonSchema for Charged {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Charged".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [false, true, "unknown"] })
     }
 }
 

@@ -66,12 +66,8 @@ fn sum<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MicroUsd, D::Error>
     Ok(MicroUsd((usd * 1e6).round() as u64))
 }
 
-/// Reads a field that can be absent. If it is present, `null` is a value like any other.
+/// Reads a field that can be absent. If it is present, `null` is a value like any other: for a field whose value is itself an option,
+/// `None` is absent and `Some(None)` is `null`.
 fn present_value<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
-}
-
-/// Reads a field that can be absent or `null`. The two differ: `None` is absent, `Some(None)` is `null`.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }

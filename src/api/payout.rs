@@ -53,7 +53,7 @@ pub struct Payout {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Name of the builder, null if there is none. Only in the list of all payouts.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present_value")]
     #[schemars(extend("nullable" = true))]
     pub builder_name: Option<Option<String>>,
 }

@@ -25,7 +25,7 @@ pub(crate) mod tool_state;
 
 pub(crate) use self::{
     address::{below, host_name, is_loopback, same_place},
-    answer::{Answer, ErrorBody, bytes, is_unavailable, redirected, refusal, retry_after},
+    answer::{Answer, ErrorBody, bytes, cause, is_unavailable, redirected, refusal, retry_after},
     changed::{changes, pairs, short},
     client::{Client, CredentialChoice, PendingRequest, connecting},
     credentials::{CredentialFile, Credentials},

@@ -15,12 +15,10 @@ use tollhouse_tool::MicroUsd;
 
 use self::send::Sending;
 use super::{
-    base::{Error, Exit, Result, Role, Session, private_files, prompt},
+    base::{Error, Exit, Result, Role, Session, dollars, private_files, prompt},
     pay::{
         Challenge, ChosenTerms, Draft, LostReply, OpenPayment, PaymentLimits, PaymentState, PaymentTarget, RecordStore, Reply, Seller,
-        SentPayment, SpendLog, choose, credit, key_file,
-        money::{dollars, usd},
-        open_payments, over_limit, state,
+        SentPayment, SpendLog, choose, credit, key_file, open_payments, over_limit, state, usd,
     },
 };
 

@@ -20,18 +20,18 @@ use super::{
     trial::{self, CaseResults, Secret},
 };
 
-/// Arguments of `check`.
+/// Arguments of `check`, and of `dev`, which checks each save.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct TrialArgs {
     /// File of secrets as `NAME=value` lines [default: .env.dev]
     #[arg(long, value_name = "FILE")]
-    env: Option<PathBuf>,
+    pub(crate) env: Option<PathBuf>,
     /// Skip the type check
     #[arg(long)]
-    no_types: bool,
+    pub(crate) no_types: bool,
     /// Path of `tollhouse-worker` [default: beside this binary]
     #[arg(long, env = "TOLLHOUSE_WORKER")]
-    worker: Option<PathBuf>,
+    pub(crate) worker: Option<PathBuf>,
 }
 
 /// The results of all checks.
@@ -44,7 +44,7 @@ struct CheckResult {
     problems: Vec<Problem>,
 }
 
-pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
+pub(crate) async fn run(global: &GlobalArgs, args: TrialArgs) -> Result {
     let folder = upload::here()?;
     let out = Output::new(global.json);
     let mut found = CheckResult::default();

@@ -37,11 +37,12 @@ use self::{
 };
 use super::{
     base::{
-        Client, CredentialChoice, Credentials, Error, Folder, GlobalArgs, Output, Profile, Result, Role, Session, State, is_reader_gone,
-        private_files,
+        Client, CredentialChoice, Credentials, Error, Folder, GlobalArgs, Output, Profile, Result, Role, Session, State, dollars,
+        is_reader_gone, private_files,
     },
+    check::TrialArgs,
     local::{LocalHost, Port},
-    pay::{key_file, money::dollars},
+    pay::key_file,
 };
 
 /// The default port, if it is free.
@@ -58,15 +59,8 @@ pub(crate) struct Args {
     /// Price in US dollars, instead of `tool.json`'s; 0 is free
     #[arg(long, value_name = "USD", value_parser = dollars)]
     price: Option<MicroUsd>,
-    /// File of secrets as `NAME=value` lines [default: .env.dev]
-    #[arg(long, value_name = "FILE")]
-    env: Option<PathBuf>,
-    /// Skip the type check
-    #[arg(long)]
-    no_types: bool,
-    /// Path of `tollhouse-worker` [default: beside this binary]
-    #[arg(long, env = "TOLLHOUSE_WORKER")]
-    worker: Option<PathBuf>,
+    #[command(flatten)]
+    trial: TrialArgs,
 }
 
 pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
@@ -83,7 +77,7 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let held = FolderLock::take(&folder)?;
     let port = args.port.map_or(Port::Preferred(PORT), Port::Exact);
     let data = folder.join(".tollhouse/dev");
-    let started = LocalHost::start(&data, args.worker.clone(), port).await;
+    let started = LocalHost::start(&data, args.trial.worker.clone(), port).await;
     let again = |error: Error| error.hint(format!("if its data are damaged or from another release: rm -r {}", data.display()));
     let host = Arc::new(started.map_err(|error| if data.join("store").exists() { again(error) } else { error })?);
     fund(&host, &folder).await?;
@@ -92,8 +86,8 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let workspace = Workspace {
         folder: folder.clone(),
         price: args.price,
-        env: args.env.clone(),
-        types: !args.no_types,
+        env: args.trial.env.clone(),
+        types: !args.trial.no_types,
         host: Arc::clone(&host),
         reporter,
         known: Mutex::default(),

@@ -9,11 +9,8 @@ use tollhouse_money::Asset;
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    base::{CredentialChoice, Error, Profile, Result, Session},
-    pay::{
-        PaymentLimits, chain, key_file,
-        money::{dollars, usd},
-    },
+    base::{CredentialChoice, Error, Profile, Result, Session, dollars},
+    pay::{PaymentLimits, chain, key_file, usd},
 };
 
 /// Arguments of `key`.

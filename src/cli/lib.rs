@@ -70,7 +70,7 @@ pub(crate) enum Command {
     /// Write the types for handlers
     Types,
     /// Check this folder's tool without publishing it
-    Check(check::Args),
+    Check(check::TrialArgs),
     /// Serve a tool locally with play money, and publish each save
     Dev(dev::Args),
     /// Show what would change on a host, and publish it

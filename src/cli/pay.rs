@@ -27,16 +27,17 @@ mod stream;
 pub(crate) mod target;
 
 pub(crate) use self::{
-    answer::reason,
+    answer::{Settlement, reason},
     challenge::Challenge,
     choose::{ChosenTerms, choose, over_limit},
     draft::Draft,
     limits::PaymentLimits,
+    money::usd,
     perform::{PaymentEnd, perform},
     proof::prove,
-    record::{LockedRecord, RecordStore, SentPayment},
-    reply::{LostReply, Reply},
-    seller::Seller,
+    record::{LockedRecord, RecordStore, SentPayment, Token},
+    reply::{LostReply, Progress, Reply},
+    seller::{Request, Seller},
     spend_log::{OpenPayment, SpendLog, open_payments},
     state::PaymentState,
     target::PaymentTarget,

@@ -13,11 +13,9 @@ use super::{
     deploy::known,
     plan::{Baseline, RemoteEndpoint},
     tool::{
-        Tool, Upload,
+        Code, Tool, Upload,
         changes::{self, FIELDS},
-        edit,
-        folder::Code,
-        scaffold, source_map,
+        edit, scaffold, source_map,
         upload::refused,
     },
 };

@@ -17,7 +17,7 @@ pub(crate) mod types;
 pub(crate) mod upload;
 
 pub(crate) use self::{
-    folder::Tool,
+    folder::{Code, Tool, counted},
     position::{FilePosition, Problem},
     temp_folder::TempFolder,
     types::TypesOutcome,

@@ -1,17 +1,12 @@
 //! `/dev/faucet`: play money on the simulated ledger.
 
-use axum::{Json, extract::State};
 use serde::Deserialize;
 use tollhouse_api::{FaucetRequest, SimulatedBalance, True};
 use tollhouse_front::{ApiError, Code, QueryParams, body::SMALL_BODY_BYTES};
 use tollhouse_money::{Asset, Ledger, Network};
 use tollhouse_tool::MicroUsd;
 
-use super::{
-    json_body::{Body, JsonResult},
-    route::{Route, open},
-    services::Http,
-};
+use crate::{Body, Http, Json, JsonResult, Route, State, open};
 
 pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];

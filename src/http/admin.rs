@@ -1,7 +1,6 @@
 //! `/ai/admin/policy`, `/ai/admin/endpoints`, `/ai/admin/reviews` and `/ai/admin/rescan`: policy, tools, reviews and
 //! rescans for admins.
 
-use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use tollhouse_api::{
     EndpointSummaryPage, Narrowing, PendingReview, Policy, PolicyCheckResponse, PolicyResponse, RescanCounts, RescanResponse, ReviewPage,
     ReviewVerdict, True,
@@ -10,15 +9,11 @@ use tollhouse_catalog::{PolicyDraft, PolicyInForce, ReviewDecision, ReviewQueueP
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, cursor};
 use tollhouse_tool::{EndpointState, Owner};
 
-use super::{
-    auth::Admin,
-    convert,
-    endpoints::{self, if_match, owned, with_etag},
-    json_body::{Answer, Body, JsonResult, Subject as _},
-    page::{PageLimit, PageQuery, bad_cursor},
-    query::query,
-    route::{Route, get, post, put},
-    services::{Http, Services},
+use crate::{
+    Admin, Answer, Body, HeaderMap, Http, Json, JsonResult, PageLimit, PageQuery, Response, Route, Services, State, Subject as _,
+    bad_cursor, convert,
+    endpoints::{self, owned},
+    get, if_match, post, put, query, with_etag,
 };
 
 pub(super) fn routes() -> Vec<Route> {

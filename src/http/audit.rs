@@ -3,12 +3,10 @@
 use std::{fmt, panic::AssertUnwindSafe, str::FromStr};
 
 use axum::{
-    Json,
     body::Body,
-    extract::{MatchedPath, Request, State},
-    http::{Method, StatusCode, Uri, request::Parts},
+    extract::MatchedPath,
+    http::{Method, Uri},
     middleware::Next,
-    response::{IntoResponse as _, Response},
 };
 use futures_util::FutureExt as _;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
@@ -23,15 +21,10 @@ use tollhouse_base::{
 use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
 use tollhouse_tool::Slug;
 
-use super::{
+use crate::{
+    Admin, Http, IntoResponse as _, Json, JsonResult, PageLimit, Parts, Request, Response, Route, State, StatusCode,
     audit_subject::{self, NamedItems},
-    auth::Admin,
-    convert,
-    json_body::JsonResult,
-    page::{PageLimit, parse_cursor},
-    query::query,
-    route::{Route, get},
-    services::Http,
+    convert, get, parse_cursor, query,
 };
 
 /// Maximum number of body field names that are recorded, and their maximum length in bytes.

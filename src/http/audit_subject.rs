@@ -1,9 +1,10 @@
 //! The subject of each recorded change: the slug or id of a tool, a builder, a credit, a payout, a payment or a receipt.
 
-use axum::response::Response;
 use tollhouse_account::audit::Actor;
 use tollhouse_base::id::{BuilderId, CreditId, PaymentId, PayoutId, ReceiptId};
 use tollhouse_tool::Slug;
+
+use crate::Response;
 
 /// Where a change names its subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

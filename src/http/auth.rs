@@ -5,10 +5,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{FromRequestParts, OptionalFromRequestParts},
-    http::request::Parts,
-};
+use axum::extract::OptionalFromRequestParts;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 use tollhouse_account::builder::{Builder, Builders};
@@ -17,11 +14,7 @@ use tollhouse_catalog::{DeletedEndpoint, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, PathParams, QueryParams, header_names, not_suspended};
 use tollhouse_tool::Owner;
 
-use super::{
-    operation::Access,
-    route::{CallerExtractor, NoQuery},
-    services::Http,
-};
+use crate::{Access, CallerExtractor, FromRequestParts, Http, Parts, route::NoQuery};
 
 /// Authenticates a request, and rejects suspended builders.
 async fn admitted(parts: &Parts, http: &Http) -> Result<Caller, ApiError> {

@@ -3,9 +3,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
-    Extension, Json,
-    extract::{ConnectInfo, FromRequest as _, Request, State},
-    response::IntoResponse as _,
+    Extension,
+    extract::{ConnectInfo, FromRequest as _},
 };
 use serde_json::json;
 use tollhouse_account::{builder::BuilderError, registration};
@@ -24,16 +23,12 @@ use tollhouse_money::{EntryMethod, OfferedPayment, sale::ReportDetail};
 use tollhouse_store::Batch;
 use tollhouse_tool::{EndpointState, Mismatch, Owner};
 
-use super::{
+use crate::{
+    Admin, AdminOrBuilder, Answer, Body, Everyone, ForBuilder, Http, IntoResponse as _, Json, JsonResult, PageLimit, PageQuery, Request,
+    Route, State, Subject as _,
     audit_subject::ChangedItem,
-    auth::{Admin, AdminOrBuilder, Everyone, ForBuilder},
     endpoints::{self, ForBuilderQuery, resolve_owner},
-    json_body::{Answer, Body, JsonResult, Subject as _},
-    page::{PageLimit, PageQuery, last_if_full, parse_cursor},
-    query::query,
-    reply,
-    route::{Route, get, post},
-    services::Http,
+    get, last_if_full, parse_cursor, post, query, reply,
     tools::{OF_PAYERS, OF_PAYMENTS},
 };
 

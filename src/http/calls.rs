@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{CallPage, Metrics, MetricsBucket, True};
 use tollhouse_base::{id::EndpointId, time_param::TimeParam};
@@ -12,15 +11,13 @@ use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, sse};
 use tollhouse_store::StoreError;
 
-use super::{
-    auth::{Admin, ManagedEndpoint},
+use crate::{
+    Admin, Answer, Http, IntoResponse as _, Json, JsonResult, ManagedEndpoint, PageLimit, Parts, Route, Services, State, bad_cursor,
     convert,
     event_stream::{self, FollowSource, StreamEntry},
-    json_body::{Answer, JsonResult},
-    page::{PageLimit, bad_cursor, reject_until},
-    query::query,
-    route::{Route, get},
-    services::{Http, Services},
+    get,
+    page::reject_until,
+    query,
 };
 
 /// Default period and bucket width of metrics.

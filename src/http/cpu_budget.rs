@@ -1,10 +1,9 @@
 //! Processor turns for work done on behalf of a caller.
 
-use axum::{extract::FromRequestParts, http::request::Parts};
 use tollhouse_base::cpu_share::CpuTurn;
 use tollhouse_front::{ApiError, peer};
 
-use super::services::Http;
+use crate::{FromRequestParts, Http, Parts};
 
 /// A processor turn of the caller. The handler records the cost of its work.
 pub(super) struct CpuBudget(pub(super) CpuTurn);

@@ -1,10 +1,6 @@
 //! `/ai/credits`: developer credits and their movements.
 
-use axum::{
-    Extension, Json,
-    extract::{FromRequestParts, State},
-    http::{HeaderMap, request::Parts},
-};
+use axum::Extension;
 use serde_json::{Value, json};
 use tollhouse_api::{
     self as api, CreditHistory, CreditPage, CreditResponse, CreditVerdict, CreditsResponse, MintCreditRequest, MintCreditResponse, True,
@@ -13,17 +9,12 @@ use tollhouse_base::id::CreditId;
 use tollhouse_front::{ApiError, Code, CredentialCheck, PathParams, QueryParams, credit, header_names};
 use tollhouse_money::{Credit, CreditError, IdempotencyKey, MintedCredit, MovementPosition, SetBy, receipt::json_hash};
 
-use super::{
+use crate::{
+    Access, Admin, Answer, Body, CallerExtractor, FromRequestParts, HeaderMap, Http, Json, JsonResult, PageLimit, Parts, Route, Services,
+    State, Subject as _,
     audit_subject::ChangedItem,
-    auth::{Admin, missing, only_admins},
-    convert,
-    endpoints::{if_match, with_etag},
-    json_body::{Answer, Body, JsonResult, Subject as _},
-    operation::Access,
-    page::{PageLimit, last_if_full, parse_cursor},
-    query::query,
-    route::{CallerExtractor, Route, get, post, put},
-    services::{Http, Services},
+    auth::{missing, only_admins},
+    convert, get, if_match, last_if_full, parse_cursor, post, put, query, with_etag,
 };
 
 pub(super) fn routes() -> Vec<Route> {

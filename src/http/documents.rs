@@ -19,12 +19,6 @@ mod tool;
 
 use std::time::Instant;
 
-use axum::{
-    Json,
-    extract::State,
-    http::{HeaderMap, HeaderValue, header},
-    response::{IntoResponse, Response},
-};
 use serde_json::json;
 use tollhouse_api::DocsSearchResponse;
 use tollhouse_catalog::search::Query;
@@ -35,13 +29,9 @@ pub use self::document_cache::Documents;
 pub(super) use self::schema_parts::PARTS;
 pub(super) use self::schema_parts::described;
 use self::{document::Document, document_cache::CachedPage, openapi::ToolSelection, schema_parts::MARKDOWN};
-use super::{
-    cpu_budget::CpuBudget,
-    json_body::{Answer, JsonResult},
-    operation::ResponseKind,
-    query::query,
-    route::{Route, open},
-    services::{Http, Services},
+use crate::{
+    Answer, CpuBudget, HeaderMap, HeaderValue, Http, IntoResponse, Json, JsonResult, Response, ResponseKind, Route, Services, State,
+    header, open, query,
 };
 
 const TEXT: &str = "text/plain; charset=utf-8";

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{FromRequest, Request, State},
-    response::IntoResponse as _,
-};
+use axum::extract::FromRequest;
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
@@ -21,15 +17,13 @@ use tollhouse_front::{
 };
 use tollhouse_tool::{CapabilityScope, ContentSafety, finding::Finding};
 
-use super::{
-    auth::{AdminOrBuilder, ManagedEndpoint},
-    convert,
-    cpu_budget::CpuBudget,
+use crate::{
+    AdminOrBuilder, Answer, CpuBudget, Http, IntoResponse as _, Json, JsonResult, ManagedEndpoint, Request, Route, Services, State,
+    Uploaded, convert,
     endpoints::{ForBuilderQuery, OF_UPLOADS, resolve_owner, unknown_version},
     invoke_response::ResultBody,
-    json_body::{Answer, JsonResult, Uploaded, cut_response, management_body},
-    route::{Route, post},
-    services::{Http, Services},
+    json_body::{cut_response, management_body},
+    post,
 };
 
 pub(super) fn routes() -> Vec<Route> {

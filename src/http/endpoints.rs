@@ -2,12 +2,6 @@
 
 use std::convert::Infallible;
 
-use axum::{
-    Json,
-    extract::{FromRequestParts, State},
-    http::{HeaderMap, HeaderValue, header, request::Parts},
-    response::{IntoResponse as _, Response},
-};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,14 +14,13 @@ use tollhouse_catalog::{Draft, HandlerDraft, Patch, ShownEndpoint};
 use tollhouse_front::{ApiError, Caller, Code, PathParams, entry_point};
 use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner};
 
-use super::{
-    auth::{AdminOrBuilder, Deletable, Everyone, ManagedEndpoint},
-    cpu_budget::CpuBudget,
-    json_body::{Answer, JsonResult, Uploaded},
-    page::{PageLimit, behind, cursor_at},
-    query::query,
-    route::{Route, codes, delete, get, patch, post},
-    services::{Http, Services},
+use crate::{
+    AdminOrBuilder, Answer, CpuBudget, Everyone, FromRequestParts, HeaderMap, HeaderValue, Http, IntoResponse as _, Json, JsonResult,
+    ManagedEndpoint, PageLimit, Parts, Response, Route, Services, State, Uploaded,
+    auth::Deletable,
+    codes, delete, get, header,
+    page::{behind, cursor_at},
+    patch, post, query,
 };
 
 /// The entry point of the request.

@@ -15,10 +15,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use axum::{
-    http::{HeaderMap, request::Parts},
-    response::sse::Event,
-};
+use axum::response::sse::Event;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -28,7 +25,7 @@ use tollhouse_event::feed::{FeedItem, Follower, Position, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, FrontServices, Places, StreamAccess, peer, sse};
 use tollhouse_store::StoreError;
 
-use super::json_body::Answer;
+use crate::{Answer, HeaderMap, Parts};
 
 /// Stored entries read at once.
 const PAGE: usize = 100;

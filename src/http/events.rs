@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{EventPage, True};
 use tollhouse_base::{id::EventId, time_param::TimeParam};
@@ -15,15 +14,12 @@ use tollhouse_front::sse;
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Owner, Slug};
 
-use super::{
-    auth::ForBuilder,
-    convert,
+use crate::{
+    Answer, ForBuilder, Http, IntoResponse as _, Json, PageLimit, Parts, Route, State, bad_cursor, convert,
     event_stream::{self, FollowSource, StreamEntry},
-    json_body::Answer,
-    page::{PageLimit, bad_cursor, reject_until},
-    query::query,
-    route::{Route, get},
-    services::Http,
+    get,
+    page::reject_until,
+    query,
 };
 
 /// Default period of a list.

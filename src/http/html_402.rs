@@ -1,14 +1,12 @@
 //! The page that a browser shows after following a link to a paid tool: the same error and headers, in a form for
 //! people.
 
-use axum::{
-    http::{HeaderMap, HeaderValue, header},
-    response::{IntoResponse as _, Response},
-};
 use maud::{DOCTYPE, Markup, html};
 use tollhouse_base::invisible_chars;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_tool::Endpoint;
+
+use crate::{HeaderMap, HeaderValue, IntoResponse as _, Response, header};
 
 /// Returns whether a person opened an address or a link. Programs do not send this header, and scripts of pages send
 /// another value.

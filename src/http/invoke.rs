@@ -2,11 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use axum::{
-    extract::{ConnectInfo, Request, State},
-    http::{StatusCode, header, request::Parts},
-    response::IntoResponse as _,
-};
+use axum::extract::ConnectInfo;
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 use tollhouse_api::InvokeRequest;
@@ -20,13 +16,10 @@ use tollhouse_front::{
 use tollhouse_money::EntryMethod;
 use tollhouse_protocol::limits::Limits;
 
-use super::{
+use crate::{
+    Answer, Http, IntoResponse as _, Parts, Request, Route, Services, State, StatusCode, header,
     invoke_response::{ResponseStyle, invoke_response_json},
-    json_body::Answer,
-    reply,
-    route::{Route, open},
-    services::{Http, Services},
-    stream, tools,
+    open, reply, stream, tools,
 };
 
 pub(super) fn routes() -> Vec<Route> {

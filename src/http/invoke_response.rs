@@ -9,7 +9,7 @@ use tollhouse_api::InvokeResponse;
 use tollhouse_call::{CompletedCall, Content, chosen_headers};
 use tollhouse_front::ApiError;
 
-use super::services::Services;
+use crate::Services;
 
 /// How the answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,6 @@
 //! JSON bodies of requests. Their errors name the field that does not fit.
 
-use axum::{
-    Json,
-    extract::{FromRequest, Request},
-    response::Response,
-};
+use axum::extract::FromRequest;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use tollhouse_api as api;
@@ -13,7 +9,7 @@ use tollhouse_catalog::{KeepsResponse, PolicyDraft};
 use tollhouse_front::{ApiError, Code, body, peer};
 use tollhouse_tool::StaticResponse;
 
-use super::services::Http;
+use crate::{Http, Json, Request, Response};
 
 /// A response, or the error in the envelope.
 pub(super) type Answer = Result<Response, ApiError>;

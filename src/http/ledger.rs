@@ -1,16 +1,9 @@
 //! `/ai/admin/ledger`: account balances, and whether they match their entries.
 
-use axum::{Json, extract::State};
 use tollhouse_api::Ledger;
 use tollhouse_money::ledger;
 
-use super::{
-    auth::Admin,
-    json_body::JsonResult,
-    page::PageQuery,
-    route::{Route, get},
-    services::Http,
-};
+use crate::{Admin, Http, Json, JsonResult, PageQuery, Route, State, get};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "the accounts of the ledger, and the result of its checks";

@@ -56,12 +56,30 @@ use axum::{Router, middleware};
 use serde_json::Value;
 use tollhouse_front::Code;
 
-use self::route::Route;
 pub use self::{
     documents::Documents,
     operation::{Access, Operation, ResponseKind},
     operations::{STORE_TIMEOUT, check_commits},
     services::Services,
+};
+
+// What most routes need.
+pub(crate) use axum::{
+    Json,
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+
+pub(crate) use self::{
+    auth::{Admin, AdminOrBuilder, Everyone, ForBuilder, ForBuilderReadOnly, ManagedEndpoint},
+    cpu_budget::CpuBudget,
+    endpoints::{if_match, with_etag},
+    json_body::{Answer, Body, JsonResult, Subject, Uploaded},
+    page::{PageLimit, PageQuery, bad_cursor, last_if_full, parse_cursor},
+    query::query,
+    route::{CallerExtractor, Route, codes, delete, get, open, patch, post, put},
+    services::Http,
 };
 
 /// All routes of the HTTP API.
@@ -74,10 +92,10 @@ pub struct Routes {
 }
 
 /// A subject and its routes, by file.
-type Subject = (&'static str, Vec<Vec<Route>>);
+type SubjectRoutes = (&'static str, Vec<Vec<Route>>);
 
 /// Returns the routes for agents and operators.
-fn public() -> Vec<Subject> {
+fn public() -> Vec<SubjectRoutes> {
     vec![
         ("tools", vec![tools::routes(), usage::routes(), invoke::routes()]),
         ("quotes", vec![quotes::routes()]),
@@ -89,12 +107,12 @@ fn public() -> Vec<Subject> {
 }
 
 /// Returns the routes of the documentation.
-fn written() -> Vec<Subject> {
+fn written() -> Vec<SubjectRoutes> {
     vec![("discovery", vec![documents::written()])]
 }
 
 /// Returns the management routes.
-fn management() -> Vec<Subject> {
+fn management() -> Vec<SubjectRoutes> {
     let of_admins = vec![admin::routes(), ledger::routes(), reconciliation::routes(), unresolved::routes(), refunds::routes()];
     vec![
         ("endpoints", vec![endpoints::routes(), drafts::routes(), logs::routes(), calls::routes(), secrets::routes()]),
@@ -106,7 +124,7 @@ fn management() -> Vec<Subject> {
 }
 
 /// Returns the routes with their subjects set. Routes of admins belong to "administration", except those of credits.
-fn documented_routes(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
+fn documented_routes(subjects: Vec<SubjectRoutes>) -> impl Iterator<Item = Route> {
     subjects.into_iter().flat_map(|(subject, routes)| {
         routes.into_iter().flatten().map(move |mut route| {
             route.row.subject = if route.row.access == Access::Admins && subject != "credits" { "administration" } else { subject };
@@ -155,7 +173,7 @@ pub fn described() -> Value {
 /// Returns all routes of the HTTP API.
 pub fn routes(services: Services) -> Routes {
     let http = Arc::new(services);
-    let join = |routes: Vec<Subject>| route::router(documented_routes(routes));
+    let join = |routes: Vec<SubjectRoutes>| route::router(documented_routes(routes));
     let audited = middleware::from_fn_with_state(Arc::clone(&http), audit::enter);
     let barrier = middleware::from_fn_with_state(Arc::clone(&http), replication_barrier::wait);
     let managed = join(management()).route_layer(barrier).route_layer(audited);

@@ -9,7 +9,7 @@ use tollhouse_catalog::{Catalog, EndpointFilter, Entry, Order, OrderPosition, Sh
 use tollhouse_front::{ApiError, cursor};
 use tollhouse_tool::{CatalogForm, MicroUsd, PricingMode};
 
-use super::page::{PageLimit, bad_cursor};
+use crate::{PageLimit, bad_cursor};
 
 /// Maximum bytes of records on a page, because schemas can be large. The record that exceeds it is the last one.
 const MAX_PAGE_BYTES: usize = 1 << 20;

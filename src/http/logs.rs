@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
 use tollhouse_api::{LogPage, True};
 use tollhouse_base::{
@@ -16,15 +15,10 @@ use tollhouse_front::sse;
 use tollhouse_protocol::LogLevel;
 use tollhouse_store::StoreError;
 
-use super::{
-    auth::ManagedEndpoint,
-    convert,
+use crate::{
+    Answer, Http, IntoResponse as _, Json, ManagedEndpoint, PageLimit, Parts, Route, State, bad_cursor, convert,
     event_stream::{self, FollowSource, StreamEntry},
-    json_body::Answer,
-    page::{PageLimit, bad_cursor},
-    query::query,
-    route::{Route, get},
-    services::Http,
+    get, query,
 };
 
 query!(Query { since: Option<TimeParam>, level: Option<LogLevel>, call_id: Option<CallId>, limit: PageLimit, cursor: Option<String> });

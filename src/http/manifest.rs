@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{RawQuery, State},
-    http::header,
-    response::IntoResponse as _,
-};
+use axum::extract::RawQuery;
 use serde_json::{Map, Value, json};
 use tollhouse_api::{
     BuilderRules, CatalogEnvelope, ContentSafetyRules, EndpointsInfo, Manifest, McpInfo, QuotesInfo, ReceiptsInfo, ServiceInfo, True,
@@ -15,14 +10,11 @@ use tollhouse_api::{
 use tollhouse_catalog::ShownEndpoint;
 use tollhouse_tool::{CatalogForm, HandlerType};
 
-use super::{
-    convert,
-    cpu_budget::CpuBudget,
-    json_body::Answer,
+use crate::{
+    Answer, CpuBudget, Http, IntoResponse as _, Json, Route, State, convert, header,
     listing::{Listing, with_records},
+    open,
     record_extras::ExtraMembers,
-    route::{Route, open},
-    services::Http,
 };
 
 /// Version of the interface description.

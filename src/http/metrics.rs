@@ -2,19 +2,12 @@
 
 use std::net::IpAddr;
 
-use axum::{
-    extract::{FromRequestParts, State},
-    http::{HeaderMap, header, request::Parts, uri::Authority},
-    response::{IntoResponse as _, Response},
-};
+use axum::http::uri::Authority;
 use tollhouse_front::{ApiError, Code, CredentialCheck, bearer, header_names, peer};
 use tollhouse_telemetry::Format;
 
-use super::{
-    auth::only_admins,
-    operation::ResponseKind,
-    route::{Route, open},
-    services::Http,
+use crate::{
+    FromRequestParts, HeaderMap, Http, IntoResponse as _, Parts, Response, ResponseKind, Route, State, auth::only_admins, header, open,
 };
 
 pub(super) fn routes() -> Vec<Route> {

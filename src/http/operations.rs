@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use axum::{Json, extract::State};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tollhouse_api::{Health, HealthWarning, OkResponse, StoredHealth, StoredSize, True};
@@ -10,11 +9,7 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
 
-use super::{
-    json_body::JsonResult,
-    route::{Route, open},
-    services::{Http, Services},
-};
+use crate::{Http, Json, JsonResult, Route, Services, State, open};
 
 /// Maximum time that health, readiness and metrics wait for the store, for all that they ask it together. Probes give up
 /// after a few seconds, and a disk that hangs returns no error.

@@ -1,6 +1,5 @@
 //! `/ai/builders/payout-settings`, `/ai/builders/payouts` and `/ai/admin/payouts`: payouts to builders.
 
-use axum::{Json, extract::State, http::HeaderMap};
 use tollhouse_api::{
     self as api, AllPayoutsPage, CreatePayoutResponse, CreatedPayout, EmptyPayout, PayoutPage, PayoutReceipt, PayoutReceiptPage,
     PayoutResponse, PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict, True,
@@ -9,15 +8,9 @@ use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
 use tollhouse_front::{AboutBody as _, ApiError, Code, PathParams, not_suspended};
 use tollhouse_money::payout::{PayoutError, PayoutSettings, PayoutStatus};
 
-use super::{
-    auth::{Admin, ForBuilder, ForBuilderReadOnly},
-    convert,
-    endpoints::{if_match, with_etag},
-    json_body::{Answer, Body, JsonResult, Subject as _},
-    page::{PageLimit, last_if_full, parse_cursor},
-    query::query,
-    route::{Route, get, post},
-    services::{Http, Services},
+use crate::{
+    Admin, Answer, Body, ForBuilder, ForBuilderReadOnly, HeaderMap, Http, Json, JsonResult, PageLimit, Route, Services, State,
+    Subject as _, convert, get, if_match, last_if_full, parse_cursor, post, query, with_etag,
 };
 
 pub(super) fn routes() -> Vec<Route> {

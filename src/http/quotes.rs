@@ -1,11 +1,5 @@
 //! `/ai/quote`, `/ai/conversion/quote` and `/x402/quote`: total costs of calls, here and at other sellers.
 
-use axum::{
-    Json,
-    extract::State,
-    http::{HeaderValue, header},
-    response::{IntoResponse as _, Response},
-};
 use serde::Serialize;
 use serde_json::json;
 use tollhouse_api::{
@@ -15,12 +9,7 @@ use tollhouse_call::SellerMethod;
 use tollhouse_front::{Code, body::SMALL_BODY_BYTES, header_names};
 use tollhouse_money::RouteStart;
 
-use super::{
-    cpu_budget::CpuBudget,
-    json_body::{Answer, Body},
-    route::{Route, open},
-    services::Http,
-};
+use crate::{Answer, Body, CpuBudget, HeaderValue, Http, IntoResponse as _, Json, Response, Route, State, header, open};
 
 /// Error codes of quotes with a route.
 const ROUTE_FIELDS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];

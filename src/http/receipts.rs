@@ -1,10 +1,5 @@
 //! Receipts, payments, and the public keys of receipts.
 
-use axum::{
-    Json,
-    extract::{Request, State},
-    http::request::Parts,
-};
 use serde_json::Value;
 use tollhouse_api::{Payment, PaymentResponse, ReceiptResponse, True};
 use tollhouse_base::id::ReceiptId;
@@ -12,12 +7,7 @@ use tollhouse_call::CalledBy;
 use tollhouse_front::{ApiError, Caller, Code, PathParams, header_names::shows_caller, offered};
 use tollhouse_money::PaymentId;
 
-use super::{
-    convert,
-    json_body::JsonResult,
-    route::{Route, open},
-    services::{Http, Services},
-};
+use crate::{Http, Json, JsonResult, Parts, Request, Route, Services, State, convert, open};
 
 /// Headers that identify a buyer.
 const OF_BUYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit"];

@@ -1,19 +1,11 @@
 //! `/ai/admin/reconciliation`: compares transfers on the chain to the paid address with the ledger.
 
-use axum::{Json, extract::State};
 use tollhouse_api::Reconciliation;
 use tollhouse_base::time_param::TimeParam;
 use tollhouse_front::{Code, cursor};
 use tollhouse_money::BlockRange;
 
-use super::{
-    auth::Admin,
-    json_body::JsonResult,
-    page::bad_cursor,
-    query::query,
-    route::{Route, get},
-    services::Http,
-};
+use crate::{Admin, Http, Json, JsonResult, Route, State, bad_cursor, get, query};
 
 /// The default period.
 const DEFAULT_SINCE: TimeParam = TimeParam::days(1);

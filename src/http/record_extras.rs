@@ -6,7 +6,7 @@ use tollhouse_api::{BuilderRef, RecentUsage};
 use tollhouse_catalog::ShownEndpoint;
 use tollhouse_tool::Owner;
 
-use super::services::Services;
+use crate::Services;
 
 /// Fields added to a record that the builder did not publish.
 #[derive(Debug, Serialize)]

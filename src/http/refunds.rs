@@ -1,19 +1,12 @@
 //! `/ai/admin/refunds`: refunds payments of receipts.
 
-use axum::{Json, extract::State, http::HeaderMap};
 use serde_json::{Value, json};
 use tollhouse_api::{RefundRequest, RefundResponse, True};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_front::Code;
 use tollhouse_money::refund::{self, RefundError};
 
-use super::{
-    auth::Admin,
-    credits::idempotency_key,
-    json_body::{Body, JsonResult},
-    route::{Route, post},
-    services::Http,
-};
+use crate::{Admin, Body, HeaderMap, Http, Json, JsonResult, Route, State, credits::idempotency_key, post};
 
 pub(super) fn routes() -> Vec<Route> {
     let give = post("/ai/admin/refunds", "giveRefund", "refunds a receipt, in full or in part", give);

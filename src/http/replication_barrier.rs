@@ -1,12 +1,8 @@
 //! Delays responses to changes until every host of the store applies them.
 
-use axum::{
-    extract::{Request, State},
-    middleware::Next,
-    response::Response,
-};
+use axum::middleware::Next;
 
-use super::services::Http;
+use crate::{Http, Request, Response, State};
 
 /// Middleware that runs a possible change, then waits until no host that takes calls uses the previous state.
 pub(super) async fn wait(State(http): State<Http>, request: Request, next: Next) -> Response {

@@ -1,12 +1,10 @@
 //! Responses to calls.
 
-use axum::{
-    body::Body,
-    http::{HeaderName, HeaderValue, StatusCode, header},
-    response::Response,
-};
+use axum::{body::Body, http::HeaderName};
 use tollhouse_call::{CompletedCall, bodiless};
 use tollhouse_front::{header_names, settlement};
+
+use crate::{HeaderValue, Response, StatusCode, header};
 
 /// Returns the response of `/tools/{slug}`: the bare result, with receipt and settlement in headers.
 pub(super) fn without_body(done: &CompletedCall) -> Response {

@@ -1,18 +1,11 @@
 //! `/ai/builders/revenue` and `/ai/admin/revenue`: revenue of a builder's tools and of the host.
 
-use axum::{Json, extract::State};
 use tollhouse_api::{HostRevenue, Revenue};
 use tollhouse_base::time_param::TimeParam;
 use tollhouse_money::sale::ReportDetail;
 use tollhouse_tool::Owner;
 
-use super::{
-    auth::{Admin, ForBuilder, ForBuilderReadOnly},
-    json_body::JsonResult,
-    query::query,
-    route::{Route, get},
-    services::Http,
-};
+use crate::{Admin, ForBuilder, ForBuilderReadOnly, Http, Json, JsonResult, Route, State, get, query};
 
 const DEFAULT_SINCE: TimeParam = TimeParam::days(30);
 

@@ -18,10 +18,7 @@ use serde::{
 };
 use tollhouse_front::Code;
 
-use super::{
-    operation::{Access, Operation, ResponseKind},
-    services::Http,
-};
+use crate::{Access, Http, Operation, ResponseKind};
 
 /// A row and its handler.
 pub(super) struct Route {

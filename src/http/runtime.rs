@@ -2,16 +2,9 @@
 
 use std::cmp::Reverse;
 
-use axum::{Json, extract::State};
 use tollhouse_api::{RuntimeEndpoint, RuntimeStats, True};
 
-use super::{
-    auth::Admin,
-    page::PageLimit,
-    query::query,
-    route::{Route, get},
-    services::Http,
-};
+use crate::{Admin, Http, Json, PageLimit, Route, State, get, query};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "sandbox usage of each endpoint since the process started, highest CPU time first";

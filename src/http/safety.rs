@@ -2,13 +2,9 @@
 
 use std::borrow::Cow;
 
-use axum::{Json, extract::State};
 use tollhouse_api::{AbuseReports, Attestation, ReviewProcess, SafetyPolicy, SafetyPolicyResponse, SafetyRule, ScanOutcomes, True};
 
-use super::{
-    route::{Route, open},
-    services::Http,
-};
+use crate::{Http, Json, Route, State, open};
 
 /// The statement that a builder accepts with `safetyAttestation.accepted`.
 const STATEMENT: &str = "I have the right to publish this content. It contains no illegal material, no secrets, no private data of other people, and nothing that I use without permission. I am responsible for what the tool returns.";

@@ -1,6 +1,5 @@
 //! `/ai/endpoints/{slug}/secrets` and `/ai/admin/secrets/rotate`. No response contains a value.
 
-use axum::{Json, extract::State};
 use serde::Deserialize;
 use tollhouse_api::{
     KeyRotation, KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SecretVisibility, SetSecretRequest, True,
@@ -10,13 +9,7 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
 
-use super::{
-    auth::{Admin, ManagedEndpoint},
-    convert,
-    json_body::{Body, JsonResult},
-    route::{Route, delete, get, post},
-    services::{Http, Services},
-};
+use crate::{Admin, Body, Http, Json, JsonResult, ManagedEndpoint, Route, Services, State, convert, delete, get, post};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![

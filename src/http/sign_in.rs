@@ -1,16 +1,10 @@
 //! `/ai/builders/sign-in-links`: lets a program sign its user in to the dashboard without a credential in the URL.
 
-use axum::{Json, extract::State, http::HeaderMap};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{SignInLink, True};
 use tollhouse_front::{Caller, Code, header_names};
 
-use super::{
-    auth::AdminOrBuilder,
-    json_body::JsonResult,
-    route::{Route, post},
-    services::Http,
-};
+use crate::{AdminOrBuilder, HeaderMap, Http, Json, JsonResult, Route, State, post};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "a link that signs the caller in to the dashboard: once, within a minute";

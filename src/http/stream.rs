@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use axum::response::{IntoResponse as _, Response, sse::Event};
+use axum::response::sse::Event;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::{
@@ -15,9 +15,9 @@ use tollhouse_capability::ProgressUpdate;
 use tollhouse_front::{ApiError, REQUEST, sse};
 use tollhouse_money::Unanswered;
 
-use super::{
+use crate::{
+    Http, IntoResponse as _, Response, Services,
     invoke_response::{ResponseStyle, invoke_response_json},
-    services::{Http, Services},
 };
 
 /// Maximum events waiting for a slow reader. Further progress of the handler is dropped.

@@ -19,15 +19,7 @@ use tollhouse_money::{EntryMethod, OfferedPayment};
 use tollhouse_protocol::limits::Limits;
 use tollhouse_tool::{CatalogForm, has_reserved_key};
 
-use super::{
-    html_402,
-    json_body::Answer,
-    operation::ResponseKind,
-    reply,
-    route::{Route, codes, open},
-    services::{Http, Services},
-    stream,
-};
+use crate::{Answer, Http, ResponseKind, Route, Services, codes, html_402, open, reply, stream};
 
 /// Headers for payments and quotes.
 pub(super) const OF_PAYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit", "X-Quote-Id"];

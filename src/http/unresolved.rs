@@ -1,18 +1,11 @@
 //! `/ai/admin/unresolved`: settlements with an unknown result, and decisions of admins about them.
 
-use axum::{Json, extract::State};
 use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, True, UnresolvedPage};
 use tollhouse_base::id::PaymentId;
 use tollhouse_front::{ApiError, Code, PathParams};
 use tollhouse_money::Resolution;
 
-use super::{
-    auth::Admin,
-    json_body::{Body, JsonResult, Subject as _},
-    page::{PageQuery, last_if_full, parse_cursor},
-    route::{Route, get, post},
-    services::Http,
-};
+use crate::{Admin, Body, Http, Json, JsonResult, PageQuery, Route, State, Subject as _, get, last_if_full, parse_cursor, post};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "settlements whose result was still unknown when the host stopped checking";

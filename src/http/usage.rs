@@ -1,15 +1,9 @@
 //! `GET /ai/endpoints/{slug}/usage`: public usage of a tool in the last 30 days.
 
-use axum::{Json, extract::State};
 use tollhouse_api::{DailyUsage, True, UsageDay};
 use tollhouse_front::{ApiError, Code, PathParams};
 
-use super::{
-    cpu_budget::CpuBudget,
-    json_body::JsonResult,
-    route::{Route, open},
-    services::Http,
-};
+use crate::{CpuBudget, Http, Json, JsonResult, Route, State, open};
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "calls of a tool in the last 30 days, by day, and their durations";

@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{FromRequestParts as _, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::FromRequestParts as _, http::HeaderName};
 use tollhouse_front::{ApiError, Code, ErrorWording, code_of};
 
-use super::{forms::check_form_token, host_checks::set_security_headers, services::Services, visitor::Visitor};
+use crate::{
+    HeaderMap, HeaderValue, IntoResponse as _, Method, Request, Response, Services, State, Visitor, forms::check_form_token, header,
+    set_security_headers,
+};
 
 /// Header in which a script sends the form token, in place of the form's hidden field.
 const FORM_TOKEN: HeaderName = HeaderName::from_static("x-csrf-token");

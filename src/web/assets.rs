@@ -9,16 +9,11 @@ use std::{
     sync::{LazyLock, OnceLock},
 };
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderValue, header},
-    response::{IntoResponse as _, Response},
-};
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest as _, Sha256};
 use tollhouse_front::{ApiError, Code, PathParams, takes_gzip};
 
-use super::host_checks::set_security_headers;
+use crate::{Body, HeaderMap, HeaderValue, IntoResponse as _, Response, header, set_security_headers};
 
 /// Number of hex digits of the hash in addresses.
 const DIGITS: usize = 16;

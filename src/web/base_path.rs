@@ -4,8 +4,9 @@
 //! Pages are written without that path, and all comparisons ignore it. It is added to addresses on
 //! the way to the browser: in documents, in targets of redirects and scripts, and in cookie paths.
 
-use axum::http::{HeaderMap, HeaderValue, header};
 use url::Url;
+
+use crate::{HeaderMap, HeaderValue, header};
 
 /// Attributes that contain an address.
 const ADDRESSES: [&str; 7] = ["href", "src", "action", "formaction", "data-live", "data-page", "data-rows"];

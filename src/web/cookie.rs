@@ -2,10 +2,10 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use axum::http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
 use super::base_path::BasePath;
+use crate::{HeaderMap, HeaderValue, header};
 
 /// A cookie with its attributes.
 ///

@@ -8,12 +8,7 @@ mod form_urls;
 mod posted;
 mod resubmit;
 
-use axum::{
-    Json,
-    body::{Body, to_bytes},
-    http::{HeaderMap, HeaderValue, header},
-    response::{IntoResponse as _, Redirect, Response},
-};
+use axum::{Json, body::to_bytes};
 use maud::html;
 use serde_json::{Value, json};
 use tollhouse_front::{ApiError, Code, PathParams, header_names};
@@ -24,12 +19,10 @@ pub(super) use self::{
     posted::{PostedBySession, PostedForm, PostedInBrief, PostedToSignIn, check_form_token},
     resubmit::SentForm,
 };
-use super::{
+use crate::{
+    ApiOperation, ApiRefusal, Area, BackLink, Body, HeaderMap, HeaderValue, IntoResponse as _, Page, Redirect, Response, Visitor, facts,
     form_table::{self, form, is_once},
-    page::{Area, BackLink, Page},
-    parts::facts,
-    services::ApiOperation,
-    visitor::{ApiRefusal, Visitor, segment},
+    header, segment,
 };
 
 /// Maximum size of an answer that is shown once, in bytes.

@@ -6,7 +6,7 @@ use maud::Escaper;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use tollhouse_base::anchors::Anchors;
 
-use super::parts::{code, text::plain};
+use crate::{code, plain};
 
 pub(super) struct Guide {
     /// Name in its address, below `/guides/`.

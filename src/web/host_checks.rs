@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
-    middleware::Next,
-    response::{IntoResponse as _, Response},
-};
+use axum::{http::HeaderName, middleware::Next};
 
 use tollhouse_front::{ApiError, Code, HostCheck};
 use url::Url;
 
-use super::services::Services;
+use crate::{HeaderMap, HeaderValue, IntoResponse as _, Method, Request, Response, Services, State, header};
 
 /// The relation of the requesting site, which browsers send on trustworthy connections (Fetch
 /// Metadata).

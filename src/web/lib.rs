@@ -44,7 +44,6 @@ use std::sync::Arc;
 
 use axum::{
     Router, middleware,
-    response::Redirect,
     routing::{MethodRouter, any, get, post},
 };
 use tollhouse_front::ErrorWording;
@@ -55,6 +54,30 @@ pub use self::{
     host_checks::host_check,
     render_cache::RenderCache,
     services::{ApiOperation, Services},
+};
+
+// What most pages need.
+pub(crate) use axum::{
+    body::Body,
+    extract::{RawQuery, Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
+};
+
+pub(crate) use self::{
+    answer::Answer,
+    forms::{Fields, PostedBySession, PostedForm},
+    host_checks::set_security_headers,
+    page::{Area, BackLink, Page},
+    parts::{
+        Bar, Chart,
+        Column::{self, Number, Words},
+        DiffNames, FollowedList, MONTH, SnippetParts, Tab, api_section, code, counted, curl_command, day, diff, empty, facts, first,
+        follow, followed, form, line, lines, link, moment, money, onward, page_links, pager, plain, sample, state, table, tabs, text, word,
+        words,
+    },
+    query::PageQuery,
+    visitor::{ApiRefusal, PageResult, SignedIn, Visitor, lazy_html, segment, with_query},
 };
 
 /// Handlers of a page: GET and HEAD, which change nothing.

@@ -1,13 +1,8 @@
 //! A page before it becomes a document: its contents and its response.
 
-use axum::{
-    body::Body,
-    http::{HeaderValue, StatusCode, header},
-    response::Response,
-};
 use maud::Markup;
 
-use super::host_checks::set_security_headers;
+use crate::{Body, HeaderValue, Response, StatusCode, header, set_security_headers};
 
 /// The navigation entry that a page belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,11 +3,7 @@
 use maud::{DOCTYPE, Markup, html};
 use tollhouse_account::session::{OpenSession, SessionKind};
 
-use super::{
-    assets,
-    page::{Area, Page},
-    parts::text::{line, plain},
-};
+use crate::{Area, Page, assets, line, plain};
 
 pub(super) struct PageContext<'a> {
     /// Whether money is simulated.

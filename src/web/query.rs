@@ -1,6 +1,6 @@
 //! The query of a page. Its address contains the whole state, so that it can be shared.
 
-use super::visitor::with_query;
+use crate::with_query;
 
 /// Query field for the start of a page in its list.
 const CURSOR: &str = "cursor";

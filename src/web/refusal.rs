@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    body::to_bytes,
-    extract::Request,
-    http::{StatusCode, header},
-    response::{IntoResponse as _, Response},
-};
+use axum::body::to_bytes;
 use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -15,13 +10,9 @@ use tollhouse_account::session::Token;
 use tollhouse_api::{Charged, ErrorDetails, FaultParty};
 use tollhouse_front::{ErrorWording, ErrorWriter, accept::is_named, code_of};
 
-use super::{
-    host_checks::is_ours,
-    page::{Area, BackLink, Page},
-    pages::docs::SEARCH,
-    parts::{facts, text::plain, time::span},
-    services::Services,
-    visitor::{ApiRefusal, Visitor},
+use crate::{
+    ApiRefusal, Area, BackLink, IntoResponse as _, Page, Request, Response, Services, StatusCode, Visitor, facts, header,
+    host_checks::is_ours, pages::docs::SEARCH, parts::time::span, plain,
 };
 
 /// Maximum size of an error envelope, in bytes.

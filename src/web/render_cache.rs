@@ -2,8 +2,9 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use axum::http::HeaderValue;
 use tollhouse_base::lock::Lock;
+
+use crate::HeaderValue;
 
 /// The last rendering of each document, by name.
 #[derive(Debug, Default)]

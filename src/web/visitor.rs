@@ -4,10 +4,9 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
-    body::{Body, to_bytes},
-    extract::{ConnectInfo, FromRequestParts, Request},
-    http::{HeaderMap, HeaderValue, Method, header, request::Parts},
-    response::{IntoResponse, Redirect, Response},
+    body::to_bytes,
+    extract::{ConnectInfo, FromRequestParts},
+    http::request::Parts,
 };
 use bytes::Bytes;
 use maud::{Markup, html};
@@ -21,12 +20,10 @@ use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, id::RequestId, offloa
 use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, RequestSession, Sender, code_of, header_names, peer};
 use tower::ServiceExt as _;
 
-use super::{
-    answer::Answer,
-    form_table,
-    page::{Area, BackLink, Page},
+use crate::{
+    Answer, Area, BackLink, Body, HeaderMap, HeaderValue, IntoResponse, Method, Page, Redirect, Request, Response, Services, form_table,
+    header,
     page_frame::{self, PageContext},
-    services::Services,
 };
 
 /// Maximum size of an answer for a page, in bytes.

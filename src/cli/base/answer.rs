@@ -12,10 +12,7 @@ use tollhouse_api::Charged;
 use tollhouse_front::{Charged as ChargedByCode, Code};
 use tollhouse_tool::finding::Finding;
 
-use super::{
-    error::{Error, Exit, Result},
-    text::{found_at, name},
-};
+use super::{Error, Exit, Result, found_at, name};
 
 /// Maximum number of bytes that are read of a response, more than the host ever sends.
 const MAX_BYTES: usize = 64 << 20;
@@ -75,14 +72,15 @@ pub(crate) async fn bytes(mut response: reqwest::Response, max: usize) -> Result
     Ok(read)
 }
 
+/// Returns the innermost cause of an error, which is the most specific.
+pub(crate) fn cause(error: &reqwest::Error) -> String {
+    let last = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
+    last.map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// Returns the error for a missing or incomplete response.
 pub(crate) fn is_unavailable(error: &reqwest::Error) -> Error {
-    let cause = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
-    let reason = match cause {
-        _ if error.is_timeout() => "timed out".to_owned(),
-        Some(cause) => cause.to_string(),
-        None => error.to_string(),
-    };
+    let reason = if error.is_timeout() { "timed out".to_owned() } else { cause(error) };
     let position = error.url().map(|url| url.origin().ascii_serialization()).unwrap_or_default();
     Error::new(Exit::Unavailable, format!("the host at {position} does not answer: {reason}"))
 }

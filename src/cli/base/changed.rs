@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::sanitize::{first, json};
+use super::{first, json};
 
 /// Maximum length of a displayed value, in characters.
 const MAX_LEN: usize = 60;

@@ -12,13 +12,7 @@ use serde_json::{Map, Value};
 use tollhouse_config::HiddenValue;
 use tollhouse_tool::WithResponse;
 
-use super::{
-    address::{below, host_name, is_loopback},
-    answer::{Answer, is_unavailable},
-    credentials::Credentials,
-    error::{Error, Exit, Result},
-    global::Role,
-};
+use super::{Answer, Credentials, Error, Exit, Result, Role, below, host_name, is_loopback, is_unavailable};
 
 /// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(10);

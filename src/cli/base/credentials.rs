@@ -10,74 +10,41 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize, Serializer};
 use tollhouse_config::HiddenValue;
 
-use super::{
-    address::{self, same_place},
-    environment,
-    error::{Error, Result},
-    global::Role,
-    private_files,
-};
+use super::{Error, Result, Role, address, environment, private_files, same_place};
 
-/// Credentials for a host.
+/// Credentials for a host, at most one of each kind.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Credentials {
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    builder_key: Option<HiddenValue>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    admin_token: Option<HiddenValue>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    credit: Option<HiddenValue>,
-}
+#[serde(transparent)]
+pub(crate) struct Credentials(#[serde(serialize_with = "exposed")] BTreeMap<Role, HiddenValue>);
 
-#[expect(clippy::ref_option, reason = "as serde calls it")]
-fn exposed<S: Serializer>(hidden: &Option<HiddenValue>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    hidden.as_ref().map(HiddenValue::expose).serialize(serializer)
+fn exposed<S: Serializer>(hidden: &BTreeMap<Role, HiddenValue>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_map(hidden.iter().map(|(role, credential)| (role, credential.expose())))
 }
 
 impl Credentials {
     pub(crate) fn get(&self, role: Role) -> Option<&HiddenValue> {
-        match role {
-            Role::Builder => self.builder_key.as_ref(),
-            Role::Admin => self.admin_token.as_ref(),
-            Role::Credit => self.credit.as_ref(),
-        }
-    }
-
-    fn slot(&mut self, role: Role) -> &mut Option<HiddenValue> {
-        match role {
-            Role::Builder => &mut self.builder_key,
-            Role::Admin => &mut self.admin_token,
-            Role::Credit => &mut self.credit,
-        }
+        self.0.get(&role)
     }
 
     /// Returns credentials that contain only this one.
     pub(crate) fn only(role: Role, credential: HiddenValue) -> Self {
-        let mut credentials = Self::default();
-        *credentials.slot(role) = Some(credential);
-        credentials
+        Self(BTreeMap::from([(role, credential)]))
     }
 
     /// Returns the credentials in the environment, which override stored ones.
     pub(crate) fn of_environment() -> Self {
-        Self {
-            builder_key: environment::hidden(environment::BUILDER_KEY),
-            admin_token: environment::hidden(environment::ADMIN_TOKEN),
-            credit: environment::hidden(environment::CREDIT),
-        }
+        let all = [Role::Builder, Role::Admin, Role::Credit].into_iter();
+        Self(all.filter_map(|role| Some((role, environment::hidden(role.variable())?))).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.builder_key.is_none() && self.admin_token.is_none() && self.credit.is_none()
+        self.0.is_empty()
     }
 
     /// Returns these credentials, with `others` filling in missing ones.
-    pub(crate) fn over(self, others: Self) -> Self {
-        Self {
-            builder_key: self.builder_key.or(others.builder_key),
-            admin_token: self.admin_token.or(others.admin_token),
-            credit: self.credit.or(others.credit),
-        }
+    pub(crate) fn over(self, mut others: Self) -> Self {
+        others.0.extend(self.0);
+        others
     }
 }
 
@@ -93,31 +60,28 @@ impl Role {
         }
     }
 
+    /// Returns its header, its name for people and its environment variable.
+    const fn names(self) -> [&'static str; 3] {
+        match self {
+            Self::Builder => ["x-builder-key", "builder key", environment::BUILDER_KEY],
+            Self::Admin => ["x-admin-token", "admin token", environment::ADMIN_TOKEN],
+            Self::Credit => ["x-developer-credit", "developer credit", environment::CREDIT],
+        }
+    }
+
     /// Returns the header for it.
     pub(crate) fn header(self) -> &'static str {
-        match self {
-            Self::Builder => "x-builder-key",
-            Self::Admin => "x-admin-token",
-            Self::Credit => "x-developer-credit",
-        }
+        self.names()[0]
     }
 
     /// Returns its name for people.
     pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Builder => "builder key",
-            Self::Admin => "admin token",
-            Self::Credit => "developer credit",
-        }
+        self.names()[1]
     }
 
     /// Returns its environment variable.
     pub(crate) fn variable(self) -> &'static str {
-        match self {
-            Self::Builder => environment::BUILDER_KEY,
-            Self::Admin => environment::ADMIN_TOKEN,
-            Self::Credit => environment::CREDIT,
-        }
+        self.names()[2]
     }
 }
 
@@ -170,7 +134,7 @@ impl CredentialFile {
         if !same_place(&stored.url, url) {
             *stored = entry();
         }
-        *stored.credentials.slot(role) = Some(credential);
+        stored.credentials.0.insert(role, credential);
     }
 
     /// Removes all credentials. Returns whether there were any.
@@ -182,7 +146,7 @@ impl CredentialFile {
     pub(crate) fn forget(&mut self, name: &str, role: Option<Role>) -> bool {
         let Some(mut entry) = self.0.remove(name) else { return false };
         let Some(role) = role else { return true };
-        let forgotten = entry.credentials.slot(role).take();
+        let forgotten = entry.credentials.0.remove(&role);
         if !entry.credentials.is_empty() {
             self.0.insert(name.to_owned(), entry);
         }

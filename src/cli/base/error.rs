@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value, json};
 use tollhouse_base::{error_chain::full_message, sentence::sentence_case};
 
-use super::sanitize::{block, line};
+use super::{block, line};
 
 /// The exit code of a failed command, for programs. Success is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

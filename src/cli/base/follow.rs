@@ -12,10 +12,8 @@ use serde_json::Value;
 use tollhouse_base::plural::plural;
 
 use super::{
-    answer::Answer,
-    client::{PendingRequest, SILENCE},
-    error::{Error, Exit, Result},
-    output::{Output, Style},
+    Answer, Error, Exit, Output, PendingRequest, Result, Style,
+    client::SILENCE,
     sse::{Event, Reader},
 };
 

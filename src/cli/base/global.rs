@@ -2,20 +2,21 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 use reqwest::Url;
+use serde::{Deserialize, Serialize};
 
-use super::{
-    address, environment,
-    error::{Error, Result},
-};
+use super::{Error, Result, address, environment};
 
 /// The kind of credential to use if there are several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Role {
     /// The builder key.
+    #[serde(rename = "builder_key")]
     Builder,
     /// The admin token.
+    #[serde(rename = "admin_token")]
     Admin,
     /// The token of a developer credit.
+    #[serde(rename = "credit")]
     Credit,
 }
 
@@ -138,10 +139,12 @@ fn is_set(levels: &[&ArgMatches], id: &str) -> bool {
 
 impl Role {
     fn named(name: &str) -> Option<Self> {
-        [("builder", Self::Builder), ("admin", Self::Admin), ("credit", Self::Credit)]
-            .into_iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, role)| role)
+        Some(match name {
+            "builder" => Self::Builder,
+            "admin" => Self::Admin,
+            "credit" => Self::Credit,
+            _ => return None,
+        })
     }
 }
 

@@ -5,12 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
-use super::{
-    environment,
-    error::{Error, Result},
-    sanitize::{block, json, json_for_people},
-    table::Table,
-};
+use super::{Error, Result, Table, block, environment, json, json_for_people};
 
 /// Settings of the output.
 #[derive(Debug, Clone, Copy)]

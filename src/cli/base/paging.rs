@@ -14,7 +14,7 @@ use tollhouse_base::{
     time_param::TimeParam,
 };
 
-use super::{client::PendingRequest, error::Result, output::Output, sanitize::line, table::Table};
+use super::{Output, PendingRequest, Result, Table, line};
 
 /// Maximum number of entries on a page of the host.
 const PAGE: usize = 200;

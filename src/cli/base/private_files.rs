@@ -9,10 +9,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-use super::{
-    environment,
-    error::{Error, Exit, Result},
-};
+use super::{Error, Exit, Result, environment};
 
 /// Maximum size of a file written by people, in bytes.
 const MAX_BYTES: u64 = 1 << 20;

@@ -12,11 +12,7 @@ use serde::Deserialize;
 use tollhouse_config::ParseError;
 use tollhouse_tool::MicroUsd;
 
-use super::{
-    address::{self, same_place},
-    error::{Error, Result},
-    private_files,
-};
+use super::{Error, Result, address, private_files, same_place};
 
 /// The default host: one on this machine, as `serve` starts it.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:4020";

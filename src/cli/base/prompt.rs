@@ -6,7 +6,7 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tc
 use tollhouse_config::HiddenValue;
 use zeroize::Zeroizing;
 
-use super::error::{Error, Result};
+use super::{Error, Result};
 
 /// Maximum length of a secret read from standard input, in bytes.
 const MAX_BYTES: u64 = 64 << 10;

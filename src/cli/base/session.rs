@@ -4,14 +4,9 @@ use reqwest::Url;
 use tollhouse_tool::Slug;
 
 use super::{
-    address::{self, host_name, is_loopback},
-    client::Client,
-    credentials::{self, CredentialFile, Credentials},
-    error::{Error, Result},
-    global::GlobalArgs,
-    output::Output,
-    profile::{self, Config, DEFAULT_URL, Profile},
-    tool_state::Folder,
+    Client, Config, CredentialFile, Credentials, Error, Folder, GlobalArgs, Output, Profile, Result, address, credentials, host_name,
+    is_loopback,
+    profile::{self, DEFAULT_URL},
 };
 
 /// The context of a command.

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::sanitize::line;
+use super::line;
 
 /// A table.
 #[derive(Debug, Default)]

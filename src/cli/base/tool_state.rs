@@ -11,11 +11,7 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use tollhouse_tool::Slug;
 
-use super::{
-    address,
-    error::{Error, Result},
-    private_files,
-};
+use super::{Error, Result, address, private_files};
 
 /// The state of a tool's folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

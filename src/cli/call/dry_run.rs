@@ -11,7 +11,7 @@ use tollhouse_tool::MicroUsd;
 pub(super) use crate::pay::show::progress;
 use crate::{
     base::{CredentialChoice, Error, Result, Session, line, refusal},
-    pay::{ChosenTerms, PaymentLimits, PaymentTarget, Reply, Seller, money::usd, prove, reason, show},
+    pay::{ChosenTerms, PaymentLimits, PaymentTarget, Reply, Seller, prove, reason, show, usd},
     show::own,
 };
 

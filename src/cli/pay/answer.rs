@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use tollhouse_tool::MicroUsd;
 
-use super::{challenge::Challenge, record::SentPayment, reply::Reply};
+use super::{Challenge, Reply, SentPayment};
 
 /// The next step after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use reqwest::header::HeaderMap;
 use tokio::time::sleep;
 
 use super::{
-    answer::{Verdict, reason, verdict_of},
-    reply::{LostReply, Progress, Reply},
-    seller::Seller,
+    LostReply, Progress, Reply, Seller,
+    answer::{Verdict, verdict_of},
+    reason,
 };
 use crate::base::retry_after;
 

@@ -6,7 +6,7 @@ use tollhouse_money::{
 };
 use tollhouse_tool::MicroUsd;
 
-use super::{challenge::Challenge, limits::PaymentLimits, money::usd};
+use super::{Challenge, PaymentLimits, usd};
 use crate::base::{Error, Exit, Result, first};
 
 /// Most reasons that are listed in an error.

@@ -5,7 +5,7 @@ use tollhouse_api::{CreditHistory, QuoteRequest, QuoteResponse};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_money::PaymentId;
 
-use super::{draft::random, record::SentPayment, target::PaymentTarget};
+use super::{PaymentTarget, SentPayment, draft::random};
 use crate::base::{CredentialChoice, Error, Result, Role, Session};
 
 /// Longest duration of a call that a credit pays for: the longest that any tool may run.

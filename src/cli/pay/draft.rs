@@ -9,12 +9,7 @@ use tollhouse_money::{
     payer::{PayKey, PaymentBounds, Scheme},
 };
 
-use super::{
-    challenge::Challenge,
-    choose::ChosenTerms,
-    record::{SentPayment, Token},
-    target::PaymentTarget,
-};
+use super::{Challenge, ChosenTerms, PaymentTarget, SentPayment, Token};
 use crate::base::{Error, Exit, Result};
 
 /// Longest validity of a signature, whatever the seller demands: no call runs for longer.

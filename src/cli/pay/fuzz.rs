@@ -5,13 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tollhouse_money::{Asset, Network};
 use tollhouse_tool::MicroUsd;
 
-use super::{
-    Challenge, answer, choose,
-    limits::PaymentLimits,
-    record::{SentPayment, Token},
-    reply::{Progress, Reply},
-    stream::Stream,
-};
+use super::{Challenge, PaymentLimits, Progress, Reply, SentPayment, Token, answer, choose, stream::Stream};
 
 /// The network of the payments.
 fn network() -> &'static Network {

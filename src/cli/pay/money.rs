@@ -2,8 +2,6 @@
 
 use tollhouse_tool::MicroUsd;
 
-use crate::base::text;
-
 /// Formats an amount, such as `$0.10`, `$0.003`, `$4.91`.
 pub(crate) fn usd(amount: MicroUsd) -> String {
     let digits = format!("{:06}", amount.0 % 1_000_000);
@@ -11,14 +9,10 @@ pub(crate) fn usd(amount: MicroUsd) -> String {
     format!("${}.{part:0<2}", amount.0 / 1_000_000)
 }
 
-/// Parses dollars: `0.25` or `$0.25`.
-pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
-    text::dollars(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::dollars;
 
     #[test]
     fn amounts_have_all_digits_and_at_least_two_decimals() {

@@ -8,12 +8,9 @@ use tollhouse_base::clock::Clock;
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    answer::{Settlement, reason},
+    PaymentState, Progress, Reply, Seller, SentPayment, Settlement,
     attempt::{AttemptOutcome, attempt},
-    record::SentPayment,
-    reply::{Progress, Reply},
-    seller::Seller,
-    state::{self, PaymentState},
+    reason, state,
 };
 
 /// Time for the settlement and the transfer, in addition to that of the work.

@@ -9,7 +9,7 @@ use tollhouse_call::Content;
 use tollhouse_money::receipt::{self, PaymentKind, UnsignedReceipt, bytes_hash, json_hash, shortened};
 use tollhouse_tool::Slug;
 
-use super::{record::SentPayment, reply::Reply, seller::Seller};
+use super::{Reply, Seller, SentPayment};
 
 /// Longest wait for a receipt or for the keys that verify it.
 const TIMEOUT: Duration = Duration::from_secs(10);

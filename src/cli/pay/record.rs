@@ -19,7 +19,7 @@ use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
 use tollhouse_money::PaymentId;
 use tollhouse_tool::MicroUsd;
 
-use super::{seller::Request, target::PaymentTarget};
+use super::{PaymentTarget, Request};
 use crate::base::{Error, Result, private_files};
 
 /// Most records that are kept, and the days that they are kept.

@@ -53,12 +53,6 @@ pub(crate) struct ResultExtras {
     pub(crate) settlement: Option<Value>,
 }
 
-/// Returns the innermost cause of an error, which is the most specific.
-pub(super) fn cause(error: &reqwest::Error) -> String {
-    let last = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
-    last.map_or_else(|| error.to_string(), ToString::to_string)
-}
-
 impl Reply {
     /// Returns a header's value if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

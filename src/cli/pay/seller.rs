@@ -9,11 +9,8 @@ use reqwest::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    reply::{LostReply, Progress, Reply, cause},
-    stream,
-};
-use crate::base::{Error, Result, below, connecting};
+use super::{LostReply, Progress, Reply, stream};
+use crate::base::{Error, Result, below, cause, connecting};
 
 /// Most bytes of a response.
 const MAX_BYTES: usize = 64 << 20;

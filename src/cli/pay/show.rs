@@ -10,13 +10,7 @@ use std::{
 use tollhouse_call::is_json_type;
 use tollhouse_money::Network;
 
-use super::{
-    answer::Settlement,
-    money::usd,
-    proof::ReceiptProof,
-    record::SentPayment,
-    reply::{Progress, Reply},
-};
+use super::{Progress, Reply, SentPayment, Settlement, proof::ReceiptProof, usd};
 use crate::base::{Result, block, first, json_text_for_people, line, write};
 
 /// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tollhouse_base::{clock::Timestamp, fsync_dir::sync_entry};
 use tollhouse_tool::MicroUsd;
 
-use super::{limits::PaymentLimits, money::usd};
+use super::{PaymentLimits, usd};
 use crate::base::{Error, Exit, Result, private_files};
 
 /// Longest wait for the lock. Processes hold it for a write, not for a call.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollhouse_api::{self as api, PaymentResponse};
 use tollhouse_money::PaymentId;
 
-use super::seller::Seller;
+use super::Seller;
 
 /// Longest wait for the response.
 const TIMEOUT: Duration = Duration::from_secs(10);

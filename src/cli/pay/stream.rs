@@ -8,8 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tollhouse_front::Code;
 
-use super::reply::{LostReply, Progress, Reply, ResultExtras, cause};
-use crate::base::sse::{Event, Reader};
+use super::{LostReply, Progress, Reply, reply::ResultExtras};
+use crate::base::{
+    cause,
+    sse::{Event, Reader},
+};
 
 /// Most events of a stream.
 const MAX_EVENTS: usize = 10_000;

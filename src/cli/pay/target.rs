@@ -5,7 +5,7 @@ use serde_json::Value;
 use tollhouse_money::receipt::bytes_hash;
 use tollhouse_tool::Slug;
 
-use super::seller::Request;
+use super::Request;
 use crate::base::{Error, Result, Session, first, same_place};
 
 /// A request, and the host that it belongs to.

@@ -15,12 +15,11 @@ use serde_json::Value;
 use tollhouse_protocol::Limits;
 
 use super::{
-    folder::{Code, Tool, counted},
+    Code, FilePosition, Problem, TempFolder, Tool, counted,
     imports::{Import, imports},
-    position::{FilePosition, Problem, position},
+    position::position,
     program,
     source_map::{SourceMap, relative},
-    temp_folder::TempFolder,
 };
 
 /// Start of an error in esbuild's output.

@@ -6,11 +6,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use tollhouse_base::exact;
 use tollhouse_capability::guard::{RecordedAnswer, RecordedAnswers};
 
-use super::{
-    folder,
-    position::{FilePosition, Problem, position},
-    recorded,
-};
+use super::{FilePosition, Problem, folder, position::position, recorded};
 use crate::base::{first, json as on_one_line};
 
 /// Name of the file with cases.

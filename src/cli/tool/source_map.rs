@@ -10,7 +10,7 @@ use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use tollhouse_money::receipt::bytes_hash;
 
-use super::{folder::counted, position::FilePosition};
+use super::{FilePosition, counted};
 
 /// Versions whose maps a folder keeps: as many versions as the host keeps.
 const MAX_MAPS: usize = 50;

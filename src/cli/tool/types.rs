@@ -2,11 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use super::{
-    folder::{Code, Tool, counted},
-    position::{FilePosition, Problem},
-    program,
-};
+use super::{Code, FilePosition, Problem, Tool, counted, program};
 
 /// The flag that the compiler's message suggests if it finds a `tsconfig.json` outside the folder.
 const IGNORE_CONFIG: &str = "--ignoreConfig";

@@ -12,11 +12,7 @@ use tollhouse_base::plural::plural;
 use tollhouse_protocol::Language;
 use tollhouse_tool::finding::{Finding, Severity};
 
-use super::{
-    bundle::Bundle,
-    folder::{Code, Tool, counted},
-    position::{FilePosition, Problem},
-};
+use super::{Code, FilePosition, Problem, Tool, bundle::Bundle, counted};
 use crate::base::{Error, ErrorBody, Result, name};
 
 /// A line of the uploaded source in a host's warning.

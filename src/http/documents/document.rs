@@ -1,12 +1,10 @@
 //! A document, ready to send.
 
-use axum::{
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
-};
 use bytes::Bytes;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+
+use crate::{HeaderMap, HeaderValue, IntoResponse, Response, StatusCode, header};
 
 /// A document, ready to send. Cloning it is cheap.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use super::{
     library::{DocsIndex, Page, pages},
     schema_parts::described,
 };
-use crate::operation::Operation;
+use crate::Operation;
 
 /// The documents: the static ones from the operation table, and the latest of the others.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use self::{
     links::{absolute_links, here, without_links},
 };
 use super::{document::Document, schema_parts::MARKDOWN, subject};
-use crate::operation::Operation;
+use crate::Operation;
 
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs");
 

@@ -6,7 +6,7 @@ use tollhouse_catalog::{Entry, ShownEndpoint, Snapshot};
 use tollhouse_store::StoreError;
 
 use super::plain_text::plain;
-use crate::services::Services;
+use crate::Services;
 
 /// Maximum characters of `/llms.txt`. Clients read no more of such a file.
 const MAX: usize = 20_000;

@@ -19,7 +19,7 @@ use super::{
     schema_parts::{components, paths},
     tool::path_item,
 };
-use crate::services::Services;
+use crate::Services;
 
 /// Guidance for agents that read only this document.
 const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the PAYMENT-REQUIRED header, v1 in the body. Repeat the same request \

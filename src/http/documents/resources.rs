@@ -9,7 +9,7 @@ use tollhouse_money::WireVersion;
 use tollhouse_store::StoreError;
 
 use super::paged::{ADDRESSES, paid};
-use crate::services::Services;
+use crate::Services;
 
 /// Builds the page after the slug `after`.
 pub(super) async fn build(http: &Services, all: &Snapshot, after: &str) -> Result<Resources, StoreError> {

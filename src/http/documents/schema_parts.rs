@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value, json};
 use tollhouse_front::Code;
 
-use crate::operation::{Access, Operation, ResponseKind};
+use crate::{Access, Operation, ResponseKind};
 
 /// The media type of the documentation.
 pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";

@@ -8,7 +8,7 @@ use super::{
     examples,
     schema_parts::{PARTS, capital, reached},
 };
-use crate::operation::{Access, Operation, ResponseKind};
+use crate::{Access, Operation, ResponseKind};
 
 /// Returns the operations of a subject on the host at `base`, followed by their schemas.
 pub(super) fn text(rows: &[&Operation], base: &str) -> String {

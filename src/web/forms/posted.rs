@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{FromRequest, FromRequestParts as _, Request},
-    http::header,
-    response::{IntoResponse, Response},
-};
+use axum::extract::{FromRequest, FromRequestParts as _};
 use maud::html;
 use subtle::ConstantTimeEq as _;
 use tollhouse_account::session::OpenSession;
@@ -17,12 +13,7 @@ use super::{
     form_urls::is_page,
     resubmit::{CARRIED_SENT, SentForm},
 };
-use crate::{
-    page::{Area, Page},
-    parts::sign_in::sign_in,
-    services::Services,
-    visitor::{ApiRefusal, Visitor},
-};
+use crate::{ApiRefusal, Area, IntoResponse, Page, Request, Response, Services, Visitor, header, parts::sign_in::sign_in};
 
 /// Maximum size of a form without a session, in bytes. Large enough for a form whose session ended
 /// while it was filled in.

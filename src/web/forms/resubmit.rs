@@ -5,10 +5,7 @@ use maud::{Markup, html};
 use tollhouse_account::session::OpenSession;
 
 use super::{fields::Fields, form_urls::is_form};
-use crate::{
-    page_frame::home,
-    parts::{facts, text::first},
-};
+use crate::{facts, first, page_frame::home};
 
 /// Prefix of the names of carried fields, plain and as browsers encode it.
 const CARRIED: &str = "sent:";

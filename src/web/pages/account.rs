@@ -2,10 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    response::{IntoResponse as _, Redirect},
-};
 use maud::{Markup, html};
 use tollhouse_account::session::{OpenSession, Session, SessionKind, SessionName};
 use tollhouse_api::{Builder, BuilderResponse};
@@ -13,16 +9,8 @@ use tollhouse_front::{ApiError, Code};
 
 use super::sign_in::forgotten;
 use crate::{
-    forms::{PostedBySession, PostedForm},
-    page::{Area, Page},
-    parts::{
-        Column::Words,
-        facts, form, moment, table,
-        text::{first, plain, words},
-        word,
-    },
-    services::Services,
-    visitor::{PageResult, SignedIn, Visitor},
+    Area, IntoResponse as _, Page, PageResult, PostedBySession, PostedForm, Redirect, Services, SignedIn, State, Visitor, Words, facts,
+    first, form, moment, plain, table, word, words,
 };
 
 /// Maximum length of a browser's user agent.

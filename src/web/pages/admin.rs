@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use axum::{Router, routing::get};
 
-use crate::services::Services;
+use crate::Services;
 
 pub(crate) fn routes() -> Router<Arc<Services>> {
     Router::new()

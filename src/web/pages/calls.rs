@@ -2,24 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{Call, CallPage, Charged, Metrics, MetricsBucket, ReceiptKind};
 use tollhouse_front::{Code, PathParams};
 
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        FollowedList, Tab, api_section, curl_command, empty,
-        follow::{self, named},
-        followed, form, moment, money, onward, page_links, state, table, tabs, text,
-        time_range::{day, series_span},
-        word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, segment, with_query},
+    Area, FollowedList, Number, Page, PageQuery, PageResult, RawQuery, SignedIn, Tab, Visitor, Words, api_section, curl_command, empty,
+    follow::{self, named},
+    followed, form, lazy_html, moment, money, onward, page_links,
+    parts::time_range::{day, series_span},
+    segment, state, table, tabs, text, with_query, word,
 };
 
 const ROWS: usize = 40;

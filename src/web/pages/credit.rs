@@ -1,22 +1,13 @@
 //! `/dashboard/credit`: the balance, movements and budget of a credit.
 
-use axum::{
-    extract::RawQuery,
-    response::{IntoResponse as _, Redirect},
-};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{Budget, CreditHistory, CreditMovement, MovementKind};
 use tollhouse_tool::{MicroUsd, Slug};
 
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        api_section, empty, facts, form, moment, money, onward, page_links, state, table, text,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, IntoResponse as _, Number, Page, PageQuery, PageResult, RawQuery, Redirect, SignedIn, Visitor, Words, api_section, empty, facts,
+    form, lazy_html, moment, money, onward, page_links, state, table, text, with_query,
 };
 
 const PATH: &str = "/dashboard/credit";

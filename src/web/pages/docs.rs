@@ -7,7 +7,6 @@ mod search;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderValue, header};
 use maud::{Markup, PreEscaped, html};
 use tollhouse_front::{ApiError, Code, PathParams, accept::is_named};
 
@@ -19,12 +18,7 @@ pub(crate) use self::{
     frame::{SEARCH, STYLE},
     search::search,
 };
-use crate::{
-    guides,
-    page::Page,
-    render_cache::RenderedDoc,
-    visitor::{ApiRefusal, PageResult, Visitor, segment},
-};
+use crate::{ApiRefusal, HeaderMap, HeaderValue, Page, PageResult, Visitor, guides, header, render_cache::RenderedDoc, segment};
 
 pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> PageResult {
     show(&visitor, INDEX, &request).await

@@ -12,11 +12,6 @@ mod feedback;
 mod fields;
 mod problems;
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
-    response::{IntoResponse as _, Redirect, Response},
-};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tollhouse_account::session::SessionKind;
@@ -34,10 +29,8 @@ use self::{
 };
 use super::owner_pages;
 use crate::{
-    answer::Answer,
-    forms::{self, PostedBySession, PostedForm},
-    refusal,
-    visitor::{ApiRefusal, PageResult, SignedIn, Visitor},
+    Answer, ApiRefusal, Body, HeaderMap, HeaderValue, IntoResponse as _, Method, PageResult, PostedBySession, PostedForm, Redirect,
+    Response, SignedIn, StatusCode, Visitor, forms, header, refusal,
 };
 
 fn started() -> ToolDraft {

@@ -1,19 +1,14 @@
 //! `/dashboard/events`: events of a builder's tools and money, by kind and tool.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::EventPage;
 
 use crate::{
-    page::{Area, Page},
-    parts::{
-        FollowedList, api_section, curl_command, empty,
-        event_lines::{self, KINDS},
-        follow, followed, form, onward, text,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, FollowedList, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, api_section, curl_command, empty, follow, followed, form,
+    lazy_html, onward,
+    parts::event_lines::{self, KINDS},
+    text, with_query,
 };
 
 const PATH: &str = "/dashboard/events";

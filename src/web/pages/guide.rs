@@ -1,11 +1,6 @@
 //! `/guides/{name}`: the host's guides, with its addresses, prices and one of its tools in every
 //! example. With the suffix `.md`, or if the request prefers Markdown, the Markdown text.
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderValue, header},
-    response::Response,
-};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
@@ -15,13 +10,11 @@ use tollhouse_tool::{MicroUsd, PricingMode, Status};
 
 use super::{docs, register::RegistrationTerms};
 use crate::{
+    ApiRefusal, Area, Body, HeaderMap, HeaderValue, Page, PageResult, Response, SnippetParts, Visitor,
     guides::{self, Guide},
-    page::{Area, Page},
-    parts::{
-        SnippetParts,
-        sample::{self, quoted},
-    },
-    visitor::{ApiRefusal, PageResult, Visitor, segment},
+    header,
+    sample::{self, quoted},
+    segment,
 };
 
 /// Placeholder in examples if the host has no tools for sale.

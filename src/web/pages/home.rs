@@ -4,10 +4,6 @@ mod todos;
 mod tools;
 mod view;
 
-use axum::{
-    extract::RawQuery,
-    response::{IntoResponse as _, Redirect},
-};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{EndpointSummaryPage, EventPage, PayoutSettingsResponse, Revenue};
@@ -15,15 +11,10 @@ use tollhouse_api::{EndpointSummaryPage, EventPage, PayoutSettingsResponse, Reve
 use self::view::HomeView;
 use super::events;
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Bar, api_section,
-        chart::calls_by_day,
-        code, event_lines, followed,
-        time_range::{MONTH, day},
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, Bar, IntoResponse as _, MONTH, Page, PageQuery, PageResult, RawQuery, Redirect, SignedIn, Visitor, api_section, code, day,
+    followed, lazy_html,
+    parts::{chart::calls_by_day, event_lines},
+    with_query,
 };
 
 /// Tools on a page, and tools that are checked for tasks.

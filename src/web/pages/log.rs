@@ -1,7 +1,6 @@
 //! `/dashboard/tools/{slug}/log`: a page of a tool's log in order. With scripts it follows the log
 //! live.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Call, CallPage, LogPage, OwnEndpoint};
 use tollhouse_front::PathParams;
@@ -9,14 +8,9 @@ use tollhouse_tool::Capability;
 
 use super::owner_pages;
 use crate::{
-    page::Page,
-    parts::{
-        Tab, api_section, curl_command, empty, facts, form, lines,
-        lines::{are_cut, contains},
-        moment, page_links, state, text, word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, segment, with_query},
+    Page, PageQuery, PageResult, RawQuery, SignedIn, Tab, Visitor, api_section, curl_command, empty, facts, form, lines,
+    lines::{are_cut, contains},
+    moment, page_links, segment, state, text, with_query, word,
 };
 
 /// Lines of a page, and of a page that shows each line in full.

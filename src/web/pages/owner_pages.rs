@@ -6,12 +6,7 @@ use tollhouse_base::exact;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_tool::StaticResponse;
 
-use crate::{
-    answer::Answer,
-    page::{Area, Page},
-    parts::{Tab, form, tabs},
-    visitor::{ApiRefusal, Visitor, segment, with_query},
-};
+use crate::{Answer, ApiRefusal, Area, Page, Tab, Visitor, form, segment, tabs, with_query};
 
 pub(super) fn api_path(slug: &str) -> String {
     format!("/ai/endpoints/{}", segment(slug))

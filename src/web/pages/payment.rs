@@ -5,11 +5,7 @@ use tollhouse_api::{PaymentResponse, PaymentState, Reorganization, Reorganizatio
 use tollhouse_front::{Code, PathParams};
 
 use super::receipt_lookup::not_found;
-use crate::{
-    page::{Area, Page},
-    parts::{facts, moment, page_links, state, state::badge, text, word},
-    visitor::{PageResult, Visitor, segment},
-};
+use crate::{Area, Page, PageResult, Visitor, facts, moment, page_links, segment, state, state::badge, text, word};
 
 pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams) -> PageResult {
     let source = format!("/ai/payments/{}", segment(&id));

@@ -1,19 +1,13 @@
 //! `/dashboard/payouts/{id}`: a payout, its proof, and the receipts that it covers.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Payout, PayoutReceiptPage, PayoutStatus};
 use tollhouse_front::PathParams;
 
 use super::payouts::{self, PATH};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        api_section, facts, moment, money, page_links, pager, state, table, text,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, lazy_html, segment, with_query},
+    Area, Number, Page, PageQuery, PageResult, RawQuery, SignedIn, Words, api_section, facts, lazy_html, moment, money, page_links, pager,
+    segment, state, table, text, with_query,
 };
 
 const ROWS: &str = "50";

@@ -1,18 +1,12 @@
 //! `/dashboard/payouts`: payout settings, and the payouts so far.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AcceptedToken, PaymentInfo, PayoutPage, PayoutSettings, PayoutSettingsResponse, PayoutStatus, WaitingPayout};
 use tollhouse_tool::MicroUsd;
 
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        api_section, curl_command, empty, facts, form, moment, money, onward, page_links, state, table, text, word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, Number, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, Words, api_section, curl_command, empty, facts, form,
+    lazy_html, moment, money, onward, page_links, state, table, text, with_query, word,
 };
 
 pub(super) const PATH: &str = "/dashboard/payouts";

@@ -6,11 +6,7 @@ use tollhouse_front::{Code, PathParams};
 use tollhouse_tool::MicroUsd;
 
 use super::{admin::refund, payment::reorganized, receipt_lookup::not_found};
-use crate::{
-    page::{Area, Page},
-    parts::{code, facts, link, moment, money, page_links, state, text, word},
-    visitor::{PageResult, Visitor, segment},
-};
+use crate::{Area, Page, PageResult, Visitor, code, facts, link, moment, money, page_links, segment, state, text, word};
 
 pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams) -> PageResult {
     let source = format!("/ai/receipts/{}", segment(&id));

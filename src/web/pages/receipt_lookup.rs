@@ -1,17 +1,9 @@
 //! `/dashboard/receipts`: finds a receipt or payment by id. Without an id, explains where ids come
 //! from.
 
-use axum::{
-    extract::RawQuery,
-    http::StatusCode,
-    response::{IntoResponse as _, Redirect, Response},
-};
 use maud::{Markup, html};
 
-use crate::{
-    page::{Area, Page},
-    visitor::{Visitor, segment},
-};
+use crate::{Area, IntoResponse as _, Page, RawQuery, Redirect, Response, StatusCode, Visitor, segment};
 
 pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();

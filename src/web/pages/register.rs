@@ -5,10 +5,6 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::State,
-    http::{HeaderMap, header},
-};
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -16,14 +12,10 @@ use tollhouse_api::QuoteResponse;
 use tollhouse_tool::MicroUsd;
 
 use crate::{
-    answer::Answer,
-    forms::{Fields, PostedForm},
-    page::{Area, Page},
+    Answer, ApiRefusal, Area, Fields, HeaderMap, Page, PageResult, PostedForm, Services, State, Visitor, code, form, header, money,
     pages::try_it::name::FormName,
-    parts::{code, form, money, text},
     play_wallet::{self, Payment, PaymentPurpose, PlayWallet, fund},
-    services::Services,
-    visitor::{ApiRefusal, PageResult, Visitor},
+    text,
 };
 
 /// Slug of a registration in quotes.

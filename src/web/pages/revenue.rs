@@ -5,7 +5,6 @@ mod by_tool;
 mod csv;
 mod report;
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::Revenue;
@@ -14,10 +13,7 @@ use tollhouse_tool::MicroUsd;
 pub(crate) use self::csv::csv;
 use self::report::{PATH, RevenueView, USUAL, parse, path};
 use crate::{
-    page::{Area, Page},
-    parts::{api_section, curl_command, empty, money, time_range::day},
-    query::PageQuery,
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, with_query},
+    Area, Page, PageQuery, PageResult, RawQuery, SignedIn, Visitor, api_section, curl_command, day, empty, lazy_html, money, with_query,
 };
 
 /// Selectable time spans.

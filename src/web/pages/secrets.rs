@@ -6,9 +6,7 @@ use tollhouse_front::PathParams;
 
 use super::owner_pages;
 use crate::{
-    page::Page,
-    parts::{Column::Words, Tab, code, curl_command, empty, form, moment, table, text, word},
-    visitor::{PageResult, SignedIn, Visitor, lazy_html, segment},
+    Page, PageResult, SignedIn, Tab, Visitor, Words, code, curl_command, empty, form, lazy_html, moment, segment, table, text, word,
 };
 
 pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams) -> PageResult {

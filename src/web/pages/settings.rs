@@ -2,11 +2,6 @@
 
 mod limits;
 
-use axum::{
-    body::Body,
-    http::{HeaderValue, Method, StatusCode, header},
-    response::{IntoResponse as _, Redirect},
-};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{OwnEndpoint, ReviewState};
@@ -15,11 +10,8 @@ use tollhouse_tool::Status;
 
 use super::owner_pages;
 use crate::{
-    forms::{PostedBySession, PostedForm, done},
-    page::{BackLink, Page},
-    page_frame::home,
-    parts::{Tab, code, curl_command, form, moment, state, text, word},
-    visitor::{PageResult, SignedIn, Visitor, lazy_html},
+    BackLink, Body, HeaderValue, IntoResponse as _, Method, Page, PageResult, PostedBySession, PostedForm, Redirect, SignedIn, StatusCode,
+    Tab, Visitor, code, curl_command, form, forms::done, header, lazy_html, moment, page_frame::home, state, text, word,
 };
 
 /// Choices: value in the API and text.

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::{FromRequest as _, FromRequestParts as _, RawQuery, Request, State},
-    http::{StatusCode, header},
-    response::{IntoResponse, Redirect, Response},
-};
+use axum::extract::{FromRequest as _, FromRequestParts as _};
 use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_account::{
@@ -19,12 +15,12 @@ use tollhouse_front::{ApiError, Code};
 use tollhouse_money::CREDIT_PREFIX;
 
 use crate::{
-    forms::{self, PostedForm, PostedInBrief, PostedToSignIn, SentForm},
-    page::{Area, Page},
-    page_frame,
-    parts::{form, sign_in::sign_in as sign_in_form, time::span},
-    services::Services,
-    visitor::{ApiRefusal, PageResult, Visitor, own},
+    ApiRefusal, Area, IntoResponse, Page, PageResult, PostedForm, RawQuery, Redirect, Request, Response, Services, State, StatusCode,
+    Visitor, form,
+    forms::{self, PostedInBrief, PostedToSignIn, SentForm},
+    header, page_frame,
+    parts::{sign_in::sign_in as sign_in_form, time::span},
+    visitor::own,
 };
 
 /// Error message of a failed sign-in.

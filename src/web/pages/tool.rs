@@ -1,6 +1,5 @@
 //! `/dashboard/tools/{slug}`: a tool's description, schemas, price, and ways to call it.
 
-use axum::http::StatusCode;
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -14,12 +13,9 @@ use tollhouse_tool::{MicroUsd, PricingMode, SettleTime, Status};
 
 use super::{admin::takedown, owner_pages, tools, versions};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        SnippetParts, Tab, calls, code, facts, moment, money, page_links, sample, schema, state, table, tabs, text, word,
-    },
-    visitor::{PageResult, Visitor, segment, with_query},
+    Area, Number, Page, PageResult, SnippetParts, StatusCode, Tab, Visitor, Words, code, facts, moment, money, page_links,
+    parts::{calls, schema},
+    sample, segment, state, table, tabs, text, with_query, word,
 };
 
 pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams) -> PageResult {

@@ -1,15 +1,12 @@
 //! `/dashboard`: search and filters for the offered tools. The address contains each query.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Catalog, Endpoint, Manifest};
 use tollhouse_tool::{PricingMode, Status};
 
 use crate::{
-    page::{Area, Page},
-    parts::{SnippetParts, calls, empty, form, money, page_links, pager, sample, state, text, word},
-    query::PageQuery,
-    visitor::{PageResult, Visitor, with_query},
+    Area, Page, PageQuery, PageResult, RawQuery, SnippetParts, Visitor, empty, form, money, page_links, pager, parts::calls, sample, state,
+    text, with_query, word,
 };
 
 const ROWS: &str = "50";

@@ -24,10 +24,6 @@ mod step;
 mod terms;
 mod tool;
 
-use axum::{
-    extract::RawQuery,
-    http::{HeaderMap, header},
-};
 use tollhouse_front::{Code, PathParams};
 
 use self::{
@@ -37,10 +33,7 @@ use self::{
     terms::CallTerms,
     tool::{CallRequest, TriedTool},
 };
-use crate::{
-    forms::{Fields, PostedForm},
-    visitor::{PageResult, Visitor},
-};
+use crate::{Fields, HeaderMap, PageResult, PostedForm, RawQuery, Visitor, header};
 
 /// Maximum size of a form without a session: an input of usual length, escaped.
 const MAX_BYTES: usize = 1 << 20;

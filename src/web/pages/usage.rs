@@ -7,14 +7,9 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_front::Code;
 
 use crate::{
-    parts::{
-        Bar, Chart,
-        Column::{Number, Words},
-        chart::{Step, calls_by_day},
-        page_links, table,
-        time_range::{MONTH, day},
-    },
-    visitor::{ApiRefusal, Visitor, segment, with_query},
+    ApiRefusal, Bar, Chart, MONTH, Number, Visitor, Words, day, page_links,
+    parts::chart::{Step, calls_by_day},
+    segment, table, with_query,
 };
 
 /// Returns charts of the number of calls and their duration.

@@ -1,7 +1,6 @@
 //! `/dashboard/tools/{slug}/versions`: the source versions of a tool, each line by line, and
 //! comparisons of two.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{HandlerType, OwnEndpoint};
 use tollhouse_front::{ApiError, Code, PathParams};
@@ -9,9 +8,8 @@ use tollhouse_tool::{ChangedVia, Version, VersionMaker, finding::Finding};
 
 use super::owner_pages;
 use crate::{
-    parts::{Column::Words, DiffNames, Tab, api_section, diff, facts, form, moment, source::part, state, table, text, word},
-    query::PageQuery,
-    visitor::{ApiRefusal, PageResult, SignedIn, Visitor, lazy_html, with_query},
+    ApiRefusal, DiffNames, PageQuery, PageResult, RawQuery, SignedIn, Tab, Visitor, Words, api_section, diff, facts, form, lazy_html,
+    moment, parts::source::part, state, table, text, with_query, word,
 };
 
 /// Digits of a hash in a version's short name.

@@ -2,7 +2,7 @@
 
 use tollhouse_api::RecentUsage;
 
-use super::text::counted;
+use super::counted;
 
 pub(crate) fn call_stats(usage: &RecentUsage) -> String {
     match usage.median_ms {

@@ -7,11 +7,8 @@ use std::fmt::Write as _;
 use maud::{Markup, PreEscaped, html};
 
 use super::{
-    table::{
-        Column::{Number, Words},
-        table,
-    },
-    text::counted,
+    Column::{Number, Words},
+    counted, table,
 };
 
 /// Width of one place and height of the drawing, in its own units. The drawing is stretched to its

@@ -2,10 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{
-    languages,
-    text::{classed, plain},
-};
+use super::{languages, plain, text::classed};
 
 /// Returns a named block of code. Text of others in it must be escaped for the language.
 pub(crate) fn block(name: &str, language: &str, code: &str) -> Markup {

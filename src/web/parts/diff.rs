@@ -12,7 +12,7 @@ use self::{
     line::Piece,
     rows::{DiffResult, DiffRow},
 };
-use super::text::{counted, words};
+use super::{counted, words};
 
 /// The names of two texts.
 #[derive(Clone, Copy)]

@@ -5,13 +5,7 @@ use serde_json::{Map, Value};
 use tollhouse_api::Event;
 use tollhouse_tool::Slug;
 
-use super::{
-    follow::named,
-    money, page_links, state,
-    table::{Column, table},
-    text,
-    time::moment,
-};
+use super::{Column, follow::named, moment, money, page_links, state, table, text};
 
 /// Kinds of events: name, description, and resulting state if there is one.
 pub(crate) const KINDS: &[(&str, &str, &str)] = &[

@@ -2,10 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{
-    code::copy,
-    text::{plain, words},
-};
+use super::{code::copy, plain, words};
 
 /// Shows values by name. Unknown ones are left out.
 pub(crate) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::text::plain;
+use super::plain;
 use crate::{form_table, visitor::Visitor};
 
 /// Returns a form for an API operation, with values for the names in its path, which leads back to

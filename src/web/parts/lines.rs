@@ -5,11 +5,7 @@ use serde_json::{Map, Value};
 use tollhouse_api::LogLine;
 use tollhouse_base::id::CallId;
 
-use super::{
-    state::{state, word},
-    text::{first, words},
-    time::moment,
-};
+use super::{first, moment, state, word, words};
 
 /// Maximum shown characters of a message, and of its fields.
 const MAX_CHARS: usize = 2_000;

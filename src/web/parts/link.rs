@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use url::Url;
 
-use super::text::{plain, words};
+use super::{plain, words};
 
 /// Shows an address as a link if it is a safe https address, else as text.
 pub(crate) fn link(address: &str) -> Markup {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::text::words;
+use super::words;
 use crate::visitor::{segment, with_query};
 
 /// Number of trailing characters of an id that distinguish it. The leading ones encode the time.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use maud::{Markup, html};
 
-use super::text::plain;
+use super::plain;
 
 /// Shows a time that displays as `2026-11-21T09:58:03.120Z`, to the second.
 pub(crate) fn moment(at: impl Display) -> Markup {

@@ -5,7 +5,7 @@ use tollhouse_api::{PaymentRequirements, SimulatedBalance};
 use tollhouse_tool::MicroUsd;
 
 use super::PlayWallet;
-use crate::visitor::{ApiRefusal, Visitor, with_query};
+use crate::{ApiRefusal, Visitor, with_query};
 
 /// The minimum amount that is funded at once.
 const DOLLAR: MicroUsd = MicroUsd(1_000_000);

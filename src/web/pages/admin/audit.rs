@@ -1,15 +1,12 @@
 //! `/dashboard/admin/audit`: the changes and who made them, latest first.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AuditEntry, AuditPage};
 
 use super::shared::{Admin, ROWS, owner};
 use crate::{
-    page::{Area, Page},
-    parts::{Column::Words, api_section, curl_command, empty, form, moment, onward, page_links::tool, state, table, text},
-    query::PageQuery,
-    visitor::{PageResult, Visitor, lazy_html, with_query},
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, Words, api_section, curl_command, empty, form, lazy_html, moment, onward,
+    page_links::tool, state, table, text, with_query,
 };
 
 const PATH: &str = "/dashboard/admin/audit";

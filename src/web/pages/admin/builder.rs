@@ -1,6 +1,5 @@
 //! `/dashboard/admin/builders/{id}`: a builder, their tools and earnings, and decisions about them.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Builder, BuilderResponse, EndpointSummary, EndpointSummaryPage, Revenue, RevenueTotals};
 use tollhouse_front::PathParams;
@@ -10,18 +9,8 @@ use super::{
     shared::{Admin, DecisionTarget, ROWS, reason, tiers},
 };
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::Words,
-        curl_command, empty, facts, form, moment, money, onward,
-        page_links::tool,
-        state, table,
-        text::{self, counted},
-        time_range::MONTH,
-        word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, lazy_html, segment, with_query},
+    Area, MONTH, Page, PageQuery, PageResult, RawQuery, Visitor, Words, counted, curl_command, empty, facts, form, lazy_html, moment,
+    money, onward, page_links::tool, segment, state, table, text, with_query, word,
 };
 
 pub(crate) async fn page(Admin(visitor): Admin, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {

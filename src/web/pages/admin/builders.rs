@@ -1,19 +1,13 @@
 //! `/dashboard/admin/builders`: the registered builders, oldest first, with their tools and
 //! earnings.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{BuilderListEntry, BuilderPage};
 
 use super::shared::{Admin, ROWS};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        curl_command, empty, moment, money, onward, state, table, text, word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, segment, with_query},
+    Area, Number, Page, PageQuery, PageResult, RawQuery, Visitor, Words, curl_command, empty, moment, money, onward, segment, state, table,
+    text, with_query, word,
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/builders";

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use tollhouse_api::OwnEndpoint;
 use tollhouse_tool::{Capabilities, Capability};
 
-use crate::parts::text;
+use crate::text;
 
 /// Returns what a capability permits.
 pub(super) fn meaning(name: &str) -> &'static str {

@@ -4,10 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_api::{OwnEndpoint, UploadedHandler};
 
-use crate::{
-    pages::owner_pages::source_text,
-    parts::{Column, DiffNames, diff, source, table, text},
-};
+use crate::{Column, DiffNames, diff, pages::owner_pages::source_text, parts::source, table, text};
 
 /// Maximum characters of a shown value.
 const CHARS: usize = 1_000;

@@ -1,6 +1,5 @@
 //! `/dashboard/admin/credits/{id}`: a credit, its movements, and decisions about it.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::CreditHistory;
 use tollhouse_front::PathParams;
@@ -10,11 +9,8 @@ use super::{
     shared::{Admin, DecisionTarget, ROWS, once, reason},
 };
 use crate::{
-    page::{Area, Page},
-    pages::credit::movements,
-    parts::{facts, form, moment, money, state, text},
-    query::PageQuery,
-    visitor::{PageResult, Visitor, lazy_html, segment, with_query},
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, facts, form, lazy_html, moment, money, pages::credit::movements, segment, state,
+    text, with_query,
 };
 
 pub(crate) async fn page(Admin(visitor): Admin, PathParams(id): PathParams, RawQuery(raw): RawQuery) -> PageResult {

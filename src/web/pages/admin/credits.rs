@@ -1,18 +1,12 @@
 //! `/dashboard/admin/credits`: prepaid credits, oldest first, and a form for a new one.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Credit, CreditPage};
 
 use super::shared::{Admin, ROWS, once};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        curl_command, empty, form, moment, money, onward, state, table, text,
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, segment, with_query},
+    Area, Number, Page, PageQuery, PageResult, RawQuery, Visitor, Words, curl_command, empty, form, moment, money, onward, segment, state,
+    table, text, with_query,
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/credits";

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tollhouse_tool::finding::Finding;
 
-use crate::parts::{state, text, word};
+use crate::{state, text, word};
 
 const SHOWN: usize = 50;
 /// Lines of context around a finding.

@@ -8,15 +8,7 @@ use tollhouse_front::Code;
 use tollhouse_tool::MicroUsd;
 
 use super::shared::Admin;
-use crate::{
-    page::{Area, Page},
-    parts::{
-        facts, money,
-        text::{self, counted},
-        time_range::{MONTH, day},
-    },
-    visitor::{PageResult, with_query},
-};
+use crate::{Area, MONTH, Page, PageResult, counted, day, facts, money, text, with_query};
 
 /// Number of past minutes for the rate of calls. The current minute is left out.
 const MINUTES: usize = 5;

@@ -2,21 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{AllPayoutsPage, Manifest, Payout, PayoutStatus};
 use tollhouse_tool::MicroUsd;
 
 use super::shared::{Admin, DecisionTarget, ROWS, owner_by_name};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        curl_command, empty, facts, form, moment, money, onward, state,
-        text::{self, counted},
-        word,
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, with_query},
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, counted, curl_command, empty, facts, form, moment, money, onward, state, text,
+    with_query, word,
 };
 
 const PATH: &str = "/dashboard/admin/payouts";

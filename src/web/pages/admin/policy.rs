@@ -1,6 +1,5 @@
 //! `/dashboard/admin/policy`: what builders can do without approval, and their limits.
 
-use axum::http::header;
 use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -14,16 +13,8 @@ use super::{
     shared::{Admin, only_admins, tiers},
 };
 use crate::{
-    forms::{self, PostedBySession, PostedForm},
-    page::{Area, BackLink, Page},
-    parts::{
-        Column::{Number, Words},
-        form,
-        page_links::tool,
-        table,
-        text::{counted, grouped},
-    },
-    visitor::{ApiRefusal, PageResult, Visitor},
+    ApiRefusal, Area, BackLink, Number, Page, PageResult, PostedBySession, PostedForm, Visitor, Words, counted, form, forms, header,
+    page_links::tool, table, text::grouped,
 };
 
 const PATH: &str = "/dashboard/admin/policy";

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use tollhouse_api::{OwnEndpoint, ReviewState};
 
-use crate::{parts::form, visitor::Visitor};
+use crate::{Visitor, form};
 
 /// A tool as read, and the page that its forms lead back to.
 pub(super) struct ReadTool<'a> {

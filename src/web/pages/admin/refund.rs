@@ -5,10 +5,7 @@ use tollhouse_account::session::SessionKind;
 use tollhouse_api::{Receipt, ReceiptKind};
 
 use super::shared::once;
-use crate::{
-    parts::form,
-    visitor::{Visitor, segment},
-};
+use crate::{Visitor, form, segment};
 
 /// Returns the refund form for an admin if the receipt was paid, else nothing.
 pub(crate) fn offer(visitor: &Visitor, receipt: &Receipt) -> Markup {

@@ -1,7 +1,6 @@
 //! `/dashboard/admin/reviews/{slug}`: the review of a tool: pending requests, changes since the
 //! last approval, findings, and its builder.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{BuilderResponse, EndpointSummaryPage, Event, EventPage, OwnEndpoint, ReviewPage, ReviewState};
 use tollhouse_front::PathParams;
@@ -16,12 +15,8 @@ use super::{
     shared::{Admin, owner, owner_by_name},
 };
 use crate::{
-    answer::Answer,
-    page::{Area, Page},
-    pages::owner_pages,
-    parts::{facts, moment, money, state, tabs, text, word},
-    query::PageQuery,
-    visitor::{ApiRefusal, PageResult, Visitor, segment, with_query},
+    Answer, ApiRefusal, Area, Page, PageQuery, PageResult, RawQuery, Visitor, facts, moment, money, pages::owner_pages, segment, state,
+    tabs, text, with_query, word,
 };
 
 /// Maximum other tools of the builder whose last decisions are shown.

@@ -11,7 +11,7 @@ use super::{
     shared::{reason, reason_field, tiers},
     takedown,
 };
-use crate::parts::form;
+use crate::form;
 
 /// Returns the forms for pending requests.
 pub(super) fn answers(read: &ReadTool) -> Markup {

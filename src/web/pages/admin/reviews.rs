@@ -1,19 +1,13 @@
 //! `/dashboard/admin/reviews`: pending decisions, oldest first.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{PendingReview, ReviewPage};
 use tollhouse_tool::HoldKind;
 
 use super::shared::{Admin, ROWS, owner_by_name};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        curl_command, empty, form, moment, pager, state,
-        text::{self, counted},
-    },
-    query::PageQuery,
-    visitor::{PageResult, Visitor, segment, with_query},
+    Area, Page, PageQuery, PageResult, RawQuery, Visitor, counted, curl_command, empty, form, moment, pager, segment, state, text,
+    with_query,
 };
 
 const PATH: &str = "/dashboard/admin/reviews";

@@ -1,21 +1,13 @@
 //! `/dashboard/admin/runtime`: the sandbox and its isolation.
 
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use tollhouse_api::{Health, Replica, RuntimeEndpoint, RuntimeStats, SandboxHealth, SandboxTotals, UnresolvedPage};
 
 use super::{shared::Admin, unresolved};
 use crate::{
-    page::{Area, Page},
-    parts::{
-        Column::{Number, Words},
-        facts,
-        follow::{self, renewed},
-        moment, page_links, state, table,
-        text::{self, counted},
-        word,
-    },
-    visitor::{PageResult, with_query},
+    Area, Number, Page, PageResult, RawQuery, Words, counted, facts,
+    follow::{self, renewed},
+    moment, page_links, state, table, text, with_query, word,
 };
 
 const PATH: &str = "/dashboard/admin/runtime";

@@ -2,22 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::FromRequestParts,
-    http::request::Parts,
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::FromRequestParts, http::request::Parts};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_base::id::RequestId;
 use tollhouse_front::{ApiError, Code};
 use tollhouse_protocol::Tier;
 
-use crate::{
-    parts::{form, text, word},
-    services::Services,
-    visitor::{SignedIn, Visitor, segment},
-};
+use crate::{IntoResponse as _, Response, Services, SignedIn, Visitor, form, segment, text, word};
 
 pub(super) const ROWS: &str = "50";
 

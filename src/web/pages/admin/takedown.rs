@@ -5,7 +5,7 @@ use tollhouse_account::session::SessionKind;
 use tollhouse_api::{OwnEndpoint, ReviewState};
 
 use super::{read_tool::ReadTool, shared::reason};
-use crate::{parts::page_links, visitor::Visitor};
+use crate::{Visitor, page_links};
 
 /// Returns the section with the form on the tool's own page, or nothing if the visitor is not an
 /// admin.

@@ -3,13 +3,7 @@
 use maud::{Markup, html};
 use tollhouse_api::{UnresolvedPage, UnresolvedSettlement};
 
-use crate::{
-    parts::{
-        Column::{Number, Words},
-        moment, money, page_links, table, text,
-    },
-    visitor::segment,
-};
+use crate::{Number, Words, moment, money, page_links, segment, table, text};
 
 /// Maximum number of settlements to show.
 pub(super) const ROWS: usize = 20;

@@ -4,11 +4,7 @@ use maud::{Markup, html};
 use tollhouse_front::{ApiError, Code};
 
 use super::contents::{Contents, INDEX};
-use crate::{
-    page::{Area, Page},
-    parts::text::plain,
-    visitor::{ApiRefusal, Visitor},
-};
+use crate::{ApiRefusal, Area, Page, Visitor, plain};
 
 /// Style sheet of documents.
 pub(crate) const STYLE: &str = "docs.css";

@@ -1,9 +1,5 @@
 //! `/docs/search`: the sections of documents that match a query.
 
-use axum::{
-    extract::RawQuery,
-    http::{HeaderMap, HeaderValue, header},
-};
 use maud::{Markup, html};
 use tollhouse_api::{DocsMatch, DocsSearchResponse};
 use tollhouse_front::accept::is_named;
@@ -12,11 +8,7 @@ use super::{
     contents::Contents,
     frame::{SEARCH, framed, index_text},
 };
-use crate::{
-    parts::text::plain,
-    query::PageQuery,
-    visitor::{PageResult, Visitor, with_query},
-};
+use crate::{HeaderMap, HeaderValue, PageQuery, PageResult, RawQuery, Visitor, header, plain, with_query};
 
 /// Minimum length of words that are marked, in characters.
 const MIN_MARKED: usize = 2;

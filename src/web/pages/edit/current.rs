@@ -3,12 +3,7 @@
 use tollhouse_api::OwnEndpoint;
 
 use super::draft::{self, ToolDraft};
-use crate::{
-    answer::Answer,
-    forms::Fields,
-    pages::owner_pages,
-    visitor::{ApiRefusal, Visitor},
-};
+use crate::{Answer, ApiRefusal, Fields, Visitor, pages::owner_pages};
 
 pub(super) struct CurrentTool {
     pub(super) tool: Answer<Box<OwnEndpoint>>,

@@ -8,7 +8,7 @@ use tollhouse_api::{OwnEndpoint, UploadedHandler};
 use tollhouse_tool::{Capabilities, MicroUsd, StaticResponse};
 
 use super::problems::{FIELDS, Problem};
-use crate::{forms::Fields, pages::owner_pages::source_text, parts::word};
+use crate::{Fields, pages::owner_pages::source_text, word};
 
 /// Other fields of the form: slug and paused state of a new tool, input of a run, attestation, and
 /// note.

@@ -1,6 +1,5 @@
 //! The page: the result of the last button, and the form as typed.
 
-use axum::http::StatusCode;
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{Manifest, OwnEndpoint, ReviewState, SafetyPolicyResponse};
@@ -12,12 +11,7 @@ use super::{
     fields::{self, FormContext},
     problems,
 };
-use crate::{
-    page::{Area, Page},
-    pages::owner_pages,
-    parts::{Tab, form, state, text, word},
-    visitor::{PageResult, Visitor},
-};
+use crate::{Area, Page, PageResult, StatusCode, Tab, Visitor, form, pages::owner_pages, state, text, word};
 
 /// Path of the form for a new tool.
 const NEW: &str = "/dashboard/new";

@@ -12,7 +12,7 @@ use super::{
     draft::ToolDraft,
     problems::{self, Problem},
 };
-use crate::answer::Answer;
+use crate::Answer;
 
 /// The result of a button.
 pub(super) enum Feedback {

@@ -5,7 +5,7 @@ use tollhouse_api::OwnEndpoint;
 use tollhouse_tool::{Capabilities, Capability, CapabilityRow, MicroUsd};
 
 use super::{draft::ToolDraft, problems::Problem};
-use crate::parts::{code, money, text};
+use crate::{code, money, text};
 
 /// Data besides the draft.
 pub(super) struct FormContext<'a> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tollhouse_api::ErrorDetails;
 use tollhouse_tool::finding::{Finding, Severity};
 
-use crate::parts::text::{line, words};
+use crate::{line, words};
 
 /// The fields of a tool: name in the form, and label.
 pub(super) const FIELDS: [(&str, &str); 11] = [

@@ -6,13 +6,7 @@ use tollhouse_api::{EndpointRevenue, EndpointSummary};
 use tollhouse_tool::EndpointState;
 
 use super::view::{HomeView, PATH};
-use crate::{
-    parts::{
-        moment, money, page_links, state,
-        text::{self, counted},
-    },
-    visitor::with_query,
-};
+use crate::{counted, moment, money, page_links, state, text, with_query};
 
 /// Maximum shown tasks.
 const MAX: usize = 20;

@@ -6,15 +6,7 @@ use maud::{Markup, html};
 use tollhouse_api::{EndpointRevenue, EndpointSummary};
 
 use super::view::{HomeView, PATH};
-use crate::{
-    parts::{
-        Bar,
-        Column::{Number, Words},
-        chart::spark,
-        money, onward, page_links, state, table, text, word,
-    },
-    visitor::with_query,
-};
+use crate::{Bar, Number, Words, money, onward, page_links, parts::chart::spark, state, table, text, with_query, word};
 
 pub(super) fn view(shown: &HomeView) -> Markup {
     let tools = &shown.tools.endpoints;

@@ -2,10 +2,7 @@
 
 use tollhouse_api::{EndpointSummaryPage, PayoutSettingsResponse, Revenue};
 
-use crate::{
-    parts::time_range::{day, days},
-    query::PageQuery,
-};
+use crate::{PageQuery, day, parts::time_range::days};
 
 pub(super) const PATH: &str = "/dashboard/home";
 /// Number of days in sums.

@@ -7,7 +7,7 @@ use tollhouse_api::RevenueTotals;
 use tollhouse_tool::MicroUsd;
 
 use super::report::{PATH, RevenueView, columns, headings};
-use crate::parts::{Bar, Chart, money, table, time_range::days};
+use crate::{Bar, Chart, money, parts::time_range::days, table};
 
 /// Maximum days, bars of the chart, and rows of its table.
 const MAX_DAYS: usize = 3_660;

@@ -7,12 +7,9 @@ use tollhouse_api::EndpointRevenue;
 
 use super::report::{PATH, RevenueView, columns, headings};
 use crate::{
-    parts::{
-        page_links,
-        pager::{counted, links},
-        table,
-    },
-    visitor::with_query,
+    page_links,
+    pager::{counted, links},
+    table, with_query,
 };
 
 const ROWS: usize = 25;

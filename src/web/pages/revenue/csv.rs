@@ -2,19 +2,10 @@
 
 use std::fmt::Write as _;
 
-use axum::{
-    body::Body,
-    extract::RawQuery,
-    http::{HeaderValue, header},
-    response::Response,
-};
 use tollhouse_api::{Revenue, RevenueTotals};
 
 use super::report::{SUMS, Sum, parse, path};
-use crate::{
-    host_checks::set_security_headers,
-    visitor::{PageResult, SignedIn},
-};
+use crate::{Body, HeaderValue, PageResult, RawQuery, Response, SignedIn, header, set_security_headers};
 
 /// Returns the report by day, or by tool with `by=tool`.
 pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) -> PageResult {

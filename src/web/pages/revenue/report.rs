@@ -4,15 +4,7 @@ use maud::{Markup, html};
 use tollhouse_api::{Revenue, RevenueTotals};
 use tollhouse_tool::MicroUsd;
 
-use crate::{
-    parts::{
-        Column::{self, Number, Words},
-        money,
-        time_range::next_day,
-    },
-    query::PageQuery,
-    visitor::with_query,
-};
+use crate::{Column, Number, PageQuery, Words, money, parts::time_range::next_day, with_query};
 
 pub(super) const PATH: &str = "/dashboard/revenue";
 /// Default time span.

@@ -5,14 +5,7 @@ use maud::{Markup, html};
 use tollhouse_api::{Limits, OwnEndpoint};
 use tollhouse_protocol::limits::{LimitRow, TABLE};
 
-use crate::{
-    pages::owner_pages,
-    parts::{
-        Column::{Number, Words},
-        form, table, text,
-    },
-    visitor::Visitor,
-};
+use crate::{Number, Visitor, Words, form, pages::owner_pages, table, text};
 
 /// Shows the limits with a form. `policy` contains the ceilings of builders' limits.
 pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: &Limits) -> Markup {

@@ -1,10 +1,6 @@
 //! A tool's answer, and the page that shows it.
 
-use axum::{
-    body::{Body, to_bytes},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::Response,
-};
+use axum::body::to_bytes;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use maud::{Markup, html};
@@ -14,14 +10,9 @@ use tollhouse_front::{ApiError, Code, code_of};
 
 use super::{call::PaymentSource, step, tool::CallRequest};
 use crate::{
-    host_checks::set_security_headers,
-    page::Page,
-    parts::{
-        facts, moment, money, page_links,
-        schema_form::{minified, spread},
-        state, text,
-    },
-    visitor::{ApiRefusal, PageResult, segment},
+    ApiRefusal, Body, HeaderMap, HeaderValue, Page, PageResult, Response, StatusCode, facts, header, moment, money, page_links,
+    parts::schema_form::{minified, spread},
+    segment, set_security_headers, state, text,
 };
 
 /// Maximum size of an answer, in bytes. Larger than any tool's answer.

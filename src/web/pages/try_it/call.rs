@@ -1,19 +1,12 @@
 //! The request of a call, with its payment.
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
-    response::Response,
-};
+use axum::http::HeaderName;
 use tollhouse_account::session::SessionKind;
 use tollhouse_front::{ApiError, Code, header_names};
 
 use super::tool::{TriedTool, send_unpaid};
 use crate::{
-    forms::Fields,
-    host_checks::set_security_headers,
-    play_wallet::Payment,
-    visitor::{PageResult, Visitor},
+    Body, Fields, HeaderMap, HeaderValue, Method, PageResult, Response, Visitor, header, play_wallet::Payment, set_security_headers,
 };
 
 #[derive(Debug, PartialEq, Eq)]

@@ -12,12 +12,7 @@ use super::{
     step::{EditStep, NEW_PAYMENT, RUN_AGAIN, other, repeat_form, restart},
     tool::CallRequest,
 };
-use crate::{
-    page::Page,
-    parts::{facts, moment, schema_form::Problem, state, text, word},
-    refusal,
-    visitor::{PageResult, segment},
-};
+use crate::{Page, PageResult, facts, moment, parts::schema_form::Problem, refusal, segment, state, text, word};
 
 /// Maximum shown problems of an input.
 const PROBLEMS: usize = 20;

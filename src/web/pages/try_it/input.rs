@@ -4,12 +4,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
-    forms::Fields,
-    parts::{
-        sample,
-        schema_form::{Form, FormDraft, Problem, initial, minified, spread},
-        text,
-    },
+    Fields,
+    parts::schema_form::{Form, FormDraft, Problem, initial, minified, spread},
+    sample, text,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
 use tollhouse_base::clock::Timestamp;
 
-use crate::{forms::Fields, play_wallet::VALID_SECS};
+use crate::{Fields, play_wallet::VALID_SECS};
 
 /// Time for which a form is fresh, in seconds. Its payment stays valid some minutes longer.
 const FRESH_SECS: u64 = VALID_SECS - 10 * 60;

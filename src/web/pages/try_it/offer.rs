@@ -1,6 +1,5 @@
 //! The second step: the price, and the ways to pay. Each is a form that names the amount.
 
-use axum::http::header;
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
@@ -15,11 +14,8 @@ use super::{
     tool::CallRequest,
 };
 use crate::{
-    page::Page,
-    pages::tool::paid_with,
-    parts::{facts, form, moment, money, sample, schema_form::spread, state, text},
-    play_wallet::Payment,
-    visitor::{PageResult, segment},
+    Page, PageResult, facts, form, header, moment, money, pages::tool::paid_with, parts::schema_form::spread, play_wallet::Payment, sample,
+    segment, state, text,
 };
 
 /// Maximum shown characters of the input.

@@ -1,14 +1,13 @@
 //! Payments with play money, signed for the form that is shown.
 
-use axum::http::HeaderValue;
 use tollhouse_api::{PaymentRequirements, PaymentResponse, PaymentState};
 use tollhouse_front::Code;
 
 use super::{name::FormName, terms::CallTerms, tool::CallRequest};
 use crate::{
-    parts::word,
+    HeaderValue, Visitor,
     play_wallet::{Payment, PaymentPurpose, PlayWallet, fund},
-    visitor::{Visitor, segment},
+    segment, word,
 };
 
 /// The offer of the play wallet.

@@ -1,6 +1,5 @@
 //! The first step: the input of the call.
 
-use axum::http::StatusCode;
 use maud::{Markup, html};
 
 use super::{
@@ -8,11 +7,7 @@ use super::{
     name::FormName,
     tool::{CallCost, TriedTool},
 };
-use crate::{
-    page::Page,
-    parts::{form, state, text, word},
-    visitor::{PageResult, Visitor},
-};
+use crate::{Page, PageResult, StatusCode, Visitor, form, state, text, word};
 
 pub(super) async fn show(visitor: &Visitor, tool: &TriedTool, given: &GivenInput) -> PageResult {
     let costs = tool.costs(visitor).await;

@@ -8,7 +8,7 @@ use super::{
     name::FormName,
     tool::CallRequest,
 };
-use crate::parts::form;
+use crate::form;
 
 /// Returns hidden fields with a signed payment and what it pays.
 pub(super) fn signed(header: &str, accepted: &PaymentRequirements) -> Markup {

@@ -6,11 +6,7 @@ use tollhouse_api::{Manifest, PaymentRequirements, QuoteResponse};
 use tollhouse_tool::MicroUsd;
 
 use super::{answer::CallAnswer, tool::TriedTool};
-use crate::{
-    answer::Answer,
-    play_wallet,
-    visitor::{ApiRefusal, Visitor},
-};
+use crate::{Answer, ApiRefusal, Visitor, play_wallet};
 
 pub(super) struct CallTerms<'v> {
     /// The resource to pay for.

@@ -1,10 +1,5 @@
 //! The tool to call, and a requested call of it.
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, Method},
-    response::Response,
-};
 use maud::Markup;
 use serde_json::Value;
 use tollhouse_account::session::SessionKind;
@@ -13,14 +8,7 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_front::{Code, code_of};
 use tollhouse_tool::PricingMode;
 
-use crate::{
-    answer::Answer,
-    forms::Fields,
-    page::{Area, Page},
-    pages::owner_pages,
-    parts::{money, text},
-    visitor::{ApiRefusal, Visitor, segment},
-};
+use crate::{Answer, ApiRefusal, Area, Body, Fields, HeaderMap, Method, Page, Response, Visitor, money, pages::owner_pages, segment, text};
 
 /// A tool, as far as the visitor can see it.
 pub(super) struct TriedTool {

@@ -2,10 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::{
-    pages::edit::draft::ToolDraft,
-    parts::{DiffNames, diff, text::words},
-};
+use crate::{DiffNames, diff, pages::edit::draft::ToolDraft, words};
 
 /// Shows the changes to publish, with the builder's attestation.
 pub(super) fn review(before: Option<&ToolDraft>, draft: &ToolDraft, statement: Option<&str>, unvouched: bool) -> Markup {

@@ -6,13 +6,7 @@ use tollhouse_api::{DryRun, EndpointCheck, Grants, OwnEndpoint};
 use tollhouse_base::exact;
 use tollhouse_protocol::limits::TABLE;
 
-use crate::{
-    pages::edit::problems::findings,
-    parts::{
-        facts, lines, state,
-        text::{first, line, words},
-    },
-};
+use crate::{facts, first, line, lines, pages::edit::problems::findings, state, words};
 
 /// Maximum shown characters of a result.
 const RESULT_CHARS: usize = 20_000;
