@@ -149,7 +149,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
 
 /// Converts a place from another program, whose column counts `units` for each character, by the current text of its
 /// file.
-pub(super) fn counted(folder: &Path, position: FilePosition, units: fn(char) -> usize) -> FilePosition {
+pub(crate) fn counted(folder: &Path, position: FilePosition, units: fn(char) -> usize) -> FilePosition {
     match read(&folder.join(&position.file)) {
         Ok(Some(text)) => position.counted(&text, units),
         Ok(None) | Err(_) => position,
