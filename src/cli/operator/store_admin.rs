@@ -29,11 +29,20 @@ pub(crate) struct RepairArgs {
     confirm: ConfirmArgs,
 }
 
-pub(crate) async fn check(args: CheckArgs, out: Output) -> Result<(), Box<dyn Error>> {
-    let home = args.of.home()?;
+/// Checks the store. A folder that the command line names and that contains a store (`names_folder`) takes precedence over a
+/// database that only a variable or the settings file names, so that the check of a restored backup never reads the database of a host.
+pub(crate) async fn check(args: CheckArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
+    let mut home = args.of.home()?;
+    let folder = home.data.join("store");
+    let unchecked = if names_folder && folder.exists() { home.database.take() } else { None };
     let mut reported = CheckOutput { found: vec![], wrong: vec![], out };
+    reported.found(match (&home.database, unchecked) {
+        (Some(_), _) => "checking the database of the settings".to_owned(),
+        (None, Some(_)) => format!("checking the store in `{}`, not the database of the settings", folder.display()),
+        (None, None) => format!("checking the store in `{}`", folder.display()),
+    })?;
     if home.database.is_none() {
-        let StoreReport { found, damages, archive, .. } = sled::check(&home.data.join("store"), &home.store)?;
+        let StoreReport { found, damages, archive, .. } = sled::check(&folder, &home.store)?;
         for sentence in found {
             reported.found(sentence)?;
         }
