@@ -29,8 +29,10 @@ pub(crate) struct RepairArgs {
     confirm: ConfirmArgs,
 }
 
-/// Checks the store. A folder that the command line names and that contains a store (`names_folder`) takes precedence over a
-/// database that only a variable or the settings file names, so that the check of a restored backup never reads the database of a host.
+/// Checks the store in the folder or the database.
+///
+/// If the command line names the folder (`names_folder`) and it contains a store, it takes precedence over a database of the
+/// settings. So the check of a restored backup never reads a host's database instead.
 pub(crate) async fn check(args: CheckArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
     let mut home = args.of.home()?;
     let folder = home.data.join("store");
@@ -38,7 +40,9 @@ pub(crate) async fn check(args: CheckArgs, names_folder: bool, out: Output) -> R
     let mut reported = CheckOutput { found: vec![], wrong: vec![], out };
     reported.found(match (&home.database, unchecked) {
         (Some(_), _) => "checking the database of the settings".to_owned(),
-        (None, Some(_)) => format!("checking the store in `{}`, not the database of the settings", folder.display()),
+        (None, Some(_)) => {
+            format!("checking the store in `{}`; to check the database of the settings, leave out `--data`", folder.display())
+        }
         (None, None) => format!("checking the store in `{}`", folder.display()),
     })?;
     if home.database.is_none() {
