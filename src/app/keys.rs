@@ -49,7 +49,7 @@ pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store
         tracing::error!(
             file = %data.join("receipt-key.pem").display(),
             "the key that signed the stored receipts is missing, so a new one was created: older receipts no longer verify with the keys \
-             that this host publishes; restore the file from a backup"
+             that this host publishes; restore the file from your own copy, because backups do not contain it"
         );
     }
     known_signer(keys, data)

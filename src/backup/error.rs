@@ -43,7 +43,7 @@ pub enum BackupError {
     Key { what: &'static str, file: &'static str, theirs: String, ours: String },
     #[error("the store is not empty, and nothing was changed: use another data folder or database, or empty this one")]
     NotEmpty,
-    #[error("it contains only a part of a store ({0}): empty it, and start again")]
+    #[error("the target contains only a part of a store ({0}): if no host uses the target, empty it, and start again")]
     Unfinished(String),
 }
 

@@ -119,7 +119,8 @@ pub fn main() -> ExitCode {
         },
         command => {
             let front = crate::GlobalArgs { json: global.json, ..crate::GlobalArgs::in_front(&given) };
-            crate::end(front.here().and_then(|()| run(command, Output::new(front.json))), &front)
+            let names_folder = names_folder(&given);
+            crate::end(front.here().and_then(|()| run(command, names_folder, Output::new(front.json))), &front)
         }
     }
 }
@@ -136,12 +137,19 @@ fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
     }
 }
 
+/// Returns whether the command line of `store check` names a data folder and no database.
+fn names_folder(given: &clap::ArgMatches) -> bool {
+    let is_typed = |check: &clap::ArgMatches, flag: &str| check.value_source(flag) == Some(clap::parser::ValueSource::CommandLine);
+    let check = given.subcommand_matches("store").and_then(|store| store.subcommand_matches("check"));
+    check.is_some_and(|check| is_typed(check, "data") && !is_typed(check, "store"))
+}
+
 /// Runs a command on a host's stored data.
-fn run(command: Command, out: Output) -> crate::base::error::Result {
+fn run(command: Command, names_folder: bool, out: Output) -> crate::base::error::Result {
     let runtime = runtime()?;
     let ended = match command {
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args, out)),
-        Command::Store(Store::Check(args)) => runtime.block_on(store_admin::check(*args, out)),
+        Command::Store(Store::Check(args)) => runtime.block_on(store_admin::check(*args, names_folder, out)),
         Command::Store(Store::Compact(args)) => runtime.block_on(store_admin::compact(*args, out)),
         Command::Store(Store::Repair(args)) => store_admin::repair(&args, out),
         Command::Store(Store::Migrate(args)) => runtime.block_on(backup_cmd::migrate(args, out)),

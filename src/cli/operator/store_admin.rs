@@ -30,11 +30,24 @@ pub(crate) struct RepairArgs {
     confirm: ConfirmArgs,
 }
 
-pub(crate) async fn check(args: CheckArgs, out: Output) -> Result<(), Box<dyn Error>> {
-    let home = args.of.home()?;
+/// Checks the store in the folder or the database.
+///
+/// If the command line names the folder (`names_folder`) and it contains a store, it takes precedence over a database of the
+/// settings. So the check of a restored backup never reads a host's database instead.
+pub(crate) async fn check(args: CheckArgs, names_folder: bool, out: Output) -> Result<(), Box<dyn Error>> {
+    let mut home = args.of.home()?;
+    let folder = home.data.join("store");
+    let unchecked = if names_folder && folder.exists() { home.database.take() } else { None };
     let mut reported = CheckOutput { found: vec![], wrong: vec![], out };
+    reported.found(match (&home.database, unchecked) {
+        (Some(_), _) => "checking the database of the settings".to_owned(),
+        (None, Some(_)) => {
+            format!("checking the store in `{}`; to check the database of the settings, leave out `--data`", folder.display())
+        }
+        (None, None) => format!("checking the store in `{}`", folder.display()),
+    })?;
     if home.database.is_none() {
-        let StoreReport { found, damages, archive, .. } = sled::check(&home.data.join("store"), &home.store)?;
+        let StoreReport { found, damages, archive, .. } = sled::check(&folder, &home.store)?;
         for sentence in found {
             reported.found(sentence)?;
         }

@@ -93,6 +93,13 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     fixture.host.kill9();
     let stays = run(&["store", "stay", "--data", data.to_str().unwrap()], &[]).await.unwrap();
     assert!(stays.contains("as it was before the move"), "{stays}");
+
+    // A folder that the command line names is checked, even if a variable names a database.
+    let check = ["store", "check", "--data", data.to_str().unwrap()];
+    let checked = run(&check, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
+    assert!(checked.starts_with("checking the store in `") && checked.contains("leave out `--data`"), "{checked}");
+    let checked = run(&[&check[..], &["--store", url.as_str()]].concat(), &[]).await.unwrap();
+    assert!(checked.starts_with("checking the database"), "{checked}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

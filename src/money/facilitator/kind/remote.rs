@@ -273,7 +273,7 @@ impl Facilitator for HttpFacilitator {
     async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         match self.chain_node(payment) {
             Some(node) => node.look_up(payment, started).await,
-            None => SettleOutcome::Unknown("its facilitator is not configured, and no node is set".to_owned()),
+            None => SettleOutcome::Unknown("no node is set, and without one the host cannot look at the chain".to_owned()),
         }
     }
 
