@@ -115,7 +115,7 @@ where
 /// Publishes the built-in tools, or those in `folder`, unless that was done before. If another host
 /// of the store is doing it, waits until that is done and visible here.
 pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path>) -> Result<(), PublishError> {
-    let Services { catalog, replica, .. } = services;
+    let (catalog, replica) = (&services.catalog, &services.replica);
     let mut waited = false;
     let tools = loop {
         match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.publish_seed_tools(folder, &turn).await }).await? {
