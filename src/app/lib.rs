@@ -180,7 +180,7 @@ impl App {
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
         catalog.maintain_index();
-        let readiness = ReadinessClient::new(capabilities.guard().clone(), &base_url).map_err(StartError::Guard)?;
+        let readiness = ReadinessClient::new(capabilities.guard.clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&capabilities), readiness.clone());
         let receipts = FreeReceipts::new(Arc::clone(&store), clock.clone(), settings.retention.free_receipts);
         let history = History::new(Arc::clone(&store), clock.clone(), settings.retention.history);

@@ -42,7 +42,7 @@ impl FollowedState for Catalog {
             self.follow_endpoint(&slug).await?;
         }
         for endpoint in changes.iter().flat_map(Secrets::changed).collect::<BTreeSet<_>>() {
-            self.services.secrets().refresh(&endpoint).await?;
+            self.services.secrets.refresh(&endpoint).await?;
             // A call may have read the secrets again, and a worker may hold an old value.
             self.retire_workers(&endpoint);
         }
@@ -59,7 +59,7 @@ impl FollowedState for Catalog {
         }
         self.follow_all().await?;
         let with_workers = self.ready.all().into_iter().map(|live| live.endpoint.id.clone()).collect();
-        for endpoint in self.services.secrets().refresh_all(with_workers).await? {
+        for endpoint in self.services.secrets.refresh_all(with_workers).await? {
             self.retire_workers(&endpoint);
         }
         Ok(())

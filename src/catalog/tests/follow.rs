@@ -148,18 +148,18 @@ async fn reload_shows_the_stored_state() {
     }
     other.reload().await.unwrap();
     let holder: SecretOwner = (&find(&one, "stays").await.endpoint).into();
-    assert_eq!(other.services.secrets().given(&holder.id).await, 0);
+    assert_eq!(other.services.secrets.given(&holder.id).await, 0);
     one.update("stays", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     one.delete("goes", None, ChangedBy::Admin).await.unwrap();
     one.create(draft("comes"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.set_policy(PolicyDraft::default(), None).await.unwrap();
-    let secrets = one.services.secrets();
+    let secrets = &one.services.secrets;
     secrets.set(&holder, "KEY".parse::<SecretName>().unwrap(), "value", Visibility::Env).await.unwrap();
     other.reload().await.unwrap();
     let shown = ["stays", "goes", "comes"].map(|slug| availability(&other, slug));
     assert_eq!(shown, [Some(Availability::Paused), None, Some(Availability::Active)]);
     assert_eq!(other.policy().revision, 1);
-    assert_eq!(other.services.secrets().given(&holder.id).await, 1);
+    assert_eq!(other.services.secrets.given(&holder.id).await, 1);
 }
 
 #[tokio::test]
@@ -167,13 +167,13 @@ async fn secret_changes_reach_other_hosts() {
     let (one, other, _folders) = two().await;
     let live = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let (holder, name) = ((&live.endpoint).into(), "KEY".parse::<SecretName>().unwrap());
-    let known = async |catalog: &Arc<Catalog>| catalog.services.secrets().given(&live.endpoint.id).await;
+    let known = async |catalog: &Arc<Catalog>| catalog.services.secrets.given(&live.endpoint.id).await;
     assert_eq!(known(&other).await, 0);
-    one.services.secrets().set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
+    one.services.secrets.set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
     assert_eq!(known(&other).await, 0);
     receives(&other).await;
     assert_eq!(known(&other).await, 1);
-    one.services.secrets().remove(&holder, &name).await.unwrap();
+    one.services.secrets.remove(&holder, &name).await.unwrap();
     receives(&other).await;
     assert_eq!(known(&other).await, 0);
 }
