@@ -37,10 +37,9 @@ pub use self::{
     error::{ParseError, SettingsError},
     host::HostFlags,
     http::{
-        AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
-        ProxySettings,
+        BodySettings, ConnectionSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings, ProxySettings, QuotaSettings,
     },
-    mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
+    mcp::{McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
     retention::{RetentionFlags, RetentionSettings},
     sandbox::{SandboxFlags, SandboxSettings},

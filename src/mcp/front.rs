@@ -39,7 +39,7 @@ impl McpFront {
         let (tasks, cancelable) = (Tasks::new(&services, Arc::clone(&remote_cancels)), Arc::<CancelableCalls>::default());
         let running: [Weak<dyn Cancelable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancelable) as _];
         remote_cancels.follow(running);
-        let listeners = Listeners::new(services.settings.listeners, services.catalog.changes());
+        let listeners = Listeners::new(services.settings.given.listeners, services.catalog.changes());
         let changes = services.catalog.changes();
         let named = json!({ "name": NAME, "version": VERSION });
         Self { services, tasks, cancelable, remote_cancels, lists: ListCache::default(), listeners, changes, named }

@@ -98,7 +98,7 @@ pub(super) enum TaskStart {
 impl Tasks {
     /// Returns the tasks and starts their background work. Call it inside a tokio runtime.
     pub(super) fn new(services: &Services, remote_cancels: Arc<RemoteCancels>) -> Arc<Self> {
-        let settings = services.settings.tasks;
+        let settings = services.settings.given.tasks;
         let tasks = Arc::new(Self {
             store: Arc::clone(&services.store),
             clock: services.clock.clone(),
@@ -108,7 +108,7 @@ impl Tasks {
             replica: Arc::clone(&services.replica),
             remote_cancels,
             running: Lock::default(),
-            slots: Quota::new(Some(settings.running), Some(settings.running_of_address)),
+            slots: Quota::new(settings.running.max, settings.running.max_per_address),
             unpaid: UnpaidTasks::new(settings.bytes),
             retention: settings.kept,
         });
