@@ -102,11 +102,6 @@ impl ApiError {
         self
     }
 
-    fn challenged(mut self, challenge: &Arc<X402Challenge>) -> Self {
-        self.challenge = Some(Arc::clone(challenge));
-        self
-    }
-
     /// Returns the code.
     pub fn code(&self) -> Code {
         self.code
@@ -120,10 +115,6 @@ impl ApiError {
     /// Returns the seconds after which a retry may succeed, if known.
     pub fn retry_after_secs(&self) -> Option<u64> {
         self.retry_after_secs
-    }
-
-    pub(crate) fn policy(&self) -> Option<RateLimitPolicy> {
-        self.policy
     }
 
     /// Returns the payment challenge. Every 402 has one, and so does a payment that was made for something else.

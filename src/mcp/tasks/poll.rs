@@ -6,7 +6,7 @@ use rmcp::{ErrorData, model::JsonObject};
 use tollhouse_base::offload::run_blocking;
 use tollhouse_call::{CallError, CompletedCall};
 use tollhouse_front::ApiError;
-use tollhouse_money::{HeldPaymentEnd, PaymentId, StoredAnswer};
+use tollhouse_money::{HeldPaymentEnd, PaymentId, Refusal, StoredAnswer};
 use tollhouse_store::{Batch, Durability, StoreError};
 
 use super::{
@@ -89,7 +89,7 @@ impl Tasks {
 
 /// Returns the JSON-RPC error for a payment whose answer is lost.
 fn lost(payment: &PaymentId) -> JsonObject {
-    let fault = ApiError::from(&CallError::AnswerLost(payment.clone()));
+    let fault = ApiError::from(&CallError::Refused(Refusal::AnswerLost(payment.clone())));
     as_object(&ErrorData::internal_error(fault.message().to_owned(), Some(fault.error())))
 }
 
