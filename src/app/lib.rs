@@ -29,7 +29,7 @@ use tollhouse_capability::{
     secret::{RotationReport, Secrets},
 };
 use tollhouse_catalog::{Catalog, CatalogParts, safety::Scanner};
-use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings};
+use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
 use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, Proxies, Shutdown};
 use tollhouse_http as http;
@@ -45,7 +45,7 @@ use tollhouse_money::{
 };
 use tollhouse_objects::{ObjectLayout, Objects};
 use tollhouse_operate::disk::Disk;
-use tollhouse_pool::{Pool, PoolConfig};
+use tollhouse_pool::Pool;
 use tollhouse_replica::Replica;
 use tollhouse_store::{
     Store, StoreError,
@@ -151,8 +151,8 @@ impl App {
             Arc::clone(&objects),
         );
         payments.recover().await.map_err(StartError::Recovery)?;
-        let pool = Pool::start(pool_config(&settings.sandbox)).map_err(StartError::Sandbox)?;
-        if !settings.sandbox.strict.is_empty() {
+        let pool = Pool::start(settings.sandbox.pool.clone()).map_err(StartError::Sandbox)?;
+        if !settings.sandbox.pool.strict.is_empty() {
             pool.ready().await.map_err(StartError::Sandbox)?;
         }
         let room = settings.catalog.room.secrets_bytes();
@@ -425,24 +425,6 @@ fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
     let Some(url) = &settings.money.routes_url else { return Ok(Arc::new(TableRoutes)) };
     let remote = RemoteRoutes::new(url, settings.money.routes_key.as_ref().map(HiddenValue::expose)).map_err(StartError::Payment)?;
     Ok(Arc::new(remote))
-}
-
-/// Converts the settings of the pool.
-pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
-    let mut config = PoolConfig::new(sandbox.worker.clone());
-    config.spares = sandbox.spares.unwrap_or(config.spares);
-    config.running = sandbox.running.unwrap_or(config.running);
-    config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
-    config.users = sandbox.users.unwrap_or(config.users);
-    config.max_processes = sandbox.processes.unwrap_or(config.max_processes.min(config.users.max()));
-    config.memory = sandbox.memory.unwrap_or(config.memory);
-    config.tier = sandbox.tier;
-    if !sandbox.zygote {
-        config.zygote_forks = 0;
-    }
-    config.strict.clone_from(&sandbox.strict);
-    config.bytes = sandbox.bytes.unwrap_or(config.bytes);
-    config
 }
 
 /// Rotates the master key of a host that does not run, with its data in `data`.

@@ -139,16 +139,6 @@ pub struct CatalogCapacity {
 }
 
 impl CatalogCapacity {
-    /// Returns the part for calls.
-    fn called_bytes(self) -> usize {
-        self.ready_bytes / 2
-    }
-
-    /// Returns the part for lists.
-    fn shown_cache_bytes(self) -> usize {
-        self.ready_bytes / 8 * 3
-    }
-
     /// Returns the part for encrypted secrets.
     pub fn secrets_bytes(self) -> usize {
         self.ready_bytes / 8

@@ -184,12 +184,8 @@ impl Operator {
         terms.chain((!self.hashes.is_empty()).then_some(hash))
     }
 
-    pub(super) fn has_hashes(&self) -> bool {
-        !self.hashes.is_empty()
-    }
-
     pub(super) fn has_hash(&self, bytes: &[u8]) -> bool {
-        self.hashes.contains(&sha256_hex(bytes))
+        !self.hashes.is_empty() && self.hashes.contains(&sha256_hex(bytes))
     }
 
     /// Returns the rules whose terms are in `text`, with the location of the first match of each.
