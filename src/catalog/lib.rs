@@ -155,20 +155,11 @@ impl Default for CatalogCapacity {
 pub struct Catalog {
     store: Arc<dyn Store>,
     sources: Sources,
-    clock: Clock,
-    pool: Pool,
-    services: Arc<CapabilityServices>,
-    events: Arc<Events>,
-    scanner: Arc<Scanner>,
-    base_url: String,
-    payment: PaymentConfig,
+    parts: CatalogParts,
     policy: ArcSwap<PolicyInForce>,
-    builders: Arc<Builders>,
     builder_standing: ArcSwap<HashMap<BuilderId, BuilderStanding>>,
-    make_form: MakeForm,
     /// Summary of every endpoint.
     snapshot: ArcSwap<Snapshot>,
-    max_endpoints: usize,
     /// Caches for calls and for lists, with the most recently used endpoints.
     ready: Cache<Slug, Arc<LiveEndpoint>>,
     shown_cache: Cache<Slug, Arc<ShownEndpoint>>,
@@ -253,7 +244,7 @@ impl Catalog {
     /// Ends the workers of an endpoint if its tier has changed.
     fn leave_tier(&self, before: &Endpoint, now: &Endpoint) {
         if before.tier != now.tier {
-            self.pool.retire(now.id.as_str(), &before.version);
+            self.parts.pool.retire(now.id.as_str(), &before.version);
         }
     }
 
@@ -278,7 +269,7 @@ impl Catalog {
             Owner::Platform => Tier::default(),
             Owner::Builder(_) => policy,
         };
-        self.pool.tier().max(policy).max(self.builder_standing(owner).tier).max(cap)
+        self.parts.pool.tier().max(policy).max(self.builder_standing(owner).tier).max(cap)
     }
 
     /// Returns an admin's decisions about an owner.
@@ -332,9 +323,9 @@ impl Catalog {
     /// Checks that the host accepts the ways to pay that the owner wants.
     fn check_accepts(&self, accepts: &[String]) -> Result<(), PublishError> {
         let named = |position: usize| accepts[..position].contains(&accepts[position]);
-        let unknown = (0..accepts.len()).find(|position| !self.payment.takes(&accepts[*position]) || named(*position));
+        let unknown = (0..accepts.len()).find(|position| !self.parts.payment.takes(&accepts[*position]) || named(*position));
         let Some(position) = unknown else { return Ok(()) };
-        let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
+        let taken: Vec<_> = self.parts.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
         let message = format!("this host accepts {}; list networks, or networks with a token, of these, each once", taken.join(", "));
         Err(PublishError::field(format!("/accepts/{position}"), message))
     }

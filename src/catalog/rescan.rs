@@ -39,7 +39,7 @@ impl Catalog {
         if !self.rescan_is_due().await? {
             return Ok(());
         }
-        let ours = self.scanner.policy_version();
+        let ours = self.parts.scanner.policy_version();
         let (remaining, all) = (self.unscanned.lock().take(), self.all());
         let found = match remaining {
             Some(remaining) => self.rescan_all(remaining.into_iter()).await?,
@@ -60,7 +60,7 @@ impl Catalog {
     /// Returns whether endpoints were last scanned with older rules than this version's.
     #[boxed]
     pub async fn rescan_is_due(&self) -> Result<bool, StoreError> {
-        let ours = self.scanner.policy_version();
+        let ours = self.parts.scanner.policy_version();
         let by = SCANNED_BY.get(&*self.store, &()).await?;
         Ok(by.is_none_or(|by| by != ours && safety::revision(&by) <= safety::revision(ours)))
     }
@@ -74,7 +74,7 @@ impl Catalog {
     pub async fn rescan(&self) -> Result<RescanReport, PublishError> {
         let all = self.all();
         let found = self.rescan_all(builders_of(&all)).await?;
-        SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
+        SCANNED_BY.put(&(), &self.parts.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
         Ok(found)
     }
 
@@ -158,7 +158,7 @@ impl Catalog {
         };
         // An existing hold stays and is never weakened.
         let kind = old.review.hold.as_ref().map(|hold| hold.kind).max(found);
-        hold(&mut endpoint, kind, self.clock.now());
+        hold(&mut endpoint, kind, self.parts.clock.now());
         let outcome = match kind {
             None => ScanOutcome::Pass,
             Some(HoldKind::ContentReview) => ScanOutcome::Review,
@@ -166,7 +166,7 @@ impl Catalog {
         };
         endpoint.content_safety = Some(ContentSafety {
             outcome,
-            policy_version: self.scanner.policy_version().to_owned(),
+            policy_version: self.parts.scanner.policy_version().to_owned(),
             attested_at: old.content_safety.as_ref().and_then(|safety| safety.attested_at),
             findings: report.findings,
         });

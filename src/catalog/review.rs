@@ -85,7 +85,7 @@ impl Catalog {
         let before = self.at_revision(slug, if_match).await?;
         let old = &before.live.endpoint;
         let mut endpoint = old.clone();
-        let now = self.clock.now();
+        let now = self.parts.clock.now();
         let had = Entitlements::of(old);
         let capped = verdict.cap(&mut endpoint)?;
         match verdict.decision {
