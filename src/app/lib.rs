@@ -18,16 +18,13 @@ use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token, audit::Audit, builder::Builders, session::Sessions};
+use tollhouse_api::KeyRotation;
 use tollhouse_base::{boxed, clock::Clock, cpu_share::CpuShares, rate_limit::ConcurrencyLimit};
 use tollhouse_call::{
     CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
-use tollhouse_capability::{
-    CapabilityServices, Guard, GuardSettings,
-    guard::RecordedAnswers,
-    secret::{RotationReport, Secrets},
-};
+use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, guard::RecordedAnswers, secret::Secrets};
 use tollhouse_catalog::{Catalog, CatalogParts, safety::Scanner};
 use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
@@ -433,7 +430,7 @@ fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
 ///
 /// The store does not open, for example because a host that runs has it; an error of the key or the store.
 #[boxed]
-pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<RotationReport, StartError> {
+pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<KeyRotation, StartError> {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
     is_here(&*store, data).await?;
     let clock = Clock::default();

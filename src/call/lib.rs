@@ -70,7 +70,7 @@ pub use self::{
     history::{CallOutcome, CallPage, CallPosition, CallQuery, CallRecord, Charge, History, HistorySettings, OutcomeFilter, StoredCall},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     joins::JoinLimits,
-    metrics::{Metrics, MetricsSettings, RecentStats, Series, SeriesQuery, SeriesStep, StepError},
+    metrics::{Metrics, MetricsSettings, RecentStats, SeriesQuery, SeriesStep, StepError},
     quote_desk::{DeskParts, QuoteDesk, QuoteError},
     receipts::Receipts,
     register::{Registration, registration_terms},

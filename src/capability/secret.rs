@@ -54,7 +54,6 @@ pub use self::{
     master::{KeyError, Keyring, MasterKey},
     name::SecretName,
     process_memory::keep_private,
-    rotate::RotationReport,
     sealed::Visibility,
 };
 

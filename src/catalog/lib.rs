@@ -62,6 +62,7 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tollhouse_account::builder::{BuilderStanding, Builders};
+use tollhouse_api::PolicyDraft;
 use tollhouse_base::{
     boxed,
     cache::Cache,
@@ -92,10 +93,9 @@ pub use self::{
     live::{FixedAnswer, FrontForm, LiveEndpoint, MakeForm, ShownEndpoint},
     order::{Order, OrderPosition},
     patch::Patch,
-    policy::{Policy, PolicyDraft, PolicyInForce},
-    rescan::RescanReport,
+    policy::{Policy, PolicyInForce},
     retired::DeletedEndpoint,
-    review::{ReviewDecision, ReviewQueuePosition},
+    review::ReviewQueuePosition,
     schema_validation::{ValidationError, ValidationSubject},
     snapshot::{CatalogCounts, EndpointFilter, IndexLoading, Snapshot},
     source::{object_of, response_hash},
@@ -207,7 +207,7 @@ impl Catalog {
     /// A field is invalid; [`PublishError::Changed`] if `if_match` is another revision.
     #[boxed]
     pub async fn set_policy(&self, draft: PolicyDraft, if_match: Option<u64>) -> Result<Arc<PolicyInForce>, PublishError> {
-        let policy = &draft.check()?;
+        let policy = &Policy::of(draft)?;
         let _one = self.changing.lock().await;
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let stored = tx.row(&POLICY, &()).await?;

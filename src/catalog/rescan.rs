@@ -1,7 +1,7 @@
 //! Repeated content scans: checks all builders' endpoints with the current rules.
 
-use serde::Serialize;
 use serde_json::json;
+use tollhouse_api::RescanCounts;
 use tollhouse_base::boxed;
 use tollhouse_event::Kind;
 use tollhouse_replica::JobRun;
@@ -19,17 +19,6 @@ use super::{
 
 /// The version of the rules with which all endpoints were scanned.
 const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
-
-/// The result of scanning all builders' endpoints.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RescanReport {
-    pub endpoints: u64,
-    /// Endpoints that are newly held back for an admin's decision.
-    pub review: u64,
-    /// Endpoints that are newly blocked.
-    pub blocked: u64,
-}
 
 impl Catalog {
     /// Scans all builders' endpoints, unless they were scanned with the current rules, or with
@@ -71,7 +60,7 @@ impl Catalog {
     ///
     /// Those of the store. Earlier results are recorded.
     #[boxed]
-    pub async fn rescan(&self) -> Result<RescanReport, PublishError> {
+    pub async fn rescan(&self) -> Result<RescanCounts, PublishError> {
         let all = self.all();
         let found = self.rescan_all(builders_of(&all)).await?;
         SCANNED_BY.put(&(), &self.parts.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
@@ -80,8 +69,8 @@ impl Catalog {
 
     /// Scans endpoints. Those with unreadable sources are left for the next time. If the bucket is
     /// unavailable, all further ones are left, too.
-    async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<RescanReport, PublishError> {
-        let (mut found, mut remaining, mut unread) = (RescanReport::default(), Vec::new(), None);
+    async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<RescanCounts, PublishError> {
+        let (mut found, mut remaining, mut unread) = (RescanCounts::default(), Vec::new(), None);
         while let Some(slug) = slugs.next() {
             let scanned = match self.rescan_one(slug.as_str()).await {
                 // Another host of the store has changed it.

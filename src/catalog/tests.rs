@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use serde_json::json;
 use tollhouse_account::first_key::FirstKeys;
+use tollhouse_api::ReviewVerdict;
 use tollhouse_base::{clock::Timestamp, cpu_share::CpuShares, id::BuilderId};
 use tollhouse_capability::{Guard, GuardSettings, LogSettings, secret::Secrets};
 use tollhouse_event::EventSettings;
@@ -206,7 +207,7 @@ async fn approved_version_sells_again_after_a_rollback() {
     let strict: PolicyDraft = serde_json::from_value(json!({ "requireReview": true })).unwrap();
     catalog.set_policy(strict, None).await.unwrap();
     let decide = async |decision: &str| {
-        let verdict: ReviewDecision = serde_json::from_value(json!({ "decision": decision })).unwrap();
+        let verdict: ReviewVerdict = serde_json::from_value(json!({ "decision": decision })).unwrap();
         catalog.decide("tool", &verdict, None).await.unwrap()
     };
     let change = async |body: serde_json::Value| catalog.update("tool", patch(body), None, ChangedBy::Builder).await.unwrap();

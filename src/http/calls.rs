@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::{Json, extract::State, http::request::Parts, response::IntoResponse as _};
 use serde_json::json;
-use tollhouse_api::{CallPage, Metrics, MetricsBucket, True};
+use tollhouse_api::{CallPage, Metrics, True};
 use tollhouse_base::{id::EndpointId, time_param::TimeParam};
-use tollhouse_call::{CallPosition, CallQuery, ERROR_STATUS, History, OutcomeFilter, Series, SeriesQuery, SeriesStep, StoredCall};
+use tollhouse_call::{CallPosition, CallQuery, ERROR_STATUS, History, OutcomeFilter, SeriesQuery, SeriesStep, StoredCall};
 use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
 use tollhouse_front::{ApiError, Code, sse};
 use tollhouse_store::StoreError;
@@ -78,26 +78,11 @@ fn known(ending: OutcomeFilter) -> Result<OutcomeFilter, ApiError> {
 
 async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(http): State<Http>) -> JsonResult<Metrics> {
     let ManagedEndpoint { shown, requested: request, .. } = managed;
-    let series = http.metrics.series(&shown.endpoint.id, request.validate(&http)?).await?;
-    Ok(series_json(series))
+    Ok(Json(http.metrics.series(&shown.endpoint.id, request.validate(&http)?).await?))
 }
 
 async fn host_metrics(Admin(request): Admin<MetricsQuery>, State(http): State<Http>) -> JsonResult<Metrics> {
-    let series = http.metrics.series_of_all(request.validate(&http)?).await?;
-    Ok(series_json(series))
-}
-
-fn series_json(Series { since, step, buckets }: Series) -> Json<Metrics> {
-    let buckets = buckets.into_iter().map(|bucket| MetricsBucket {
-        at: bucket.at,
-        calls: bucket.calls,
-        paid: bucket.paid,
-        failed: bucket.failed,
-        gross_usd: bucket.gross_usd,
-        p50_ms: bucket.p50_ms,
-        p95_ms: bucket.p95_ms,
-    });
-    Json(Metrics { since, step: step.into(), buckets: buckets.collect(), ok: True })
+    Ok(Json(http.metrics.series_of_all(request.validate(&http)?).await?))
 }
 
 impl MetricsQuery {

@@ -2,10 +2,8 @@
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use tollhouse_api::{
-    KeyRotation, KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SecretVisibility, SetSecretRequest, True,
-};
-use tollhouse_capability::secret::{RotationReport, SecretError, SecretName, Visibility};
+use tollhouse_api::{KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SecretVisibility, SetSecretRequest, True};
+use tollhouse_capability::secret::{SecretError, SecretName, Visibility};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
@@ -77,8 +75,7 @@ async fn remove(managed: ManagedEndpoint<SecretParam>, State(http): State<Http>)
 }
 
 async fn rotate(_: Admin, State(http): State<Http>) -> JsonResult<KeyRotationResponse> {
-    let rotated = http.secrets.rotate().await?;
-    http.replica.agree_on(replica::MASTER_KEY, &rotated.key_id).await?;
-    let RotationReport { key_id, resealed, unopened, retired, needed } = rotated;
-    Ok(Json(KeyRotationResponse { ok: True, rotation: KeyRotation { key_id, resealed, unopened, retired, needed } }))
+    let rotation = http.secrets.rotate().await?;
+    http.replica.agree_on(replica::MASTER_KEY, &rotation.key_id).await?;
+    Ok(Json(KeyRotationResponse { ok: True, rotation }))
 }

@@ -78,7 +78,7 @@ impl Fixture {
         }
     }
 
-    async fn series(&self, back: u64, step: SeriesStep) -> Series {
+    async fn series(&self, back: u64, step: SeriesStep) -> tollhouse_api::Metrics {
         let request = self.metrics.query(back, None, step).unwrap();
         self.metrics.series(&self.endpoint, request).await.unwrap()
     }
@@ -102,7 +102,7 @@ async fn buckets_are_aligned_and_have_no_gaps() {
         fixture.call(NOW.plus_millis(at), 1.0, 0, None);
     }
     let series = fixture.series(61 * MINUTE, SeriesStep::Minute).await;
-    assert_eq!((series.since, series.step, series.buckets.len()), (NOW, "1m", 62));
+    assert_eq!((series.since, &*series.step, series.buckets.len()), (NOW, "1m", 62));
     assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::Minute).await[..8], [2, 1, 0, 0, 0, 0, 1, 0]);
     assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::FiveMinutes).await, [3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::Hour).await, [4, 1]);
