@@ -57,6 +57,7 @@ use tollhouse_tool::{Availability, Owner};
 
 use self::{
     completed::SharedResult,
+    history::Charge,
     in_flight::{InFlight, JoinEnd},
     joins::Waiter,
     new_call::{FailureReason, NewCall},
@@ -67,7 +68,7 @@ pub use self::{
     content::{Content, bodiless, chosen_headers, content_type, is_json_type, json_bytes},
     error::{CallError, ERROR_STATUS, JoinsFull, PaidCause, PaidFailure},
     execute::DryRun,
-    history::{CallOutcome, CallPage, CallPosition, CallQuery, CallRecord, Charge, History, HistorySettings, OutcomeFilter, StoredCall},
+    history::{CallPage, CallPosition, CallQuery, History, HistorySettings, OutcomeFilter, StoredCall},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     joins::JoinLimits,
     metrics::{Metrics, MetricsSettings, RecentStats, SeriesQuery, SeriesStep, StepError},

@@ -14,7 +14,6 @@ use tollhouse_store::StoreError;
 
 use super::{
     auth::{Admin, ManagedEndpoint},
-    convert,
     event_stream::{self, FollowSource, StreamEntry},
     json_body::{Answer, JsonResult},
     page::{PageLimit, bad_cursor, reject_until},
@@ -62,8 +61,7 @@ async fn calls(managed: ManagedEndpoint<CallsQuery>, State(http): State<Http>, r
     }
     let cursor = requested.cursor.map(|cursor| CallPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = http.history.list(&endpoint, &CallQuery { since, until, ending, limit: requested.limit.0, cursor }).await?;
-    let calls = page.calls.iter().map(convert::call).collect();
-    Ok(Json(CallPage { ok: True, calls, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
+    Ok(Json(CallPage { ok: True, calls: page.calls, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
 }
 
 /// Returns the ending if a call can have it.
@@ -120,7 +118,7 @@ impl FollowSource for Calls {
     }
 
     fn entry(&self, item: &StoredCall) -> Option<StreamEntry> {
-        let entry = || StreamEntry { id: item.position.to_cursor(), name: "call", data: json!(convert::call(&item.call)) };
+        let entry = || StreamEntry { id: item.position.to_cursor(), name: "call", data: json!(item.call) };
         self.query.wants(&item.call).then(entry)
     }
 }

@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tollhouse_account::audit;
 use tollhouse_api as api;
-use tollhouse_call::{CallOutcome, CallRecord, Charge};
 use tollhouse_capability::{
     LogEntry,
     secret::{SecretInfo, Visibility},
@@ -54,38 +53,6 @@ pub(super) fn audit_entry(entry: audit::Entry) -> api::AuditEntry {
 pub(super) fn event(event: &Event) -> api::Event {
     let Event { id, kind, at, endpoint_slug, data } = event.clone();
     api::Event { id, kind: json!(kind).as_str().unwrap_or_default().to_owned(), at, endpoint_slug, data }
-}
-
-pub(super) fn call(call: &CallRecord) -> api::Call {
-    let call = call.clone();
-    api::Call {
-        call_id: call.call_id,
-        at: call.at,
-        outcome: match call.outcome {
-            CallOutcome::Succeeded => api::CallOutcome::Succeeded,
-            CallOutcome::Failed => api::CallOutcome::Failed,
-        },
-        code: call.code,
-        error: call.error,
-        thrown_at: call.throw_position,
-        charged: match call.charged {
-            Charge::No => api::Charged::No,
-            Charge::Yes => api::Charged::Yes,
-            Charge::Unknown => api::Charged::Unknown,
-        },
-        price_usd: call.price_usd,
-        owner: call.owner,
-        payment: call.payment,
-        duration_ms: call.duration_ms,
-        cpu_ms: call.cpu_ms,
-        tier: call.tier,
-        cold: call.cold,
-        input_bytes: call.input_bytes,
-        receipt_id: call.receipt_id,
-        version: call.version,
-        method: Some(call.method.into_owned()),
-        status: call.status,
-    }
 }
 
 pub(super) fn log_line(line: &LogEntry) -> api::LogLine {

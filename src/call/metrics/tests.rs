@@ -61,7 +61,7 @@ impl Fixture {
             outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
             code: code.map(str::to_owned),
             error: None,
-            throw_position: vec![],
+            thrown_at: vec![],
             charged: if price > 0 { Charge::Yes } else { Charge::No },
             price_usd: MicroUsd(price),
             owner: false,
@@ -73,7 +73,7 @@ impl Fixture {
             input_bytes: 2,
             receipt_id: None,
             version: "v".to_owned(),
-            method: "POST".into(),
+            method: Some("POST".to_owned()),
             status: None,
         }
     }
