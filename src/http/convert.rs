@@ -4,10 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tollhouse_account::audit;
 use tollhouse_api as api;
-use tollhouse_capability::{
-    LogEntry,
-    secret::{SecretInfo, Visibility},
-};
+use tollhouse_capability::LogEntry;
 use tollhouse_event::Event;
 use tollhouse_money::{
     Credit,
@@ -58,15 +55,6 @@ pub(super) fn event(event: &Event) -> api::Event {
 pub(super) fn log_line(line: &LogEntry) -> api::LogLine {
     let LogEntry { at, level, message, fields, call_id, owner } = line.clone();
     api::LogLine { at, level, message, fields, call_id, owner }
-}
-
-pub(super) fn secret(secret: &SecretInfo) -> api::Secret {
-    let visibility = match secret.visibility {
-        Visibility::Env => api::SecretVisibility::Env,
-        Visibility::Auth => api::SecretVisibility::Auth,
-    };
-    let SecretInfo { name, created_at, updated_at, .. } = secret;
-    api::Secret { name: name.as_str().to_owned(), visibility, created_at: *created_at, updated_at: *updated_at }
 }
 
 pub(super) fn credit(credit: &Credit) -> api::Credit {

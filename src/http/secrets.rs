@@ -2,15 +2,14 @@
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use tollhouse_api::{KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SecretVisibility, SetSecretRequest, True};
-use tollhouse_capability::secret::{SecretError, SecretName, Visibility};
+use tollhouse_api::{KeyRotationResponse, RemoveSecretResponse, SecretList, SecretResponse, SetSecretRequest, True};
+use tollhouse_capability::secret::{SecretError, SecretName};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
 
 use super::{
     auth::{Admin, ManagedEndpoint},
-    convert,
     json_body::{Body, JsonResult},
     route::{Route, delete, get, post},
     services::{Http, Services},
@@ -33,21 +32,16 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn list(managed: ManagedEndpoint, State(http): State<Http>) -> JsonResult<SecretList> {
-    let secrets = http.secrets.list(&managed.shown.endpoint.id).await?;
-    Ok(Json(SecretList { ok: True, secrets: secrets.iter().map(convert::secret).collect() }))
+    Ok(Json(SecretList { ok: True, secrets: http.secrets.list(&managed.shown.endpoint.id).await? }))
 }
 
 async fn set(managed: ManagedEndpoint, State(http): State<Http>, Body(request): Body<SetSecretRequest>) -> JsonResult<SecretResponse> {
     let endpoint = &managed.shown.endpoint;
     let name: SecretName = request.name.parse()?;
     managed.not_frozen(&http.builders).await?;
-    let visibility = match request.visibility {
-        SecretVisibility::Env => Visibility::Env,
-        SecretVisibility::Auth => Visibility::Auth,
-    };
-    let set = http.secrets.set(&endpoint.into(), name, &request.value, visibility).await;
+    let set = http.secrets.set(&endpoint.into(), name, &request.value, request.visibility).await;
     retire(&http, endpoint, &set);
-    Ok(Json(SecretResponse { ok: True, secret: convert::secret(&set?) }))
+    Ok(Json(SecretResponse { ok: True, secret: set? }))
 }
 
 /// Retires the workers of a tool whose secrets changed or may have changed, because they may have kept an old value.
