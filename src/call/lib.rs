@@ -81,7 +81,7 @@ pub use self::{
         EndpointCounts, ReadinessClient, Runner,
         builtin::readiness::{
             check as check_readiness,
-            seller::{Method as SellerMethod, SellerError, SellerQuote},
+            seller::{SellerError, SellerQuote},
         },
     },
     write_behind::{WriteBehind, WriteBehindParts},

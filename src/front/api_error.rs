@@ -12,7 +12,7 @@ use tollhouse_call::{CallError, PaidFailure};
 use tollhouse_money::X402Challenge;
 
 pub use self::{from::AboutBody, response::code_of};
-use super::error_codes::{Charged, Code};
+use super::error_codes::Code;
 
 tokio::task_local! {
     /// The id of the request being answered.
@@ -129,11 +129,7 @@ impl ApiError {
         if let Ok(request) = REQUEST.try_with(RequestId::to_string) {
             error["requestId"] = json!(request);
         }
-        error["charged"] = match row.charged {
-            Charged::No => json!(false),
-            Charged::Earlier => json!(true),
-            Charged::Unknown => json!("unknown"),
-        };
+        error["charged"] = json!(row.charged);
         if let Some(hint) = self.hint.as_deref().or(row.hint) {
             error["hint"] = json!(hint);
         }
