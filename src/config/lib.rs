@@ -36,9 +36,7 @@ pub use self::{
     environment::{misspelled, secret_on_command_line, selects_database, without_empty},
     error::{ParseError, SettingsError},
     host::HostFlags,
-    http::{
-        BodySettings, ConnectionSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings, ProxySettings, QuotaSettings,
-    },
+    http::{BodySettings, ConnectionSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings, ProxySettings, QuotaSettings},
     mcp::{McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
     retention::{RetentionFlags, RetentionSettings},
