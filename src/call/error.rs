@@ -48,14 +48,9 @@ pub enum JoinsFull {
 pub enum CallError {
     #[error("no tool is named `{0}`")]
     UnknownEndpoint(String),
-    #[error("the tool `{0}` is paused")]
-    Paused(Slug),
-    #[error("the tool `{0}` is paused: its builder is suspended")]
-    OwnerSuspended(Slug),
-    #[error("the tool `{0}` is paused: it is under review")]
-    UnderReview(Slug),
-    #[error("the tool `{0}` is paused: it was taken down")]
-    TakenDown(Slug),
+    /// The tool accepts no calls, for this reason.
+    #[error("the tool `{0}` is paused{1}")]
+    Paused(Slug, &'static str),
     /// The body is not JSON, or is nested too deep.
     #[error("{0}")]
     InvalidJson(String),

@@ -134,21 +134,20 @@ impl Calls {
     ///
     /// # Errors
     ///
-    /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`],
-    /// [`CallError::UnderReview`], [`CallError::TakenDown`]; and [`CallError::Store`] if it is not cached and its
+    /// [`CallError::UnknownEndpoint`] and [`CallError::Paused`]; and [`CallError::Store`] if it is not cached and its
     /// record cannot be read.
     pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<LiveEndpoint>, CalledBy), CallError> {
         let live = self.parts.catalog.find(slug).await?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
         let by = by(&live.endpoint.owner);
-        let slug = || live.endpoint.slug.clone();
-        Err(match live.endpoint.availability() {
+        let reason = match live.endpoint.availability() {
             Availability::Active => return Ok((live, by)),
             Availability::Paused if by == CalledBy::Owner => return Ok((live, by)),
-            Availability::Paused => CallError::Paused(slug()),
-            Availability::OwnerSuspended => CallError::OwnerSuspended(slug()),
-            Availability::UnderReview => CallError::UnderReview(slug()),
-            Availability::TakenDown => CallError::TakenDown(slug()),
-        })
+            Availability::Paused => "",
+            Availability::OwnerSuspended => ": its builder is suspended",
+            Availability::UnderReview => ": it is under review",
+            Availability::TakenDown => ": it was taken down",
+        };
+        Err(CallError::Paused(live.endpoint.slug.clone(), reason))
     }
 
     /// Performs a call on its own task. Dropping the future does not stop it.

@@ -44,9 +44,7 @@ impl Code {
     pub fn of_call(error: &CallError) -> Self {
         match error {
             CallError::UnknownEndpoint(_) => Code::UnknownEndpoint,
-            CallError::Paused(_) | CallError::OwnerSuspended(_) | CallError::UnderReview(_) | CallError::TakenDown(_) => {
-                Code::EndpointPaused
-            }
+            CallError::Paused(..) => Code::EndpointPaused,
             CallError::InvalidJson(_) => Code::InvalidJson,
             CallError::BodyTooLarge { .. } => Code::BodyTooLarge,
             CallError::UnsupportedMediaType(_) => Code::UnsupportedMediaType,
