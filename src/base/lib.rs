@@ -24,7 +24,6 @@ pub mod gcra;
 pub mod id;
 pub mod invisible_chars;
 pub mod lexer;
-pub mod lock;
 pub mod offload;
 pub mod piles;
 pub mod plural;
@@ -38,3 +37,4 @@ pub mod time_param;
 /// compiled once, in its own crate. So large public async functions are boxed. The allocation costs about 50 ns per
 /// call.
 pub use async_recursion::async_recursion as boxed;
+pub use tollhouse_fair::lock;

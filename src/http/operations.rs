@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tollhouse_api::{Health, HealthWarning, OkResponse, StoredHealth, StoredSize, True};
+use tollhouse_api::{Health, OkResponse, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
@@ -73,7 +73,6 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         timeout(STORE_TIMEOUT, money::count_unresolved(store, MAX_COUNTED)),
         stored(&http),
     );
-    let warnings = http.shared.proxies.warnings().into_iter();
     Json(Health {
         ok: True,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -90,9 +89,7 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         stored,
         disk: json!(http.disk.usage()),
         intake: http.shared.intake.status(),
-        warnings: warnings
-            .map(|warning| HealthWarning { code: warning.code.into(), message: warning.message, remedy: warning.remedy.into() })
-            .collect(),
+        warnings: http.shared.proxies.warnings(),
     })
 }
 

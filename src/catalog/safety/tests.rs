@@ -32,7 +32,7 @@ fn policy_version_matches_the_rules() {
 #[test]
 fn rule_ids_are_unique_and_every_detector_has_a_rule() {
     let scanner = scanner();
-    let ids: Vec<_> = scanner.rules().map(|rule| rule.id.to_owned()).collect();
+    let ids: Vec<_> = scanner.rules().map(|rule| rule.id).collect();
     let distinct: BTreeSet<_> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len());
     for id in code::RULES.iter().chain(scan::RULES) {
