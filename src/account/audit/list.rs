@@ -3,18 +3,13 @@
 use std::str::FromStr;
 
 use tollhouse_base::{boxed, clock::Timestamp, id::AuditId};
-use tollhouse_store::{Direction, StoreError};
+use tollhouse_store::StoreError;
 use tollhouse_tool::Slug;
 
 use super::{
     Audit,
     entry::{AUDIT, Actor, Entry, key},
 };
-
-/// Number of entries read at once.
-const SCAN: usize = 250;
-/// Maximum number of entries that one request examines, matching or not.
-const SCAN_LIMIT: usize = 5_000;
 
 /// A query for entries.
 #[derive(Debug, Clone, Default)]
@@ -47,28 +42,8 @@ impl Audit {
         if let Some(before) = &query.before {
             range = range.before(&key(before));
         }
-        let (mut page, mut seen) = (AuditPage::default(), 0);
-        while !range.is_empty() {
-            let rows = AUDIT.readable(&*self.store, &range, SCAN, Direction::Backward).await?;
-            let last = rows.len() < SCAN;
-            for (key, entry) in rows {
-                seen += 1;
-                range = range.before(&key);
-                let Some(entry) = entry else { continue };
-                let id = entry.id.clone();
-                if query.wants(&entry) {
-                    page.entries.push(entry);
-                }
-                if page.entries.len() >= query.limit || seen >= SCAN_LIMIT {
-                    page.next = Some(id);
-                    return Ok(page);
-                }
-            }
-            if last {
-                break;
-            }
-        }
-        Ok(page)
+        let (entries, next) = AUDIT.newest(&*self.store, range, query.limit, |entry| query.wants(entry)).await?;
+        Ok(AuditPage { entries, next: next.map(|(_, id)| id) })
     }
 }
 
