@@ -123,33 +123,6 @@ pub(crate) fn describe_loss(loss: SettlementLoss) -> &'static str {
     }
 }
 
-impl ReorganizedSettlement {
-    /// Returns the receipt.
-    pub fn receipt_id(&self) -> &ReceiptId {
-        &self.settlement.receipt_id
-    }
-
-    /// Returns the transaction that was undone.
-    pub fn transaction(&self) -> &str {
-        &self.settlement.transaction
-    }
-
-    /// Returns the network's CAIP-2 id.
-    pub fn network(&self) -> &str {
-        &self.settlement.network
-    }
-
-    /// Returns the owner of the paid tool.
-    pub fn owner(&self) -> &Owner {
-        &self.settlement.owner
-    }
-
-    /// Returns the paid tool.
-    pub fn slug(&self) -> Option<&Slug> {
-        self.settlement.slug.as_ref()
-    }
-}
-
 impl WatchedSettlement {
     pub(crate) fn key(&self) -> String {
         format!("{}/{:020}/{}", self.network, self.block, self.receipt_id)

@@ -4,7 +4,7 @@ pub(crate) mod events;
 pub(crate) mod node;
 pub(crate) mod nonce_use;
 mod permit;
-mod proof;
+pub(crate) mod proof;
 mod rate_refusals;
 mod recent_reads;
 mod rpc_error;

@@ -82,7 +82,10 @@ impl<'a> Check<'a> {
     async fn reorganized(&mut self) -> Result<(), StoreError> {
         let mut rows = REORGANIZED.inspect(self.store, PAGE);
         while let Some(Row { key: receipt, value: settlement, .. }) = rows.next(&mut self.flaws).await? {
-            let mut reason = format!("its transaction {} is no longer in a block of {}", settlement.transaction(), settlement.network());
+            let mut reason = format!(
+                "its transaction {} is no longer in a block of {}",
+                settlement.settlement.transaction, settlement.settlement.network
+            );
             if let Some(lost) = settlement.lost.map(describe_loss) {
                 reason = format!("{reason}, and its money is lost: {lost}");
             }

@@ -15,8 +15,8 @@ use super::Payments;
 use crate::{
     Asset, Network,
     facilitator::{
-        chain::node::Node,
-        chain_view::{ChainError, TokenTransfer},
+        chain::{node::Node, search::Undecided},
+        chain_view::TokenTransfer,
     },
     receipt::RECEIPTS,
     reorganized::RESETTLED,
@@ -61,8 +61,8 @@ pub enum ReconcileError {
     Store(#[from] StoreError),
 }
 
-impl From<ChainError> for ReconcileError {
-    fn from(error: ChainError) -> Self {
+impl From<Undecided> for ReconcileError {
+    fn from(error: Undecided) -> Self {
         Self::Node(error.to_string())
     }
 }
@@ -237,7 +237,7 @@ impl Payments {
             let paid_at = match (accepted, requested) {
                 (Some(accepted), Some(requested)) => chain.paid(accepted.asset, &accepted.pay_to, &transaction, requested).await?,
                 // The token is no longer accepted, so only the existence of the transaction can be checked.
-                _ => chain.placed(&transaction).await?.is_some_and(|placed| placed.succeeded),
+                _ => chain.placed(&transaction).await?.is_some(),
             };
             if !paid_at {
                 let receipt_id = paid.receipt_id.clone();

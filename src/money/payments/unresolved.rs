@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     OfferedX402, PaymentId, PaymentState, SettleError, SettleOutcome, Settlement,
-    facilitator::{chain_view::ChainError, settlement},
+    facilitator::{chain::search::Undecided, settlement},
     unresolved::{UNRESOLVED, count_unresolved},
 };
 
@@ -73,8 +73,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum time for which a host looks up a settlement, however long it was down before, in milliseconds.
 const ASKED_AT_LEAST_MS: u64 = 15 * 60 * 1_000;
 
-impl From<ChainError> for ResolutionError {
-    fn from(error: ChainError) -> Self {
+impl From<Undecided> for ResolutionError {
+    fn from(error: Undecided) -> Self {
         Self::Undecided(error.to_string())
     }
 }

@@ -12,10 +12,7 @@ use super::{
     nonce_use::NonceKind,
     search::Undecided,
 };
-use crate::{
-    Evidence, OfferedX402, Settlement,
-    facilitator::{chain_view::ChainError, exact},
-};
+use crate::{Evidence, OfferedX402, Settlement, facilitator::exact};
 
 /// How far a node may lag behind a block that somebody else has seen.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -45,14 +42,14 @@ impl Node {
     /// Returns the evidence that a transaction moved the money of a payment with the payment's own nonce, or `None` if
     /// the chain does not show this. A transfer of the same amount is not enough, because it may belong to another
     /// payment.
-    pub(crate) async fn spent_by(&self, payment: &OfferedX402, transaction: &str) -> Result<Option<Evidence>, ChainError> {
+    pub(crate) async fn spent_by(&self, payment: &OfferedX402, transaction: &str) -> Result<Option<Evidence>, Undecided> {
         let Ok(hash) = transaction.parse() else { return Ok(None) };
         let spends = self.spends(payment)?;
         // The address may lead to another node by now.
         self.prove().await?;
         let Some((receipt, blocks)) = self.confirmations_of(hash).await? else { return Ok(None) };
         if blocks < self.confirmations() {
-            return Err(ChainError(format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())));
+            return Err(Undecided::Evidence(format!("`{hash}` has {blocks} of {} confirmations", self.confirmations())));
         }
         let made = self.made(payment, &spends, &receipt).await?;
         Ok((made == Some(true)).then(|| evidence(&receipt, true)))
@@ -114,7 +111,7 @@ impl Node {
 }
 
 /// Returns the evidence of a transaction in a block that may still be replaced.
-fn evidence(receipt: &TxReceipt, spends_nonce: bool) -> Evidence {
+pub(crate) fn evidence(receipt: &TxReceipt, spends_nonce: bool) -> Evidence {
     let block_hash = receipt.block_hash.map(|hash| hash.to_string());
     Evidence { block: receipt.block_number.to(), block_hash, spends_nonce, is_final: false }
 }
