@@ -58,7 +58,7 @@ use super::{
         balance_holds::{BalanceHold, BalanceHolds},
         claims::{Claim, Claims},
         gas::{Burner, CountedGas, GasHold, GasMeter},
-        record::{ExpiryInfo, OwedPayment, PaymentRecord},
+        record::{OwedPayment, PaymentRecord},
         retry::{Pass, PollBackoff, PollSlots},
         unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
         verdicts::Verdicts,
@@ -157,15 +157,6 @@ struct OpenRun {
     balance: Option<BalanceHold>,
     /// Held because gas may still be burned. `None` once burned gas is counted.
     gas: Option<GasHold>,
-}
-
-struct Reservation<'a> {
-    id: PaymentId,
-    digest: String,
-    request: &'a str,
-    tail: ExpiryInfo,
-    means: PaymentMeans,
-    held: RunHolds,
 }
 
 enum PaymentMeans {

@@ -32,7 +32,7 @@ impl Payments {
             evidence: None,
         };
         let is_upfront = answer.is_none();
-        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(StoredAnswer::placeholder));
+        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_default());
         let staged = if admission.reserved && !is_upfront { self.stage(&finished.answer).await.detach() } else { None };
         let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
         let (own, reserved, settled, receipt, apart) = (&before, admission.reserved, &settlement, &finished, &staged);

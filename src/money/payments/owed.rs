@@ -95,17 +95,9 @@ impl Payments {
         }
         let StoredAnswer { receipt_id: receipt, settlement: notice, .. } = reported;
         let (runs_left, until) = (self.config.owed.runs.get() - 1, self.clock.now().plus(self.config.owed.kept));
-        Ok(OwedRun {
-            payments: Arc::clone(self),
-            unanswered: Unanswered { payment: id, receipt, notice, runs_left, until },
-            holder,
-            payer,
-            kind,
-            is_first: true,
-            permit: held.map(|(held, _)| held.permit),
-            is_over: false,
-            _claim: claim,
-        })
+        let (payments, permit) = (Arc::clone(self), held.map(|(held, _)| held.permit));
+        let unanswered = Unanswered { payment: id, receipt, notice, runs_left, until };
+        Ok(OwedRun { payments, unanswered, holder, payer, kind, is_first: true, permit, is_over: false, _claim: claim })
     }
 
     /// Begins another run of an owed answer. Returns `None` if another request was faster.
@@ -131,19 +123,11 @@ impl Payments {
         if self.is_reorganized(&id, &receipt).await? {
             return Err(Refusal::Reorganized(id));
         }
-        let payer = paid.payer;
-        let running = RunParties {
-            // The same payer as for its other runs. A receipt has only the first and last characters of an address,
-            // which payers can share. With credit, the digest is the credit's id.
-            payer: sender.unwrap_or_else(|| record.digest.clone()),
-            tool: terms.slug.clone(),
-            price: terms.price,
-            builder: terms.owner.share().to_owned(),
-            from: request.from,
-            // It is already paid, so it counts neither for nor against other payers of the tool.
-            funds: KnownFunds::Credit,
-            standing: Standing::Customer,
-        };
+        // The same payer as for its other runs. A receipt has only the first and last characters of an address,
+        // which payers can share. With credit, the digest is the credit's id. The run is already paid, so it counts
+        // neither for nor against other payers of the tool.
+        let sender = sender.unwrap_or_else(|| record.digest.clone());
+        let running = RunParties { standing: Standing::Customer, ..RunParties::new(sender, terms, request.from, KnownFunds::Credit) };
         let permit = self.throttle.begin(running).map_err(check_run_limits)?;
         let renewed = record.clone().run_by(self.replica.id(), self.clock.now());
         let claim = self.claims.claim(&renewed);
@@ -154,17 +138,9 @@ impl Payments {
         if !batch.commit_if_unchanged(&*self.store, Durability::Buffered).await? {
             return Ok(None);
         }
-        Ok(Some(OwedRun {
-            payments: Arc::clone(self),
-            unanswered: self.unanswered(id, &renewed),
-            holder: renewed.holder().to_owned(),
-            payer: payer.filter(|_| kind == PaymentKind::X402),
-            kind,
-            is_first: false,
-            permit: Some(permit),
-            is_over: false,
-            _claim: Some(claim),
-        }))
+        let (payments, unanswered, holder) = (Arc::clone(self), self.unanswered(id, &renewed), renewed.holder().to_owned());
+        let (payer, permit) = (paid.payer.filter(|_| kind == PaymentKind::X402), Some(permit));
+        Ok(Some(OwedRun { payments, unanswered, holder, payer, kind, is_first: false, permit, is_over: false, _claim: Some(claim) }))
     }
 
     /// Returns whether a reorganization has removed the settlement of an owed payment, which can be settled again.

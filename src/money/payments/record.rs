@@ -23,8 +23,8 @@ const RELEASED_TTL: Duration = Duration::from_secs(60 * 60);
 /// How long a record is kept after its payment can last be used, since clocks differ and can be set back.
 pub(crate) const MARGIN: Duration = Duration::from_secs(60 * 60);
 
-/// An answer that can be sent again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An answer that can be sent again. The default is a placeholder, for a payment that is settled before the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAnswer {
     /// The HTTP status.
     pub status: u16,
@@ -38,13 +38,6 @@ pub struct StoredAnswer {
     pub settlement: Option<SettlementNotice>,
 }
 postcard_values!(PaymentRecord);
-
-impl StoredAnswer {
-    /// Returns the placeholder for the answer of a payment that is settled before the run.
-    pub(super) fn placeholder() -> Self {
-        Self { status: 0, headers: Vec::new(), body: Bytes::new(), receipt_id: String::new(), settlement: None }
-    }
-}
 
 /// A settle response, and the protocol version that it is sent in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -106,7 +106,7 @@ impl Payments {
             self.alarms.spent_elsewhere();
         }
         enter(Stage::Commit);
-        self.conclude(&id, outcome, Some(answer.unwrap_or_else(StoredAnswer::placeholder))).await
+        self.conclude(&id, outcome, Some(answer.unwrap_or_default())).await
     }
 
     /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
@@ -416,7 +416,7 @@ impl Payments {
                 let is_awaited = answer.is_some();
                 let answer = match answer {
                     Some(answer) => answer,
-                    None if record.owed.is_some() => StoredAnswer::placeholder(),
+                    None if record.owed.is_some() => StoredAnswer::default(),
                     None => answer::of_intent(tx.store(), id).await?,
                 };
                 let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
