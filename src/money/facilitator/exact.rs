@@ -9,11 +9,6 @@ use crate::{OfferedX402, x402::eip3009::Transfer};
 /// Minimum remaining validity of an authorization, in seconds, as facilitators require.
 pub(super) const MIN_VALIDITY_SECS: u64 = 6;
 
-/// Returns the transfer of a payment and its signature, or the refusal `invalid_payload`. It does not check them.
-pub(super) fn transfer(payment: &OfferedX402) -> Result<(Transfer, &str), RefusalText> {
-    payment.transfer().ok_or_else(|| RefusalText::of("invalid_payload"))
-}
-
 /// Checks that `transfer` pays the right recipient, and at least the required amount. A remote facilitator can accept
 /// more.
 pub(super) fn pays(transfer: &Transfer, payment: &OfferedX402) -> Result<(), RefusalText> {

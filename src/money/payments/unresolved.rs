@@ -222,7 +222,7 @@ impl Payments {
         let record = read.ok().flatten().map(|row| row.value).filter(|record| record.state == PaymentState::Unresolved);
         let Some((payment, record)) = record.and_then(|record| Some((payment_of(&record)?, record))) else { return };
         let facilitator = self.facilitators.of(payment.asset.network);
-        if facilitator.chain().is_none() {
+        if facilitator.node().is_none() {
             return;
         }
         let started = record.started();

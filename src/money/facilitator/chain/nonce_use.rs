@@ -19,7 +19,8 @@ use crate::{
     facilitator::{PLAYS, exact, reason::RefusalText, settlement},
     x402::{
         eip3009::Transfer,
-        permit2::{PERMIT2, Permit},
+        permit2::PERMIT2,
+        signed::{Order, SignedPayload},
     },
 };
 
@@ -34,12 +35,6 @@ sol! {
 /// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs in
 /// between.
 const EARLIER_SECS: u64 = 60 * 60;
-
-/// The nonce that a payment spends. The token stores those of transfers, Permit2 those of permits.
-pub(super) enum NonceKind {
-    Transfer(Transfer),
-    Permit(Permit),
-}
 
 impl Node {
     /// Decides how a payment ended whose settlement began at `began`. Unknown while it may still move or if the node
@@ -70,8 +65,8 @@ impl Node {
         let safe = self.block(BlockTag::Safe).await?;
         let after_secs = started.as_secs().saturating_sub(EARLIER_SECS);
         match spends {
-            NonceKind::Transfer(transfer) => self.transferred(payment, &transfer, &safe, after_secs).await,
-            NonceKind::Permit(permit) => self.taken(payment, &permit, &safe, after_secs).await,
+            Order::Transfer(transfer) => self.transferred(payment, &transfer, &safe, after_secs).await,
+            Order::Permit(permit) => self.taken(payment, &permit, &safe, after_secs).await,
         }
     }
 
@@ -124,7 +119,7 @@ impl Node {
     pub(crate) async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
         let account: Address = payment.signed.sender().parse().ok()?;
         let balance = self.amount(payment.asset, balanceOfCall { account }.abi_encode());
-        if payment.permit().is_none() {
+        if !matches!(payment.signed, SignedPayload::Permit { .. }) {
             return balance.await;
         }
         let allowance = self.amount(payment.asset, allowanceCall { owner: account, spender: PERMIT2 }.abi_encode());
@@ -143,22 +138,20 @@ impl Node {
     pub(crate) async fn is_recently_spent(&self, payment: &OfferedX402) -> Result<bool, String> {
         let lately = async {
             match self.spends(payment)? {
-                NonceKind::Transfer(transfer) => self.spent(payment.asset, &transfer, BlockTag::Latest).await,
-                NonceKind::Permit(permit) => self.used(&permit, BlockTag::Latest).await,
+                Order::Transfer(transfer) => self.spent(payment.asset, &transfer, BlockTag::Latest).await,
+                Order::Permit(permit) => self.used(&permit, BlockTag::Latest).await,
             }
         };
         lately.await.map_err(|reason: Undecided| reason.to_string())
     }
 
-    /// Returns the nonce that a payment spends. Fails if the node is of another network.
-    pub(super) fn spends(&self, payment: &OfferedX402) -> Result<NonceKind, Undecided> {
+    /// Returns the order whose nonce a payment spends: the token stores those of transfers, Permit2 those of permits. Fails if the node is of another network.
+    pub(super) fn spends(&self, payment: &OfferedX402) -> Result<Order, Undecided> {
         let (of, own) = (payment.asset.network, self.network());
         if of != own {
             return Err(Undecided::Evidence(format!("the payment is on {}, but the node serves {}", of.caip2, own.caip2)));
         }
-        let transfer = payment.transfer().map(|(transfer, _)| NonceKind::Transfer(transfer));
-        let spends = transfer.or_else(|| payment.permit().map(|(permit, _)| NonceKind::Permit(permit)));
-        spends.ok_or_else(|| Undecided::Evidence("the authorization is malformed".to_owned()))
+        payment.order().map(|(order, _)| order).ok_or_else(|| Undecided::Evidence("the authorization is malformed".to_owned()))
     }
 
     async fn spent(&self, asset: &Asset, transfer: &Transfer, at: BlockTag) -> Result<bool, Undecided> {

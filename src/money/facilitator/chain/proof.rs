@@ -9,10 +9,9 @@ use tokio::time::Instant;
 use super::{
     events::TxReceipt,
     node::{BlockTag, Node},
-    nonce_use::NonceKind,
     search::Undecided,
 };
-use crate::{Evidence, OfferedX402, Settlement, facilitator::exact};
+use crate::{Evidence, OfferedX402, Settlement, facilitator::exact, x402::signed::Order};
 
 /// How far a node may lag behind a block that somebody else has seen.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -57,12 +56,12 @@ impl Node {
 
     /// Returns whether a transaction made a payment, and if so, whether it provably spent the payment's nonce. `None`
     /// if it did not make the payment.
-    async fn made(&self, payment: &OfferedX402, spends: &NonceKind, receipt: &TxReceipt) -> Result<Option<bool>, Undecided> {
+    async fn made(&self, payment: &OfferedX402, spends: &Order, receipt: &TxReceipt) -> Result<Option<bool>, Undecided> {
         let permit = match spends {
-            NonceKind::Transfer(transfer) => {
+            Order::Transfer(transfer) => {
                 return Ok((exact::pays(transfer, payment).is_ok() && receipt.made(transfer, payment.asset)).then_some(true));
             }
-            NonceKind::Permit(permit) => permit,
+            Order::Permit(permit) => permit,
         };
         let charged = payment.asked().parse().map_err(|_| Undecided::Evidence("the charge is malformed".to_owned()))?;
         if !receipt.paid(permit.from, permit.to, charged, payment.asset) {

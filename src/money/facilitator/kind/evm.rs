@@ -8,8 +8,7 @@ mod gas;
 mod nonces;
 mod pending_txs;
 mod proxy;
-mod signed_order;
-mod token;
+pub(super) mod signed_order;
 mod transaction;
 mod tx_manager;
 
@@ -30,8 +29,7 @@ use self::{
     nonces::Nonces,
     pending_txs::TxEnd,
     proxy::ProxyCheck,
-    signed_order::SignedOrder,
-    token::{SignedBy, Token, isValidSignatureCall},
+    signed_order::{SignedBy, SignedOrder, Token, isValidSignatureCall},
     transaction::TxCall,
     tx_manager::TxManager,
 };
@@ -47,7 +45,7 @@ use crate::{
         settlement,
     },
     log_gate::LogGate,
-    x402::permit2::PERMIT2,
+    x402::{permit2::PERMIT2, signed::Order},
 };
 
 /// How long the result of a check of the node is reused, and how long the check may take.
@@ -110,7 +108,7 @@ impl EvmFacilitator {
     /// Returns who signed it, or the refusal if nobody did. The node is asked only if the payer's key did not sign, and
     /// asked to run code only if the payer has some.
     async fn signed_by(&self, order: &SignedOrder<'_>, payment: &OfferedX402, stage: SimulationStage) -> Result<SignedBy, VerifyResult> {
-        if order.by_key(payment) {
+        if payment.is_signed_by_key() == Some(true) {
             return Ok(SignedBy::Key);
         }
         let nobody = || RefusalText::of(order.codes().signature).invalid();
@@ -120,7 +118,7 @@ impl EvmFacilitator {
             Ok(false) => return Err(nobody()),
             Err(error) => return Err(VerifyResult::Unavailable(error.to_string())),
         }
-        let call = isValidSignatureCall { hash: order.hash(payment.asset), signature };
+        let call = isValidSignatureCall { hash: order.order.signing_hash(payment.asset), signature };
         match self.node.call_payer(payment.signed.sender(), &call.abi_encode(), BlockTag::Latest).await {
             // A call to an address without a contract returns nothing.
             Ok(answer) if answer.len() == 32 && answer[..4] == isValidSignatureCall::SELECTOR => Ok(SignedBy::Contract),
@@ -132,10 +130,9 @@ impl EvmFacilitator {
 
     /// Returns whether the payer has code. Before the run, an answer of the last half minute is enough.
     async fn has_code(&self, order: &SignedOrder<'_>, stage: SimulationStage) -> Result<bool, RpcError> {
-        let (payer, _) = order.costs();
         match stage {
-            SimulationStage::Verify => self.node.had_code(payer).await,
-            SimulationStage::Settle => self.node.has_code(payer).await,
+            SimulationStage::Verify => self.node.had_code(order.payer).await,
+            SimulationStage::Settle => self.node.has_code(order.payer).await,
         }
     }
 
@@ -194,12 +191,12 @@ impl EvmFacilitator {
         if let Ok(true) = self.node.is_recently_spent(payment).await {
             return RefusalText::of(codes.spent);
         }
-        let (account, amount) = order.costs();
+        let (account, amount) = (order.payer, order.amount);
         let balance = self.read_amount(payment.asset, Token::balanceOfCall { account }.abi_encode()).await;
         if balance.is_some_and(|balance| balance < amount) {
             return RefusalText::of(codes.insufficient_funds);
         }
-        if order.needs_allowance() {
+        if matches!(order.order, Order::Permit(_)) {
             let allowance = Token::allowanceCall { owner: account, spender: PERMIT2 }.abi_encode();
             if self.read_amount(payment.asset, allowance).await.is_some_and(|allowance| allowance < amount) {
                 return RefusalText::of("permit2_allowance_required");
@@ -248,7 +245,7 @@ impl EvmFacilitator {
 
     async fn verified(&self, payment: &OfferedX402) -> Result<(), VerifyResult> {
         let order = SignedOrder::of(payment).map_err(RefusalText::invalid)?;
-        order.fits(payment, self.clock.now(), self.signer).map_err(RefusalText::invalid)?;
+        order.fits(payment, self.clock.now(), Some(self.signer)).map_err(RefusalText::invalid)?;
         self.call(&order, payment, SimulationStage::Verify).await?;
         self.gas.is_enough().map_err(VerifyResult::Unavailable)
     }
@@ -354,10 +351,6 @@ impl Facilitator for EvmFacilitator {
         self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
     }
 
-    fn chain_node(&self, _payment: &OfferedX402) -> Option<&Arc<Node>> {
-        Some(&self.node)
-    }
-
     fn drain_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.gas.drain_burned(payment)
     }
@@ -402,10 +395,6 @@ impl Facilitator for EvmFacilitator {
         self.node.judge_again(payment, started.at, self.clock.now()).await
     }
 
-    async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        self.node.look_up(payment, started).await
-    }
-
     async fn find_again(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         let mut found = self.resolve(payment, started).await;
         let failed = SignedOrder::of(payment).ok().map(|order| order.codes().failed);
@@ -420,8 +409,8 @@ impl Facilitator for EvmFacilitator {
         found
     }
 
-    fn chain(&self) -> Option<Arc<Node>> {
-        Some(Arc::clone(&self.node))
+    fn node(&self) -> Option<&Arc<Node>> {
+        Some(&self.node)
     }
 
     fn name(&self) -> &'static str {
