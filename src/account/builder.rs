@@ -42,19 +42,16 @@ pub struct Builder {
     pub id: BuilderId,
     pub name: String,
     /// How admins reach the builder. Shown only to admins and to the builder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
     pub created_at: Timestamp,
     /// When the current key was created.
     pub key_created_at: Timestamp,
     /// Set while an admin suspends the builder: their key can change nothing, and their tools accept no calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
     /// The least strict tier for the builder's tools, as set by an admin. The first tier imposes nothing.
     pub tier: Tier,
     key_sha256: SecretHash,
     /// Whether the key has never been used. It may have been lost with the response that contained it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     key_unused: bool,
 }
 

@@ -31,10 +31,8 @@ pub struct ReceiptContext {
     /// The owner who earns the payment.
     pub owner: Owner,
     /// The host's fee, as configured when the call ended.
-    #[serde(default)]
     pub fee: MicroUsd,
     /// The builder who registers with this payment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registered: Option<Registrant>,
 }
 

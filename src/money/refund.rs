@@ -56,10 +56,8 @@ pub struct Refund {
     /// When it was entered.
     pub at: Timestamp,
     /// The transaction that sent it back, for x402.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
     /// The reason, shown to the owner and admins.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 

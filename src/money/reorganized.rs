@@ -31,7 +31,6 @@ pub(crate) struct SignedPayment {
     pub(crate) payload: Value,
     pub(crate) requirements: Value,
     /// When its settlement began. A search of the chain starts there.
-    #[serde(rename = "began")]
     pub(crate) started_at: Timestamp,
 }
 
@@ -51,7 +50,6 @@ pub(crate) struct WatchedSettlement {
     pub(crate) missing_since: Option<Timestamp>,
     pub(crate) signed: SignedPayment,
     /// Its earlier transactions, which reorganizations have undone, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) former: Vec<String>,
 }
 
@@ -64,7 +62,6 @@ pub struct ReorganizedSettlement {
     pub at: Timestamp,
     pub(crate) recovery: Recovery,
     /// Why its money can no longer move, once the chain has shown it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<SettlementLoss>,
 }
 

@@ -31,7 +31,6 @@ pub(super) const OWN: KnownFormats = KnownFormats { reads: 2, writes: 2 };
 /// The formats up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Formats {
-    #[serde(rename = "up_to")]
     pub(super) through: u32,
 }
 json_values!(Formats);

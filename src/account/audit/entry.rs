@@ -32,13 +32,10 @@ pub struct Action {
     pub method: String,
     /// Path of the request, without the query.
     pub path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slug: Option<Slug>,
     /// The builder that an admin named in the query.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builder_id: Option<BuilderId>,
     /// The slug or id of the item that it is about. Absent if it is about the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// The request id, which the response contains too.
     pub request_id: RequestId,
@@ -55,7 +52,6 @@ pub struct Entry {
     #[serde(flatten)]
     pub action: Action,
     /// The outcome. Absent while the action runs, and forever if the host ended during it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<AuditOutcome>,
 }
 

@@ -46,12 +46,10 @@ impl Audit {
     /// Counts the entries of each actor.
     async fn tally(&self) -> Result<HashMap<Actor, u64>, StoreError> {
         let (mut tally, mut range) = (HashMap::new(), AUDIT.all());
-        loop {
-            let entries = AUDIT.page(&*self.store, &range, PAGE, Direction::Forward).await?;
-            let Some(last) = entries.last() else { return Ok(tally) };
-            range = range.after(&last.key);
+        while let Some(entries) = AUDIT.sound(&*self.store, &mut range, PAGE).await? {
             entries.into_iter().for_each(|entry| *tally.entry(entry.value.action.actor).or_default() += 1);
         }
+        Ok(tally)
     }
 }
 

@@ -40,7 +40,6 @@ pub struct StoredCredit {
     /// When it was minted.
     pub created_at: Timestamp,
     /// Set while the credit is revoked. It then cannot pay for calls, and its balance is stored here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<CreditRevocation>,
     /// Its spending limits.
     pub budgets: Budgets,

@@ -21,10 +21,8 @@ pub struct Movement {
     #[serde(rename = "amountUsd")]
     pub amount: MicroUsd,
     /// Receipt of the call that a debit paid for or a refund returns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
     /// The tool that was paid for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slug: Option<Slug>,
 }
 

@@ -41,8 +41,8 @@ impl QuoteClaims {
     fn bytes(&self) -> [u8; CLAIMS_BYTES] {
         let mut bytes = [0; CLAIMS_BYTES];
         bytes[0] = if self.metered { AT_MOST } else { FIXED };
-        bytes[1..7].copy_from_slice(&low::<6>(self.expires_at.0));
-        bytes[7..12].copy_from_slice(&low::<5>(self.price.0));
+        bytes[1..7].copy_from_slice(&self.expires_at.0.to_be_bytes()[2..]);
+        bytes[7..12].copy_from_slice(&self.price.0.to_be_bytes()[3..]);
         bytes[12..].copy_from_slice(&ulid(&self.endpoint));
         bytes
     }
@@ -73,15 +73,6 @@ pub(super) fn read(text: &str, keys: &[QuoteKey]) -> Option<QuoteClaims> {
     keys.iter().any(|key| key.made(message, mac)).then(|| QuoteClaims::of(message))?
 }
 
-/// Returns a number as `N` bytes, capped at the maximum.
-fn low<const N: usize>(number: u64) -> [u8; N] {
-    let max = (1_u64 << (8 * N)) - 1;
-    let bytes = number.min(max).to_be_bytes();
-    let mut low = [0; N];
-    low.copy_from_slice(&bytes[bytes.len() - N..]);
-    low
-}
-
 fn number(bytes: &[u8]) -> u64 {
     let mut whole = [0; 8];
     whole[8 - bytes.len()..].copy_from_slice(bytes);
@@ -90,17 +81,4 @@ fn number(bytes: &[u8]) -> u64 {
 
 fn ulid(endpoint: &EndpointId) -> [u8; 16] {
     Ulid::from_string(&endpoint.as_str()[EndpointId::PREFIX.len()..]).expect("an endpoint's id has a ULID in it").to_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_is_cut_to_the_most_that_its_bytes_hold() {
-        for (number, bytes) in [(0, [0, 0]), (0x102, [1, 2]), (65_535, [255, 255]), (65_536, [255, 255]), (u64::MAX, [255, 255])] {
-            assert_eq!(low::<2>(number), bytes);
-            assert_eq!(super::number(&bytes), number.min(65_535));
-        }
-    }
 }

@@ -84,7 +84,7 @@ impl ThrottleTime {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunAccount {
     /// Unpaid runs that count against the limit: those that were not forgiven.
     failed: SlidingWindow,
@@ -119,10 +119,7 @@ fn unknown_elsewhere(pending: u64, covered: u32, hosts: NonZeroU32) -> u64 {
 impl RunAccount {
     pub(super) fn new(limit: Option<NonZeroU32>, now: ThrottleTime) -> Self {
         let max_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MAX_MORE);
-        let none = SlidingWindow::default();
-        let (failed, prices, unpaid, excused, recent) = (none, none, none, none, none);
-        let (paid_since, in_flight, credit_runs, has_paid) = (0, 0, max_more, false);
-        Self { failed, prices, unpaid, excused, recent, paid_since, in_flight, credit_runs, max_more, has_paid, last: now.elapsed }
+        Self { credit_runs: max_more, max_more, last: now.elapsed, ..Self::default() }
     }
 
     /// Returns what its payer is allowed beyond the limit for a run with these funds, if its paid runs allow `earned`.
