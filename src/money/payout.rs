@@ -23,7 +23,6 @@ mod configure;
 mod consistency;
 mod error;
 mod packet;
-mod reject;
 mod states;
 #[cfg(test)]
 mod tests;
