@@ -6,10 +6,8 @@
 //! than an equal share are removed.
 
 mod entry;
-mod list;
-mod trim;
 
-use std::sync::Arc;
+use std::{collections::HashMap, hash::Hash, str::FromStr, sync::Arc};
 
 use tollhouse_api::AuditOutcome;
 use tollhouse_base::{
@@ -17,13 +15,11 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::AuditId,
 };
-use tollhouse_store::{Durability, Space, Store, StoreError};
+use tollhouse_store::{Batch, Direction, Durability, Space, Store, StoreError};
+use tollhouse_tool::Slug;
 
-use self::entry::AUDIT;
-pub use self::{
-    entry::{Action, Actor, Entry},
-    list::{AuditPage, AuditQuery},
-};
+use self::entry::{AUDIT, key};
+pub use self::entry::{Action, Actor, Entry};
 
 /// How many entries are kept, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +86,122 @@ impl Audit {
     fn oldest(&self) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
     }
+}
+
+/// A query for entries.
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    /// Only entries from this time on.
+    pub since: Option<Timestamp>,
+    /// Only entries of this actor. Default: of everybody.
+    pub by: Option<Actor>,
+    pub slug: Option<Slug>,
+    /// Maximum number of entries in the answer.
+    pub limit: usize,
+    /// The cursor from the previous page.
+    pub before: Option<AuditId>,
+}
+
+/// A page of entries, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct AuditPage {
+    pub entries: Vec<Entry>,
+    /// The cursor for the next page, if there may be more.
+    pub next: Option<AuditId>,
+}
+
+impl Audit {
+    /// Returns the entries that match `query`.
+    #[boxed]
+    pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
+        let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
+        let mut range = AUDIT.all().from(&oldest);
+        if let Some(before) = &query.before {
+            range = range.before(&key(before));
+        }
+        let (entries, next) = AUDIT.newest(&*self.store, range, query.limit, |entry| query.wants(entry)).await?;
+        Ok(AuditPage { entries, next: next.map(|(_, id)| id) })
+    }
+}
+
+impl AuditQuery {
+    fn wants(&self, entry: &Entry) -> bool {
+        self.by.as_ref().is_none_or(|by| *by == entry.action.actor)
+            && self.slug.as_ref().is_none_or(|slug| entry.action.slug.as_ref() == Some(slug))
+    }
+}
+
+/// Parses `admin`, or the id of a builder.
+impl FromStr for Actor {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "admin" => Ok(Self::Admin),
+            id => id.parse().map(|builder_id| Self::Builder { builder_id }).map_err(|_| "`actor` must be `admin` or the id of a builder"),
+        }
+    }
+}
+
+/// Number of entries examined at once.
+const PAGE: usize = 1_000;
+
+impl Audit {
+    /// Removes entries beyond the limit. It reads all entries and is called rarely. It counts from the newest entry on,
+    /// so that two hosts that trim at the same time remove the same entries.
+    async fn trim(&self) -> Result<(), StoreError> {
+        let has = self.tally().await?;
+        let mut stays: HashMap<_, _> =
+            beyond(&has, self.settings.count).into_iter().map(|(who, more)| (who.clone(), has[who].saturating_sub(more))).collect();
+        let mut range = AUDIT.all();
+        while !stays.is_empty() {
+            let entries = AUDIT.page(&*self.store, &range, PAGE, Direction::Backward).await?;
+            let Some(last) = entries.last() else { break };
+            range = range.before(&last.key);
+            let (mut batch, mut removed) = (Batch::new(), 0);
+            for entry in &entries {
+                match stays.get_mut(&entry.value.action.actor) {
+                    Some(0) => {
+                        batch.sweep(&AUDIT, entry);
+                        removed += 1;
+                    }
+                    Some(more) => *more -= 1,
+                    None => {}
+                }
+            }
+            if !batch.changes_nothing() {
+                batch.commit(&*self.store, Durability::Buffered).await?;
+                AUDIT.expired(removed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the entries of each actor.
+    async fn tally(&self) -> Result<HashMap<Actor, u64>, StoreError> {
+        let (mut tally, mut range) = (HashMap::new(), AUDIT.all());
+        while let Some(entries) = AUDIT.sound(&*self.store, &mut range, PAGE).await? {
+            entries.into_iter().for_each(|entry| *tally.entry(entry.value.action.actor).or_default() += 1);
+        }
+        Ok(tally)
+    }
+}
+
+/// Returns how much each actor exceeds its share of `max`. Shares are equal, and what some leave unused is divided
+/// equally among the others.
+fn beyond<'a, K: Eq + Hash>(has: &'a HashMap<K, u64>, max: u64) -> HashMap<&'a K, u64> {
+    let mut counts: Vec<_> = has.values().copied().collect();
+    counts.sort_unstable();
+    let (mut remaining, mut others) = (max, counts.len() as u64);
+    for count in counts {
+        let part = remaining / others;
+        if count > part {
+            let more = |(who, count): (&'a K, &u64)| Some((who, count.checked_sub(part)?)).filter(|(_, more)| *more > 0);
+            return has.iter().filter_map(more).collect();
+        }
+        (remaining, others) = (remaining - count, others - 1);
+    }
+    HashMap::new()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ mod exact;
 pub(super) mod json_client;
 pub(super) mod kind;
 mod reason;
-mod upto;
 
 use std::sync::Arc;
 

@@ -9,15 +9,14 @@
 
 mod document;
 mod id;
-mod keys;
 
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_tool::MicroUsd;
 
-pub use self::{document::QuoteDocument, keys::QuoteKey};
-use self::{id::QuoteClaims, keys::QuoteKeyring};
+use self::id::{QuoteClaims, QuoteKeyring};
+pub use self::{document::QuoteDocument, id::QuoteKey};
 use super::CallTerms;
 
 /// Returns the keys that quote ids may be made with, the current one first.

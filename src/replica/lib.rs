@@ -34,7 +34,6 @@ mod formats;
 mod jobs;
 mod keys;
 mod lease;
-mod peers;
 mod versions;
 
 use std::{
@@ -61,8 +60,7 @@ pub use self::{
     jobs::JobRun,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::LiveReplicas,
-    peers::SeenReplica,
-    versions::readable,
+    versions::{SeenReplica, readable},
 };
 use self::{
     formats::{KnownFormats, WRITTEN, are_read},

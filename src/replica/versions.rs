@@ -1,6 +1,10 @@
-//! Versions of the program that serve one store together: which [formats](super::formats) each reads and writes.
+//! Versions of the program that serve one store together: which [formats](super::formats) each reads and writes. Lists the
+//! replicas for operators.
 
-use tollhouse_base::id::ReplicaId;
+use std::sync::atomic::Ordering;
+
+pub use tollhouse_api::Replica as SeenReplica;
+use tollhouse_base::{clock::Timestamp, id::ReplicaId};
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError};
 
 use super::{
@@ -81,5 +85,34 @@ impl Replica {
     /// Deletes the record of the formats that a replica read, after it is gone.
     pub(super) fn forget_formats(batch: &mut Batch, id: &ReplicaId) {
         batch.delete(&READ_BY, id);
+    }
+}
+
+impl Replica {
+    /// Returns every replica, including those whose leases expired within the last hour.
+    pub async fn seen(&self) -> Result<Vec<SeenReplica>, StoreError> {
+        if !self.shared {
+            let (id, version) = (self.id.clone(), env!("CARGO_PKG_VERSION").to_owned());
+            let started_at = id.made_at();
+            let formats = self.known.reads;
+            return Ok(vec![SeenReplica { id, version, formats, started_at, lease_until: None, lives: true, behind: 0, own: true }]);
+        }
+        let newest = self.store.changes(self.applied.load(Ordering::SeqCst), 0).await?.newest;
+        let now = self.store.now().await?;
+        let mut seen = Vec::new();
+        for (id, lease) in self.leases().await? {
+            let Some(lease) = lease else { continue };
+            seen.push(SeenReplica {
+                formats: self.formats_of(&id).await?,
+                own: id == self.id,
+                lives: !lease.is_over(now),
+                id,
+                started_at: Timestamp(lease.started_ms),
+                lease_until: Some(Timestamp(lease.until_ms)),
+                behind: newest.saturating_sub(lease.applied),
+                version: lease.version,
+            });
+        }
+        Ok(seen)
     }
 }

@@ -6,11 +6,9 @@ use tollhouse_store::{Batch, Durability, update};
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    Credits,
+    CreditError, Credits, MAX_REASON,
     balance::{CREDITS, Credit, balance},
-    error::{CreditError, MAX_REASON},
-    number::{self, BALANCE},
-    row::{LINES, Movement, MovementKind},
+    row::{BALANCE, LINES, Movement, MovementKind, next_number},
 };
 use crate::ledger::{self, Cause, Dollars, Posting};
 
@@ -88,7 +86,7 @@ impl Credits {
             return Batch::new();
         }
         let at = self.clock.now();
-        let number = number::next(at);
+        let number = next_number(at);
         let (credit, revoked) = (Dollars::Credit(id.clone()), Dollars::Revoked(id.clone()));
         let posting = Posting::new(Cause::Judged(id.clone(), number), at);
         let posting = match kind {

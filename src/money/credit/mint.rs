@@ -8,11 +8,9 @@ use tollhouse_store::{Batch, Durability, StoreError, Table, schema, update};
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    Credits, PREFIX,
+    CreditError, Credits, MAX_LABEL, PREFIX,
     balance::{CREDITS, Credit, StoredCredit},
-    error::{CreditError, MAX_LABEL},
-    number,
-    row::{Movement, MovementKind},
+    row::{Movement, MovementKind, next_number},
 };
 use crate::{
     ledger::{Cause, Dollars, Posting},
@@ -144,7 +142,7 @@ impl Credits {
 
     fn minted(&self, id: &CreditId, amount: MicroUsd) -> Batch {
         let at = self.clock.now();
-        let number = number::next(at);
+        let number = next_number(at);
         let posting = Posting::new(Cause::Minted(id.clone(), number), at).dollars(Dollars::Issued, Dollars::Credit(id.clone()), amount);
         Movement::plain(at, MovementKind::Mint, amount).stored(id, number).and(posting.stored())
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::chain::{
     events::{EventLog, MOVED, TxReceipt},
     node::{BlockTag, Node, RpcError},
-    proof::evidence,
+    nonce_use::evidence,
     search::{Undecided, Walk},
 };
 use crate::{Asset, Evidence};

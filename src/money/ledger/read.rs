@@ -11,8 +11,8 @@ use tollhouse_store::{Direction, Store, StoreError, Sum, Table, TerminatedText};
 use tollhouse_tool::UsdChange;
 
 use super::{
+    OPENED,
     account::{ACCOUNTS, Account, DOLLARS, Dollars},
-    opening::OPENED,
 };
 use crate::{
     credit::{

@@ -8,13 +8,10 @@ use tollhouse_event::{Event, Events, Kind};
 use tollhouse_store::{Durability, Store, StoreError, SumLimit, Table, Tx, UpdatePlan, schema, update};
 use tollhouse_tool::{MicroUsd, Owner};
 
-use super::{
-    REFUNDS, REFUNDS_OWED, Refund, RefundError, RefundedTotal, Refunds,
-    error::{MAX_REASON, MAX_REFUNDS},
-};
+use super::{MAX_REASON, MAX_REFUNDS, REFUNDS, REFUNDS_OWED, Refund, RefundError, RefundedTotal, Refunds};
 use crate::{
     CreditError, IdempotencyKey, Movement, MovementKind, Network,
-    credit::{Credits, number},
+    credit::{Credits, row::next_number},
     ledger::{Cause, POSTINGS, RefundAmounts, SaleAmounts},
     receipt::{self, UnsignedReceipt},
     reorganized::{describe_loss, reorganization_of},
@@ -159,7 +156,7 @@ impl Refunds {
             None => None,
         };
         let at = self.clock.now();
-        let refund = Refund { number: number::next(at), amount, at, transaction, reason: query.reason.clone() };
+        let refund = Refund { number: next_number(at), amount, at, transaction, reason: query.reason.clone() };
         let returned = paid.returned(receipt, refund.number, at, before.sum(), amount);
         if let Some(credit) = paid.credit() {
             let (receipt_id, slug) = (Some(receipt.to_string()), Some(record.draft.slug.clone()));

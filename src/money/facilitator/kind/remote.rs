@@ -5,7 +5,6 @@
 //! request, or after sending, says nothing about earlier transactions. Then the chain decides, according to the token, and without a node
 //! the settlement stays open.
 
-mod client;
 mod credentials;
 mod response;
 mod retry;
@@ -23,7 +22,7 @@ use tokio::time::Instant;
 use tollhouse_base::clock::Clock;
 
 pub use self::credentials::FacilitatorAccess;
-pub(super) use self::{client::FacilitatorClient, supported::read as read_supported};
+pub(super) use self::{credentials::FacilitatorClient, supported::read as read_supported};
 use self::{
     response::{SettleResponse, parse_settle, plain, verdict},
     retry::RetryPolicy,

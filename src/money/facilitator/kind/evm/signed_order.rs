@@ -7,7 +7,7 @@ use tollhouse_base::clock::Timestamp;
 
 use crate::{
     Asset, OfferedX402,
-    facilitator::{chain::events::TxReceipt, exact, reason::RefusalText, upto},
+    facilitator::{chain::events::TxReceipt, exact, reason::RefusalText},
     x402::{eip3009::Transfer, permit2::UPTO_PROXY, signed::Order},
 };
 
@@ -73,7 +73,7 @@ impl<'a> SignedOrder<'a> {
         let (order, signature) = payment.order().ok_or_else(|| RefusalText::of("invalid_payload"))?;
         let (payer, amount) = match &order {
             Order::Transfer(transfer) => (transfer.from, transfer.value),
-            Order::Permit(permit) => (permit.from, upto::charged(permit, payment)?),
+            Order::Permit(permit) => (permit.from, exact::charged(permit, payment)?),
         };
         Ok(Self { order, payer, amount, signature })
     }
@@ -97,7 +97,7 @@ impl<'a> SignedOrder<'a> {
             Order::Permit(permit) if signer.is_some_and(|signer| permit.facilitator != signer) => {
                 Err(RefusalText::of("upto_facilitator_mismatch"))
             }
-            Order::Permit(permit) => upto::fits(permit, now),
+            Order::Permit(permit) => exact::permit_fits(permit, now),
         }
     }
 
