@@ -5,7 +5,6 @@
 
 pub(super) mod balance;
 mod budget;
-mod decision;
 mod mint;
 mod movement;
 pub(super) mod row;

@@ -51,7 +51,6 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod transactions;
-mod unresolved;
 mod x402;
 
 pub use tollhouse_api::{Budget, CreditDecision, CreditVerdict};
@@ -83,7 +82,7 @@ pub use self::{
         check_payments,
         owed::{OwedRun, Unanswered},
         prior::HeldPaymentEnd,
-        record::{OwedPayment, PaymentState, SettlementNotice, StoredAnswer},
+        record::{OwedPayment, PaymentState, SettlementNotice, StoredAnswer, count_unresolved},
         run_limits::{RunLimit, RunLimitReached},
     },
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
@@ -93,7 +92,6 @@ pub use self::{
     route::{AmountDue, RemoteRoutes, Route, RouteError, RouteProvider, RouteStart, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind, StartedSettlement},
     terms::{CallTerms, EntryMethod, SignedOffers},
-    unresolved::count_unresolved,
     x402::{
         eip3009::{Authorization, TransferWithAuthorization},
         offer::OfferedX402,

@@ -58,18 +58,17 @@ use super::{
         balance_holds::{BalanceHold, BalanceHolds},
         claims::{Claim, Claims},
         gas::{Burner, CountedGas, GasHold, GasMeter},
-        record::{OwedPayment, PaymentRecord},
+        record::{OwedPayment, PaymentRecord, unresolved_index},
         retry::{Pass, PollBackoff, PollSlots},
         unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
         verdicts::Verdicts,
         verifications::Verifications,
     },
     receipt::PaymentKind,
-    unresolved::index,
     x402::extensions,
 };
 
-const PAYMENTS: Table<PaymentId, PaymentRecord> = schema::PAYMENTS.indexed(&[open_intent, index]);
+const PAYMENTS: Table<PaymentId, PaymentRecord> = schema::PAYMENTS.indexed(&[open_intent, unresolved_index]);
 /// Maps a client's payment name, prefixed by the payer, to the payment.
 const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
 const OPEN_INTENTS: Table<PaymentId, ()> = schema::OPEN_INTENTS.holding();

@@ -17,7 +17,6 @@
 
 mod fold;
 mod report;
-mod sellers;
 #[cfg(test)]
 mod tests;
 
@@ -37,7 +36,7 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-pub use self::{report::ReportDetail, sellers::check_sellers};
+pub use self::report::{ReportDetail, check_sellers};
 
 /// The whole price in basis points.
 pub const WHOLE_BPS: u16 = 10_000;

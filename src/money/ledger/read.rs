@@ -19,10 +19,10 @@ use crate::{
         balance::CREDITS,
         row::{CreditRow, LINES},
     },
+    payments::record::count_unresolved,
     refund::REFUNDS_OWED,
     reorganized::list_reorganized,
     sale::UNPAID,
-    unresolved::count_unresolved,
 };
 
 const ROWS: Table<String, Sum> = ACCOUNTS.rows();

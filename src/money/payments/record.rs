@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 use tollhouse_api::Payment;
 pub use tollhouse_api::PaymentState;
 use tollhouse_base::{
+    boxed,
     clock::Timestamp,
-    id::{CreditId, ReplicaId, RequestId},
+    id::{CreditId, PaymentId, ReplicaId, RequestId},
 };
-use tollhouse_store::postcard_values;
+use tollhouse_store::{IndexEntry, Store, StoreError, Table, postcard_values, schema};
 
-use crate::{PaymentId, StartedSettlement, WireVersion};
+use crate::{StartedSettlement, WireVersion};
 
 /// How long an answer can be fetched again with its payment, and how long a refusal can be looked up.
 const ANSWER_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -276,6 +277,19 @@ impl PaymentRecord {
             settlement: None,
         }
     }
+}
+
+pub(crate) const UNRESOLVED: Table<PaymentId, ()> = schema::UNRESOLVED_SETTLEMENTS.holding();
+
+/// Returns the entry of a payment among the unresolved settlements, if it is one.
+pub(crate) fn unresolved_index(id: &PaymentId, record: &PaymentRecord) -> Option<IndexEntry> {
+    (record.state == PaymentState::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
+}
+
+/// Counts unresolved settlements, up to `most`.
+#[boxed]
+pub async fn count_unresolved(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
+    UNRESOLVED.count(store, &UNRESOLVED.all(), max).await
 }
 
 #[cfg(test)]

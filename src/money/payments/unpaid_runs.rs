@@ -25,7 +25,6 @@
 mod account;
 mod customers;
 mod earned;
-mod shared;
 #[cfg(test)]
 mod tests;
 

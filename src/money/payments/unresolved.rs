@@ -15,13 +15,12 @@ use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
-    record::{PaymentRecord, Settler},
+    record::{PaymentRecord, Settler, UNRESOLVED, count_unresolved},
     settle::{PaymentConclusion, outcome_of},
 };
 use crate::{
     OfferedX402, PaymentId, PaymentState, SettleError, SettleOutcome, Settlement,
     facilitator::{chain::search::Undecided, settlement},
-    unresolved::{UNRESOLVED, count_unresolved},
 };
 
 /// Reason of the refusal if an admin declares a payment unpaid.

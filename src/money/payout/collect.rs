@@ -14,8 +14,8 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
-    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutPeriod, PayoutStatus,
-    PayoutVerdict, Payouts, StoreError, Table, TerminatedText, Timestamp, configure::PAYOUT_SETTINGS, damaged, key, move_to,
+    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUT_SETTINGS, PAYOUTS, Packet, PayoutError,
+    PayoutPeriod, PayoutStatus, PayoutVerdict, Payouts, StoreError, Table, TerminatedText, Timestamp, damaged, key, move_to,
     packet::is_reached, schema, update,
 };
 use crate::{

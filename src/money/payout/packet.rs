@@ -11,7 +11,7 @@ use tollhouse_event::Kind;
 use tollhouse_store::KeyPosition;
 use tollhouse_tool::{MicroUsd, public_texts};
 
-use super::{error::PayoutError, states::PayoutStatus};
+use super::states::{PayoutError, PayoutStatus};
 use crate::Network;
 
 const MAX_REASON: usize = public_texts::MAX_MONEY_REASON;

@@ -5,8 +5,7 @@ use tollhouse_base::{boxed, clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Direction, Store, StoreError, Table, schema};
 
 use super::{
-    draft::{PaymentKind, ReceiptDraft},
-    offer::OfferReceipt,
+    offer::{OfferReceipt, PaymentKind, ReceiptDraft},
     stored::StoredReceipt,
 };
 use crate::{Settlement, WireVersion};
