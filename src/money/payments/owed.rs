@@ -17,7 +17,6 @@ use tollhouse_telemetry::{Stage, enter};
 use super::{
     Admission, PAYMENTS, PaymentRequest, Payments,
     admit::check_run_limits,
-    answer::located,
     claims::Claim,
     record::{OwedPayment, PaymentRecord, PaymentState, SettlementNotice, StoredAnswer},
     unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
@@ -176,7 +175,7 @@ impl Payments {
         Unanswered {
             payment,
             receipt: record.receipt_id.clone().unwrap_or_default(),
-            notice: owed.notice,
+            notice: record.notice.clone(),
             runs_left: self.config.owed.runs.get().saturating_sub(owed.runs),
             until: Timestamp(owed.until_ms),
         }
@@ -248,8 +247,8 @@ impl OwedRun {
         let Unanswered { payment: id, receipt, notice, .. } = self.unanswered.clone();
         let payments = Arc::clone(&self.payments);
         let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice, ..answer };
-        let staged = payments.stage(&answer).await.detach();
-        let (holder, stored, apart) = (&self.holder, &answer, &staged);
+        let staged = Some(payments.stage(&answer).await);
+        let (holder, stored) = (&self.holder, &staged);
         let (gate, own, receipt) = (&*payments, &id, &receipt);
         let delivering = update(&*payments.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentState::Owed && row.value.holder() == holder);
@@ -266,7 +265,8 @@ impl OwedRun {
             let mut record = row.value.clone();
             (record.state, record.replica, record.owed) = (PaymentState::Settled, None, None);
             record.updated_ms = gate.clock.now().0;
-            record.answer = Some(located(&mut tx, own, stored, apart.as_ref()));
+            stored.iter().for_each(|stored| stored.store_answer(&mut tx, own));
+            record.has_answer = true;
             gate.end(&mut tx, &row, &record);
             let (rows, news) = gate.finisher.deliver(paid, delivery);
             tx.append(rows);

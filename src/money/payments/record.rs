@@ -50,13 +50,6 @@ pub struct SettlementNotice {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum AnswerLocation {
-    Here(StoredAnswer),
-    /// In a separate row, which its intent wrote. Only the settle response is here.
-    Apart(Option<SettlementNotice>),
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PaymentRecord {
     pub(crate) state: PaymentState,
     /// Identifies the reservation, so that no two admissions write the same bytes.
@@ -70,8 +63,10 @@ pub(crate) struct PaymentRecord {
     pub(crate) transaction: Option<String>,
     /// Set while settling, and while unresolved.
     pub(crate) intent: Option<SettlementIntent>,
-    /// Set while settled, until the answer is deleted.
-    pub(crate) answer: Option<AnswerLocation>,
+    /// Whether it is settled and its answer is stored, which has its own row.
+    pub(crate) has_answer: bool,
+    /// The settle response, as long as an answer is owed or stored.
+    pub(crate) notice: Option<SettlementNotice>,
     /// `None` once only the fact is left that its nonce is spent.
     pub(crate) tail: Option<ExpiryInfo>,
     /// Set with an intent.
@@ -100,7 +95,6 @@ pub(crate) struct Owed {
     pub(crate) runs: u32,
     /// The time until which another run can begin, in milliseconds since 1970. 0 while settling.
     pub(crate) until_ms: u64,
-    pub(crate) notice: Option<SettlementNotice>,
 }
 
 /// A settled payment whose answer is owed. [`Gate::resume`](crate::Payments::resume) begins another run.
@@ -169,7 +163,8 @@ impl PaymentRecord {
             reason: None,
             transaction: None,
             intent: None,
-            answer: None,
+            has_answer: false,
+            notice: None,
             tail: Some(tail),
             settler: None,
             replica: None,
@@ -228,7 +223,19 @@ impl PaymentRecord {
     pub(crate) fn spent(self) -> Self {
         let state = if self.state == PaymentState::Owed { PaymentState::Settled } else { self.state };
         let (holder, request, digest) = Default::default();
-        Self { state, holder, request, digest, answer: None, intent: None, tail: None, settler: None, owed: None, ..self }
+        Self {
+            state,
+            holder,
+            request,
+            digest,
+            has_answer: false,
+            notice: None,
+            intent: None,
+            tail: None,
+            settler: None,
+            owed: None,
+            ..self
+        }
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> RecordTimeout {
@@ -249,8 +256,8 @@ impl PaymentRecord {
         };
         match record_until {
             Some(until) if until <= now.0 => RecordTimeout::Record,
-            _ if self.answer.is_some() && answer_until <= now.0 => RecordTimeout::Answer,
-            _ if self.answer.is_some() => RecordTimeout::At(Timestamp(answer_until)),
+            _ if self.has_answer && answer_until <= now.0 => RecordTimeout::Answer,
+            _ if self.has_answer => RecordTimeout::At(Timestamp(answer_until)),
             Some(until) => RecordTimeout::At(Timestamp(until)),
             None => RecordTimeout::Never,
         }

@@ -20,7 +20,7 @@ use super::{
     PAYMENTS, Payments,
     facilitator_calls::measured,
     gas::{Burner, GasCaller},
-    record::{AnswerLocation, PaymentRecord, PaymentState, SettlementIntent, SettlementNotice},
+    record::{PaymentRecord, PaymentState, SettlementIntent},
     unpaid_runs::Standing,
 };
 use crate::{
@@ -294,16 +294,8 @@ impl Payments {
         // The network's name in the payment's version of x402.
         let network = undone.value.settlement.signed.requirements["network"].as_str().unwrap_or(&settlement.network);
         record.transaction = Some(settlement.transaction.clone());
-        let renew = |notice: &mut SettlementNotice| {
+        if let Some(notice) = &mut record.notice {
             notice.body = wire::settle_response(settlement, notice.version, network, extensions).to_string();
-        };
-        if let Some(owed) = &mut record.owed {
-            owed.notice.iter_mut().for_each(renew);
-        }
-        match &mut record.answer {
-            Some(AnswerLocation::Here(answer)) => answer.settlement.iter_mut().for_each(renew),
-            Some(AnswerLocation::Apart(notice)) => notice.iter_mut().for_each(renew),
-            None => {}
         }
         record
     }
