@@ -49,8 +49,8 @@ pub use self::{
     unresolved::{Resolution, ResolutionError},
 };
 use super::{
-    AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, GasFunds, Network, OfferedX402,
-    PaymentConfig, PaymentId, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
+    AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,
+    ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
     log_gate::LogGate,
     payments::{
@@ -295,19 +295,9 @@ impl Payments {
         payment
     }
 
-    /// Returns the facilitator's status, for operators.
-    pub fn facilitator_status(&self) -> Option<Value> {
-        self.facilitators.status()
-    }
-
-    /// Returns the status of each network's facilitator.
-    pub fn facilitator_statuses(&self) -> Value {
-        self.facilitators.statuses()
-    }
-
-    /// Returns the funds for gas on each network where the host pays for it and has seen them.
-    pub fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
-        self.facilitators.gas_funds()
+    /// Returns the facilitators, for their status.
+    pub fn facilitators(&self) -> &Facilitators {
+        &self.facilitators
     }
 
     async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, Refusal> {

@@ -9,7 +9,7 @@ use tollhouse_store::{Batch, Durability, Row, Store, StoreError};
 
 use super::{
     Replica,
-    formats::{Formats, JoinError, OWN, READ_BY, WRITTEN, are_read},
+    formats::{Formats, JoinError, OWN, WRITTEN, are_read},
 };
 
 /// Checks that this version can read all rows of a store that it does not serve.
@@ -58,37 +58,12 @@ impl Replica {
             return Ok(None);
         }
         let now = self.store.now().await?;
-        for (id, lease) in self.leases().await? {
-            // A malformed lease is of a later version.
-            let is_valid = lease.is_some_and(|lease| !lease.is_over(now));
-            if id == self.id || !is_valid {
-                continue;
-            }
-            let reads = self.formats_of(&id).await?;
-            if reads < number {
-                return Ok(Some((id, reads)));
-            }
-        }
-        Ok(None)
+        // A malformed lease is of a later version.
+        let readable = self.leases().await?.into_iter().filter_map(|(id, lease)| Some((id, lease?)));
+        let mut others = readable.filter(|(id, lease)| *id != self.id && !lease.is_over(now));
+        Ok(others.find(|(_, lease)| lease.reads < number).map(|(id, lease)| (id, lease.reads)))
     }
 
-    /// Returns the highest format that a replica reads.
-    pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
-        Ok(READ_BY.get(&*self.store, id).await?.map_or(0, |formats| formats.through))
-    }
-
-    /// Adds the formats that this replica reads to a batch, next to its lease.
-    pub(super) fn announce_formats(&self, batch: &mut Batch) {
-        batch.put(&READ_BY, &self.id, &Formats { through: self.known.reads });
-    }
-
-    /// Deletes the record of the formats that a replica read, after it is gone.
-    pub(super) fn forget_formats(batch: &mut Batch, id: &ReplicaId) {
-        batch.delete(&READ_BY, id);
-    }
-}
-
-impl Replica {
     /// Returns every replica, including those whose leases expired within the last hour.
     pub async fn seen(&self) -> Result<Vec<SeenReplica>, StoreError> {
         if !self.shared {
@@ -103,7 +78,7 @@ impl Replica {
         for (id, lease) in self.leases().await? {
             let Some(lease) = lease else { continue };
             seen.push(SeenReplica {
-                formats: self.formats_of(&id).await?,
+                formats: lease.reads,
                 own: id == self.id,
                 lives: !lease.is_over(now),
                 id,

@@ -48,7 +48,7 @@ impl Facilitators {
     }
 
     /// Returns the funds for gas on each network where the host pays for it and has seen them.
-    pub(crate) fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
+    pub fn gas_funds(&self) -> impl Iterator<Item = (&'static Network, GasFunds)> {
         self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.gas_funds()?)))
     }
 

@@ -178,8 +178,9 @@ impl Check<'_> {
     async fn is_delivered(&self, row: &WrittenRow) -> Result<bool, StoreError> {
         let Some(archived) = row.of(&RECEIPTS).and_then(|found| RECEIPTS.read(found).ok()) else { return Ok(false) };
         let Some(stored) = RECEIPTS.get(self.store, &archived.key).await? else { return Ok(false) };
-        let parse = |receipt: &StoredReceipt| serde_json::from_slice::<UnsignedReceipt>(&receipt.json).ok();
-        let (Some(mut before), Some(after)) = (parse(&archived.value), parse(&stored)) else { return Ok(false) };
+        let (Some(mut before), Some(after)) = (UnsignedReceipt::of(&archived.value), UnsignedReceipt::of(&stored)) else {
+            return Ok(false);
+        };
         if before.draft.settle.is_after() || !before.draft.result_hash.is_empty() {
             return Ok(false);
         }

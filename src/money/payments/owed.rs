@@ -51,9 +51,12 @@ pub struct OwedRun {
     payments: Arc<Payments>,
     unanswered: Unanswered,
     holder: String,
-    payer: Option<String>,
-    kind: PaymentKind,
-    is_first: bool,
+    /// The payer's address, shortened, or `None` for credit.
+    pub payer: Option<String>,
+    /// The means of payment as in the receipt.
+    pub kind: PaymentKind,
+    /// Whether the money moved for this run and not for an earlier one.
+    pub is_first: bool,
     permit: Option<RunPermit>,
     is_over: bool,
     _claim: Option<Claim>,
@@ -218,21 +221,6 @@ impl OwedRun {
     /// Returns the id of the settlement's receipt.
     pub fn receipt(&self) -> &str {
         &self.unanswered.receipt
-    }
-
-    /// Returns the payer's address, shortened, or `None` for credit.
-    pub fn payer(&self) -> Option<String> {
-        self.payer.clone()
-    }
-
-    /// Returns the means of payment as in the receipt.
-    pub fn kind(&self) -> PaymentKind {
-        self.kind
-    }
-
-    /// Returns whether the money moved for this run and not for an earlier one.
-    pub fn is_first(&self) -> bool {
-        self.is_first
     }
 
     /// Stores the answer, and adds its hash to the receipt. From now on the payment gets this answer.

@@ -61,6 +61,11 @@ pub struct Receipt {
 }
 
 impl UnsignedReceipt {
+    /// Parses a stored receipt, without its signature.
+    pub(crate) fn of(stored: &StoredReceipt) -> Option<Self> {
+        serde_json::from_slice(&stored.json).ok()
+    }
+
     /// Constructs the record of a free call.
     pub fn free(draft: ReceiptDraft) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use async_trait::async_trait;
 use tollhouse_base::clock::Clock;
 
@@ -44,6 +44,15 @@ impl SimulatedFacilitator {
             Order::Permit(permit) => (permit.to, permit.deadline_secs()),
         };
         Ok(Move { asset: payment.asset, from, to, micros, nonce, valid_before_secs })
+    }
+
+    /// Returns the settlement that spent the nonce, if one did. Only this payment's transfer can have spent it, because
+    /// the intent contains its signature.
+    async fn found(&self, payment: &OfferedX402, from: Address, nonce: B256) -> Option<SettleOutcome> {
+        match self.ledger.transaction(payment.asset, from, nonce).await {
+            Ok(transaction) => transaction.map(|transaction| SettleOutcome::Settled(settlement(payment, transaction))),
+            Err(error) => Some(SettleOutcome::Unknown(error.to_string())),
+        }
     }
 }
 
@@ -94,19 +103,13 @@ impl Facilitator for SimulatedFacilitator {
             Ok(order) => (order.payer, nonce_of(&order.order)),
             Err(refusal) => return refusal.refused(),
         };
-        // Only this transfer can have spent the nonce, because the intent contains its signature.
-        match self.ledger.transaction(payment.asset, from, nonce).await {
-            Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Ok(None) => match self.settle(payment, started).await {
-                // A concurrent settlement was faster.
-                refused @ SettleOutcome::Refused { .. } => match self.ledger.transaction(payment.asset, from, nonce).await {
-                    Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
-                    Ok(None) => refused,
-                    Err(error) => SettleOutcome::Unknown(error.to_string()),
-                },
-                ended => ended,
-            },
-            Err(error) => SettleOutcome::Unknown(error.to_string()),
+        if let Some(found) = self.found(payment, from, nonce).await {
+            return found;
+        }
+        match self.settle(payment, started).await {
+            // A concurrent settlement may have been faster.
+            refused @ SettleOutcome::Refused { .. } => self.found(payment, from, nonce).await.unwrap_or(refused),
+            ended => ended,
         }
     }
 

@@ -1,9 +1,7 @@
 //! Checks that each paid call has a receipt and a posting with the same amounts.
 
-use serde::Deserialize;
 use tollhouse_base::id::ReceiptId;
 use tollhouse_store::{Row, StoreError};
-use tollhouse_tool::MicroUsd;
 
 use super::{Check, PAGE};
 use crate::{
@@ -13,24 +11,9 @@ use crate::{
         posting::{Cause, POSTINGS, Posting},
     },
     payout::{PAYOUT_BUILDERS, PAYOUTS, key as packet_key},
-    receipt::{PaymentKind, RECEIPTS, StoredReceipt},
+    receipt::{PaymentKind, RECEIPTS, StoredReceipt, UnsignedReceipt},
     refund::{REFUNDS, RefundedTotal},
 };
-
-/// The fields of a receipt that concern money.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ReceiptAmounts {
-    kind: PaymentKind,
-    price_usd: MicroUsd,
-    amount: Option<String>,
-}
-
-impl ReceiptAmounts {
-    fn of(receipt: &StoredReceipt) -> Option<Self> {
-        serde_json::from_slice(&receipt.json).ok()
-    }
-}
 
 /// The parts of a posting that a receipt also contains.
 struct PostedAmounts {
@@ -108,12 +91,12 @@ impl Check<'_> {
 
     fn sale(&mut self, id: &ReceiptId, receipt: &StoredReceipt, posting: &Posting) {
         let what = format!("receipt {id}");
-        let Some(paid) = ReceiptAmounts::of(receipt) else { return self.report.mismatch(what, "cannot be read") };
+        let Some(paid) = UnsignedReceipt::of(receipt) else { return self.report.mismatch(what, "cannot be read") };
         let posted = PostedAmounts::of(posting);
         if paid.kind != posted.kind {
             return self.report.mismatch(what, "has another means of payment than its posting");
         }
-        self.report.expect_equal(&what, ("its price is", paid.price_usd.0.into()), ("its posting moves", posted.price));
+        self.report.expect_equal(&what, ("its price is", paid.draft.price_usd.0.into()), ("its posting moves", posted.price));
         if let Some(units) = posted.units {
             let amount = paid.amount.and_then(|amount| amount.parse().ok()).unwrap_or(0);
             self.report.expect_equal(&what, ("its amount is", amount), ("its posting moves", units));
@@ -136,7 +119,8 @@ impl Check<'_> {
                 self.report.mismatch(format!("refund {} of receipt {id}", refund.number), "has no posting");
             }
         }
-        let price = RECEIPTS.get(self.store, id).await?.and_then(|stored| ReceiptAmounts::of(&stored)).map_or(0, |paid| paid.price_usd.0);
+        let price =
+            RECEIPTS.get(self.store, id).await?.and_then(|stored| UnsignedReceipt::of(&stored)).map_or(0, |paid| paid.draft.price_usd.0);
         let sum = refunded.sum().0;
         if sum > price {
             self.report.mismatch(format!("receipt {id}"), format!("{price} was paid, and {sum} was refunded"));
@@ -148,10 +132,10 @@ impl Check<'_> {
     pub(super) async fn receipts(&mut self) -> Result<(), StoreError> {
         let mut rows = RECEIPTS.inspect(self.store, PAGE);
         while let Some(Row { key: id, value: receipt, .. }) = rows.next(&mut self.flaws).await? {
-            let Some(paid) = ReceiptAmounts::of(&receipt) else { continue };
+            let Some(paid) = UnsignedReceipt::of(&receipt) else { continue };
             self.report.receipts += 1;
             let posting = Cause::Sold(id.clone()).key();
-            if !paid.price_usd.is_zero() && POSTINGS.get(self.store, &posting).await?.is_none() {
+            if !paid.draft.price_usd.is_zero() && POSTINGS.get(self.store, &posting).await?.is_none() {
                 self.report.mismatch(format!("receipt {id}"), "has no posting");
             }
         }
