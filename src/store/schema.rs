@@ -143,7 +143,7 @@ tables! {
     /// When postings began. Since then every movement of money has one.
     LEDGER_OPENED: Meta "ledger-opened", () => "LedgerStart", Forever;
     /// Whether the store's money is play money.
-    MONEY_KIND: Meta "money-kind", () => "StoreMoney", Forever;
+    MONEY_KIND: Meta "money-kind", () => "MoneyKind", Forever;
     /// Refunds of a receipt.
     REFUNDS: Refunds "receipt\0", ReceiptId => "RefundedTotal", Forever;
     /// The refund made under an idempotency key.

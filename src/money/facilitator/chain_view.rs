@@ -1,12 +1,11 @@
 //! Reads a chain beyond single payments: blocks, receipts, and transfers to an address.
 
-use alloy_primitives::{Address, B256, U64, U256};
-use serde::Deserialize;
+use alloy_primitives::{Address, U64, U256};
 use serde_json::json;
 
 use super::chain::{
     events::{EventLog, MOVED, TxReceipt},
-    node::{BlockTag, Node, RpcError},
+    node::{Block, BlockTag, Node, RpcError},
     nonce_use::evidence,
     search::{Undecided, Walk},
 };
@@ -28,15 +27,10 @@ pub(crate) struct TokenTransfer {
     pub(crate) amount: U256,
 }
 
-#[derive(Deserialize)]
-struct Hashed {
-    hash: B256,
-}
-
 impl Node {
     /// Returns the hash of a block, or `None` if there is no block with that number.
     pub(crate) async fn block_hash(&self, number: u64) -> Result<Option<String>, Undecided> {
-        let block: Option<Hashed> = self.rpc("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await?;
+        let block: Option<Block> = self.rpc("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await?;
         Ok(block.map(|block| block.hash.to_string()))
     }
 

@@ -3,9 +3,8 @@
 //! It scans each table once, page by page, and looks up the related rows of each row. Memory use is one sum per
 //! account. The result is consistent only if nobody writes meanwhile, so the host must be stopped.
 
-mod earned;
+mod records;
 mod report;
-mod sales;
 
 use std::collections::BTreeMap;
 
