@@ -51,10 +51,9 @@ pub enum ControlRequest {
 /// The unresolved settlements of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unresolved {
-    /// Their number, or `most` if there are more.
+    /// Their number, or `max` if there are more.
     pub count: usize,
     /// The maximum that the host counts.
-    #[serde(rename = "most")]
     pub max: usize,
     /// When the oldest of the counted ones began.
     pub oldest: Option<Timestamp>,

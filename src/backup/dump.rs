@@ -17,7 +17,7 @@ use tollhouse_store::{
     import::{Importer, written},
 };
 
-use super::{BackupError, Header, objects::NamedObject};
+use super::{BackupError, objects::NamedObject};
 
 /// Capacity of the channel of pages.
 const PAGES: usize = 4;

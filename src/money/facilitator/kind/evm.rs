@@ -81,15 +81,6 @@ pub(crate) struct EvmFacilitator {
     provoked: LogGate,
 }
 
-/// The stage of a payment in which its settlement is simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SimulationStage {
-    /// Before the run.
-    Verify,
-    /// After the run, before the transaction is signed.
-    Settle,
-}
-
 impl EvmFacilitator {
     /// Constructs a facilitator that sends through `node` and pays gas with `key`: 32 bytes in hex. If [the store is
     /// shared](Store::is_shared), its other hosts use the key too.
@@ -107,13 +98,13 @@ impl EvmFacilitator {
 
     /// Returns who signed it, or the refusal if nobody did. The node is asked only if the payer's key did not sign, and
     /// asked to run code only if the payer has some.
-    async fn signed_by(&self, order: &SignedOrder<'_>, payment: &OfferedX402, stage: SimulationStage) -> Result<SignedBy, VerifyResult> {
+    async fn signed_by(&self, order: &SignedOrder<'_>, payment: &OfferedX402, has_run: bool) -> Result<SignedBy, VerifyResult> {
         if payment.is_signed_by_key() == Some(true) {
             return Ok(SignedBy::Key);
         }
         let nobody = || RefusalText::of(order.codes().signature).invalid();
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
-        match self.has_code(order, stage).await {
+        match self.has_code(order, has_run).await {
             Ok(true) => {}
             Ok(false) => return Err(nobody()),
             Err(error) => return Err(VerifyResult::Unavailable(error.to_string())),
@@ -129,18 +120,15 @@ impl EvmFacilitator {
     }
 
     /// Returns whether the payer has code. Before the run, an answer of the last half minute is enough.
-    async fn has_code(&self, order: &SignedOrder<'_>, stage: SimulationStage) -> Result<bool, RpcError> {
-        match stage {
-            SimulationStage::Verify => self.node.had_code(order.payer).await,
-            SimulationStage::Settle => self.node.has_code(order.payer).await,
-        }
+    async fn has_code(&self, order: &SignedOrder<'_>, has_run: bool) -> Result<bool, RpcError> {
+        if has_run { self.node.has_code(order.payer).await } else { self.node.had_code(order.payer).await }
     }
 
     /// Returns whether an unexpected error of a simulation is the doing of the payer's code: the payer has some, and the
     /// node works for everybody else.
     async fn is_provoked(&self, error: &RpcError, order: &SignedOrder<'_>, payment: &OfferedX402) -> bool {
         // The payer may have got code since it was asked for.
-        if !error.may_be_provoked() || !self.has_code(order, SimulationStage::Settle).await.unwrap_or(false) {
+        if !error.may_be_provoked() || !self.has_code(order, true).await.unwrap_or(false) {
             return false;
         }
         if self.is_node_down(payment.asset).await {
@@ -205,14 +193,15 @@ impl EvmFacilitator {
         RefusalText::of(codes.simulation)
     }
 
-    /// Builds the call that moves the money, and simulates it on the newest block.
-    async fn call(&self, order: &SignedOrder<'_>, payment: &OfferedX402, stage: SimulationStage) -> Result<TxCall, VerifyResult> {
-        let by = self.signed_by(order, payment, stage).await?;
+    /// Builds the call that moves the money, and simulates it on the newest block: before the run, and again when it
+    /// `has_run`, before the transaction is signed.
+    async fn call(&self, order: &SignedOrder<'_>, payment: &OfferedX402, has_run: bool) -> Result<TxCall, VerifyResult> {
+        let by = self.signed_by(order, payment, has_run).await?;
         let to = order.contract(payment.asset).ok_or_else(|| VerifyResult::Unavailable("the token has no address".to_owned()))?;
         let data = order.data(&by);
         let has_code = async {
             match by {
-                SignedBy::Key => self.has_code(order, stage).await.ok(),
+                SignedBy::Key => self.has_code(order, has_run).await.ok(),
                 SignedBy::Contract => Some(true),
             }
         };
@@ -246,7 +235,7 @@ impl EvmFacilitator {
     async fn verified(&self, payment: &OfferedX402) -> Result<(), VerifyResult> {
         let order = SignedOrder::of(payment).map_err(RefusalText::invalid)?;
         order.fits(payment, self.clock.now(), Some(self.signer)).map_err(RefusalText::invalid)?;
-        self.call(&order, payment, SimulationStage::Verify).await?;
+        self.call(&order, payment, false).await?;
         self.gas.is_enough().map_err(VerifyResult::Unavailable)
     }
 
@@ -255,7 +244,7 @@ impl EvmFacilitator {
     async fn signed(&self, payment: &OfferedX402) -> Result<Option<B256>, PrepareError> {
         let away = PrepareError::Away;
         let order = SignedOrder::of(payment).map_err(|refusal| away(refusal.sentence.to_owned()))?;
-        match self.call(&order, payment, SimulationStage::Settle).await {
+        match self.call(&order, payment, true).await {
             Ok(call) => self.tx_manager.sign(call).await.map(Some).map_err(away),
             Err(VerifyResult::Unavailable(cause)) => Err(away(cause)),
             Err(VerifyResult::Invalid { reason, .. }) if reason == order.codes().spent => {

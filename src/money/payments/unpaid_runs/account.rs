@@ -141,10 +141,7 @@ impl RunAccount {
         }
         let in_flight = u64::from(self.in_flight);
         let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), allowance.trust, hosts);
-        match failed + pending < limit + more && unpaid + pending < max_unpaid {
-            true => Ok(()),
-            false => Err(SOON),
-        }
+        (failed + pending < limit + more && unpaid + pending < max_unpaid).then_some(()).ok_or(SOON)
     }
 
     /// Returns whether one more run may end unpaid, whatever is in flight. `hosts` share the limit.
@@ -270,10 +267,7 @@ impl ToolAccount {
             return Err(self.failed.wait(now.at).unwrap_or(SOON));
         }
         let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), 0, hosts);
-        match failed + pending < u64::from(positions) + more {
-            true => Ok(()),
-            false => Err(SOON),
-        }
+        (failed + pending < u64::from(positions) + more).then_some(()).ok_or(SOON)
     }
 }
 
