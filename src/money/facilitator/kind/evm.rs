@@ -104,10 +104,8 @@ impl EvmFacilitator {
         }
         let nobody = || RefusalText::of(order.codes().signature).invalid();
         let Ok(signature) = order.signature.parse::<Bytes>() else { return Err(nobody()) };
-        match self.has_code(order, has_run).await {
-            Ok(true) => {}
-            Ok(false) => return Err(nobody()),
-            Err(error) => return Err(VerifyResult::Unavailable(error.to_string())),
+        if !self.has_code(order, has_run).await.map_err(|error| VerifyResult::Unavailable(error.to_string()))? {
+            return Err(nobody());
         }
         let call = isValidSignatureCall { hash: order.order.signing_hash(payment.asset), signature };
         match self.node.call_payer(payment.signed.sender(), &call.abi_encode(), BlockTag::Latest).await {

@@ -34,7 +34,7 @@ pub enum LedgerError {
     #[error("the payer has {balance} of {requested} micro-dollars")]
     Insufficient { balance: u64, requested: u64 },
     #[error("the nonce was already used")]
-    NonceUsed { transaction: String },
+    NonceUsed,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -121,8 +121,8 @@ impl Ledger {
         let transaction = keccak256([b"tollhouse simulated transaction\n", nonce.as_bytes()].concat()).to_string();
         let (from, to) = (balance_key(asset, transfer.from), balance_key(asset, transfer.to));
         let until = transfer.valid_before_secs.saturating_add(MARGIN.as_secs()).saturating_mul(1_000);
-        if let Some(transaction) = self.transaction(asset, transfer.from, transfer.nonce).await? {
-            return Err(LedgerError::NonceUsed { transaction });
+        if self.transaction(asset, transfer.from, transfer.nonce).await?.is_some() {
+            return Err(LedgerError::NonceUsed);
         }
         let mut batch = Batch::new();
         batch.insert(&NONCES, &nonce, &transaction).put(&EXPIRY, &(Timestamp(until), nonce.clone()), &());
@@ -133,10 +133,7 @@ impl Ledger {
                 Err(LedgerError::Insufficient { balance: unsigned(sum), requested: transfer.micros })
             }
             // A concurrent transfer with the same nonce was faster.
-            Err(StoreError::Conflict) => match self.transaction(asset, transfer.from, transfer.nonce).await? {
-                Some(transaction) => Err(LedgerError::NonceUsed { transaction }),
-                None => Err(StoreError::Conflict.into()),
-            },
+            Err(StoreError::Conflict) => Err(LedgerError::NonceUsed),
             Err(error) => Err(error.into()),
         }
     }

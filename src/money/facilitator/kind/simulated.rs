@@ -46,6 +46,22 @@ impl SimulatedFacilitator {
         Ok(Move { asset: payment.asset, from, to, micros, nonce, valid_before_secs })
     }
 
+    async fn verified(&self, payment: &OfferedX402) -> Result<(), VerifyResult> {
+        let away = |error: LedgerError| VerifyResult::Unavailable(error.to_string());
+        let transfer = self.check(payment).map_err(RefusalText::invalid)?;
+        if self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await.map_err(away)?.is_some() {
+            return Err(RefusalText::of("invalid_exact_evm_nonce_already_used").invalid());
+        }
+        let balance = self.ledger.balance_of(payment.asset, payment.signed.sender()).await.map_err(away)?;
+        if balance.0 < transfer.micros {
+            return Err(VerifyResult::Invalid {
+                reason: "invalid_exact_evm_insufficient_balance".to_owned(),
+                message: format!("the payer has {balance} USD; fund the address with POST /dev/faucet {{\"address\", \"amountUsd\"}}"),
+            });
+        }
+        Ok(())
+    }
+
     /// Returns the settlement that spent the nonce, if one did. Only this payment's transfer can have spent it, because
     /// the intent contains its signature.
     async fn found(&self, payment: &OfferedX402, from: Address, nonce: B256) -> Option<SettleOutcome> {
@@ -59,24 +75,7 @@ impl SimulatedFacilitator {
 #[async_trait]
 impl Facilitator for SimulatedFacilitator {
     async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
-        let invalid = |reason: &str, message: String| VerifyResult::Invalid { reason: reason.to_owned(), message };
-        let transfer = match self.check(payment) {
-            Ok(transfer) => transfer,
-            Err(refusal) => return refusal.invalid(),
-        };
-        match self.ledger.transaction(payment.asset, transfer.from, transfer.nonce).await {
-            Ok(None) => {}
-            Ok(Some(_)) => return RefusalText::of("invalid_exact_evm_nonce_already_used").invalid(),
-            Err(error) => return VerifyResult::Unavailable(error.to_string()),
-        }
-        match self.ledger.balance_of(payment.asset, payment.signed.sender()).await {
-            Ok(balance) if balance.0 >= transfer.micros => VerifyResult::Valid,
-            Ok(balance) => invalid(
-                "invalid_exact_evm_insufficient_balance",
-                format!("the payer has {balance} USD; fund the address with POST /dev/faucet {{\"address\", \"amountUsd\"}}"),
-            ),
-            Err(error) => VerifyResult::Unavailable(error.to_string()),
-        }
+        self.verified(payment).await.err().unwrap_or(VerifyResult::Valid)
     }
 
     async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
@@ -85,15 +84,16 @@ impl Facilitator for SimulatedFacilitator {
     }
 
     async fn settle(&self, payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
-        let refused = |reason: &str, message: String| SettleOutcome::Refused { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {
             Ok(transfer) => transfer,
             Err(refusal) => return refusal.refused(),
         };
         match self.ledger.transfer(&transfer).await {
             Ok(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Err(LedgerError::NonceUsed { .. }) => RefusalText::of("invalid_exact_evm_nonce_already_used").refused(),
-            Err(error @ LedgerError::Insufficient { .. }) => refused("invalid_exact_evm_insufficient_balance", error.to_string()),
+            Err(LedgerError::NonceUsed) => RefusalText::of("invalid_exact_evm_nonce_already_used").refused(),
+            Err(error @ LedgerError::Insufficient { .. }) => {
+                SettleOutcome::Refused { reason: "invalid_exact_evm_insufficient_balance".to_owned(), message: error.to_string() }
+            }
             Err(error) => SettleOutcome::Unknown(error.to_string()),
         }
     }
@@ -103,11 +103,8 @@ impl Facilitator for SimulatedFacilitator {
             Ok(order) => (order.payer, nonce_of(&order.order)),
             Err(refusal) => return refusal.refused(),
         };
-        if let Some(found) = self.found(payment, from, nonce).await {
-            return found;
-        }
         match self.settle(payment, started).await {
-            // A concurrent settlement may have been faster.
+            // It may have been settled before.
             refused @ SettleOutcome::Refused { .. } => self.found(payment, from, nonce).await.unwrap_or(refused),
             ended => ended,
         }
