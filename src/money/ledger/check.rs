@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     credit::row::{BALANCE, LINES},
-    receipt::{RECEIPTS, StoredReceipt, UnsignedReceipt},
+    receipt::{RECEIPTS, UnsignedReceipt},
     reorganized::{REORGANIZED, describe_loss},
 };
 

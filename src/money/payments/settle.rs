@@ -484,8 +484,7 @@ impl Payments {
     /// Marks a record as charged with the answer owed. If a call awaits it, its run begins here.
     pub(super) fn owe(&self, record: &mut PaymentRecord, is_awaited: bool) {
         let until = self.clock.now().plus(self.config.owed.kept);
-        record.state = PaymentState::Owed;
-        record.replica = is_awaited.then(|| self.replica.id().clone());
+        (record.state, record.replica) = (PaymentState::Owed, is_awaited.then(|| self.replica.id().clone()));
         record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0 });
     }
 }
