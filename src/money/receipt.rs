@@ -9,7 +9,6 @@
 //! covered by the record's own signature. That one contains the payer's full address, as the extension requires. The
 //! record shortens it.
 
-mod draft;
 mod eip712;
 mod free;
 mod hash;
@@ -23,7 +22,6 @@ mod stored;
 mod tests;
 mod verify;
 
-pub use draft::{PaymentKind, ReceiptDraft};
 pub use free::{FreeReceiptSettings, FreeReceipts};
 pub(crate) use hash::written;
 pub use hash::{bytes_hash, canonical, json_hash, request_hash};
@@ -35,3 +33,5 @@ pub(crate) use record::RECEIPTS;
 pub use record::{Receipt, UnsignedReceipt, newest_at, paid, shortened};
 pub use stored::StoredReceipt;
 pub use verify::{SignaturePart, VerifiedReceipt, VerifyError, verify};
+
+pub use self::offer::{PaymentKind, ReceiptDraft};

@@ -389,7 +389,7 @@ impl From<LedgerError> for ApiError {
             LedgerError::Address(_) | LedgerError::TooMuch => Self::bad_request(message),
             LedgerError::Store(store) => store.into(),
             // Only transfers return these, and only the facilitator makes transfers.
-            LedgerError::Insufficient { .. } | LedgerError::NonceUsed { .. } => {
+            LedgerError::Insufficient { .. } | LedgerError::NonceUsed => {
                 internal!(message, "the simulated ledger rejected an operation that moves no money")
             }
         }
