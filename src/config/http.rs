@@ -340,11 +340,11 @@ mod tests {
             flags.resolve(Ipv4Addr::LOCALHOST.into())
         };
         let alone = resolve(&[]).unwrap();
-        assert_eq!((alone.rate_limit, alone.intake.answers.held_of_address), (None, None));
+        assert_eq!((alone.rate_limit, alone.intake.answers.max_per_address), (None, None));
         assert_eq!(alone.failed_runs.refused_of_address, None);
         let behind = resolve(&["127.0.0.1", " ::1", "10.0.0.0/8"]).unwrap();
         assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
-        assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
+        assert_eq!(behind.intake.answers.max_per_address, Some(ANSWER_BYTES_HELD / 4));
         assert_eq!(behind.failed_runs.refused_of_address.map(NonZeroU32::get), Some(60));
         assert_eq!((alone.failed_runs.of_address, behind.failed_runs.of_address.map(NonZeroU32::get)), (None, Some(60)));
         assert_eq!((alone.joins.of_address, behind.joins.of_address), (None, Some(ADDRESS_JOINS)));
