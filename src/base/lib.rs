@@ -14,6 +14,7 @@ pub mod clock_steadiness;
 pub(crate) mod counted;
 pub mod cpu_share;
 pub mod deserialize_error;
+pub mod diff;
 pub mod error_chain;
 pub mod exact;
 pub mod failure_limiter;

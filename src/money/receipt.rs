@@ -2,8 +2,8 @@
 //!
 //! A [`UnsignedReceipt`] is the complete, unsigned receipt. A [`Receipt`] is a record with a compact JWS over its RFC 8785
 //! canonical JSON. Receipts of paid calls are signed once the money has moved, and stored signed. Those of free calls
-//! are stored as records and signed when fetched ([`ReceiptSigner::present`]): Ed25519 signs deterministically, and few are
-//! ever fetched. They expire ([`FreeReceipts`]); receipts of paid calls are kept.
+//! are stored as records and signed whenever an answer contains them ([`ReceiptSigner::present`]): Ed25519 signs
+//! deterministically, and few are ever sent. They expire ([`FreeReceipts`]); receipts of paid calls are kept.
 //!
 //! A receipt of an x402 payment also contains the receipt of x402's offer-receipt extension, signed by the same key and
 //! covered by the record's own signature. That one contains the payer's full address, as the extension requires. The
