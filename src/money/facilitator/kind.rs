@@ -36,7 +36,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum FacilitatorKind {
-    /// A ledger in the store; real signatures, no real money. The host is not for public use then.
+    /// A ledger in the store; real signatures, no real money.
     #[default]
     Simulated,
     /// An x402 facilitator over HTTP.

@@ -34,7 +34,8 @@ impl AnswerRow {
     fn new(answer: &StoredAnswer, promised: Option<&PendingObject>) -> Self {
         let object = promised.map(|PendingObject { name, sha256, .. }| AnswerObject { name: name.clone(), sha256: sha256.clone() });
         let body = if object.is_some() { Bytes::new() } else { answer.body.clone() };
-        Self { answer: StoredAnswer { body, ..answer.clone() }, object }
+        // The record of the payment has the settle response.
+        Self { answer: StoredAnswer { body, settlement: None, ..answer.clone() }, object }
     }
 }
 

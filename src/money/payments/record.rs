@@ -293,7 +293,7 @@ pub(crate) fn unresolved_index(id: &PaymentId, record: &PaymentRecord) -> Option
     (record.state == PaymentState::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
 }
 
-/// Counts unresolved settlements, up to `most`.
+/// Counts unresolved settlements, up to `max`.
 #[boxed]
 pub async fn count_unresolved(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
     UNRESOLVED.count(store, &UNRESOLVED.all(), max).await

@@ -10,7 +10,10 @@ fn spent_record_does_not_reveal_the_purchase() {
     let texts = || "text".to_owned();
     let intent = SettlementIntent { version: WireVersion::V2, payload: texts(), requirements: texts(), draft: vec![1] };
     let settler = Some(Settler { facilitator: texts(), transaction: None });
-    let spent = PaymentRecord { intent: Some(intent), settler, ..settled(Some(ExpiryInfo { showable_until_ms: 7, named: None })) }.spent();
+    let notice = Some(SettlementNotice { version: WireVersion::V2, body: texts() });
+    let record = settled(Some(ExpiryInfo { showable_until_ms: 7, named: None }));
+    let spent = PaymentRecord { intent: Some(intent), notice, settler, ..record }.spent();
+    assert!(!spent.has_answer);
     assert_eq!([&spent.holder, &spent.request, &spent.digest], ["", "", ""]);
     assert_eq!((spent.state, spent.notice, spent.intent, spent.tail, spent.settler), (PaymentState::Settled, None, None, None, None));
 }
