@@ -21,7 +21,7 @@ pub struct McpFlags {
     pub mcp_tasks: Option<usize> = "TOLLHOUSE_MCP_TASKS",
     /// Long-running MCP calls from one address that run as tasks [default: 64]
     pub mcp_address_tasks: Option<usize> = "TOLLHOUSE_MCP_ADDRESS_TASKS",
-    /// Stored bytes of free tasks' results; above, the largest client loses its oldest [default: 33554432]
+    /// Stored bytes of free tasks' results; above, the largest client loses its oldest [default: 67108864]
     pub mcp_task_bytes: Option<usize> = "TOLLHOUSE_MCP_TASK_BYTES",
     /// Minutes that the answer of a free task is kept [default: 10]
     pub mcp_task_minutes: Option<u64> = "TOLLHOUSE_MCP_TASK_MINUTES",
@@ -87,10 +87,29 @@ impl McpFlags {
             progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
             tasks: TaskSettings {
                 running: quota(self.mcp_tasks, self.mcp_address_tasks),
-                bytes: self.mcp_task_bytes.unwrap_or(32 << 20),
+                bytes: self.mcp_task_bytes.unwrap_or(64 << 20),
                 kept: Duration::from_secs(self.mcp_task_minutes.unwrap_or(10).saturating_mul(60)),
             },
             listeners: quota(self.mcp_listeners, self.mcp_address_listeners),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Unlike in the settings of HTTP, 0 is a limit here.
+    #[test]
+    fn tasks_and_listeners_have_their_documented_limits() {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 4020));
+        let default = McpFlags::default().resolve(listen, true).unwrap();
+        for quota in [default.tasks.running, default.listeners] {
+            assert_eq!((quota.max, quota.max_per_address), (Some(1_024), Some(64)));
+        }
+        assert_eq!((default.tasks.bytes, default.tasks.kept), (67_108_864, Duration::from_secs(600)));
+        let none = McpFlags { mcp_tasks: Some(0), mcp_address_listeners: Some(0), ..McpFlags::default() };
+        let none = none.resolve(listen, false).unwrap();
+        assert_eq!((none.tasks.running.max, none.listeners.max_per_address), (Some(0), Some(0)));
     }
 }

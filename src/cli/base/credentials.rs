@@ -13,12 +13,29 @@ use tollhouse_config::HiddenValue;
 use super::{Error, Result, Role, address, environment, private_files, same_place};
 
 /// Credentials for a host, at most one of each kind.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Credentials(#[serde(serialize_with = "exposed")] BTreeMap<Role, HiddenValue>);
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "CredentialFields")]
+pub(crate) struct Credentials(BTreeMap<Role, HiddenValue>);
 
-fn exposed<S: Serializer>(hidden: &BTreeMap<Role, HiddenValue>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_map(hidden.iter().map(|(role, credential)| (role, credential.expose())))
+/// The fields of the file that contain credentials. A map of all fields would claim unknown ones too.
+#[derive(Deserialize)]
+struct CredentialFields {
+    builder_key: Option<HiddenValue>,
+    admin_token: Option<HiddenValue>,
+    credit: Option<HiddenValue>,
+}
+
+impl From<CredentialFields> for Credentials {
+    fn from(CredentialFields { builder_key, admin_token, credit }: CredentialFields) -> Self {
+        let all = [(Role::Builder, builder_key), (Role::Admin, admin_token), (Role::Credit, credit)];
+        Self(all.into_iter().filter_map(|(role, credential)| Some((role, credential?))).collect())
+    }
+}
+
+impl Serialize for Credentials {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(role, credential)| (role, credential.expose())))
+    }
 }
 
 impl Credentials {
@@ -97,6 +114,9 @@ struct Entry {
     url: Url,
     #[serde(flatten)]
     credentials: Credentials,
+    /// Other fields, for example those of a newer release. They stay in the file.
+    #[serde(flatten)]
+    others: toml::Table,
 }
 
 /// Returns the path of the file.
@@ -129,7 +149,7 @@ impl CredentialFile {
 
     /// Stores a credential. Credentials stored under the same name for another host are removed.
     pub(crate) fn keep(&mut self, name: &str, url: &Url, role: Role, credential: HiddenValue) {
-        let entry = || Entry { url: url.clone(), credentials: Credentials::default() };
+        let entry = || Entry { url: url.clone(), credentials: Credentials::default(), others: toml::Table::new() };
         let stored = self.0.entry(name.to_owned()).or_insert_with(entry);
         if !same_place(&stored.url, url) {
             *stored = entry();
@@ -147,7 +167,7 @@ impl CredentialFile {
         let Some(mut entry) = self.0.remove(name) else { return false };
         let Some(role) = role else { return true };
         let forgotten = entry.credentials.0.remove(&role);
-        if !entry.credentials.is_empty() {
+        if !entry.credentials.is_empty() || !entry.others.is_empty() {
             self.0.insert(name.to_owned(), entry);
         }
         forgotten.is_some()
@@ -174,6 +194,28 @@ mod tests {
         assert!(stored.forget("prod", Some(Role::Builder)) && !stored.forget("prod", Some(Role::Admin)) && !stored.forget("other", None));
         stored.keep("prod", &there, Role::Admin, "t".to_owned().into());
         assert!(stored.of("prod", &there).get(Role::Credit).is_none(), "what was for another host is gone");
+    }
+
+    #[test]
+    fn unknown_fields_stay_in_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("credentials.toml");
+        let text = "[prod]\nurl = \"https://a.example/\"\nbuilder_key = \"bk_1\"\nnewer = 7\n\n[prod.more]\nnote = \"kept\"\n";
+        private_files::write_private(&file, text).unwrap();
+        let here = Url::parse("https://a.example").unwrap();
+        let mut stored = CredentialFile::read(&file).unwrap();
+        stored.keep("prod", &here, Role::Credit, "dc_1".to_owned().into());
+        stored.write(&file).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("newer = 7") && text.contains("note = \"kept\""), "{text}");
+        let mut stored = CredentialFile::read(&file).unwrap();
+        for role in [Role::Builder, Role::Credit] {
+            assert!(stored.forget("prod", Some(role)));
+        }
+        stored.write(&file).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("newer = 7") && !text.contains("bk_1") && !text.contains("dc_1"), "{text}");
+        assert!(CredentialFile::read(&file).unwrap().of("prod", &here).is_empty());
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 use reqwest::Url;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Error, Result, address, environment};
 
 /// The kind of credential to use if there are several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Role {
     /// The builder key.
     #[serde(rename = "builder_key")]

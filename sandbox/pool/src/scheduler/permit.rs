@@ -110,7 +110,7 @@ impl<'a> Permit<'a> {
         self.is_running()
     }
 
-    /// Returns how long the call computes before it must [make way](Self::yield_slot), each time.
+    /// Returns how long the call computes before it must [make way](Self::end_slice), each time.
     pub(crate) fn slice(&self) -> Duration {
         SLICE.min(self.quantum())
     }

@@ -86,6 +86,35 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
 }
 
 #[tokio::test(start_paused = true)]
+async fn short_call_keeps_its_slot_until_another_owner_waits() {
+    let scheduler = scheduler(1);
+    let mut short = scheduler.acquire(admission("a", "x")).await.unwrap();
+    assert!(!short.end_slice(false) && short.is_running(), "nobody waits");
+    let mut own = Box::pin(scheduler.acquire(admission("a", "x")));
+    assert!((&mut own).now_or_never().is_none() && !short.end_slice(false) && short.is_running(), "only its owner waits");
+    drop(own);
+    let mut other = Box::pin(scheduler.acquire(admission("b", "y")));
+    assert!((&mut other).now_or_never().is_none());
+    assert!(!short.end_slice(false) && short.computes() && !short.is_running(), "it yields, and is not slowed");
+    let other = (&mut other).now_or_never().expect("a slot was released").unwrap();
+    assert!(!short.end_slice(false) && !short.is_running(), "it is in the background");
+    drop((short, other));
+    assert!(scheduler.0.queue.lock().counts_no_owner());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_caller_with_several_are_slowed_after_one_slice_while_others_compute() {
+    let scheduler = Scheduler::new(Rules { caller_running: 2, ..rules(3) });
+    let mut several = [scheduler.acquire(of(1)).await.unwrap(), scheduler.acquire(of(1)).await.unwrap()];
+    assert!(!several[0].end_slice(false) && several[0].is_running(), "no other caller computes");
+    let mut other = scheduler.acquire(of(2)).await.unwrap();
+    assert!(several[0].end_slice(false) && several[0].computes() && !several[0].is_running());
+    assert!(!other.end_slice(false) && other.is_running(), "its caller has no other call");
+    drop((several, other));
+    assert!(scheduler.0.queue.lock().counts_no_owner());
+}
+
+#[tokio::test(start_paused = true)]
 async fn taken_over_permit_counts_for_its_new_caller_only() {
     let scheduler = scheduler(4);
     scheduler.acquire(of(1)).await.unwrap().hand_over();
