@@ -82,7 +82,9 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     let stored = super::back_up(&data, to.path()).await.unwrap_err();
     assert!(stored.contains(&format!("was moved to {url}")), "a backup would be of the moment before: {stored}");
     let args = ["backup", "--to", to.path().to_str().unwrap(), "--data", data.to_str().unwrap()];
-    run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
+    let stored = run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
+    assert!(stored.contains("use `--store` beside `--data`"), "a typed `--data` names the folder: {stored}");
+    run(&[&args[..], &["--store", url.as_str()]].concat(), &[]).await.unwrap();
     fixture.host.set("TOLLHOUSE_STORE", &url);
     fixture.host.restart().await;
     has_all(&fixture, &fixture.host, &paid).await;
