@@ -87,7 +87,7 @@ pub use self::{
     draft::{Draft, HandlerDraft, KeepsResponse},
     entitlements::ChangedBy,
     entry::Entry,
-    error::PublishError,
+    error::{FindError, PublishError},
     find::{EndpointPage, ListProgress},
     live::{FixedAnswer, FrontForm, LiveEndpoint, MakeForm, ShownEndpoint},
     order::{Order, OrderPosition},

@@ -147,7 +147,7 @@ async fn unreadable_source_is_retried_at_the_next_call() {
     std::fs::write(&objects, "no folder").unwrap();
     receives(host).await;
     assert!(running.grant.now().capabilities.kv && host.find_cached("tool").is_none());
-    assert!(matches!(host.find("tool").await, Err(StoreError::Away(_))));
+    assert!(matches!(host.find("tool").await, Err(FindError::Store(StoreError::Away(_)))));
     let paused = host.update("tool", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     assert!(paused.lacks_source() && host.find_cached("tool").is_none());
     host.update("tool", patch(json!({ "status": "active" })), None, ChangedBy::Admin).await.unwrap();

@@ -10,7 +10,7 @@ use tokio::task::JoinError;
 use tollhouse_account::{builder::BuilderError, session::SessionError};
 use tollhouse_call::{CallError, QuoteError, SellerError};
 use tollhouse_capability::secret::SecretError;
-use tollhouse_catalog::{IndexLoading, PublishError};
+use tollhouse_catalog::{FindError, IndexLoading, PublishError};
 use tollhouse_money::{
     CreditError, LedgerError, QuoteRefusal, ReconcileError, ResolutionError, RouteError, payout::PayoutError, refund::RefundError,
 };
@@ -80,6 +80,7 @@ impl Code {
             CallError::Stopped(reason) => Self::from_stop(reason),
             CallError::Cancelled => Code::Cancelled,
             CallError::Store(_) => Code::StoreUnavailable,
+            CallError::SourceLost(_) => Code::SourceUnavailable,
             CallError::SecretsUnavailable => Code::SecretsUnavailable,
             CallError::Internal => Code::CallLost,
         }
@@ -164,6 +165,15 @@ impl From<QuoteError> for ApiError {
     }
 }
 
+impl From<FindError> for ApiError {
+    fn from(error: FindError) -> Self {
+        match error {
+            FindError::Store(store) => store.into(),
+            lost @ FindError::SourceLost(_) => CallError::from(lost).into(),
+        }
+    }
+}
+
 impl From<CallError> for ApiError {
     fn from(error: CallError) -> Self {
         Self::from(&error)
@@ -224,7 +234,8 @@ impl AboutBody for PublishError {
             PublishError::NothingToDecide => ApiError::new(Code::NothingToReview, message),
             PublishError::Pool(pool) => CallError::from(pool).into(),
             PublishError::Store(store) => store.into(),
-            PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
+            PublishError::Source(_) => StoreError::Away(message).into(),
+            PublishError::Lost(_) => ApiError::new(Code::SourceUnavailable, message),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => internal!(message, "could not read or publish a tool"),
         }
     }
