@@ -47,7 +47,7 @@ use tollhouse_operate::disk::Disk;
 use tollhouse_pool::{Pool, PoolConfig};
 use tollhouse_replica::Replica;
 use tollhouse_store::{
-    Store, StoreError,
+    Store, StoreError, log_unavailable,
     sled::{SledConfig, SledStore},
 };
 use tollhouse_telemetry::{Exporter, OtlpSettings};
@@ -366,7 +366,7 @@ impl App {
         tokio::spawn(async move {
             while let Some(app) = app.upgrade() {
                 if let Err(error) = app.services.payments.tick().await {
-                    tracing::error!(%error, "open settlements could not be checked");
+                    log_unavailable(&error, "checking open settlements");
                 }
                 drop(app);
                 tokio::time::sleep(SWEEP_INTERVAL).await;

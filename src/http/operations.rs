@@ -39,12 +39,15 @@ async fn live() -> Json<OkResponse> {
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
 async fn ready(State(http): State<Http>) -> JsonResult<OkResponse> {
-    check_commits(&*http.store, STORE_TIMEOUT).await?;
+    // These are not logged as errors of a request, because probes come several times a second.
+    let away = |reason: &str| ApiError::new(Code::StoreUnavailable, reason).retry_after(1);
+    let committed = check_commits(&*http.store, STORE_TIMEOUT).await;
+    committed.map_err(|_| away("the store does not accept commits; the log has the reason"))?;
     if http.replica.is_fenced() {
-        return Err(StoreError::Away("the other hosts of the store cannot be reached".to_owned()).into());
+        return Err(away("the host cannot read the changes of other hosts, or renew its lease"));
     }
     if let Some(apart) = http.replica.clock_is_wrong() {
-        return Err(StoreError::Away(apart).into());
+        return Err(away(&apart));
     }
     if http.shared.shutdown.announced() {
         return Err(ApiError::new(Code::Busy, "the host is shutting down"));

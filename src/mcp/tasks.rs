@@ -29,7 +29,7 @@ use tollhouse_call::{Call, CallError, CompletedCall, Progress};
 use tollhouse_front::{ApiError, Quota, QuotaShare, network};
 use tollhouse_money::{OfferedPayment, PaymentId, Payments};
 use tollhouse_replica::Replica;
-use tollhouse_store::{Batch, Durability, Row, Store, StoreError, update};
+use tollhouse_store::{Batch, Durability, Row, Store, StoreError, log_unavailable, update};
 
 use self::{
     record::{PAID_MS, TASKS, TaskAnswer, TaskRecord, TaskState, as_object, completed, is_id, new_id},
@@ -118,7 +118,7 @@ impl Tasks {
                 let Some(tasks) = weak.upgrade() else { return };
                 let expired = if sweep == 0 { tasks.expire().await } else { Ok(()) };
                 if let Err(error) = expired.and(tasks.expire_unpaid().await) {
-                    tracing::error!(%error, "expired tasks could not be removed");
+                    log_unavailable(&error, "removing expired tasks");
                 }
                 drop(tasks);
                 tokio::time::sleep(SWEEP).await;

@@ -31,7 +31,6 @@ mod credit;
 mod facilitator;
 pub mod ledger;
 mod limits;
-mod log_gate;
 mod money_kind;
 mod network;
 pub mod payer;

@@ -17,7 +17,7 @@ use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
 use tollhouse_base::clock::{Clock, Timestamp};
-use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, schema};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, log_unavailable, schema};
 
 use self::bucket::new_name;
 pub use self::bucket::{Bucket, BucketError, BucketLocation, ObjectLayout};
@@ -139,7 +139,7 @@ impl Objects {
         tokio::spawn(async move {
             while let Some(objects) = objects.upgrade() {
                 if let Err(error) = objects.collect().await {
-                    tracing::warn!(%error, "the store was unavailable for deleting unused objects");
+                    log_unavailable(&error, "deleting unused objects");
                 }
                 drop(objects);
                 _ = tokio::time::timeout(COLLECT_EVERY, to_collect.notified()).await;

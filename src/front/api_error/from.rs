@@ -3,11 +3,12 @@
 //! Only this crate knows API codes. No match that chooses a code has a `_` arm, so a new error does not compile until
 //! it has a code.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::task::JoinError;
 use tollhouse_account::{builder::BuilderError, session::SessionError};
+use tollhouse_base::log_gate::LogGate;
 use tollhouse_call::{CallError, QuoteError, SellerError};
 use tollhouse_capability::secret::SecretError;
 use tollhouse_catalog::{FindError, IndexLoading, PublishError};
@@ -23,6 +24,9 @@ use crate::Code;
 
 /// Seconds after which to repeat a search that arrived while the search index was loading.
 const SEARCHED_AGAIN_SECS: u64 = 5;
+
+/// Limits the lines about requests that fail while the store is unavailable.
+static STORE_FAILED: LogGate = LogGate::every(Duration::from_secs(10));
 
 /// Logs what went wrong in the host. The caller only gets the code `internal`.
 macro_rules! internal {
@@ -196,7 +200,10 @@ impl From<JoinError> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(%error, "the store failed during a request");
+        match STORE_FAILED.pass() {
+            Some(skipped) => tracing::error!(%error, skipped, "the store failed during a request"),
+            None => tracing::debug!(%error, "the store failed during a request"),
+        }
         Self::from(Code::StoreUnavailable).retry_after(1)
     }
 }
