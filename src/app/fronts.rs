@@ -39,6 +39,7 @@ fn operation(row: &http::Operation) -> web::ApiOperation {
 }
 
 fn http(services: &Arc<Services>, shared: &Arc<FrontServices>) -> http::Services {
+    let object_check = Arc::clone(&services.object_check);
     http::Services {
         shared: Arc::clone(shared),
         clock: services.clock.clone(),
@@ -76,6 +77,7 @@ fn http(services: &Arc<Services>, shared: &Arc<FrontServices>) -> http::Services
         signer: Arc::clone(&services.signer),
         receipt_keys: Arc::clone(&services.receipt_keys),
         disk: Arc::clone(&services.disk),
+        objects_warning: Box::new(move || object_check.warning()),
         gather: gauges::gather(services, shared),
         metrics_here: services.metrics_here,
         metrics_token: services.metrics_token.clone(),

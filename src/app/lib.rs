@@ -9,6 +9,7 @@ mod gauges;
 mod jobs;
 mod keys;
 mod migration;
+mod object_check;
 mod services;
 mod stores;
 
@@ -55,13 +56,15 @@ use tollhouse_telemetry::{Exporter, OtlpSettings};
 pub use self::{
     backups::{BackupReport as CopyReport, back_up, restore_to},
     check::{StoreCheck as CheckedRows, check_ledger, check_rows, compact},
-    control::{Unresolved, ask_unresolved},
+    control::{SampledObjects, Unresolved, ask_unresolved},
     error::StartError,
     keys::KeysError,
     migration::{migrate, stay},
+    object_check::sample_objects,
     stores::money_in,
 };
 use self::{
+    object_check::ObjectCheck,
     services::Services,
     stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
 };
@@ -93,7 +96,7 @@ impl App {
             let store = Arc::new(open_movable(&home.data, &home.store)?);
             is_here(&*store, &home.data).await?;
             let app = Self::start_on(Arc::clone(&store) as _, settings, base_url).await?;
-            control::start(&app.services, store, &home.data);
+            control::start(&app.services, store, home);
             return Ok(app);
         };
         let store = open_database(database).await?;
@@ -230,6 +233,7 @@ impl App {
             background: TaskTracker::new(),
         };
         let receipts_of_all = Receipts::new(Arc::clone(&write_behind), Arc::clone(&receipts), Arc::clone(&store), Arc::clone(&signer));
+        let object_check = ObjectCheck::new(&catalog, &store, &objects);
         let rooms = Services {
             base_url,
             clock,
@@ -265,6 +269,7 @@ impl App {
             metrics_token: settings.telemetry.metrics_token.clone(),
             store,
             objects,
+            object_check,
             replica,
             long_running_ms: settings.catalog.long_running_ms,
             dry_runs: settings.http.dry_runs,
@@ -285,6 +290,7 @@ impl App {
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::publish_seed_tools(&app.services, tools).await.map_err(StartError::Catalog)?;
         jobs::start(&app.services);
+        app.services.object_check.start();
         app.settle_open();
         app.sweep();
         jobs::rescan(&app.services);

@@ -23,6 +23,8 @@ use tollhouse_pool::Pool;
 use tollhouse_replica::Replica;
 use tollhouse_store::Store;
 
+use super::object_check::ObjectCheck;
+
 /// The services that front ends use.
 pub(super) struct Services {
     /// Public URL, as in records and payments.
@@ -66,6 +68,8 @@ pub(super) struct Services {
     pub(super) metrics_token: Option<Token>,
     pub(super) store: Arc<dyn Store>,
     pub(super) objects: Arc<Objects>,
+    /// Whether objects that rows name can be read here.
+    pub(super) object_check: Arc<ObjectCheck>,
     pub(super) replica: Arc<Replica>,
     /// An endpoint with a higher wall limit counts as long-running.
     pub(super) long_running_ms: u64,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tollhouse_api::{Health, HealthWarning, OkResponse, StoredHealth, StoredSize, True};
+use tollhouse_api::{Health, HealthWarning, OkResponse, Readiness, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
             "reports whether the host accepts calls: the store commits, other hosts are visible, and workers start",
             ready,
         )
-        .answers("OkResponse"),
+        .answers("Readiness"),
     ]
 }
 
@@ -38,7 +38,7 @@ async fn live() -> Json<OkResponse> {
 }
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
-async fn ready(State(http): State<Http>) -> JsonResult<OkResponse> {
+async fn ready(State(http): State<Http>) -> JsonResult<Readiness> {
     // These are not logged as errors of a request, because probes come several times a second.
     let away = |reason: &str| ApiError::new(Code::StoreUnavailable, reason).retry_after(1);
     let committed = check_commits(&*http.store, STORE_TIMEOUT).await;
@@ -55,7 +55,13 @@ async fn ready(State(http): State<Http>) -> JsonResult<OkResponse> {
     if http.pool.cannot_start() {
         return Err(ApiError::new(Code::Busy, "no worker can be started; `/health` has the reason in `sandbox.startsFail`"));
     }
-    Ok(Json(OkResponse { ok: True }))
+    // Other tools work without these objects. One lost object must not stop all hosts of its store.
+    Ok(Json(Readiness { ok: True, warnings: objects_warning(&http).into_iter().collect() }))
+}
+
+fn objects_warning(http: &Services) -> Option<HealthWarning> {
+    let remedy = "run `tollhouse doctor` on this machine, which names an example; `tollhouse store check` lists all";
+    (http.objects_warning)().map(|message| HealthWarning { code: "objects_missing".into(), message, remedy: remedy.into() })
 }
 
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
@@ -95,6 +101,7 @@ async fn health(State(http): State<Http>) -> Json<Health<Value, Value>> {
         intake: http.shared.intake.status(),
         warnings: warnings
             .map(|warning| HealthWarning { code: warning.code.into(), message: warning.message, remedy: warning.remedy.into() })
+            .chain(objects_warning(&http))
             .collect(),
     })
 }

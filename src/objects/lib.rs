@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod bucket;
+mod sample;
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -20,7 +21,10 @@ use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, log_unavailable, schema};
 
 use self::bucket::new_name;
-pub use self::bucket::{Bucket, BucketError, BucketLocation, ObjectLayout};
+pub use self::{
+    bucket::{Bucket, BucketError, BucketLocation, ObjectLayout},
+    sample::{SampleReport, SampledObject},
+};
 
 /// How long a name stays reserved, in milliseconds. No row may reference the object after that.
 const PROMISED_MS: u64 = 24 * 3_600 * 1_000;
@@ -196,6 +200,15 @@ impl Objects {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("the content of object {name} has changed")));
         }
         Ok(found)
+    }
+
+    /// Looks for each object of a sample.
+    ///
+    /// # Errors
+    ///
+    /// The bucket cannot be read.
+    pub async fn look_for(&self, sample: Vec<SampledObject>) -> io::Result<SampleReport> {
+        SampleReport::of(&*self.bucket, sample).await
     }
 
     /// Marks objects as unused, in the commit that deletes the rows which reference them.
