@@ -80,7 +80,7 @@ impl ObjectCheck {
         let is_missing = found.missing > 0;
         if is_missing && !was_missing {
             tracing::error!(
-                example = found.example,
+                example = found.example.as_deref().unwrap_or_default(),
                 "{}; calls that need them are refused: give this host the objects of the other hosts, or restore a backup",
                 describe(found.checked, found.missing)
             );
