@@ -259,7 +259,7 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
         // Back from the database to a folder, but never over existing rows.
         let (stored, again) = (tempfile::tempdir().unwrap(), folder_with_keys(&data));
         let from = in_database.folder().join("data");
-        let args = ["backup", "--to", stored.path().to_str().unwrap(), "--data", from.to_str().unwrap(), "--store", &url];
+        let args = ["backup", "--to", stored.path().to_str().unwrap(), "--data", from.to_str().unwrap(), "--store", url.as_str()];
         run(&args, &[]).await.unwrap();
         let refused = restore_to_database(stored.path(), &again.path().join("data"), &url).await.unwrap_err();
         assert!(refused.contains("store is not empty"), "{refused}");

@@ -181,7 +181,7 @@ async fn host_without_the_objects_of_a_moved_store_reports_it() {
     assert!(health["warnings"].to_string().contains("1 of 1 sampled object"), "{health}");
     assert_eq!(other.log().matches("cannot be found on this host").count(), 1, "{}", other.log());
     let without = other.folder().join("data");
-    let failed = run(&["doctor", "--store", &url, "--data", without.to_str().unwrap()], &[]).await.unwrap_err();
+    let failed = run(&["doctor", "--store", url.as_str(), "--data", without.to_str().unwrap()], &[]).await.unwrap_err();
     assert!(failed.contains("objects"), "{failed}");
     assert_eq!(host.get("/health/ready").await.is(200).json(), json!({ "ok": true }));
 }
